@@ -20,7 +20,7 @@ const { values } = parseArgs({
   },
 });
 const mib = 2 ** 20;
-/** As many as one DeleteObjects takes. */
+/** The largest number of keys in one DeleteObjects request. */
 const keysPerRequest = 1000;
 const digits = 8;
 
@@ -45,7 +45,7 @@ async function deleteAll(client: LoadClient, bucket: string, count: number): Pro
   });
 }
 
-/** In MiB, by kind. */
+/** Memory in MiB, by kind. */
 async function memoryOf(client: LoadClient, dataDir: string): Promise<string> {
   const { text } = await client.expect({ path: '/metrics' });
   const kinds = [...text.matchAll(/^svc_memory_bytes\{[^}]*kind="(\w+)"[^}]*\} (\S+)$/gm)];

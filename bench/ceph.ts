@@ -1,6 +1,6 @@
 /**
  * `node bench/ceph.ts`: the chunk store of `cluster-pool` beside `rados bench`, on one real cluster, in turns, at the same
- * concurrency: 4 MiB and 4 KiB, written and read; the event loop's lag meanwhile. The ratios are what counts.
+ * concurrency: writes and reads of 4 MiB and 4 KiB, and the lag of the event loop meanwhile. Compare the ratios.
  */
 import { randomBytes } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -27,7 +27,7 @@ const [seconds, rounds, concurrency] = [values.seconds, values.rounds, values.co
 ];
 const pool = 'chunks';
 const owner = { bucketId: 'bench', key: 'a/key/of/usual/length.bin' };
-/** What a client's bytes come in. */
+/** The size of the arrays in which a client's bytes arrive. */
 const pieceBytes = 64 * 1024;
 
 interface Figure {
@@ -131,7 +131,7 @@ async function measured(once: () => Promise<void>): Promise<Figure> {
   lag.enable();
   const work = async (): Promise<void> => {
     while (performance.now() < end) {
-      // As clients' bytes do, each begins in a turn of its own: begun in one, all would be put together in step, and be late together.
+      // Start each write in a separate turn, as clients do. Writes that start in one turn would run in step and be late together.
       await turn();
       await once();
       count += 1;

@@ -1,6 +1,6 @@
 /**
  * `node bench/inventory.ts`: how long an inventory of many objects takes, and the memory of the process that writes it. Metadata `embedded`,
- * nothing flushed. The rows are seeded through the metadata port, by a process of its own.
+ * nothing flushed. The rows are seeded through the metadata port, by a separate process.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ const { values } = parseArgs({
   options: {
     objects: { type: 'string', default: '1000000' },
     dir: { type: 'string', default: tmpdir() },
-    /** Of the child processes. */
+    /** Options of the child processes. */
     seed: { type: 'string' },
     run: { type: 'string' },
     format: { type: 'string', default: 'CSV' },
@@ -96,7 +96,7 @@ async function seed(directory: string): Promise<void> {
   await close();
 }
 
-/** In MiB, from the kernel. */
+/** The peak memory in MiB, from the kernel. */
 function memory(name: 'RssAnon' | 'VmRSS'): number {
   const found = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync('/proc/self/status', 'utf8'));
   return Number(found?.[1]) / 1024;

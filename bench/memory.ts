@@ -1,6 +1,6 @@
 /**
  * `node bench/memory.ts`: 200 slow uploads, 200 slow readers and 64 parallel uploads at once against one process, which
- * must stay below a ceiling. The uploads are 1 GiB each (64 GiB to be hashed: minutes); `--size=64MiB` is what CI runs.
+ * must stay below a ceiling. The uploads are 1 GiB each (64 GiB to hash, which takes minutes); CI runs `--size=64MiB`.
  */
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';

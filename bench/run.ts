@@ -9,7 +9,7 @@ import { type OperationName, type OperationPlan, operations } from './lib/operat
 import { caseTable, goals, type Result, table } from './lib/report.ts';
 import { targets } from './lib/targets.ts';
 
-/** What a server without objects can answer. */
+/** The operations that a server without objects can answer. */
 const bareOperations: readonly OperationName[] = [
   'put',
   'put-unsigned',
@@ -20,11 +20,11 @@ const bareOperations: readonly OperationName[] = [
   'stat',
 ];
 
-/** Whether a target can do what a case asks, and not just the same as another. */
+/** Whether a target can run a case, and the case does not repeat another one for it. */
 function isAble(target: string, { operation, size }: Case): boolean {
   const { encrypted }: OperationPlan = operations[operation];
   if (encrypted) return target.startsWith('sluice');
-  // It reads large bodies from a file, and is like the other in all else.
+  // This target differs from the other one only in large bodies, which it reads from a file.
   if (target === 'bare-file') return operation === 'get' && size > 64 * 1024;
   return target !== 'bare' || bareOperations.includes(operation);
 }

@@ -1,7 +1,7 @@
 /**
  * `node bench/tikv.ts [--part=client,door,writers]` on one real PD and store, in turns, at the same concurrency:
  * our TiKV client beside client-go; the front door beside the bare client; many writers to one bucket beside as many to
- * buckets of their own. The ratios are what counts.
+ * buckets of their own. Compare the ratios.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ interface Asked {
   readonly op: string;
   readonly inFlight: number;
   readonly endpoint: string;
-  /** In hex, as the seeded rows have it; keys of its own when absent. */
+  /** The prefix in hex, as in the seeded rows; the client uses its own keys when absent. */
   readonly template?: string;
 }
 
@@ -60,7 +60,7 @@ const asProgram = ({ op, inFlight, endpoint, template }: Asked): string[] => [
   ...(template === undefined ? [] : ['-template', template, '-keys', String(keys)]),
 ];
 
-/** The last line: client-go logs before it. */
+/** The last line of the output, because client-go logs before it. */
 const figuresOf = ({ stdout }: { readonly stdout: string }): Figures =>
   JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as Figures;
 
@@ -138,7 +138,7 @@ async function frontDoor(door: Door, endpoint: string): Promise<void> {
       say('', front);
       const asking = asked[operation];
       if (asking === undefined) continue;
-      // The first turn compiles.
+      // The first turn is a warm-up.
       for (let turn = 0; turn < 2; turn += 1) {
         const { p50, perSecond } = await byHands(asking, { hands: clients, seconds: seconds * rounds });
         if (turn === 1) say(', no HTTP', { p50: p50 * 1000, perSecond });
@@ -146,7 +146,7 @@ async function frontDoor(door: Door, endpoint: string): Promise<void> {
     }
 }
 
-/** Goal: to one bucket at least 0.8 of what goes to 64. */
+/** Goal: writes to one bucket reach at least 0.8 of the rate to 64 buckets. */
 async function writers(door: Door): Promise<void> {
   const { one, many } = await door.writers();
   row('64 writers', ['one bucket', '64 buckets', '÷']);

@@ -1,6 +1,6 @@
 /**
  * `node bench/upstream.ts`: an S3 service asked directly and through a gateway before it, in turns, by the same clients: 4 KiB
- * and 64 MiB, put and got. The ratios of throughput are what counts, and what the gateway's memory came to.
+ * and 64 MiB, PUT and GET. Compare the ratios of throughput, and the peak of the gateway's memory.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ const { values } = parseArgs({
   },
 });
 const goal = 0.8;
-/** An upstream is so slow that a gateway would not have compiled anything in the usual time. */
+/** Longer than usual: before a slow upstream, a gateway compiles nothing in the usual warm-up. */
 const warmUpSeconds = 40;
 const where = { directory: tmpdir(), processes: '1' };
 
@@ -64,7 +64,7 @@ try {
     const size = sizes[named];
     if (!isOperation(operation) || size === undefined) throw new Error(`there is no case ${wanted}`);
     const usual = caseOf(operation, size, size > 4096 ? 4 : undefined);
-    // What is to be got is put first, by a machine that may be slow.
+    // The objects of the GETs are put first, on a machine that may be slow.
     const each = size > 4096 ? { ...usual, keys: 4 } : usual;
     const servers = [upstream, { ...gateway, name: 'gateway' }];
     const [clients, seconds] = [Number(values.clients), Number(values.seconds)];

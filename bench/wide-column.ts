@@ -30,7 +30,7 @@ const parts = values.part.split(',');
 const rounds = 3;
 const warmUps = 2;
 const keyspace = `bench_${randomBytes(4).toString('hex')}`;
-/** What a shard of 64 is asked for when a page has 1,000 keys (wide-column/cursor.ts). */
+/** The limit of the read of one of 64 shards for a page of 1,000 keys (wide-column/cursor.ts). */
 const sliceOfPage = 29;
 
 const measured = (work: (n: number) => Promise<unknown>, hands = clients): Promise<Figure> =>
@@ -81,7 +81,7 @@ async function asked(operation: OperationName, bucket: string, count: number): P
   return { p50: p50 / 1000, perSecond };
 }
 
-/** The first object of a bucket, as the gateway keeps it. */
+/** The row of the first object of a bucket. */
 async function firstIn(bucket: BucketRow): Promise<ObjectRow> {
   await door.putFirst(bucket.name);
   const head = await findLiveHead(store, bucket, 'object-00000000');
@@ -89,7 +89,7 @@ async function firstIn(bucket: BucketRow): Promise<ObjectRow> {
   return head.row;
 }
 
-/** The figures of several works, in turns, so that what the machine does meanwhile meets them all; medians over the rounds. */
+/** Measures several works in turns, so that other load on the machine affects all of them; returns medians over the rounds. */
 async function inTurns<Name extends string>(
   works: Readonly<Record<Name, () => Promise<Figure>>>,
 ): Promise<Record<Name, Figure>> {
@@ -115,7 +115,7 @@ async function operations(): Promise<void> {
   const inside = await Inside.open(door.env);
   const getInside = (hands = clients) => measured(inside.asking('GET', key), hands);
   let run = 0;
-  // The node compiles what it runs often, and so do the gateway and this process.
+  // Warm up: the node, the gateway and this process compile the code that runs often.
   for (let i = 0; i < warmUps; i += 1) {
     for (const [operation, count] of [
       ['put', 1e8],

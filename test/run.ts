@@ -34,7 +34,7 @@ interface Results {
   readonly numFailedTests: number;
   readonly numPendingTests: number;
   readonly numTodoTests: number;
-  /** Suites count too: a file that does not load has failed without a test. */
+  /** Counts suites too, because a file that does not load fails without a test. */
   readonly testResults: readonly SuiteResult[];
 }
 
@@ -52,7 +52,7 @@ interface SuiteResult {
   }[];
 }
 
-/** What failed and how: told once more at the end, for a log may be cut to its last lines. */
+/** The failures; printed again at the end, because a log may be cut to its last lines. */
 const failures: string[] = [];
 const failureCharacters = 1500;
 
@@ -76,7 +76,7 @@ const args = process.argv.slice(isWhole ? 3 : 2);
 const hasChecks = isWhole || args.length === 0;
 const passedChecks = hasChecks ? checks.map(([title, program, rest]) => run(title, program, rest)) : [];
 
-/** How long each file took, in the run that is named. */
+/** The time of each file in the named run. */
 const durations: { readonly file: string; readonly title: string; readonly ms: number }[] = [];
 const slowestShown = 10;
 
@@ -86,7 +86,7 @@ interface Counts {
   readonly skipped: number;
 }
 
-/** One run of vitest, counted. */
+/** Runs vitest once and counts the results. */
 function suites(title: string, rest: readonly string[]): Counts {
   rmSync(results, { force: true });
   const json = ['--reporter=default', '--reporter=json', `--outputFile.json=${results}`];
@@ -107,7 +107,7 @@ function suites(title: string, rest: readonly string[]): Counts {
   };
 }
 
-/** Files of the front door that say `@storage`: what they tell depends on how rows are kept. They run on engines. */
+/** Files of the front door with `@storage`: their results depend on how rows are stored, so they run on engines too. */
 const aboutStorage = ['test/handlers', 'test/attacks'].flatMap((folder) =>
   readdirSync(join(root, folder))
     .map((name) => join(folder, name))
@@ -115,15 +115,15 @@ const aboutStorage = ['test/handlers', 'test/attacks'].flatMap((folder) =>
       (path) => path.endsWith('.test.ts') && readFileSync(join(root, path), 'utf8').includes('@storage'),
     ),
 );
-/** More would take longer than they are worth; far fewer than there are now means that a filter finds them no more. */
+/** The limits of their number: more would take too long, and far fewer mean that the filter no longer finds them. */
 const storageLaws = { min: 220, max: 300 } as const;
 
 interface StorageEngine {
   readonly name: string;
   readonly backend: string;
-  /** Why there is none here. */
+  /** The reason why the engine cannot run here. */
   readonly missing: string | undefined;
-  /** Where worlds find it. */
+  /** The setting that tells test worlds its address. */
   readonly setting: string;
   start(): Promise<AsyncDisposable & { readonly at: readonly string[] }>;
 }
@@ -170,7 +170,7 @@ async function onEngine({
   return { ...counts, failed: counts.failed + 1 };
 }
 
-/** Those about bytes, with this gateway as the upstream of another. */
+/** The suites about bytes, with this gateway as the upstream of another. */
 const onUpstreamToo = [
   'put-object',
   'get-object',
@@ -195,7 +195,7 @@ async function onUpstream(): Promise<Counts> {
   return counts;
 }
 
-/** What is not about the engine was counted before. */
+/** Runs suites on an engine. Their skipped tests do not concern the engine and were counted before. */
 function laws(engine: string, rest: readonly string[]): Counts {
   const { passed, failed } = suites(`the front door on ${engine}`, rest);
   return { passed, failed, skipped: 0 };

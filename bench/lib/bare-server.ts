@@ -1,6 +1,6 @@
 /**
- * The floor: node:http with nothing behind it, answering the bytes and headers that an object server would; from memory,
- * or, with a directory as its argument, large bodies from a file there.
+ * The floor: node:http alone, which sends the bytes and headers of an object server. It sends from memory or, with a directory as
+ * its argument, large bodies from a file there.
  */
 import { createReadStream, truncateSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -24,10 +24,10 @@ const describing = [
 ];
 const piece = Buffer.alloc(256 * 1024, 1);
 const small = Buffer.alloc(64 * 1024, 1);
-/** The size of what was put last is what a get answers. */
+/** A GET returns as many bytes as the last PUT sent. */
 let size = 0;
 
-/** One for each size, made when it is first asked for, of bytes that are really there. */
+/** The bodies by size. Each is created at the first request, of allocated bytes. */
 const files = new Map<number, string>();
 function fileOf(parent: string): string {
   let path = files.get(size);

@@ -6,7 +6,7 @@ export interface Figure {
   readonly perSecond: number;
 }
 
-/** Runs `work` from so many hands at once for some seconds; each time it gets another number. */
+/** Runs `work` in so many concurrent loops for some seconds; each call gets another number. */
 export async function byHands(
   work: (n: number) => Promise<unknown>,
   { hands, seconds }: { readonly hands: number; readonly seconds: number },

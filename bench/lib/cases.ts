@@ -6,7 +6,7 @@ export interface Case {
   readonly size: number;
   readonly keys: number;
   readonly bucket: string;
-  /** At most so many clients at a time; a quick run cannot wait for sixteen large bodies of each target. */
+  /** Limits the clients; a quick run has no time for sixteen large bodies of each target. */
   readonly clientsMax: number;
 }
 
@@ -18,7 +18,7 @@ export const sizes: Readonly<Record<string, number>> = { '4KiB': 4 * kib, '1MiB'
 export const sizeName = (size: number): string =>
   size >= mib ? `${size / mib} MiB` : size >= kib ? `${size / kib} KiB` : `${size} B`;
 
-/** Small puts never meet a key again; large ones overwrite, so that a disk holds the run. */
+/** Small puts use new keys only; large ones overwrite, so that the disk has room for the run. */
 const freshKeysMax = 1e8;
 const keysFor = (size: number): number => (size <= 64 * kib ? 1000 : size <= mib ? 64 : 8);
 
@@ -39,7 +39,7 @@ export function caseOf(operation: OperationName, size: number, clientsMax = Numb
 const all = (names: readonly OperationName[], size: number, clientsMax?: number): Case[] =>
   names.map((name) => caseOf(name, size, clientsMax));
 
-/** What the goals are about, and against whom. */
+/** The cases that have goals, and the targets to compare with. */
 export const quickTargets: readonly string[] = ['bare', 'bare-file', 'noop', 'sluice', 'versitygw'];
 export const quickCases: readonly Case[] = [
   ...all(['put', 'get', 'stat'], 4 * kib),

@@ -51,7 +51,7 @@ export class CassandraFloor {
     if (rows.length !== 1) throw new Error(`${row.key} is not there`);
   }
 
-  /** The same stretch of every shard at once, as much of each as a page of a listing asks for. */
+  /** Reads the same range of every shard in parallel, with the limit that a page of a listing uses for each. */
   async page(bucket: Bucket, row: ObjectRow, limit: number): Promise<void> {
     const at = objectsAt(bucket) as At<AnyTable>;
     const low = this.#rows.key(at.in, row);

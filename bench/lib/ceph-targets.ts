@@ -1,4 +1,4 @@
-/** This gateway and a radosgw over one real Ceph cluster, which ends with the last of them. */
+/** This gateway and a radosgw over one real Ceph cluster, which is stopped after the last of them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CephCluster, startCeph, startRadosgw } from '../../test/support/engines/ceph.ts';
@@ -7,7 +7,7 @@ import { bench } from './sign.ts';
 let shared: Promise<CephCluster> | undefined;
 let users = 0;
 
-/** The cluster of this run, and how to let it go. */
+/** The cluster of this run, and the function that releases it. */
 export async function useCeph(): Promise<{ readonly cluster: CephCluster; leave(): Promise<void> }> {
   users += 1;
   shared ??= startCeph();

@@ -5,7 +5,7 @@ export interface Answer {
   readonly status: number;
   readonly head: string;
   readonly bytes: number;
-  /** The body, where it was to be kept. */
+  /** The body, if the caller asked to keep it. */
   readonly text: string;
 }
 
@@ -20,7 +20,7 @@ interface Waiter {
   reject(error: Error): void;
 }
 
-/** A body written in one call would be copied whole into the kernel's queue as fast as it goes; this is one step. */
+/** The size of one write. A body that is written in one call would be copied whole into the kernel's queue. */
 const stepBytes = 1024 * 1024;
 const headEnd = Buffer.from('\r\n\r\n');
 
@@ -46,7 +46,7 @@ export class Connection {
     return new Promise((resolve, reject) => {
       let connection: Connection | undefined;
       const buffer = Buffer.allocUnsafeSlow(256 * 1024);
-      // One buffer for everything that arrives: an allocation for each 64 KiB would be most of the cost.
+      // Use one buffer for everything that arrives, because an allocation for each 64 KiB would be most of the cost.
       const socket = net.connect({
         host,
         port,

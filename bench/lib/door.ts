@@ -10,7 +10,7 @@ import type { OperationName } from './operations.ts';
 import { benchCredential, Signer } from './sign.ts';
 
 export interface DoorOptions {
-  /** Which metadata, and where. */
+  /** The settings of the metadata backend. */
   readonly env: Readonly<Record<string, string>>;
   readonly startMs?: number;
   readonly seconds: number;
@@ -34,7 +34,7 @@ export const median = (all: readonly number[]): number =>
   );
 
 export class Door implements AsyncDisposable {
-  /** The settings of its server, for another gateway on the same stores. */
+  /** The settings of the server, for another gateway on the same stores. */
   readonly env: Readonly<Record<string, string>>;
   readonly #directory: string;
   readonly #server: TestServer;
@@ -76,12 +76,12 @@ export class Door implements AsyncDisposable {
     if (status >= 300) throw new Error(`${method} ${path} answered ${status}`);
   }
 
-  /** An object of 4 KiB under the first key of a bucket, as others are seeded after it. */
+  /** Puts an object of 4 KiB under the first key of a bucket; the other keys are seeded as copies of it. */
   async putFirst(bucket: string): Promise<void> {
     await this.#run({ operation: 'put', bucket, clients: 1, count: 1 }, { seconds: 10, turns: 1 });
   }
 
-  /** p50 in µs and steps a second, medians over the rounds, of which one more goes before. */
+  /** p50 in µs and steps a second: medians over the rounds, after one warm-up round. */
   async measured(asked: Asked): Promise<{ readonly p50: number; readonly perSecond: number }> {
     const p50: number[] = [];
     const perSecond: number[] = [];
@@ -94,7 +94,7 @@ export class Door implements AsyncDisposable {
     return { p50: median(p50), perSecond: median(perSecond) };
   }
 
-  /** PUTs of 4 KiB a second: of 64 writers to one bucket, and of as many to a bucket each. */
+  /** PUTs of 4 KiB a second: of 64 writers to one bucket, and of 64 writers with a bucket each. */
   async writers(): Promise<{ readonly one: number; readonly many: number }> {
     await this.send('PUT', '/one');
     for (let i = 0; i < writerCount; i += 1) await this.send('PUT', `/bucket-${i}`);

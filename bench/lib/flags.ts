@@ -45,7 +45,7 @@ function sizeOf(name: string): number {
   return size;
 }
 
-/** The cases of the plan that match; where none does, what was asked for by operation and size. */
+/** The cases of the plan that match; if none does, a new case for the given operation and size. */
 function casesOf(
   plan: readonly Case[],
   ops: readonly string[] | undefined,

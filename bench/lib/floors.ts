@@ -1,19 +1,19 @@
-/** The best that the machine can do now, in this process: the hashing that a request needs. */
+/** The lower bounds of this machine, measured in this process: hashing and writing files. */
 import { createHash, hash } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { microsOfSync } from './micro.ts';
 
 export interface Floors {
-  /** One core's rate over large pieces. */
+  /** The rate of one core over large arrays. */
   readonly md5MiBPerSecond: number;
   readonly sha256MiBPerSecond: number;
   /** MD5 and SHA-256 of a body of 4 KiB, and the four SHA-256 calls of one signature. */
   readonly hashSmallBodyMicros: number;
   readonly signatureMicros: number;
   /**
-   * Writing to new files in pieces of 256 KiB. On a virtual machine this can be 0.3 where the page cache gets memory that
-   * was in use before, and 2.5 where the host has yet to provide it: no server's doing, and in every put of the run.
+   * Writing to new files in pieces of 256 KiB. On a virtual machine this is 0.3 when the page cache gets memory that was used
+   * before, and up to 2.5 when the host must first provide the memory. Every PUT of the run includes this cost.
    */
   readonly writeMillisPerMiB: number;
 }

@@ -12,7 +12,7 @@ export interface Order {
   readonly size: number;
   readonly keys: number;
   readonly clients: number;
-  /** Stop after so long, or when `turns` steps are done. */
+  /** The generator stops after this time, or after `turns` steps. */
   readonly seconds: number;
   readonly turns: number;
   /** This process takes the turns first, first + stride, … */
@@ -25,12 +25,12 @@ export interface Done {
   readonly count: number;
   readonly bytes: number;
   readonly seconds: number;
-  /** Milliseconds of each step. */
+  /** The duration of each step, in milliseconds. */
   readonly latencies: readonly number[];
   readonly error?: string;
 }
 
-/** A run's steps are remembered one by one up to here; beyond it every so many. */
+/** Up to this number every step is recorded; beyond it, a sample. */
 const latenciesMax = 50_000;
 
 let world: { readonly id: string; readonly value: World } | undefined;
@@ -56,7 +56,7 @@ async function run(order: Order): Promise<Done> {
         for (let at = performance.now(); turn < order.turns && at < deadline; ) {
           const own = turn;
           turn += stride;
-          // Not `bytes += await`: that would add to what it was before the wait.
+          // `bytes += await …` would read `bytes` before the wait and lose additions.
           const moved = await step(value, connection, own);
           bytes += moved;
           const now = performance.now();
@@ -73,13 +73,13 @@ async function run(order: Order): Promise<Done> {
   }
 }
 
-/** Large bodies keep a generator busy anyway. */
+/** Polling is for small bodies: large ones keep a generator busy anyway. */
 const polledBytesMax = 64 * 1024;
 
 /**
- * A generator that sleeps must be woken, and waking an idle core costs a server more than answering does (on a virtual
- * machine 20 µs and more): a fast server, which never lets it sleep, would look better than it is beside a slow one. It
- * takes a core for that, which is too much where an engine behind the server needs it: there it sleeps, as floors do.
+ * Polls, because a generator that sleeps must be woken, and to wake an idle core costs a server more than the answer itself (20 µs and
+ * more on a virtual machine). A fast server never lets the generator sleep, so it would look too good beside a slow one. Polling takes
+ * a whole core; where an engine behind the server needs that core, the generator sleeps, as it does for floors.
  */
 function poll(): () => void {
   let isRunning = true;

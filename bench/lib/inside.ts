@@ -17,7 +17,7 @@ export class Inside implements AsyncDisposable {
     this.#gateway = createGateway(composed.context);
   }
 
-  /** @param env those of a `Door` on the same stores */
+  /** @param env the settings of a `Door` on the same stores */
   static async open(env: Readonly<Record<string, string>>): Promise<Inside> {
     const config = configWith(env);
     const options = { credentials: [benchCredential], telemetry: nodeTelemetry(config) };

@@ -11,15 +11,15 @@ export interface LoadOptions {
   readonly port: number;
   readonly operation: OperationName;
   readonly bucket: string;
-  /** So many, each with its number behind the name; just the one when absent. */
+  /** The number of buckets, each named with its number; absent for a single bucket. */
   readonly buckets?: number;
   readonly size: number;
   readonly keys: number;
   readonly clients: number;
   readonly seconds: number;
-  /** Steps after which the load ends before its time. */
+  /** The load ends after this many steps, even before its time. */
   readonly turns?: number;
-  /** The first turn: a second round goes on where the first one ended. */
+  /** The first turn; a second round continues where the first one ended. */
   readonly from?: number;
 }
 

@@ -26,16 +26,15 @@ export interface Figures {
 export interface MeasureOptions {
   readonly load: Load;
   readonly clients: number;
-  /** Of measuring, for each target. */
+  /** Seconds of measurement for each target. */
   readonly seconds: number;
   readonly rounds: number;
-  /** The longest that a server is warmed up for. */
+  /** The longest warm-up of a server. */
   readonly warmUpSeconds?: number;
 }
 
 /**
- * A server in JavaScript compiles what it runs often: it is measured once it has, or after a time. A put costs twice as
- * much in its first 15,000 steps.
+ * Steps of warm-up: a JavaScript server compiles the code that runs often, and a PUT costs twice as much in its first 15,000 steps.
  */
 const warmUpSteps = 30_000;
 const warmUpSecondsMax = 12;
@@ -43,7 +42,7 @@ const warmUpBytesMax = 256 * 1024 ** 2;
 /** Enough for the fastest target's deletes. */
 const deletesPerSecond = 12_000;
 
-/** What was measured of one target so far. */
+/** The measurements of one target so far. */
 interface Sum {
   cpu: number;
   peak: number;
@@ -103,7 +102,7 @@ export async function createBucket(server: Server, bucket: string): Promise<void
   });
   const { status } = await connection.send([head]);
   connection.close();
-  // 409: this user's own from the case before.
+  // 409: the bucket exists from the case before.
   if (status >= 300 && status !== 409) throw new Error(`${server.name} answered CreateBucket with ${status}`);
 }
 
@@ -131,7 +130,7 @@ interface RoundOptions extends MeasureOptions {
 
 async function warmUp(each: Case, server: Server, options: RoundOptions): Promise<void> {
   const { load, clients, sum, warmUpSeconds: seconds = warmUpSecondsMax } = options;
-  // What is deleted to warm up is not there to be measured.
+  // Deletes have no warm-up, because the deleted keys would be missing in the measurement.
   if (operations[each.operation].step === operations.delete.step) return;
   const turns = Math.min(warmUpSteps, Math.ceil(warmUpBytesMax / each.size));
   const warm = await load.run({ ...server, ...each, clients, seconds, turns });
@@ -157,7 +156,7 @@ async function oneRound(
   });
   sum.cpu += cpuSeconds(server.pid) - before;
   sum.peak = Math.max(sum.peak, peakMiB(server.pid));
-  // Each generator process runs ahead of the others: keys in between stay unused.
+  // The generator processes advance at different speeds, so some keys in between stay unused.
   sum.turn = operation === 'delete' ? Math.floor(turns) : sum.turn + 4 * result.count + clients;
   sum.results.push(result);
 }

@@ -2,9 +2,9 @@
 
 export interface Piece {
   readonly name: string;
-  /** CPU microseconds of one go. */
+  /** CPU microseconds of one call. */
   readonly micros: number;
-  /** What it could not be cheaper than, and what that costs. */
+  /** The lower bound: its name and its cost. */
   readonly floor?: { readonly name: string; readonly micros: number };
 }
 
@@ -27,7 +27,7 @@ export async function microsOf(run: () => unknown, { ms = 400, batch = 16 } = {}
 
 const times = (count: number, run: () => unknown): unknown[] => Array.from({ length: count }, run);
 
-/** The same for work that never waits: the best of several goes, because a busy machine only ever adds. */
+/** The same for synchronous work: the best of several measurements, because other load can only add to the time. */
 export function microsOfSync(run: () => unknown, ms = 300): number {
   runFor(run, ms);
   let best = Number.POSITIVE_INFINITY;

@@ -5,7 +5,7 @@ import { type Call, chunkHashes, type Signer, sha256Of, unsigned } from './sign.
 export interface World {
   readonly signer: Signer;
   readonly bucket: string;
-  /** So many buckets take turns, each with its number behind the name. */
+  /** The number of buckets, which are used in turn; each is named with its number. */
   readonly buckets: number | undefined;
   /** The content of every object. */
   readonly body: Uint8Array;
@@ -21,11 +21,11 @@ export type Step = (world: World, connection: Connection, turn: number) => Promi
 export interface OperationPlan {
   readonly doc: string;
   readonly step: Step;
-  /** Whether the keys must be there first: `once` when a step uses one up. */
+  /** Whether the keys must exist before the run; `once` if each step consumes a key. */
   readonly needs?: 'objects' | 'once';
-  /** In a bucket whose default is SSE-S3. */
+  /** Whether the default encryption of the bucket is SSE-S3. */
   readonly encrypted?: true;
-  /** Content that one step moves, in bodies; 0 when the operation has none. */
+  /** Bytes of content in the bodies of one step; 0 when the operation has none. */
   readonly bodies: 0 | 1;
 }
 
@@ -111,7 +111,7 @@ const remove: Step = async (world, connection, turn) => {
   return 0;
 };
 
-/** What a file share does: reads, looks, writes and now and then a deletion, over keys that exist. */
+/** The requests of a file share: GET, HEAD, PUT and some DELETE, over existing keys. */
 const mixed: Step = async (world, connection, turn) => {
   const place = turn % 20;
   if (place < 9) return get(world, connection, turn * 7);
@@ -127,7 +127,7 @@ const mixed: Step = async (world, connection, turn) => {
   return body.length;
 };
 
-/** The least that the public API takes for any part but the last. */
+/** The smallest size of a part that is not the last (public API). */
 const partBytesMin = 5 * 1024 * 1024;
 const partsOf = (size: number): number => Math.max(1, Math.min(8, Math.floor(size / partBytesMin)));
 

@@ -1,18 +1,18 @@
-/** What a server costs, read from /proc: CPU time and memory of a process and all its descendants (Linux). */
+/** The cost of a server, read from /proc: CPU time and memory of a process and all its descendants (Linux). */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
-/** Clock ticks a second: 100 on every Linux that one meets. */
+/** Clock ticks a second: 100 on all usual Linux systems. */
 const ticksPerSecond = 100;
 
 const read = (path: string): string | undefined => {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return undefined; // It ended in between.
+    return undefined; // The process ended in between.
   }
 };
 
-/** The process and its children's children, as they are now. */
+/** The process and its present descendants. */
 export function processTree(pid: number): number[] {
   const children: number[] = [];
   let tasks: string[] = [];
@@ -54,7 +54,7 @@ export function resetPeak(pid: number): void {
     try {
       writeFileSync(`/proc/${each}/clear_refs`, '5');
     } catch {
-      // Not permitted here: the peak is then that of the whole run.
+      // Not permitted here, so the peak is that of the whole run.
     }
   }
 }

@@ -24,7 +24,7 @@ export function table(rows: readonly (readonly string[])[], leftColumns = 2): st
     .join('\n');
 }
 
-/** One case: CPU beside that of every other target. */
+/** One case: the CPU time beside that of every other target. */
 export function caseTable(each: Case, figures: readonly Figures[]): string {
   const head = [
     'target',
@@ -65,7 +65,7 @@ interface Goal {
   readonly isUpper: boolean;
 }
 
-/** Every bullet of the goals whose targets were all in this run. */
+/** Every goal whose targets were all in this run. */
 export function goals(results: readonly Result[], floors: Floors): string {
   const of = (operation: string, size: number, target: string): Figures | undefined =>
     results
@@ -97,7 +97,7 @@ export function goals(results: readonly Result[], floors: Floors): string {
     bareGet && bareGet / 2,
     false,
   );
-  // Two readings of one goal: what a client sees, and what a core gives; the second has to read and write beside the MD5.
+  // One goal is read in two ways: by the throughput of a client, and by that of one core, which reads and writes beside the MD5.
   const md5 = 0.6 * floors.md5MiBPerSecond;
   const unsigned = of('put-unsigned', large, 'sluice');
   add('64 MiB unsigned put: MiB/s at least 60 % of one core at MD5', unsigned?.mibPerSecond, md5, false);

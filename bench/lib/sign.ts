@@ -7,7 +7,7 @@ export const bench = {
   region: 'us-east-1',
 } as const;
 
-/** The same as the gateway is told it. */
+/** The same credential in the form of the gateway's settings. */
 export const benchCredential = {
   accessKey: bench.accessKey,
   secretKey: bench.secretKey,
@@ -32,7 +32,7 @@ export interface Call {
   readonly method: string;
   /** The raw path. */
   readonly path: string;
-  /** Canonical already: sorted and encoded. */
+  /** The canonical query: sorted and encoded. */
   readonly query?: string;
   readonly payloadHash?: string;
   readonly length?: number;
@@ -50,13 +50,13 @@ export class Signer {
     this.#host = host;
   }
 
-  /** A head whose signature stands in the Authorization header. */
+  /** A head with the signature in the Authorization header. */
   header({ method, path, query = '', payloadHash = emptyHash, length }: Call): string {
     const { signature, timestamp } = this.#sign({ method, path, query, payloadHash });
     return `${this.#line(method, path, query)}x-amz-content-sha256: ${payloadHash}\r\nx-amz-date: ${timestamp}\r\n${this.#authorization(signed, signature)}${lengthLine(length)}\r\n`;
   }
 
-  /** A head whose signature stands in the query. */
+  /** A head with the signature in the query. */
   presigned({ method, path, length }: Call): string {
     this.#refresh();
     const credential = encodeURIComponent(`${bench.accessKey}/${this.#scope}`);
@@ -66,7 +66,7 @@ export class Signer {
     return `${this.#line(method, path, `${query}&X-Amz-Signature=${signature}`)}${lengthLine(length)}\r\n`;
   }
 
-  /** Head and frames of a body in signed chunks: what to write around each piece of `body`. */
+  /** The head and the frames of a body in signed chunks, to be written around each piece of `body`. */
   chunked(call: Call, body: Uint8Array, hashes: readonly string[]): readonly (string | Uint8Array)[] {
     const { method, path, query = '' } = call;
     const extra = { name: 'x-amz-decoded-content-length', value: String(body.length) };
@@ -135,7 +135,7 @@ const signed = 'host;x-amz-content-sha256;x-amz-date';
 const lengthLine = (length: number | undefined): string =>
   length === undefined ? '' : `content-length: ${length}\r\n`;
 
-/** What an SDK puts into one signed chunk. */
+/** The chunk size of the SDKs. */
 export const chunkBytes = 64 * 1024;
 
 export function chunkHashes(body: Uint8Array): readonly string[] {

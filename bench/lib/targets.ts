@@ -17,16 +17,16 @@ export interface Running {
 }
 
 export interface Target {
-  /** What is acknowledged when: the same on both sides of a comparison. */
+  /** When a write is acknowledged; the same on both sides of a comparison. */
   readonly durability: 'nothing kept' | 'page cache' | 'flushed';
   readonly doc: string;
-  /** Left out unless it is named. */
+  /** The target runs only when it is named. */
   readonly onlyNamed?: true;
   start(options: StartOptions): Promise<Running>;
 }
 
 export interface StartOptions {
-  /** Where data directories are made. */
+  /** The folder of the data directories. */
   readonly directory: string;
   readonly processes: string;
   /** Another checkout of this project. */
@@ -208,7 +208,7 @@ async function stop(child: ChildProcess, directory?: string): Promise<void> {
   if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 }
 
-/** A port that was free a moment ago. */
+/** A free port. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = net.createServer();

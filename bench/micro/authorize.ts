@@ -15,7 +15,7 @@ import { benchCredential } from '../lib/sign.ts';
 const { secretKey: _, ...root } = benchCredential;
 const user = { ...root, accessKey: 'other', displayName: 'carol', root: false };
 
-/** Statements that look at the request and do not decide it; the last but one lets it through. */
+/** Statements that are evaluated without deciding the request; the last but one allows it. */
 function policyText(bucket: string): string {
   const Resource = `arn:aws:s3:::${bucket}/logs/*/2026/*`;
   const others = Array.from({ length: 18 }, (_each, i) => ({

@@ -12,7 +12,7 @@ import type { CipherKey } from '../../src/ports/crypto/cipher.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 
 const mib = 1024 * 1024;
-/** As sockets give it. */
+/** The size of the arrays from a socket. */
 const arrivingBytes = 64 * 1024;
 
 async function* arriving(size: number): AsyncGenerator<Uint8Array> {

@@ -37,7 +37,7 @@ function rowOf(bucket: BucketRow, number: number): ObjectRow {
   };
 }
 
-/** Below the front door: the rows that so many puts would have left. */
+/** Writes the rows of so many PUTs directly into the store. */
 async function seed({ metadata }: Context, bucket: BucketRow): Promise<void> {
   const at = objectsAt(bucket);
   for (let first = 0; first < keys; first += commitsAtOnce) {

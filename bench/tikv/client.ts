@@ -13,7 +13,7 @@ const page = Number(values.page ?? 1000);
 const client = new TikvClient({ endpoints: (values.pd ?? '').split(',') });
 
 const encoder = new TextEncoder();
-/** A key whose eight zeros count up. */
+/** A key with a counter of eight digits. */
 const template =
   values.template === undefined ? Buffer.from('bench/00000000') : Buffer.from(values.template, 'hex');
 const digitsAt = template.lastIndexOf('00000000');

@@ -1,4 +1,4 @@
-/** Rows below the front door: any number of object heads, all copies of one that was put. */
+/** Writes any number of object heads directly into the store; all are copies of one that was put. */
 import type { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';
 import type { Entry } from '../../src/backends/metadata/ordered-kv/tikv/transactions/snapshot.ts';
 
@@ -6,7 +6,7 @@ export interface Heads {
   readonly client: TikvClient;
   /** The gateway's prefix in the cluster. */
   readonly prefix: string;
-  /** The name of the object that was put; its digits at the end count up. */
+  /** The name of the object that was put; the digits at its end are the counter. */
   readonly first: string;
   readonly count: number;
 }
@@ -41,7 +41,7 @@ export async function seedHeads({ client, prefix, first, count }: Heads): Promis
   return keyOf;
 }
 
-/** Of a fresh object there is one row that names it at length: its head. */
+/** A new object has one row that contains its whole name: its head. */
 async function headOf(client: TikvClient, prefix: string, name: string): Promise<Entry> {
   const [low, high] = [Buffer.from(prefix), Buffer.from(`${prefix}~`)];
   const rows = await (await client.snapshot()).scan({ low, high, limit: rowsMax, reverse: false });

@@ -16,7 +16,7 @@ import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, MiB, putPart } from '../support/gateway-bodies.ts';
 import { type PoolStores, poolStores } from '../support/pool-stores.ts';
 
-/** By pool: the one that Ceph itself would make, and one into whose stripe no block of ours fits. */
+/** The stripe by pool: Ceph's default, and one that does not divide the store's blocks. */
 const stripes = { coded: 8192, odd: 24_576 } as const;
 
 describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? '' : `: ${noCeph}`}`, () => {
@@ -54,7 +54,7 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
           const slowly = async function* () {
             let pieces = 0;
             for await (const piece of inPieces(contentOf(id, size), 65_537)) {
-              // Silent for long enough to be written as far as it came, twice.
+              // Pause twice, each time long enough that the gateway writes what has arrived.
               if (pieces === 1 || pieces === 10) await sleep(250);
               pieces += 1;
               yield piece;
@@ -113,7 +113,7 @@ describe.skipIf(noCeph !== undefined)(`erasure coding${noCeph === undefined ? ''
     for (const key of held.keys()) await client.delete(`/bucket/${key}`);
     await world.gc();
     const left = (await ceph.rados('-p', 'odd', '--all', 'ls')).split('\n');
-    // Marks of installations are no chunks.
+    // The marks of installations do not count as chunks.
     expect(left.filter((line) => line !== '' && !line.endsWith('installation.json'))).toEqual([]);
   }, 120_000);
 });

@@ -16,7 +16,7 @@ describe.skipIf(noCeph !== undefined)(`Ceph${noCeph === undefined ? '' : `: ${no
   });
   afterAll(() => ceph?.[Symbol.asyncDispose]());
 
-  /** Two clusters, as far as a gateway knows. */
+  /** Two pools that the gateway treats as two clusters. */
   const openPools = async (pools: readonly [string, string]) => {
     const clusters = pools.map((pool, i) => ({ id: 'ab'[i], conf: ceph.conf, pool }));
     const { world } = await openClusters(JSON.stringify(clusters), {

@@ -17,7 +17,7 @@ const keysPerClient = 4;
 const turnsMax = 10;
 const never = new AbortController().signal;
 
-/** Works on keys of its own until it is told to stop, and holds every answer to what it knows. */
+/** A client with its own keys, which works until it is stopped and compares every answer with its model. */
 async function load(
   { client }: GatewayWorld,
   name: string,
@@ -59,7 +59,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     return { ...pair, names: async (at: 0 | 1) => namesOn(clusters[at], namespace) };
   }
 
-  /** Everything moves from `a` to `b`, by Ceph's own statistics, and no orphan is left. */
+  /** Expects that everything has moved from `a` to `b`, by Ceph's own statistics, and that no orphan is left. */
   async function expectEvacuated({ world, clock, names }: Awaited<ReturnType<typeof openOn>>): Promise<void> {
     for (let turn = 0; turn < turnsMax && (await extentsOn(world, 'a')) > 0; turn += 1)
       await evacuate(world.context, clock);
@@ -108,7 +108,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
         expect((await client.put(`/bucket/${name}/${size}`, { body, headers: write })).status).toBe(200);
       const path = `/bucket/${name}/parts`;
       const uploadId = await createUpload(client, path, { headers: write });
-      // The key of a customer comes with every part.
+      // Every part needs the customer's key.
       const headers = name === 'SSE-C' ? write : {};
       const parts = [
         await putPart(client, path, { uploadId, number: 1, body: bodies.large, headers }),
@@ -154,7 +154,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect([(await names(0)).length, (await names(1)).length]).toEqual([chunks, 0]);
     const weighed = async (id: 'a' | 'b', weight: number): Promise<void> => {
       await admin.must('PUT', `/clusters/${id}/weight`, { weight });
-      // Other processes believe in the old one for half a minute, and the worker looks every hour.
+      // Other processes cache the old state for half a minute, and the worker checks once an hour.
       await clock.advance(3_700_000);
       await evacuate(world.context, clock);
       for (const [path, body] of kept) await expectKept(world.client, path, body);
@@ -220,7 +220,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       await drain();
       await vi.waitFor(async () => expect((await names(0)).length).toBeGreaterThan(0), { timeout: 120_000 });
       expect((await world.client.put('/bucket/fresh', { body: 'fresh' })).status).toBe(200);
-      // What is under way is not there yet for those who evacuate.
+      // The evacuation does not see a write before its commit.
       await evacuate(world.context, pair.clock);
       yield* inPieces(body.subarray(5 * MiB), 256 * 1024);
     }

@@ -17,7 +17,7 @@ import type { Answer } from '../support/gateway-client.ts';
 const patience = { timeout: 120_000, interval: 250 };
 const caseMs = 300_000;
 
-/** A client as a monitor knows it. */
+/** A client session in the monitor's report. */
 interface Session {
   readonly entity_name: string;
   readonly addrs: { readonly addrvec: readonly { readonly addr: string; readonly nonce: number }[] };
@@ -64,7 +64,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
     expect(got.status).toBe(200);
     expect(Buffer.compare(got.bytes, body)).toBe(0);
   };
-  /** All is as if nothing had been: what was refused has left nothing behind. */
+  /** Expects that the cluster works again and that refused requests left nothing behind. */
   const expectWell = async (): Promise<void> => {
     await vi.waitFor(expectKept, patience);
     await vi.waitFor(async () => expect((await put('after')).status).toBe(200), patience);
@@ -116,7 +116,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
       ]).finally(() => {
         isOver = true;
       });
-      // What needs no bytes is answered meanwhile, one after another.
+      // Requests without stored bytes are answered meanwhile.
       for (let n = 0; n < 20; n += 1) expect((await world.client.head('/bucket/kept')).status).toBe(200);
       expect(isOver).toBe(false);
       for (const answer of await asked) expectAway(answer);
@@ -203,7 +203,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
       for (const name of names) await flip(name, directory);
       expect((await world.client.get('/bucket/flipped-small')).status).toBe(500);
       await expect(world.client.get('/bucket/flipped')).rejects.toThrow(ChunkDamaged);
-      // The bytes before the damaged block are right, and can be had.
+      // The bytes before the damaged block can be read.
       const sound = await world.client.get('/bucket/flipped', { headers: { range: 'bytes=0-65535' } });
       expect(sound.status).toBe(206);
       expect(Buffer.compare(sound.bytes, body.subarray(0, 65_536))).toBe(0);
@@ -212,7 +212,7 @@ describe.skipIf(noCeph !== undefined)(`a Ceph cluster${noCeph === undefined ? ''
     caseMs,
   );
 
-  /** From how full on OSDs warn, take no more copies, and no more writes. */
+  /** The ratios of use from which OSDs warn, refuse backfills, and refuse writes. */
   async function setRatios(near: string, backfill: string, full: string): Promise<void> {
     await ceph.ceph('osd', 'set-nearfull-ratio', near);
     await ceph.ceph('osd', 'set-backfillfull-ratio', backfill);

@@ -28,7 +28,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
   const objectsOf = async (cluster: CephCluster | undefined, pool: string): Promise<number> =>
     ((await cluster?.rados('-p', pool, 'ls', '--all')) ?? '')
       .split('\n')
-      // The mark of the installation is no chunk.
+      // The mark of the installation does not count as a chunk.
       .filter((line) => line !== '' && !line.endsWith('installation.json')).length;
 
   describe.each([1, 2])('of %i clusters', (count) => {

@@ -122,7 +122,7 @@ describe.skipIf(noCeph !== undefined)(`fsck on Ceph${noCeph === undefined ? '' :
     await cp(metadata, backup, { recursive: true });
     await gateway.start();
     const before = await gateway.chunks();
-    /** Which of its chunks each of them loses. */
+    /** The chunks that each object loses. */
     const torn = {
       beginning: { chunks: 18, lost: Array.from({ length: 16 }, (_, i) => i) },
       middle: { chunks: 3, lost: [1] },

@@ -53,7 +53,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
       expect(await admin.must('GET', '/storage/health')).toEqual({ ok: source === '', warnings, source });
     }, patience);
 
-  /** What Ceph's own command says that it complains of, once it is so much. */
+  /** Waits until Ceph reports this number of health checks; returns their messages. */
   const complaints = (count: number): Promise<string[]> =>
     vi.waitFor(async () => {
       const { checks } = JSON.parse(await ceph.ceph('health', '--format', 'json')) as {
@@ -64,7 +64,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
       return messages.sort();
     }, patience);
   const warn = (list: readonly string[]): string => `HEALTH_WARN: ${list.slice(0, 5).join('; ')}`;
-  /** Overrides what its file says. */
+  /** Overrides the settings of the configuration file. */
   const set = (name: string, value: string) => ceph.ceph('tell', 'mon.a', 'config', 'set', name, value);
   const setWarnings = async (on: boolean): Promise<void> => {
     await ceph.ceph('osd', on ? 'set' : 'unset', 'noout');

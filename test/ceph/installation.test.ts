@@ -24,7 +24,7 @@ const patience = { timeout: 90_000, interval: 100 };
 const foreign =
   /pool chunks, namespace \S+ of cluster a at installation\.json belong to installation [0-9a-f]{32}/;
 
-/** The commands of docs/ceph.md that mark a pool, as they are written there. */
+/** The commands in docs/ceph.md that mark a pool, unchanged. */
 function markCommands(): string {
   const page = readFileSync(join(repository, 'docs/ceph.md'), 'utf8');
   const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, body = '']) => body);
@@ -102,7 +102,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       expect(await serve('first', { namespace })).toBe('content');
       expect(await refused('second', namespace)).toMatch(foreign);
       expect(await serve('first', { namespace })).toBe('content');
-      // fsck skips the mark: neither the pool nor the one of the other class holds anything that is not owned.
+      // fsck skips the marks and finds nothing unowned in the two pools.
       const { code, text } = await fsck(join(root, 'first'), settingsIn(namespace));
       expect(code, text).toBe(0);
       for (const pool of ['chunks', 'cold'])
@@ -188,10 +188,10 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       await ceph.ceph('osd', 'pool', 'delete', 'again', 'again', '--yes-i-really-really-mean-it');
       await ceph.ceph('osd', 'pool', 'create', 'again', '8');
       await ceph.ceph('osd', 'pool', 'application', 'enable', 'again', 'sluice');
-      // Answers when every placement group is active, so that the starts below find the pool.
+      // This command returns when every placement group is active, so that the starts below find the pool.
       expect(await ceph.rados('-p', 'again', '--all', 'ls')).toBe('');
 
-      // Each of the two places is named and marked in turn.
+      // The start names one of the two places at a time; each is then marked.
       for (const [place, options] of [
         ['pool again', '-p again'],
         ['pool again, namespace ice', '-p again -N ice'],
@@ -214,7 +214,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
           expect((await client.send({ path: pathOf('bucket', `lost-${key}`) })).status).not.toBe(200);
         await put(client, 'new');
       });
-      // As the recovery page goes on, with some objects written: what was lost is taken away, and no more.
+      // Follow the rest of the recovery page with some new objects: only the lost objects are removed.
       const dropped = await sluiceFsck('--drop-missing');
       for (const [key] of classes)
         expect(dropped.text).toMatch(new RegExp(`missing .*key=lost-${key} .*fixed=version taken away`));
@@ -228,7 +228,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
           expect(kept.text === body.toString()).toBe(true);
         }
       });
-      // The marks hold: another installation is refused.
+      // Another installation is refused because of the marks.
       const other = startServer({ dataDir: join(root, 'other-again'), env: settings });
       await expect(other).rejects.toThrow(
         /pool again of cluster a at installation\.json belong to installation/,
@@ -254,7 +254,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       for (const asked of [mode, 'start'] as const) {
         const settled = await Promise.allSettled(kept.map((metadata) => check(metadata, asked)));
         const accepted = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-        // A gateway whose first look comes after the winner's write takes the pool over from it.
+        // A gateway that first reads the mark after the winner's write takes the pool over from it.
         expect(accepted).toContain(await marked());
         if (asked === 'start') expect(accepted).toHaveLength(1);
         for (const each of settled)

@@ -139,12 +139,12 @@ async function openUpload({ client, bucket }: Killable, { key, sizes, seed }: Up
 
 interface Uploaded {
   readonly key: string;
-  /** Of the parts. */
+  /** The sizes of the parts. */
   readonly sizes: readonly number[];
   readonly seed: number;
 }
 
-/** It was completed without an answer, or is still open: gc settles a completion that was cut short. */
+/** The upload was completed without an answer, or is still open; gc settles an interrupted completion. */
 async function completeAgain(
   gateway: Killable,
   key: string,

@@ -5,7 +5,7 @@ import { memoryUnderLoad } from '../support/load.ts';
 import { startServer } from '../support/server.ts';
 
 const mebibyte = 1024 * 1024;
-/** SVC_MEMORY_MAX, and an eighth for garbage that the collector has not seen yet (docs/gaps C10). */
+/** SVC_MEMORY_MAX plus an eighth for garbage that is not collected yet (docs/gaps.md, C10). */
 const ceiling = (512 + 64) * mebibyte;
 
 describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: ${noCeph}`}`, () => {

@@ -10,7 +10,7 @@ import { startServer } from '../support/server.ts';
 
 const cli = join(import.meta.dirname, '../../src/runtime/cli.ts');
 
-/** `sluice` where the package koffi is not installed. */
+/** Runs `sluice` without the package koffi. */
 function withoutKoffi(env: Readonly<Record<string, string>>) {
   const hooks = `import { registerHooks } from 'node:module';
     registerHooks({ resolve(name, context, next) { if (name === 'koffi') throw new Error('gone'); return next(name, context); } });`;
@@ -75,7 +75,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     smoke({
       name,
       start: async () => {
-        // Each installation in a namespace of its own.
+        // Each installation has a separate namespace.
         const env = settingsOf(ceph, 'chunks', name);
         const server = await startServer({ runtime: runtimes[name], env });
         return { ...server.credentials.root, url: server.url, stop: server.stop };

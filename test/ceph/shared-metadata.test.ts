@@ -37,7 +37,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
       SVC_INTENT_TTL: '6s',
       SVC_GC_INTERVAL: '500ms',
       SVC_REBALANCE_INTERVAL: '500ms',
-      // Slow enough to be killed in the middle.
+      // Send slowly, so that the process is killed in the middle.
       SVC_REBALANCE_RATE: '2MiB',
     });
     const held = await fill(gateway);
@@ -76,7 +76,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
   });
 });
 
-/** Objects of several sizes, some of which are overwritten and deleted, and one of parts. */
+/** Writes objects of several sizes and one of parts; overwrites and deletes some of them. */
 async function fill(gateway: Killable): Promise<Map<string, Buffer>> {
   const { client, bucket } = gateway;
   const held = new Map<string, Buffer>();

@@ -1,4 +1,4 @@
-/** Which source files are mutated with which tests: those that assert what the file does, so that a run stays short. */
+/** The source files to mutate, each with the tests that assert its behaviour, so that a run stays short. */
 
 export interface Group {
   readonly mutate: readonly string[];

@@ -1,5 +1,5 @@
 /**
- * `node test/mutation/run.ts [group …]`: breaks the source on purpose, one place at a time, and prints what no test noticed.
+ * `node test/mutation/run.ts [group …]`: changes the source, one place at a time, and prints the changes that no test detects.
  * `--sample=<lines> --seed=<n>` breaks random lines of `src/auth`, `src/domain` and `src/protocol` instead, and runs the tests of
  * the front door too; the seed names the same lines again.
  *
@@ -16,7 +16,7 @@ import { type Group, groups } from './groups.ts';
 import { sampleLines } from './sample.ts';
 
 const root = join(import.meta.dirname, '../..');
-/** Below the root, so that the project's own packages are found from there. */
+/** Below the root, so that Node finds the project's packages from there. */
 const place = join(root, '.cache/mutation');
 const vitestConfig = 'vitest.mutation.config.ts';
 
@@ -53,7 +53,7 @@ function mutate(name: string, { mutate: files, tests, excluded = [] }: Group): v
     plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: vitestConfig },
     mutate: files,
-    // Texts of refusals are for people; tests compare codes.
+    // Tests compare error codes, not the texts of errors.
     mutator: { excludedMutations: ['StringLiteral'] },
     reporters: ['clear-text', 'json'],
     jsonReporter: { fileName: `${name}.json` },
@@ -61,7 +61,7 @@ function mutate(name: string, { mutate: files, tests, excluded = [] }: Group): v
     concurrency: 2,
     timeoutMS: 20_000,
     dryRunTimeoutMinutes: 30,
-    // Code that runs once, when its module is loaded, such as tables, would take every test for each change.
+    // Code that runs once when its module is loaded, such as a table, would need every test for each change.
     ignoreStatic: true,
   };
   const configFile = `${name}.config.json`;

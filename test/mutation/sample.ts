@@ -1,4 +1,4 @@
-/** Random lines of the source, among those that Stryker can change. */
+/** Chooses random lines of the source that Stryker can change. */
 import { globSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ interface Change {
 
 /**
  * @param place where Stryker is installed and the source is copied to
- * @returns ranges as Stryker's `mutate` option takes them, a line each; a change of more than one line belongs to none
+ * @returns ranges for Stryker's `mutate` option, one line each; a change of several lines belongs to none
  */
 export async function sampleLines(
   place: string,

@@ -57,7 +57,7 @@ async function fill({ client }: GatewayWorld, count: number): Promise<void> {
   }
 }
 
-/** The rows that lmdb's file has. */
+/** The rows in lmdb's file. */
 function rowsIn(path: string): number {
   const descriptor = openSync(path, 'r');
   try {
@@ -92,7 +92,7 @@ test('after 10,000 deletions sluice compact frees space, and the remaining objec
     expect((await client.get(`/bucket/${keyAt(77)}`)).text).toBe(keyAt(77));
     expect((await client.put('/bucket/after', { body: 'x' })).status).toBe(200);
   });
-  // The start removed it.
+  // The start has removed the old file.
   expect(existsSync(metadata('data.mdb.before-compact'))).toBe(false);
   expect((await compact('--discard-old')).text).toMatch(
     /^\d+ rows, \d+ bytes before, \d+ bytes after, 0 damaged dropped\n$/,
@@ -167,7 +167,7 @@ test('--drop-damaged names the damaged row and leaves it out; all other keys are
     expect((await client.get(`/bucket/${keyAt(27)}`)).status).toBe(404);
     for (const key of keys) expect((await client.get(`/bucket/${key}`)).text).toBe(key);
   });
-  // As docs/recovery.md goes on: the bytes of the object are still there, and its row is made again from what lies beside them.
+  // The next step of docs/recovery.md: the object's bytes still exist, and its row is rebuilt from their back-references.
   const fsck = (...flags: string[]): Promise<Run> => run('fsck', flags);
   expect((await fsck('--rebuild')).text).toMatch(/1 rebuilt, 0 left/);
   await served(async ({ client }) => {
@@ -204,7 +204,7 @@ test('whether a gateway starts before, during or after a compaction, what it ack
   for (let round = 0; round < 3; round += 1) {
     const compacting = begin('compact');
     const ended = once(compacting, 'close');
-    // In the third round the start meets the compaction in its middle.
+    // In the third round the gateway starts in the middle of the compaction.
     while (round === 2 && compacting.exitCode === null && !existsSync(metadata('compacting')))
       await new Promise((resolve) => setImmediate(resolve));
     const server = await startServer({ dataDir: directory }).catch((cause: unknown) => {

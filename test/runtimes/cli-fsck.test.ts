@@ -68,7 +68,7 @@ test('an index that is lost whole is made again, and what is left over goes', as
       expect([found.status, found.text === body]).toEqual([200, true]);
     }
   });
-  // The former contents of the keys, whose places in the deletion queue went with the index.
+  // The former contents of the keys are unowned, because the deletion queue was lost with the index.
   const fixed = await fsck('--fix');
   expect(fixed.code).toBe(0);
   expect(fixed.lines.at(-1)).toMatchObject({ summary: { versions: 12 } });

@@ -30,7 +30,7 @@ interface Ended {
   readonly lines: readonly Line[];
 }
 
-/** @param heard may kill the command */
+/** @param heard gets each line of the output and may kill the command */
 function runImport(
   { env, flags }: { readonly env: Readonly<Record<string, string>>; readonly flags: readonly string[] },
   heard: (line: Line, child: ChildProcess) => void = () => {},
@@ -99,7 +99,7 @@ test('an import that is killed resumes at its position, beside a running gateway
     const resumed = await runImport({ env, flags });
     expect(resumed.stderr).toBe('');
     expect(resumed.code).toBe(0);
-    // Its first batch is behind the position, and nothing is counted twice.
+    // The first batch is before the saved position, and no object is counted twice.
     expect(resumed.lines[0]?.progress?.after).not.toBe(keyAt(99));
     const { summary } = resumed.lines.at(-1) ?? {};
     expect((summary?.['imported'] ?? 0) + (summary?.['present'] ?? 0)).toBe(objects);

@@ -310,7 +310,7 @@ describe('sluice serve', () => {
     const cutOff = Promise.allSettled(writers);
     await expect.poll(() => written, { timeout: 120_000 }).toBeGreaterThan(200);
     node.child.kill('SIGKILL');
-    // Its output ends when the last process that inherited it has.
+    // The output ends when the last process that inherited it has ended.
     await node.ended;
     await cutOff;
     client.close();

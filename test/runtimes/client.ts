@@ -12,7 +12,7 @@ export interface Answer {
 export type Send = (method: string, target: string, spec?: SendSpec) => Promise<Answer>;
 
 export interface SendSpec extends Omit<RequestSpec, 'method' | 'path' | 'query' | 'host'> {
-  /** Instead of the root user's. */
+  /** The credential; the root user's by default. */
   readonly secretKey?: string;
 }
 

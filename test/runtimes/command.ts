@@ -13,14 +13,14 @@ export interface Run {
 
 let running: Run[] = [];
 
-/** Whatever a test left running ends. */
+/** Ends all processes that a test left running. */
 export async function endAll(): Promise<void> {
   for (const { child } of running) child.kill('SIGKILL');
   await Promise.all(running.map(({ ended }) => ended));
   running = [];
 }
 
-/** Nothing of the environment that the tests run in reaches the child. */
+/** The child does not inherit the environment of the tests. */
 function run(args: readonly string[], env: Record<string, string> = {}): Run {
   const child = spawn(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'] ?? '', ...env } });
   const ended = once(child, 'close').then(([code]) => code as number | null);
@@ -45,7 +45,7 @@ export async function finished(
 }
 
 export const listening = ['--listen', '127.0.0.1:0'];
-/** Waits for what is printed when it serves. */
+/** Waits for the banner, which is printed when the server accepts requests. */
 export async function serving(
   args: readonly string[] = [],
   env: Record<string, string> = {},

@@ -31,7 +31,7 @@ afterEach(async () => {
   for (const each of [directory, copy]) await rm(each, { recursive: true, force: true });
 });
 
-/** What fsck reports of the file, without the commits of a whole run, which may use the page and then end the process. */
+/** The report of fsck about the file, without a whole run, whose commits could use the page and then end the process. */
 async function verify(metadata: string): Promise<readonly unknown[]> {
   const store = embeddedStore({
     directory: metadata,

@@ -24,7 +24,7 @@ interface Running {
   readonly client: LoadClient;
 }
 
-/** Kills the server, and starts one on the same disks. */
+/** Kills the server and starts another one on the same disks. */
 async function startAgain({ server, client }: Running, start: () => Promise<TestServer>): Promise<Running> {
   await server.kill9();
   client.close();
@@ -69,7 +69,7 @@ async function removeAll(client: LoadClient, keys: readonly string[]): Promise<v
   await Promise.all(Array.from({ length: lanes }, lane));
 }
 
-/** Once gc has given the space back. */
+/** Waits until gc has freed the space. */
 const expectWritable = (client: LoadClient): Promise<void> =>
   expect.poll(() => put(client, 'again', 300_000).then(({ status }) => status), patience).toBe(200);
 
@@ -158,7 +158,7 @@ describe.skipIf(!canMount())('a full disk', () => {
       expect([stranger.status, await stranger.text()]).toEqual([503, 'not ready\n']);
       besideServer(server, `rm ${join(dataDir, 'another-program')}`);
       await expect.poll(() => ready().then(({ status }) => status), patience).toBe(200);
-      // As the kernel does after an error of the disk.
+      // Remount read-only, as the kernel does after a disk error.
       const fault = `echo x > /sys/fs/ext4/$(basename $(findmnt -n -o SOURCE ${dataDir}))/trigger_fs_error`;
       expect(besideServer(server, fault)).toBe(true);
       await expect.poll(() => ready({ need: 'reads' }).then(({ status }) => status), patience).toBe(503);

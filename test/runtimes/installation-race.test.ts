@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-/** @returns the ids of those that were let in, and what the others were told */
+/** @returns the installation ids of the gateways that started, and the messages of the others */
 async function race(stores: readonly MetadataStore[], mode: InstallationMode) {
   const settled = await Promise.allSettled(stores.map((metadata) => check(metadata, mode)));
   const accepted = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
@@ -48,7 +48,7 @@ test.each<InstallationMode>(['start', 'init'])(
       const { accepted, refused } = await race(stores, mode);
       expect(accepted).toEqual([await marked()]);
       expect(refused).toHaveLength(7);
-      // None takes the place over when it is started again.
+      // None of the refused gateways takes the chunks over when it is started again.
       const again = await race(stores, 'start');
       expect(again.accepted).toEqual(accepted);
       for (const reason of again.refused)

@@ -48,7 +48,7 @@ const store = (): Promise<void> =>
 const expectContent = (): Promise<void> =>
   served(async (client) => expect((await client.expect({ path: key })).text).toBe('content'));
 
-/** The reason that the command gives. */
+/** The reason in the command's output. */
 const refused = (): Promise<string> =>
   served(async () => 'it served').catch((error: Error) => {
     expect(error.message).toContain('ended with 2');
@@ -95,7 +95,7 @@ test('a master key that is missing is not made anew, and another one is refused'
   expect(existsSync(masterKey())).toBe(false);
   await writeFile(masterKey(), `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
   expect(await refused()).toMatch(/is not the key of installation [0-9a-f]{32}/);
-  // The former key as a further line: the new one is the current key from now on.
+  // The file has the new key first, which is the current one, and the former key as a further line.
   await writeFile(masterKey(), `${Buffer.alloc(32, 7).toString('base64')}\n${kept}`);
   await expectContent();
 });

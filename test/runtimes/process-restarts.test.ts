@@ -40,7 +40,7 @@ test('after all processes of a node were killed one is started within a second, 
       for (const pid of serving()) process.kill(pid, 'SIGKILL');
       await expect.poll(() => deaths(server).length, patience).toBe(2 * round);
       const [first, second] = deaths(server).slice(-2);
-      // The other one served still; then none did.
+      // First the other process still serves; then no process does.
       expect(first?.pause_ms).toBe(round * 1_000);
       expect(second?.pause_ms).toBe(1_000);
     }

@@ -38,7 +38,7 @@ describe.skipIf(!canMount())('a file system that becomes read-only', () => {
       expect(server.log()).not.toContain('Attempting to write page');
       await server.kill9();
       client.close();
-      // Mounted again, as after a repair, once the kernel has let go of the file system.
+      // Mount the file system again, as after a repair, when the kernel has released it.
       await expect.poll(() => spawnSync('losetup', ['-j', image]).stdout.toString(), patience).toBe('');
       server = await disks.start({ dataDir, env });
       client = clientOf(server);

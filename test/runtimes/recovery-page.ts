@@ -25,7 +25,7 @@ export function recoverySections(): readonly RecoverySection[] {
   });
 }
 
-/** The lines of the section's blocks of that kind. */
+/** The lines of the section's blocks of one kind. */
 const linesOf = (text: string, kind: string): readonly string[] =>
   [...text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)]
     .filter(([, info]) => info === kind)
@@ -33,6 +33,6 @@ const linesOf = (text: string, kind: string): readonly string[] =>
 
 const literal = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** A line of the page as a pattern for what a program prints. */
+/** A line of the page as a pattern for a program's output. */
 export const patternOf = (line: string): RegExp =>
   new RegExp(line.split('…').map(literal).join('[^\\n]*'), 'i');

@@ -11,7 +11,7 @@ import { bodyOf, cli, mount, patience, Site } from './recovery-site.ts';
 export interface Scenario {
   /** Damages the directory and shows the symptom in `seen`. */
   damage(site: Site): Promise<void>;
-  /** What the page promises of objects. */
+  /** Checks the objects that the page promises. */
   check(site: Site): Promise<void>;
   readonly needsMount?: boolean;
 }
@@ -30,7 +30,7 @@ async function fill(site: Site): Promise<void> {
   await site.stop();
 }
 
-/** Filled once, copied by the scenarios. */
+/** A site that is filled once and copied by the scenarios. */
 const base = new Site();
 export const makeBase = (): Promise<void> => fill(base);
 export const removeBase = (): Promise<void> => base[Symbol.asyncDispose]();
@@ -88,7 +88,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       await stored(site);
       await site.start();
       const filler = Buffer.alloc(1_000_000, 1);
-      // Smaller and smaller, until less than the reserve is free however little is written.
+      // Write smaller and smaller files, until less than the reserve is free.
       for (const bytes of [1_000_000, 100_000, 10_000, 100]) {
         let status = 200;
         for (let n = 0; n < 1_000 && status === 200; n += 1)
@@ -96,7 +96,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
         expect(status).toBe(507);
       }
       const ready = async (): Promise<string> => (await site.client.send({ path: '/readyz' })).text;
-      // Of two processes and two components each finds out by itself.
+      // Each of two processes detects the failure of each of two components separately.
       const seen = async (): Promise<string> => (site.seen += await ready());
       await expect.poll(seen, patience).toMatch(/"component":"metadata","status":"full"/);
     },
@@ -144,7 +144,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   'Metadata restored from an older backup': {
     damage: async (site) => {
       await stored(site);
-      // One process stores them in one segment, which is not packed while most of them are there.
+      // One process stores the objects in one segment, which is not packed while most of them exist.
       site.settings = { SVC_PROCESSES: '1' };
       await site.start();
       await site.put(...smallKeys);
@@ -194,7 +194,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       await site.start();
       const fault = `echo x > /sys/fs/ext4/$(basename $(findmnt -n -o SOURCE ${site.dataDir}))/trigger_fs_error`;
       expect(spawnSync('sh', ['-c', fault]).status).toBe(0);
-      // A failed commit may end the process; the next start then says why it cannot.
+      // A failed commit may end the process; the next start then reports the reason.
       const look = async (): Promise<string> =>
         site.client.send({ path: '/readyz' }).then(
           ({ text }) => text,
@@ -269,6 +269,6 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** Chunks in files of their own. */
+/** Chunks in separate files. */
 const largeFiles = (site: Site): number =>
   filesUnder(join(site.dataDir, 'chunks')).filter((path) => path.includes('/large/')).length;

@@ -12,7 +12,7 @@ import { patternOf, type RecoverySection } from './recovery-page.ts';
 export const cli = join(import.meta.dirname, '../../src/runtime/cli.ts');
 export const patience = { timeout: 120_000, interval: 100 };
 const { root } = testCredentials;
-/** Those of a `large-` key are stored as a file of their own, which gc deletes at once. */
+/** The bytes of a `large-` key are stored in a separate file, which gc deletes immediately. */
 export const bodyOf = (key: string): Buffer =>
   Buffer.from(`content of ${key} `.repeat(key.startsWith('large-') ? 60_000 : 200));
 
@@ -26,9 +26,9 @@ export class Site implements AsyncDisposable {
   readonly backup = join(this.own, 'backup');
   readonly image = join(this.own, 'disk.img');
   settings: Record<string, string> = {};
-  /** What the section's symptom and commands have printed. */
+  /** The output of the section's symptom and commands. */
   seen = '';
-  /** For the placeholders of the page. */
+  /** Values for the placeholders of the page. */
   placeholders: Record<string, string> = { name: 'bucket', account: root.owner };
   #server: TestServer | undefined;
   #client: LoadClient | undefined;
@@ -102,7 +102,7 @@ export class Site implements AsyncDisposable {
     return (await this.client.send({ path: pathOf('bucket', key) })).status;
   }
 
-  /** Lines of the page in one shell. @returns what they printed */
+  /** Runs lines of the page in one shell. @returns their output */
   async run(lines: readonly string[]): Promise<string> {
     const { host = '' } = this.#server === undefined ? {} : new URL(this.#server.url);
     const functions = `
@@ -146,7 +146,7 @@ sluice-admin() {
       });
   }
 
-  /** The section's commands, as they stand on the page. The last line is repeated until it prints what the page says. */
+  /** Runs the section's commands unchanged. The last line is repeated until its output is that of the page. */
   async follow({ commands, result }: RecoverySection): Promise<void> {
     this.placeholders = {
       ...this.placeholders,
@@ -160,7 +160,7 @@ sluice-admin() {
     };
     for (const line of commands) {
       if (!line.startsWith('# ')) {
-        // What it names is printed by the lines before it.
+        // The output of the lines before contains the values that this line names.
         if (line.includes('<')) await flush();
         lines.push(line);
         continue;
@@ -201,7 +201,7 @@ sluice-admin() {
   }
 }
 
-/** A file system of its own under the data directory. */
+/** Mounts a separate file system under the data directory. */
 export function mount(site: Site, mebibytes: number): void {
   mkdirSync(site.dataDir);
   const make = `truncate -s ${mebibytes}M ${site.image} && mkfs.ext4 -q -F -m 0 -O ^has_journal ${site.image} && mount -o loop,errors=remount-ro ${site.image} ${site.dataDir}`;

@@ -6,14 +6,14 @@ import { type Endpoint, type Send, sender } from './client.ts';
 
 export interface Started extends Endpoint {
   stop(): Promise<unknown>;
-  /** What the server said, for a failure. */
+  /** The server's log, for the message of a failure. */
   log?(): string;
 }
 
 export interface Runtime {
   readonly name: string;
   readonly start: () => Promise<Started>;
-  /** Why a key with a dot segment cannot be reached here. */
+  /** The reason why a key with a dot segment cannot be addressed on this runtime. */
   readonly normalisesTargets?: string;
 }
 
@@ -145,7 +145,7 @@ export function smoke({ name, start, normalisesTargets }: Runtime): void {
       expect(refused.text).toContain(`<RequestId>${refused.headers['x-amz-request-id']}</RequestId>`);
     });
 
-    // The empty segments, `+` and encoded bytes of a key survive everywhere.
+    // Empty segments, `+` and encoded bytes of a key arrive unchanged on every runtime.
     test.each(['//a//b', '/a+b', '/a%20b%2Fc', '/%C3%A9'])('keeps apart what is at %s', async (path) => {
       expect((await send('PUT', `/smoke${path}`, { body: path })).status).toBe(200);
       expect((await send('GET', `/smoke${path}`)).text).toBe(path);

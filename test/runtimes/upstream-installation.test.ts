@@ -65,7 +65,7 @@ test('a gateway whose upstream is unavailable starts', async () => {
   const env = {
     SVC_DATA_BACKEND: 'upstream-store',
     SVC_UPSTREAMS: 'bucket',
-    // Discard: nothing listens there.
+    // Port 9 (discard), where no server listens.
     SVC_UPSTREAM_ENDPOINT: 'http://127.0.0.1:9',
     SVC_UPSTREAM_ACCESS_KEY: 'access',
     SVC_UPSTREAM_SECRET_KEY: 'secret-secret',
@@ -125,7 +125,7 @@ test.each<InstallationMode>(['start', 'init'])(
         checkInstallation(metadata, { config, random, mode: asked, keys: [], stored });
       const settled = await Promise.allSettled(kept.map(check));
       const accepted = settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value.id] : []));
-      // A gateway whose first look comes after the winner's write takes the bucket over from it.
+      // A gateway that first reads the mark after the winner's write takes the bucket over from it.
       expect(accepted).toContain(await marked());
       if (asked === 'start') expect(accepted).toHaveLength(1);
       for (const each of settled)

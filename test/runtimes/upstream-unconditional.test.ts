@@ -85,7 +85,7 @@ const conditionsOf = (asked: readonly Asked[]): readonly string[] =>
 
 const unsupported: Fault = { status: 501, code: 'NotImplemented' };
 
-/** Signs the request again without its conditions, so that the upstream writes whatever it holds. */
+/** Signs the request again without its conditions, so that the upstream always writes. */
 const ignored: Fault = {
   asked({ method, target, headers }) {
     const { accessKey, secretKey } = testCredentials.root;
@@ -117,7 +117,7 @@ test.each([
       expect(conditionsOf(proxy.seen())).toEqual([]);
       expect(await serve('second', ['--init'])).toBe('content');
       expect(conditionsOf(proxy.seen())).toEqual(takeover);
-      // A gateway that runs is not stopped by the new mark (gaps U11).
+      // The new mark does not stop a running gateway (docs/gaps.md, U11).
       expect(await use(server)).toBe('content');
     } finally {
       await server.stop();
@@ -147,7 +147,7 @@ test.each([
         client.close();
       }
     };
-    // The other gateway's mark is written after this one has found out what is there, and before its own write.
+    // The other gateway writes its mark after this one has read the present mark and before its write.
     const matches = (asked: Asked): boolean => {
       if (!isConditional(asked)) return false;
       mark.push(asked);

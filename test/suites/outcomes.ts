@@ -45,7 +45,7 @@ export function readJunitOutcomes(path: string): readonly Outcome[] {
   }));
 }
 
-/** A test that must fail today, and why. The list may only shrink: a test that passes has to leave it. */
+/** A test that is expected to fail, and why. The list may only shrink: a test that passes must be removed from it. */
 export type ExpectedFailures = Readonly<Record<string, string>>;
 
 export interface Comparison {

@@ -18,7 +18,7 @@ test('every integration test of rclone’s S3 backend passes', { timeout: suiteM
       region,
       access_key_id: user.accessKey,
       secret_access_key: user.secretKey,
-      // CreateBucket of one's own bucket in us-east-1 answers 200, as the public service does.
+      // CreateBucket of an existing bucket of the same owner in us-east-1 answers 200, as in the public service.
       use_already_exists: 'true',
     };
     const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);

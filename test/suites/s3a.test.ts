@@ -49,7 +49,7 @@ async function createBucket({ server, user }: SuiteWorld): Promise<void> {
   client.destroy();
 }
 
-/** @returns the folder that comes first in the class path */
+/** @returns the first folder of the class path */
 function writeSettings({ server, user, home }: SuiteWorld): string {
   const folder = join(home, 'hadoop');
   mkdirSync(folder);

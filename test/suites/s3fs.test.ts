@@ -47,7 +47,7 @@ test('every test of s3fs passes, but for those that are expected to fail', { tim
       join(s3fs, 'python/bin/python'),
       [
         ...['-m', 'pytest', '-q', '-p', 'sluice_endpoint', '-p', 'no:cacheprovider'],
-        // Without the settings of its source tree, which ask for a coverage report.
+        // Ignore the settings of the suite's source tree, which require a coverage report.
         ...['-o', 'addopts=', '-o', 'asyncio_mode=auto', '--timeout=300', `--junitxml=${report}`],
         ...['s3fs/tests/test_s3fs.py', 's3fs/tests/test_mapping.py'],
       ],

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
 import { compareOutcomes, type ExpectedFailures, type Outcome } from './outcomes.ts';
 
-/** Where install.sh puts the suites. */
+/** The folder into which install.sh puts the suites. */
 export const suitesHome = join(import.meta.dirname, '../../.cache/suites');
 export const region = 'us-east-1';
 /** A suite takes a minute or two on a machine with nothing else to do; this ends one that hangs. */
@@ -41,7 +41,7 @@ interface Suite {
   ) => Promise<{ readonly output: string; readonly outcomes: (output: string) => readonly Outcome[] }>;
 }
 
-/** Runs a suite against a server of its own. Every test must pass but the expected failures, and those must still fail. */
+/** Runs a suite against a separate server. Every test must pass but the expected failures, and those must still fail. */
 export async function expectSuite({ passedMin, expectedFailures = {}, settings, run }: Suite): Promise<void> {
   const world = await startSuiteWorld(settings);
   try {

@@ -35,7 +35,7 @@ interface Compose {
 
 const load = (path: string): Compose => parse(readFileSync(path, 'utf8'), { merge: true }) as Compose;
 
-/** A file with what it includes. */
+/** A file and the files that it includes. */
 function whole(path: string): Required<Pick<Compose, 'services' | 'volumes' | 'secrets'>> {
   const own = load(path);
   const others = (own.include ?? []).map((name) => whole(join(dirname(path), name)));
@@ -113,7 +113,7 @@ describe('with the secrets that the script makes', () => {
     const config = configWith(env);
     expect(['wide-column', 'ordered-kv']).toContain(config.SVC_META_BACKEND);
     expect(['file', 'cluster-pool']).toContain(config.SVC_DATA_BACKEND);
-    // What is mounted is where the settings look for it.
+    // The mount points are the paths in the settings.
     const mounts = (services['gateway']?.volumes ?? []).map((volume) => volume.split(':')[1] ?? '');
     const looked = [config.SVC_DATA_DIR, ...config.SVC_POOL_CLUSTERS.map(({ conf }) => conf)];
     for (const path of looked.filter((each) => each !== undefined))

@@ -14,7 +14,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   signing: ['ports', 'protocol'],
   /** `gateway/request.ts`: the stages of a request, which handlers name. */
   request: ['auth', 'domain', 'metadata', 'protocol'],
-  // An upstream is spoken to in the protocol's words.
+  // The client of an upstream speaks the S3 protocol.
   backends: ['ports', 'protocol', 'signing'],
   config: ['ports'],
   context: ['ports', 'config'],
@@ -22,7 +22,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   domain: ['metadata', 'ports', 'context', 'config'],
   auth: ['domain', 'metadata', 'protocol', 'ports', 'signing'],
   handlers: ['request', 'domain', 'metadata', 'protocol', 'ports', 'auth', 'context', 'config'],
-  // Services that write into buckets are judged by the buckets' policies.
+  // Policies of buckets apply to services that write into buckets.
   workers: ['auth', 'domain', 'metadata', 'ports', 'context', 'config'],
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
@@ -45,7 +45,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
 const layerOf = (path: string): string =>
   path === 'src/gateway/request.ts' ? 'request' : (path.split('/')[1] ?? '').replace(/\.ts$/, '');
 
-/** The files of `src` that a file imports, for their types alone too. */
+/** The files of `src` that a file imports, type imports included. */
 const importsOf = (path: string, source: string): string[] =>
   [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map(([, to = '']) =>
     posix.normalize(posix.join(posix.dirname(path), to)),
@@ -76,7 +76,7 @@ test('layers import in one direction', () => {
   expect(sourceFiles().flatMap((path) => crossings(path, readFileSync(path, 'utf8')))).toEqual([]);
 });
 
-/** Each circle of imports once, as the files that it goes through. */
+/** Every circle of imports, as the list of its files. */
 function circles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>();
   const found: string[] = [];
@@ -119,7 +119,7 @@ test('handlers never call handlers', () => {
   expect(hits).toEqual([]);
 });
 
-/** How many entries a reader sees at once. The top level of `src` is not counted. */
+/** The limit of entries in a folder. It does not apply to the top level of `src`. */
 const entriesMax = 12;
 
 test('a folder has a dozen entries at most', () => {

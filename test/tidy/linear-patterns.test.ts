@@ -8,7 +8,7 @@ import { adminOperationAt, adminOperationNames } from '../../src/protocol/operat
 import { constructedPatterns, constructsPatterns, literalPatterns, type Pattern } from './patterns.ts';
 import { sourceFiles } from './source-files.ts';
 
-/** Files that construct patterns, and what makes them do so: loading them, or a call. */
+/** Files that construct patterns, and the import or call that makes them do it. */
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
   'src/auth/policy/document/principals.ts': () => import('../../src/auth/policy/document/principals.ts'),
   'src/config/values/network.ts': () => import('../../src/config/values/network.ts'),
@@ -30,7 +30,7 @@ const widened = (source: string): string =>
     )
     .replace(/\{(\d{1,6})\}/g, (whole, count: string) => (Number(count) <= 4 ? whole : '{4}'));
 
-/** What is wrong with a pattern, undefined for a linear one. */
+/** The reason why a pattern is not linear; undefined for a linear one. */
 async function problemOf({ source, flags, at }: Pattern): Promise<string | undefined> {
   const found = await check(widened(source), flags, { timeout: 250_000, attackTimeout: null });
   if (found.status === 'safe') return undefined;
@@ -78,7 +78,7 @@ test('every regular expression takes linear time', { timeout: 900_000 }, async (
   expect(literals.length).toBeGreaterThan(100);
   const constructed: Pattern[] = [];
   for (const [path, work] of Object.entries(constructing)) {
-    // So that an import evaluates the module again.
+    // Reset the module cache, so that an import evaluates the module again.
     vi.resetModules();
     const found = await constructedPatterns(path, work);
     expect(found.length, path).toBeGreaterThan(0);

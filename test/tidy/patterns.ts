@@ -1,4 +1,4 @@
-/** Finds every regular expression of the sources: literals by their syntax, the others as they are constructed. */
+/** Finds every regular expression of the sources: literals by their syntax, the others when they are constructed. */
 import { readFileSync } from 'node:fs';
 import { parseAst } from 'rolldown/parseAst';
 
@@ -31,7 +31,7 @@ export function literalPatterns(path: string, code = readFileSync(path, 'utf8'))
   return found;
 }
 
-/** Whether the file makes regular expressions from texts. */
+/** Whether the file constructs regular expressions from texts. */
 export function constructsPatterns(path: string): boolean {
   const code = readFileSync(path, 'utf8');
   if (!code.includes('RegExp(')) return false;
@@ -42,7 +42,7 @@ export function constructsPatterns(path: string): boolean {
   return false;
 }
 
-/** Records what `work` makes with `new RegExp`. */
+/** Records the patterns that `work` constructs with `new RegExp`. */
 export async function constructedPatterns(at: string, work: () => Promise<unknown>): Promise<Pattern[]> {
   const found: Pattern[] = [];
   const original = globalThis.RegExp;

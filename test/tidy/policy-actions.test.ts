@@ -6,7 +6,7 @@ const acl = 'acl grant-read grant-write grant-read-acp grant-write-acp grant-ful
 const written = `${acl}:PutObjectAcl tagging:PutObjectTagging object-lock-mode object-lock-retain-until-date:PutObjectRetention object-lock-legal-hold:PutObjectLegalHold`;
 const bypass = 'bypass-governance-retention=true:BypassGovernanceRetention';
 
-/** `operation action [/ the action on a version] [+ headers:action …]`; `each` asks for every key by itself. */
+/** `operation action [/ the action on a version] [+ headers:action …]`; `each` means a separate decision for every key. */
 const documented = `
   ListBuckets ListAllMyBuckets
   CreateBucket CreateBucket + ${acl.replace('acl', 'acl!=private')}:PutBucketAcl object-ownership:PutBucketOwnershipControls bucket-object-lock-enabled=true:PutBucketObjectLockConfiguration,PutBucketVersioning
@@ -98,7 +98,7 @@ const documented = `
 
 const inLine = (text: string): string => text.trim().replace(/\s+/g, ' ');
 
-/** The row of an operation in the words of the list. */
+/** The row of an operation in the notation of the list. */
 function rowOf(name: (typeof operationNames)[number]): string {
   const { action, versionAction, also = {}, judges } = describeOperation(name);
   const short = (each: string): string => each.replace('s3:', '');

@@ -6,7 +6,7 @@ import { sourceFiles } from './source-files.ts';
 interface Banned {
   readonly word: RegExp;
   readonly instead: string;
-  /** Where it is right. */
+  /** The files in which the pattern is allowed. */
   readonly except?: RegExp;
 }
 
@@ -22,7 +22,7 @@ const banned: readonly Banned[] = [
   {
     word: /['"`]x-(amz|store)-/i,
     instead: 'protocol/dialect.ts',
-    // Events are the public API's documents, whatever dialect asked for the change.
+    // Events are documents of the public API, whatever the dialect of the request.
     except: /^src\/(protocol\/dialect|domain\/events\/events)\.ts$/,
   },
   { word: /\bas any\b|: any\b/, instead: 'a real type', except: /^src\/ports\/metadata-store\.ts$/ },
@@ -36,7 +36,7 @@ const banned: readonly Banned[] = [
   {
     word: /transactionSync\(/,
     instead: 'transaction(): the synchronous one hangs at close behind an asynchronous write',
-    // The first write of a store, and of the compaction, which has no asynchronous ones.
+    // The first write of a store; and the compaction, which has no asynchronous writes.
     except: /^src\/backends\/metadata\/embedded\/file\/exclusive-use\.ts$/,
   },
   {

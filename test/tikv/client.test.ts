@@ -5,7 +5,7 @@ import { noTikv, startTikv } from '../support/engines/tikv.ts';
 import { transactionLaws } from './laws.ts';
 import { bare, bytes, freshKeys, opened, put, text } from './world.ts';
 
-/** Its first start here may have to build it. */
+/** The first start on a machine may have to build the engine. */
 const buildMs = 600_000;
 
 describe('the TiKV client on PD and a store', () => {
@@ -32,7 +32,7 @@ describe('the TiKV client on PD and a store', () => {
     const start = await others.pd.timestamp();
     for (const name of isWhole ? ['a', 'b'] : ['a']) {
       const answer = await others.sender.one('Prewrite', key(name), {
-        // As its owner sent it, who was gone before its locks had lasted.
+        // The request of a client that has ended; its locks expire immediately.
         request: {
           mutations: [{ op: 0, key: key(name), value: bytes('new') }],
           primary_lock: key('a'),

@@ -13,7 +13,7 @@ import { transactionLaws } from './laws.ts';
 import { buildMs, describeOnDouble } from './on-double.ts';
 import { bare, bytes, count, freshKeys, opened, put, settled, text } from './world.ts';
 
-/** Every store runs, and the first driver leads. */
+/** Starts every store and makes the first placement driver the leader. */
 const heal = async (double: Double): Promise<void> => {
   for (const id of [1, 2, 3]) await double.startStore(id);
   await double.driver(double.endpoints[0] as string, { lead: 1 });
@@ -54,7 +54,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
     const key = freshKeys();
     const commands = ['Get', 'Scan', 'PessimisticLock', 'Prewrite', 'Commit'];
     for (const command of commands) await double.fault({ command, kind, count: 2 });
-    // Some in one phase, and once the faults of Prewrite have happened in two.
+    // Some commit in one phase, and some in two after the faults of Prewrite.
     await double.fault({ command: 'Prewrite', kind: 'two-phase', count: 3 });
     for (let i = 0; i < 3; i += 1) await count(world.client, key('n'));
     expect(text(await world.client.get(key('n')))).toBe('3');
@@ -142,7 +142,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       });
       await expect(write).rejects.toThrow(Undetermined);
       await double.heal();
-      // Nothing was undone: whether it stands is up to what the store did, and its lock does not stay for ever.
+      // The client did not roll back: the store decides whether the commit applied, and the lock expires.
       const expected = kind === 'lose' ? 'new' : 'old';
       expect(text(await reader.client.get(key))).toBe(expected);
       await count(reader.client, freshKeys()('other'));
@@ -161,7 +161,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       await put(world.client, key, 'old');
       await world.client.transact(async (transaction) => {
         await transaction.lock([key]);
-        // Longer than its lock would last by itself.
+        // Longer than the lock lasts without a heartbeat.
         await sleep(8_000);
         transaction.put(key, bytes('mine'));
       });
@@ -197,7 +197,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       const double = await engine;
       const key = freshKeys();
       await double.split(key('m'));
-      // The secondary in the other region never hears of the commit.
+      // The commit never reaches the secondary lock in the other region.
       await double.fault({ command: 'Commit', kind: 'drop', key: key('z') });
       await world.client.transact(async (transaction) => {
         await transaction.lock([key('a')]);
@@ -221,7 +221,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
       await count(world.client, key);
       await double.driver(second, { lead: 1 });
       await count(world.client, key);
-      // The only endpoint that was given is gone: the other is known from it.
+      // The only configured endpoint is down; the client learned the other one from it.
       await double.driver(first, { up: 0, via: second });
       try {
         await count(world.client, key);

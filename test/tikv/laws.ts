@@ -1,4 +1,4 @@
-/** What the client guarantees on any healthy cluster. */
+/** The guarantees of the client on any healthy cluster. */
 import { describe, expect, test } from 'vitest';
 import { toWide } from '../../src/backends/metadata/ordered-kv/tikv/cluster/messages.ts';
 import { bare, bytes, count, freshKeys, opened, put, text } from './world.ts';
@@ -109,7 +109,7 @@ export function transactionLaws(endpoints: Endpoints): void {
     await world.client.collect({ ageMs: 0, everyMs: 0 });
     const safe = await others.pd.safePoint(others.backoff());
     expect(safe).toBeLessThan(alive);
-    // Another process moved it a moment ago, which is enough.
+    // Another process has just moved the safe point, which suffices.
     await world.client.collect({ ageMs: 0, everyMs: 600_000 });
     expect(await others.pd.safePoint(others.backoff())).toBe(safe);
     const commit = (name: string, start: bigint) =>

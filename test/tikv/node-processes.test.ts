@@ -1,4 +1,4 @@
-/** Several processes of one node on remote metadata: each of them obeys a change before its answer (docs/gaps.md, M1). */
+/** Several processes of one node on remote metadata: all of them obey a change before the client gets its answer (docs/gaps.md, M1). */
 import { afterAll, expect, test } from 'vitest';
 import { blockXml, policyOf } from '../support/access.ts';
 import { type LoadClient, loadClient } from '../support/load-client.ts';
@@ -14,7 +14,7 @@ afterAll(async () => {
   for (const cleanUp of cleanups.reverse()) await cleanUp();
 });
 
-/** A server of several processes that believe what they read for a minute. */
+/** A server of several processes that cache what they read for a minute. */
 async function openNode(endpoints: readonly string[]) {
   const server = await startServer({
     env: {
@@ -49,7 +49,7 @@ describeOnDouble('the processes of a node', {}, (engine) => {
         owner.expect({ method, path: '/bucket', query: { [family]: '' }, ...(body && { body }) });
       for (let round = 0; round < 5; round += 1) {
         await change('PUT', 'policy', policy);
-        // Twice, so that every process remembers the bucket by the second time.
+        // Send twice, so that every process has cached the bucket before the second time.
         expect([await statuses(), await statuses()]).toEqual([all(200), all(200)]);
         await change('PUT', 'publicAccessBlock', blockXml('RestrictPublicBuckets'));
         expect(await statuses(), 'after the block').toEqual(all(403));

@@ -2,10 +2,10 @@
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { type Double, type DoubleOptions, noDouble, startDouble } from '../support/engines/tikv-double.ts';
 
-/** Its first start here may have to build it. */
+/** The first start on a machine may have to build the double. */
 export const buildMs = 600_000;
 
-/** @param heal what else is to be mended after each test */
+/** @param heal further repairs after each test */
 export function describeOnDouble(
   title: string,
   { heal, ...options }: DoubleOptions & { readonly heal?: (double: Double) => Promise<void> },

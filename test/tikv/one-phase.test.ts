@@ -17,7 +17,7 @@ describeOnDouble('one phase', {}, (engine) => {
     expect(await double.hits()).toEqual([0]);
     await world.client.transact(async (transaction) => {
       await transaction.lock([key('a'), key('z')]);
-      // The region is another one by now, and serves as it did.
+      // The region has changed meanwhile and serves the key as before.
       await double.split(key('m'));
       for (const name of ['a', 'z']) transaction.put(key(name), bytes('both'));
     });
@@ -114,7 +114,7 @@ describeOnDouble('one phase', {}, (engine) => {
       await double.fault({ command: 'PessimisticLock', kind: 'delay', key });
       await count(world.client, key);
       expect(text(await world.client.get(key))).toBe('2');
-      // It locks anew for each time that it is done again.
+      // Each retry of the transaction takes new locks.
       expect(await double.hits()).toEqual([lost, kind === 'cut' ? 1 : lost + 1]);
     });
 

@@ -49,7 +49,7 @@ interface RegisteredStore {
 /** The gRPC call by which TiKV tells PD of itself. */
 async function registerStore(endpoint: string, store: RegisteredStore): Promise<void> {
   const cluster = await (await fetch(`http://${endpoint}/pd/api/v1/cluster`)).text();
-  // Not by JSON: the id has 64 bits.
+  // JSON numbers cannot hold an id of 64 bits.
   const clusterId = /"id": ?(\d+)/.exec(cluster)?.[1] ?? '0';
   const labels = Object.entries(store.labels).map(
     ([key, value]) => [4, message([1, key], [2, value])] as const,

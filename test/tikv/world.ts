@@ -13,7 +13,7 @@ export const bytes = (text: string): Uint8Array => encoder.encode(text);
 export const text = (value: Uint8Array | undefined): string | undefined =>
   value === undefined ? undefined : Buffer.from(value).toString();
 
-/** Keys that no other test uses, in order of their names. */
+/** Keys that no other test uses, ordered by name. */
 export function freshKeys(): (name: string) => Uint8Array {
   const prefix = randomBytes(6).toString('hex');
   return (name) => bytes(`t/${prefix}/${name}`);

@@ -13,7 +13,7 @@ export interface PublishedExample {
   readonly host: string;
   readonly spec: RequestSpec;
   readonly signature: string;
-  /** Of chunks, then of the trailer. */
+  /** The signatures of the chunks and of the trailer. */
   readonly further?: readonly string[];
 }
 
