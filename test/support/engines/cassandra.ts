@@ -17,6 +17,8 @@ const root = join(import.meta.dirname, '../../..');
 const jars = join(root, '.cache/engines/cassandra');
 const scripts = join(root, 'engines/cassandra');
 const given = process.env['SVC_WIDECOL_HOSTS'];
+/** Set by `test/run.ts`: the node that the files of one run share, for suites of their own. */
+export const sharedNodeVariable = 'SLUICE_TEST_CASSANDRA';
 const canInstall = spawnSync('mvn', ['-version']).status === 0 && existsSync('/usr/lib/jvm');
 const readySeconds = 240;
 const ringNodes = 3;
@@ -62,7 +64,8 @@ const sharedHeap = '2g';
 const unsynced = ['commitlog_sync: periodic', 'commitlog_sync_period: 10s'];
 
 export async function startCassandra(): Promise<Engine> {
-  if (given !== undefined) return { hosts: given.split(','), async [Symbol.asyncDispose]() {} };
+  const hosts = given ?? process.env[sharedNodeVariable];
+  if (hosts !== undefined) return { hosts: hosts.split(','), async [Symbol.asyncDispose]() {} };
   return startNode({ heap: sharedHeap, set: unsynced });
 }
 
