@@ -1,4 +1,4 @@
-/** Two collectors never work one slot: who stood still past its lease finds the next generation there, and stops. */
+/** Two collectors never work on one slot: one that was paused past its lease finds the next generation there, and stops. */
 import { expect, test } from 'vitest';
 import { queueGarbage } from '../../src/domain/storage/garbage.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
@@ -22,7 +22,7 @@ test('a collector that was stopped in the middle of a slot does nothing more whe
     await world.metadata.apply([queueGarbage([extent], { id: 'e', requestId: 'r', due })]);
   }
 
-  // The first collector stops dead in its first removal; so does the renewal of its lease.
+  // The first collector pauses in its first removal, and so does the renewal of its lease.
   const { promise: stopped, resolve: goOn } = Promise.withResolvers<void>();
   let isStopped = false;
   let later = 0;
@@ -56,7 +56,7 @@ test('a collector that was stopped in the middle of a slot does nothing more whe
     return outcome;
   };
   const second = collectGarbage({ ...world, metadata: faulty(world.metadata, { commit: watch }) });
-  // Until the lease has run out, the slot is not the second one's to work on.
+  // The second collector does not work on the slot before the lease has expired.
   await second(never);
   expect(await backlog(world.metadata, 'gc')).toBeGreaterThan(0);
   await world.clock.advance(leaseTtlMs + 1);

@@ -1,4 +1,4 @@
-/** A disk that forgets whose bytes are is no reason to delete them: the sweep after a death judges only what it can read. */
+/** A damaged back-reference never causes a deletion: the sweep after a death deletes only bytes whose back-reference it can read. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { fsck } from './kill-rounds.ts';
 const MiB = 1024 * 1024;
 const settings = { SVC_INTENT_TTL: '1s', SVC_GC_INTERVAL: '50ms', SVC_GC_GRACE: '0s', SVC_LOG_LEVEL: 'WARN' };
 
-/** The files of chunks, by their names. */
+/** The names of the chunk files. */
 const chunkFiles = async (dataDir: string): Promise<string[]> =>
   (await filesIn(join(dataDir, 'chunks'))).filter((path) => /large\/.*\.\d+$/.test(path)).sort();
 
@@ -41,9 +41,9 @@ test('chunks with a damaged header are kept when their gateway dies, and so are 
     const second = await startServer({ dataDir, env: settings });
     const other = loadClient(second.url, second.credentials.root);
     await other.expect({ method: 'DELETE', path: pathOf('bucket', 'gone') });
-    // By then the sweep has finished the dead process's ops: it reads their ranges in one pass, and gc deletes the orphans.
+    // The sweep finishes the dead process's ops in one pass over their ranges, and gc deletes the orphans.
     await vi.waitFor(async () => expect(await chunkFiles(dataDir)).toHaveLength(3), { timeout: 20_000 });
-    // It has: a write that was cut short is gone, as fsck sees.
+    // fsck confirms that an interrupted write has left nothing.
     await vi.waitFor(
       async () => {
         const { summary } = await fsck(dataDir, settings);

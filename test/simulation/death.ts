@@ -1,13 +1,13 @@
-/** Waiting for a simulated process that may have been killed: one that was hangs forever, and is left there. */
+/** Waits for a simulated process that may be killed. A killed process hangs forever, so its promise is not awaited further. */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { DomainWorld } from '../support/domain-world.ts';
 
 type Mortal = Pick<ReturnType<DomainWorld['process']>, 'hasDied'>;
 
-/** More than the longest write of these tests takes. */
+/** More turns of the event loop than the longest write of these tests takes. */
 const effectTurns = 60;
 
-/** Runs as far as the process lives. */
+/** Resolves when the work is done or its process has been killed. */
 export async function untilDeath(process: Mortal, work: Promise<unknown>): Promise<void> {
   let isOver = false;
   const over = (): void => {

@@ -1,6 +1,6 @@
 /**
- * Drains with several processes and two gateways under load: from the answer on no process of the asked gateway takes a
- * fresh write for the cluster, those of the other gateway neither after what their view may be old; nothing is lost.
+ * Drains with several processes and two gateways under load. After the answer no process of the gateway that answered places a new write
+ * on the cluster; the processes of the other gateway stop when their cached views have expired. Nothing is lost.
  */
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -15,15 +15,15 @@ import { connectedTo } from './two.ts';
 const processes = 3;
 const rounds = 6;
 const caseMs = 180_000;
-/** How long a process believes what it read of the clusters. */
+/** How long a process caches the states of the clusters. */
 const viewMs = 30_000;
-/** What a busy machine adds to a time-out. */
+/** Additional time for a busy machine. */
 const slackMs = 20_000;
 
 interface Gateway {
   readonly server: TestServer;
   readonly pids: readonly number[];
-  /** One for each process. */
+  /** One client for each process. */
   readonly clients: readonly LoadClient[];
 }
 
@@ -72,7 +72,7 @@ async function operate(client: LoadClient, method: string, path: string, body?: 
 }
 
 let keys = 0;
-/** What each process says to a fresh write that only cluster `a` could take. */
+/** The answer of each process to a new write that only cluster `a` could accept. */
 const pinnedBy = ({ clients }: Gateway): Promise<readonly string[]> =>
   Promise.all(
     clients.map(async (client) => {
@@ -84,7 +84,7 @@ const pinnedBy = ({ clients }: Gateway): Promise<readonly string[]> =>
   );
 const all = (word: string): string[] => Array.from({ length: processes }, () => word);
 
-/** Clients that write and read keys of their own through every process, until they are stopped. */
+/** Clients that write and read their own keys through every process, until they are stopped. */
 function startLoad() {
   const stopping = new AbortController();
   const held = new Map<string, string>();
@@ -117,7 +117,7 @@ test(
     const [asked] = gateways as [Gateway];
     const load = startLoad();
     for (let round = 0; round < rounds; round += 1) {
-      // Every process holds a view by now.
+      // By now every process has cached a view.
       expect(await pinnedBy(asked), `before round ${round}`).toEqual(all('taken'));
       const client = asked.clients[round % processes] as LoadClient;
       await operate(client, 'POST', '/clusters/a/drain', { mode: 'readonly' });
@@ -139,7 +139,7 @@ test(
       await expect
         .poll(() => pinnedBy(gateway), { timeout: viewMs + slackMs, interval: 500 })
         .toEqual(all('taken'));
-    // A process that was stopped in the middle of a commit would stop the others too.
+    // A process that is stopped in the middle of a commit would block the others.
     const hung = await stopIdle(asked);
     const startedAt = performance.now();
     try {
@@ -182,7 +182,7 @@ test(
   caseMs,
 );
 
-/** Stops a process between its commits: as long as another one cannot write, it goes on and is stopped again. */
+/** Stops a process between its commits: if another process cannot write meanwhile, it is resumed and stopped again. */
 async function stopIdle({ pids, clients }: Gateway): Promise<number> {
   const pid = pids.at(-1) as number;
   for (let tries = 0; tries < 20; tries += 1) {

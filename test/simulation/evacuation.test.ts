@@ -1,4 +1,4 @@
-/** An evacuation under client load loses nothing, refuses nothing that has another cluster to go to, and ends with nothing left. */
+/** An evacuation under client load loses nothing, refuses no write that another cluster can take, and leaves nothing behind. */
 import { test } from 'vitest';
 import { openClusters } from '../support/clusters.ts';
 import { evacuateUnderLoad, loadSettings } from '../support/evacuation-load.ts';

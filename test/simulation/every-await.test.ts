@@ -181,7 +181,7 @@ async function worldOf({ versioning = '', before }: Scenario): Promise<{ world: 
   return { world, given: (await before?.(client)) ?? {} };
 }
 
-/** What a client can see, but for what differs from run to run. */
+/** Everything that a client can see, without the values that differ from run to run. */
 async function visible(client: Process): Promise<string> {
   const seen: string[] = [];
   for (const spec of [
@@ -222,7 +222,7 @@ describe('killed at any call of a port', () => {
           await untilDeath(process, process.send(scenario.request(given)));
           lived = !process.hasDied();
           const at = `${when} call ${call}`;
-          // A bucket that is being deleted shows itself as it was, until it is gone.
+          // A bucket that is being deleted looks unchanged to clients until it is removed.
           expect(ends, at).toContain(await visible(world.process()));
           await world.cleanUp();
           expect(ends, `${at}, cleaned up`).toContain(await visible(world.process()));
@@ -260,7 +260,7 @@ const step = fc.record({
 });
 type Step = typeof step extends fc.Arbitrary<infer Each> ? Each : never;
 
-/** What a client remembers, to name versions and parts later. */
+/** The ids that a client needs later to name versions and parts. */
 interface Memory {
   readonly versions: { readonly key: string; readonly id: string }[];
   readonly uploads: Map<string, { readonly uploadId: string; readonly etags: Map<number, string> }>;
@@ -316,7 +316,7 @@ function remember(memory: Memory, each: Step, spec: RequestSpec, answer: Answer)
     upload?.etags.set(Number(partNumber), answer.headers.get('etag') ?? '');
 }
 
-/** Every object that is listed can be read, as long as it is said to be. */
+/** Expects that every listed object can be read and has the listed size. */
 async function readAll(client: Process): Promise<void> {
   const { status, text } = await client.send({ path: pathOf('bucket'), query: { versions: '' } });
   if (status === 404) return;
@@ -368,7 +368,7 @@ test(
       }),
       { numRuns: runs, ...(seed === undefined ? {} : { seed: Number(seed) }) },
     );
-    // The histories are worth something: every kind of request also succeeds in them.
+    // The histories are meaningful only if every kind of request also succeeds.
     for (const kind of ['put', 'copy', 'part', 'complete', 'flip', 'delete-objects'])
       expect(tally[`${kind} 200`], JSON.stringify(tally)).toBeGreaterThan(0);
   },

@@ -4,10 +4,10 @@ import { type LoadClient, loadClient } from '../support/load-client.ts';
 import type { TestServer } from '../support/server.ts';
 import type { SharedStore } from './shared-store.ts';
 
-/** A start that makes a schema takes its time on a ring. */
+/** The time limit of a start that creates a schema on a ring. */
 const startMs = 240_000;
 
-/** Gateways that take each other's place: a client asks for its own whenever it has something to say. */
+/** Gateways that can be replaced: a client asks for its present gateway before each request. */
 export class Fleet implements AsyncDisposable {
   readonly #store: Pick<SharedStore, 'gateway'>;
   readonly #settings: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export class Fleet implements AsyncDisposable {
     return (this.#members[at] as { client: LoadClient }).client;
   }
 
-  /** Stops every process of a gateway in the middle of what it does, and lets it go on. */
+  /** Pauses and resumes every process of a gateway. */
   async pause(at: number, forMs: number): Promise<void> {
     const { server } = this.#members[at] as { server: TestServer };
     this.faults.pauses += 1;
@@ -49,7 +49,7 @@ export class Fleet implements AsyncDisposable {
     process.kill(group, 'SIGCONT');
   }
 
-  /** `kill -9`, and another one in its place, while the others go on. @param between what happens before that one starts */
+  /** Kills a gateway (`kill -9`) and starts another in its place, while the others continue. @param between runs before that start */
   async replace(at: number, between?: () => Promise<void>): Promise<void> {
     const former = this.#members[at] as { server: TestServer; client: LoadClient };
     this.faults.kills += 1;

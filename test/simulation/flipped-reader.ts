@@ -1,6 +1,6 @@
 /**
- * A process of its own over a damaged data directory: reads every object, lists the bucket and runs `fsck --deep`, and prints
- * what came of it. lmdb may end the process on a damaged page, which must not end the test.
+ * A separate process over a damaged data directory: reads every object, lists the bucket, runs `fsck --deep`, and prints the
+ * results. lmdb may end the process on a damaged page, which must not end the test.
  */
 import { configWith } from '../../src/config/read/read-config.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
@@ -21,7 +21,7 @@ const { context, close } = await compose(configWith({ SVC_DATA_DIR: directory, S
 });
 const client = openClient(createGateway(context, { basePath: '' }), systemClock, { credential: alice });
 for (const key of keys) {
-  // A body that breaks off is no answer.
+  // An incomplete body does not count as an answer.
   const answer = await client.get(`/bucket/${key}`).catch(() => undefined);
   tell({
     key,

@@ -1,4 +1,4 @@
-/** The flush comes before the answer: kill -9 cannot tell, so the system calls of the real server are watched. */
+/** The server flushes before it answers. A kill -9 cannot show this, so the test traces the system calls of the real server. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { startServer } from '../support/server.ts';
 import { type Exchange, exchangesOf, tracing } from './syscalls.ts';
 
 const hasStrace = spawnSync('strace', ['-V']).status === 0;
-/** Under CI it is installed, and this must run; elsewhere strace may be missing. */
+/** On CI strace is installed and the test must run; elsewhere strace may be missing. */
 const mustRun = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 
 /** Single requests over one connection, each answered before the next is sent. */
@@ -20,7 +20,7 @@ async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
   const server = await startServer({
     dataDir,
     runtime: tracing(file),
-    // Nothing in the background, and no file calls that strace cannot see.
+    // No background work, and no file calls that strace cannot see.
     env: { SVC_FSYNC: fsync, SVC_WORKERS: '', UV_USE_IO_URING: '0' },
   });
   const client = loadClient(server.url, server.credentials.root, 1);
@@ -48,7 +48,7 @@ async function traced(fsync: 'always' | 'never'): Promise<readonly Exchange[]> {
       headers: { 'x-amz-copy-source': '/bucket/small' },
     });
     await client.expect({ method: 'DELETE', path: pathOf('bucket', 'small') });
-    // The answer is here before strace has written down that it was sent.
+    // The client has the answer before strace has recorded it.
     await vi.waitFor(() => expect(seen().length).toBeGreaterThanOrEqual(expected.length), {
       timeout: 120_000,
       interval: 200,
@@ -67,7 +67,7 @@ const segment = /^chunks\/.*\.seg$/;
 const largeFile = /^chunks\/.*\/temporary\/[^/]+$/;
 const largeFolder = /^chunks\/.*\/large\/[^/]+$/;
 
-/** What must be flushed while a request is served, beside everything that it changed. */
+/** The files that must be flushed during a request, in addition to everything that it changed. */
 const expected: readonly (readonly [request: RegExp, flushes: readonly RegExp[]])[] = [
   [/^PUT \/bucket$/, [metadata]],
   [/^PUT \/bucket\/small$/, [segment, metadata]],
@@ -103,7 +103,7 @@ describe.skipIf(!hasStrace && !mustRun)('the system calls', () => {
     const exchanges = await traced('never');
     expect(exchanges).toHaveLength(expected.length);
     expect(exchanges.flatMap(({ flushed }) => flushed)).toEqual([]);
-    // The reader of the trace is awake: it sees what would be lost.
+    // Positive control: the trace reader detects changes that are not flushed.
     expect(exchanges.at(-1)?.unflushed).toContain('metadata/data.mdb');
   });
 });

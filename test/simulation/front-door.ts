@@ -1,7 +1,6 @@
 /**
- * The whole gateway over memory stores on a virtual clock, in as many "processes" as a test wants, each of
- * which can be killed at any call of a port, down to single chunks and single reads of a scan; and an oracle
- * that reads every row without the domain's help.
+ * The whole gateway over memory stores on a virtual clock, in any number of simulated processes. Each of them can be killed at any call
+ * of a port, down to single chunks and single reads of a scan. An oracle reads every row without the domain's code.
  */
 
 import { setImmediate as turn } from 'node:timers/promises';
@@ -41,7 +40,7 @@ const defaultIntentTtlMs = 60_000;
 const graceMs = 10 * 60_000;
 /** A bucket that a dead DeleteBucket left closed opens again after half a minute. */
 const reopenedMs = 31_000;
-/** No bucket of these tests has more. */
+/** The largest number of shards of a bucket in these tests. */
 const shardsMax = 8;
 const forever = new Promise<never>(() => {});
 const never = new AbortController().signal;
@@ -56,7 +55,7 @@ export interface Answer {
 export type FrontDoor = ReturnType<typeof frontDoor>;
 export type Process = ReturnType<FrontDoor['process']>;
 
-/** Metadata that are kept elsewhere than in memory, by the same virtual clock. */
+/** Another metadata store than memory, on the same virtual clock. */
 export interface Kept {
   readonly clock: VirtualClock;
   readonly metadata: MetadataStore;
@@ -70,7 +69,7 @@ function inMemory(): Kept {
 }
 
 interface Further {
-  /** What lies over the store in each process, and dies with it. */
+  /** Wraps the store in each process; its state is lost with the process. */
   readonly over?: (metadata: MetadataStore, clock: VirtualClock) => MetadataStore;
   readonly kept?: Kept;
 }
@@ -127,7 +126,7 @@ export function frontDoor(
     clock,
     metadata,
     /**
-     * A process that dies at a call: from then on nothing that it does has an effect or an end.
+     * A process that dies at a call: from then on its calls have no effect and never return.
      * @param delay how many turns of the event loop each of its calls waits, so that processes interleave
      */
     process(kill?: Kill, delay?: () => number) {
@@ -146,7 +145,7 @@ export function frontDoor(
       return {
         ctx: mine,
         hasDied: life.hasDied,
-        /** Resolves when it is dead, and what it was killed in the middle of has had its effect. */
+        /** Resolves when the process is dead and the call at which it was killed has had its effect. */
         died,
         async send(spec: RequestSpec): Promise<Answer> {
           const response = await gateway.fetch(toRequest(signing.request(spec)));
@@ -154,7 +153,7 @@ export function frontDoor(
         },
       };
     },
-    /** Lets the intents of the dead lapse, sweeps, and collects until nothing is queued. */
+    /** Lets the intents of dead processes expire, sweeps, and runs gc until its queue is empty. */
     async cleanUp() {
       await clock.advance(intentTtlMs + reopenedMs);
       await sweep(ctx, never);
@@ -164,7 +163,7 @@ export function frontDoor(
         await unit(never);
       }
     },
-    /** Everything that is wrong once all has been cleaned up. */
+    /** Every inconsistency after the clean-up. */
     async faults(): Promise<string[]> {
       const faults: string[] = [];
       const owned = await ownedExtents(metadata, seen, faults);
@@ -190,7 +189,7 @@ async function later(turns: number, act: () => unknown): Promise<unknown> {
   return act();
 }
 
-/** The process that would have logged the failure is dead. */
+/** Ignores the failure, because the process that would log it is dead. */
 async function effectOf({ when }: Kill, act: () => unknown): Promise<void> {
   if (when === 'after') await Promise.resolve(act()).catch(() => {});
 }
@@ -199,11 +198,11 @@ function mortal<Port extends object>(port: Port, life: Life, kill: Kill | undefi
   const lives = (act: () => unknown): unknown => {
     const call = ++life.calls;
     if (kill === undefined || call < kill.call) return later(life.delay?.() ?? 0, act);
-    // It takes effect, but its caller does not live to hear of it.
+    // The call takes effect, but its caller is dead before it returns.
     if (call === kill.call) void effectOf(kill, act).then(life.die);
     return forever;
   };
-  /** What is read step by step dies at any of its steps. */
+  /** A stream or cursor can die at any of its steps. */
   async function* reading(from: AsyncIterable<unknown>): AsyncGenerator<unknown> {
     await lives(async () => {});
     yield* from;
@@ -228,7 +227,7 @@ interface Seen {
   readonly manifests: Set<string>;
 }
 
-/** Notes every partition that is ever written, so that the oracle can look into all of them. */
+/** Records every partition that is written, so that the oracle can read all of them. */
 function remembering<Store extends MetadataStore>(metadata: Store, seen: Seen): Store {
   const note = (at: { readonly table: { readonly name: string }; readonly in: object }): void => {
     const { bucketId, uploadId, id } = at.in as { bucketId?: string; uploadId?: string; id?: string };

@@ -33,7 +33,7 @@ const keysIn = (text: string): Keys => ({
   secretKey: elements(text, 'SecretAccessKey')[0] ?? '',
 });
 
-/** The same keys at both processes. */
+/** A client of each process, with the same access key. */
 function both(keys: Keys): readonly [LoadClient, LoadClient] {
   const clients = world.servers.map(({ url }) => loadClient(url, keys, 1));
   open.push(...clients);

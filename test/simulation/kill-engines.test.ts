@@ -18,7 +18,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
           seed,
           dataDir: store.dataDir,
           env: store.env,
-          // Renewals take longer than those of a file in this machine.
+          // Renewals take longer than on a local file.
           intentTtlMs: 6000,
         });
         expect(faults, `seed ${seed}`).toEqual([]);

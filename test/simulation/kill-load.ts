@@ -1,4 +1,4 @@
-/** A load of every kind of write on two buckets that may be cut off at any moment, and the check that no acknowledged write was lost. */
+/** A load of every kind of write on two buckets, which may be interrupted at any time, and the check that no acknowledged write is lost. */
 import {
   completeSpec,
   createUpload,
@@ -23,7 +23,7 @@ import {
 
 const workerCount = 8;
 const keysPerWorker = 5;
-/** More versions of a key than this, and one is removed. */
+/** When a key has more versions than this, one is removed. */
 const versionsMax = 4;
 const partBytesMin = 5 * 1024 * 1024;
 const sizes = [0, 17, 4096, 4096, 20_000, 70_000, 300_000];
@@ -64,7 +64,7 @@ export async function createBuckets(client: LoadClient): Promise<void> {
   }
 }
 
-/** Works until the signal aborts. A key whose request was not answered is left alone from then on. */
+/** Works until the signal aborts. A key whose request was not answered is not used again. */
 export async function load(
   client: LoadClient,
   models: Models,
@@ -77,7 +77,7 @@ export async function load(
         await step(run, worker);
       } catch (cause) {
         if (!(cause instanceof Unanswered)) throw cause;
-        // The server is being started again, or will be killed whole in a moment.
+        // The server is restarting, or all its processes are about to be killed.
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
     }
@@ -88,7 +88,7 @@ export async function load(
 const pick = <Each>({ random }: Run, from: readonly Each[]): Each =>
   from[Math.floor(random() * from.length)] as Each;
 
-/** One request, or one upload, on a key of this worker's. */
+/** Sends one request, or one upload, for a key of this worker. */
 async function step(run: Run, worker: number): Promise<void> {
   const places = buckets.flatMap(({ name }) =>
     Array.from({ length: keysPerWorker }, (_, i) => ({ bucket: name, key: `w${worker}/key ${i}` })),
@@ -113,13 +113,13 @@ const freshContent = (run: Run): Content => ({
   size: run.random() < 0.03 ? partBytesMin + 123 : pick(run, sizes),
 });
 
-/** Sends a write whose outcome is open until it is answered. */
+/** Sends a write whose outcome is unknown until it is answered. */
 async function attempt(run: Run, kind: string, { place, after, send }: Attempt): Promise<void> {
   const model = run.models.get(place.bucket);
   model?.doubt(place.key, after);
   run.tally.doubtful += 1;
   const id = await send();
-  // Refused or failed: it stays in doubt.
+  // Refused or failed: the outcome stays unknown.
   if (id === undefined) return;
   const [first, ...rest] = after;
   const isNew = first !== undefined && first.id === undefined;
@@ -132,7 +132,7 @@ async function attempt(run: Run, kind: string, { place, after, send }: Attempt):
 interface Attempt {
   readonly place: Place;
   readonly after: State;
-  /** The version id, '' where there is none; undefined when the answer leaves it open. */
+  /** The version id, '' when there is none; undefined when the answer does not name it. */
   readonly send: () => Promise<string | undefined>;
 }
 
@@ -218,7 +218,7 @@ async function multipart(run: Run, place: Place): Promise<void> {
     to.uploadId = await createUpload(run.client, place.bucket, place.key);
     etags = await uploadParts(run.client, to, bodies);
   } catch (cause) {
-    // Nothing that a listing shows has happened yet; a 5xx is met when a process of the server dies.
+    // No version exists yet, so a 5xx, as when a process of the server dies, is no contradiction.
     if (cause instanceof Error && /: 5\d\d /.test(cause.message)) return;
     throw cause;
   }
@@ -238,7 +238,7 @@ async function read(run: Run, place: Place, state: State): Promise<void> {
     throw new Error(`GET ${place.bucket}/${place.key}: other bytes than were acknowledged`);
 }
 
-/** Every acknowledged version is there and byte-exact, every doubt went one way, and the listings agree. */
+/** Expects every acknowledged version with its exact bytes, one outcome for every unknown write, and listings that agree. */
 export async function verify(client: LoadClient, models: Models): Promise<string[]> {
   const faults: string[] = [];
   for (const [bucket, model] of models) {
@@ -298,7 +298,7 @@ async function listLive(client: LoadClient, bucket: string): Promise<string[]> {
   }
 }
 
-/** Gives up every upload that a killed client left open, so that its parts go. */
+/** Aborts every upload that a killed client left open, so that its parts are deleted. */
 export async function abortUploads(client: LoadClient): Promise<number> {
   let aborted = 0;
   for (const { name } of buckets) {

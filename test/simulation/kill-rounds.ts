@@ -8,9 +8,9 @@ import { startServer, type TestServer } from '../support/server.ts';
 import { abortUploads, createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
 
 const root = join(import.meta.dirname, '../..');
-/** What is queued and swept must be gone by then. */
+/** The time limit for the sweep and gc. */
 const collectedMs = 180_000;
-/** A round with fewer says little. */
+/** The smallest number of writes in a round; fewer would show little. */
 const writesPerRound = 50;
 
 const common = {
@@ -23,23 +23,23 @@ const common = {
 export interface Rounds {
   readonly rounds: number;
   readonly seed: number;
-  /** A directory that is empty or not there yet. */
+  /** An empty directory, or a path that does not exist yet. */
   readonly dataDir: string;
-  /** Settings of every gateway: where the metadata lie, if not in the directory. */
+  /** Settings of every gateway, such as a metadata backend outside of the directory. */
   readonly env?: Readonly<Record<string, string>>;
-  /** How long a process may be silent before its intents are swept. Default 1 s. */
+  /** How long intents stay valid without a renewal. Default 1 s. */
   readonly intentTtlMs?: number;
   readonly say?: (line: string) => void;
 }
 
-/** The world of all rounds: what every server is started with. */
+/** The settings with which the servers of all rounds are started. */
 interface World {
   readonly dataDir: string;
   readonly env: Readonly<Record<string, string>>;
   readonly intentTtlMs: number;
 }
 
-/** Runs the rounds and returns every contradiction; none is what is hoped for. */
+/** Runs the rounds and returns every contradiction; a correct gateway gives none. */
 export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Rounds): Promise<string[]> {
   const { dataDir, intentTtlMs = 1000 } = rest;
   const env = { ...common, SVC_INTENT_TTL: `${intentTtlMs}ms`, ...rest.env };
@@ -48,14 +48,14 @@ export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Roun
   const models = newModels();
   const tally: Tally = { acknowledged: 0, doubtful: 0, byKind: {} };
   for (let round = 0; round < rounds; round += 1) {
-    // One process and several are killed in turn: alone, a worker of two, then all of them.
+    // The rounds alternate: a single process is killed, one of two processes, then all of them.
     const processes = round % 2 === 0 ? 2 : 1;
     const server = await startServer({ dataDir, env: { ...env, SVC_PROCESSES: String(processes) } });
     const client = loadClient(server.url, server.credentials.root);
     if (round === 0) await createBuckets(client);
     const stop = new AbortController();
     const loading = load(client, models, { seed: seed + round, tally, signal: stop.signal });
-    // A load that meets a wrong answer ends the round at once.
+    // A load that gets a wrong answer ends the round immediately.
     const failed = loading.then(() => new Promise<never>(() => {}));
     await Promise.race([
       inFull(tally, (round + 1) * writesPerRound).then(() => sleep(300 + random() * 900)),
@@ -81,14 +81,14 @@ export async function killRounds({ rounds, seed, say = () => {}, ...rest }: Roun
     : [];
 }
 
-/** Until so many writes were acknowledged, or it is plain that they will not be. */
+/** Waits until so many writes were acknowledged, or until a time limit. */
 export async function inFull(tally: Tally, writes: number): Promise<void> {
   for (let waits = 0; waits < 2400 && tally.acknowledged < writes; waits += 1) await sleep(50);
 }
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** SIGKILL to one of the processes that serve; the primary starts another. */
+/** Kills one of the serving processes; the primary starts another. */
 function killOneWorker({ process: primary }: TestServer, random: () => number): void {
   const pids = childrenOf(primary.pid ?? 0);
   const pid = pids[Math.floor(random() * pids.length)];
@@ -99,7 +99,7 @@ function killOneWorker({ process: primary }: TestServer, random: () => number): 
 export const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
 
-/** Starts a server on what the dead one left, compares, and kills it as well: recovery must survive that too. */
+/** Starts a server on the data of the dead one, compares, and kills it too, because a kill may also interrupt recovery. */
 async function verified({ dataDir, env }: World, models: ReturnType<typeof newModels>): Promise<string[]> {
   const server = await startServer({ dataDir, env });
   const client = loadClient(server.url, server.credentials.root);
@@ -111,7 +111,7 @@ async function verified({ dataDir, env }: World, models: ReturnType<typeof newMo
   }
 }
 
-/** Lets sweep and gc finish, and asks fsck: nothing is stored that no row owns, and nothing is named that is not stored. */
+/** Lets the sweep and gc finish, and runs fsck, which must find neither unowned nor missing bytes. */
 async function collected({ dataDir, env, intentTtlMs }: World): Promise<string[]> {
   const server = await startServer({ dataDir, env });
   const client = loadClient(server.url, server.credentials.root);
@@ -120,7 +120,7 @@ async function collected({ dataDir, env, intentTtlMs }: World): Promise<string[]
     await sleep(2 * intentTtlMs);
     const deadline = Date.now() + collectedMs;
     while (true) {
-      // An upload that was completing comes back as an open one, whenever the sweep comes to it.
+      // The sweep can reopen an upload whose completion was interrupted, at any time.
       await abortUploads(client);
       const last = await fsck(dataDir, env);
       const { leaving, stored, named } = last.summary;
@@ -142,7 +142,7 @@ interface Fsck {
   readonly summary: Readonly<Record<'leaving' | 'underway' | 'stored' | 'named', number>>;
 }
 
-/** @param settings where the metadata lie, if not in the directory */
+/** @param settings such as a metadata backend outside of the directory */
 export function fsck(dataDir: string, settings: Readonly<Record<string, string>> = {}): Promise<Fsck> {
   const args = [join(root, 'src/runtime/cli.ts'), 'fsck', '--data-dir', dataDir, '--json'];
   return new Promise((resolve) => {

@@ -16,7 +16,7 @@ import type { RequestSpec } from '../support/sign.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 import { type FrontDoor, frontDoor, type Process } from './front-door.ts';
 
-/** Long enough that the store's own timer, which knows nothing of the virtual clock, never renews. */
+/** Long enough that the store's own timer, which runs on the real clock, never renews. */
 const intentTtlMs = 24 * 60 * 60_000;
 
 interface Opened extends AsyncDisposable {
@@ -65,7 +65,7 @@ const closing = (metadata: MetadataStore, engine: AsyncDisposable): Opened => ({
 
 interface Scenario {
   readonly versioned: boolean;
-  /** Prepares a bucket, and gives the request in the middle of which the gateway dies. */
+  /** Prepares a bucket, and returns the request during which the gateway dies. */
   prepare(client: Process, bucket: string): Promise<RequestSpec>;
 }
 
@@ -118,7 +118,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** What a client can see of a bucket, but for what differs from run to run. */
+/** Everything that a client can see of a bucket, without the values that differ from run to run. */
 async function visible(client: Process, bucket: string): Promise<string> {
   const seen: string[] = [];
   for (const spec of [
@@ -182,7 +182,7 @@ for (const [kind, { missing, open }] of Object.entries(kinds)) {
             calls = Math.max(calls, call);
           }
         }
-        // What they left is settled, all of it at once: a look at everything takes its time here.
+        // Clean up once for all dead processes, because a complete check takes long on engines.
         await world.cleanUp();
         expect(await world.faults()).toEqual([]);
         for (let each = buckets - 1; each >= 0 && `bucket-${each}` !== whole; each -= 1)

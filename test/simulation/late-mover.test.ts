@@ -10,7 +10,7 @@ import { SplitRace } from '../support/split-race.ts';
 
 const keys = Array.from({ length: 16 }, (_, each) => `key ${each}`);
 
-/** Sleeps at its `last` call until it is woken; a scan's reads count too. */
+/** A store that sleeps at its `last` call until it is woken; the reads of a scan count as calls. */
 function sleeping(store: MetadataStore, last: number) {
   let calls = 0;
   let wake: () => void = () => {};

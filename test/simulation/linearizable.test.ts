@@ -18,16 +18,16 @@ import { missing, type StoreKind, sharedStore, sharedTikv } from './shared-store
 /** More for a longer run: `LINEARIZABLE_ROUNDS=50 LINEARIZABLE_SEED=7`. */
 const rounds = Number(process.env['LINEARIZABLE_ROUNDS'] ?? 2);
 const seed = Number(process.env['LINEARIZABLE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-/** Two on a data directory, each of two processes; three where an engine holds the metadata. */
+/** The number of gateways: two on a data directory, each of two processes; three on an engine. */
 const gatewaysOn = (kind: StoreKind): number => (kind === 'embedded' ? 2 : 3);
 const stretchMs = 1500;
 
-/** What every gateway is given: on one data directory each has several processes too. */
+/** The settings of every gateway; on one data directory each has several processes. */
 const settingsOf = (kind: StoreKind): Readonly<Record<string, string>> =>
   kind === 'embedded' ? { SVC_PROCESSES: '2' } : {};
 
 describe('on memory, in one process', () => {
-  /** Clients until each has had its turns, over ports that answer after more or fewer turns of the event loop. */
+  /** Runs clients for a number of requests each, over ports that answer after a random number of turns of the event loop. */
   async function work(
     race: 'winner' | 'retry',
     { isDistant }: { readonly isDistant: boolean },
@@ -111,7 +111,7 @@ describe('on ordered-kv, a double that injects faults', () => {
             await double.fault({ kind: 'two-phase' });
             await sleep(stretchMs);
             const dying = pick(fleet, random);
-            // From now on what is prewritten stays so: every lock of this gateway is left to the others.
+            // From now on no prewritten transaction commits, so the other gateways must resolve every lock of this gateway.
             await double.fault({ command: 'Commit', kind: 'drop' });
             await sleep(200);
             await fleet.replace(dying, () => double.heal());

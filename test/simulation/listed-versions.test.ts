@@ -10,7 +10,7 @@ import { faulty } from '../support/faulty.ts';
 type Client = ReturnType<DomainWorld['process']>;
 type Ids = Readonly<Record<string, string>>;
 
-/** The world's metadata, with something done around its nth read; a page of a scan is one. */
+/** The world's metadata, with an action around its nth read; a page of a scan counts as one read. */
 function interrupted(
   { metadata }: DomainWorld,
   { nth, when }: { readonly nth: number; readonly when: 'before' | 'after' },
@@ -36,7 +36,7 @@ function interrupted(
   return { metadata: faulty(metadata, { scan, get }), reads: () => reads };
 }
 
-/** Pages as a client asks for them, one by one. */
+/** Requests the pages one by one, as a client does. */
 async function pagesOf(
   world: DomainWorld,
   metadata: DomainWorld['metadata'],
@@ -57,7 +57,7 @@ async function pagesOf(
 }
 
 const idOf = ({ key, version }: Pick<ListedVersionRow, 'key' | 'version'>): string => `${key} ${version}`;
-/** In the order in which they are listed: a version's id sorts by time, the newest comes first. */
+/** Versions in the order of a listing: the ids sort by time, the newest first. */
 const inOrder = (ids: readonly string[]): string[] =>
   [...ids].sort((a, b) => {
     const [[key = '', id = ''], [other = '', otherId = '']] = [a.split(' '), b.split(' ')];
@@ -66,7 +66,7 @@ const inOrder = (ids: readonly string[]): string[] =>
 
 interface Scenario {
   readonly name: string;
-  /** Keys 'a' and 'z' stand still around it. */
+  /** Creates the key that changes. The keys 'a' and 'z' around it do not change. */
   fill(client: Client, world: DomainWorld): Promise<Ids>;
   change(client: Client, made: Ids, world: DomainWorld): Promise<unknown>;
 }
@@ -180,7 +180,7 @@ describe.each(scenarios)('while $name', (scenario) => {
           at,
         ).toEqual([]);
         for (const page of pages) {
-          // Of a key, the first of a page leads or goes on; no other may lead.
+          // Only the first entry of a key on a page may be its head; later ones must not.
           const heads = page.filter(({ slot }) => slot === headSlot);
           expect(new Set(heads.map(({ key }) => key)).size, at).toBe(heads.length);
           for (const head of heads)

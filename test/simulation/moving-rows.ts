@@ -6,7 +6,7 @@ import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import type { SharedStore } from './shared-store.ts';
 
-/** Until the first rows of a bucket lie in one of the shards that it is getting. */
+/** Waits until the first rows of a bucket are stored in one of its new shards. */
 export async function untilRowsMove(
   { env, dataDir }: SharedStore,
   { bucket, forMs }: { readonly bucket: string; readonly forMs: number },

@@ -18,7 +18,7 @@ const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31);
 const random = seeded(seed);
 const dataDir = mkdtempSync(join(tmpdir(), 'sluice-openings-'));
 const until = Date.now() + minutes * 60_000;
-/** What lmdb prints, or the gateway logs, when a transaction fails. */
+/** The output of lmdb, or the log line of the gateway, when a transaction fails. */
 const suspicious = /MDB_|lmdb|do_write|txn_|freelist|free-?space|not found error|internal error|page_alloc/i;
 const openerCount = 2;
 const openingsMax = 40;
@@ -28,7 +28,7 @@ const say = (line: string): void => console.log(`${new Date().toISOString()} ${l
 const report = (): void =>
   say(JSON.stringify({ ...count, writes: tally.acknowledged, doubtful: tally.doubtful }));
 
-/** Prints what a process says of lmdb. */
+/** Prints the output of a process about lmdb. */
 function watch(name: string, stream: NodeJS.ReadableStream | null | undefined): void {
   let rest = '';
   stream?.on('data', (some) => {

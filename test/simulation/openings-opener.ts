@@ -10,10 +10,10 @@ const [directory = '', seed = '1', openings = '1'] = process.argv.slice(2);
 const random = seeded(Number(seed));
 const bucket = `opener-${seed}`;
 const keyCount = 30;
-/** Of a row that fills pages of its own. */
+/** The size of a row that needs overflow pages. */
 const largeBytes = 9_000;
 
-/** What the parent counts. */
+/** The messages that the parent counts. */
 export type Told =
   | { readonly kind: 'opened' }
   | { readonly kind: 'refused' | 'failed'; readonly error: string };

@@ -1,6 +1,6 @@
 /**
- * Leading workers that are paused for longer than their leases, on real engines. Others finish their work; what the first do after they
- * resume is refused, or changes nothing, and is counted nowhere.
+ * Leading workers that are paused for longer than their leases, on real engines. Other processes finish their work. After the paused ones
+ * resume, their writes are refused or change nothing, and nothing of them is counted.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
@@ -26,7 +26,7 @@ interface Work {
   readonly job: Job;
   readonly bucket: string;
   readonly keys: number;
-  /** What is asked of an operator. */
+  /** The body of the operator's request. */
   readonly body?: string;
 }
 const emptying: Work = { job: 'force-empty', bucket: 'emptied', keys: 400 };
@@ -34,7 +34,7 @@ const resharding: Work = { job: 'reshard', bucket: 'split', keys: 100, body: '{"
 
 const jobs = {
   'wide-column': [emptying, resharding],
-  // There a reshard is done at once.
+  // On this store a reshard is done immediately.
   'ordered-kv': [emptying],
 } as const;
 
@@ -78,14 +78,14 @@ const untilSo = async (what: string, forMs: number, isSo: () => Promise<boolean>
     if (performance.now() > until) throw new Error(`it never came: ${what}`);
 };
 
-/** Until the job has begun to change rows. */
+/** Waits until the job has begun to change rows. */
 async function begun(store: SharedStore, client: LoadClient, work: Work): Promise<void> {
   if (work.job === 'reshard') return untilRowsMove(store, { bucket: work.bucket, forMs: takenOverMs });
   const isSo = async () => (await versionsIn(client, work)).length < 2 * work.keys;
   return untilSo('versions go', takenOverMs, isSo);
 }
 
-/** A process that leads one worker, stopped in the middle of what the worker does. */
+/** A process that leads one worker and is paused while the worker works. */
 async function stoppedAtWork(store: SharedStore, client: LoadClient, work: Work): Promise<TestServer> {
   await fill(client, work);
   const leader = await store.gateway({ ...env, SVC_WORKERS: work.job });
@@ -96,7 +96,7 @@ async function stoppedAtWork(store: SharedStore, client: LoadClient, work: Work)
   return leader;
 }
 
-/** What clients make of a bucket when its work is done: nothing of what was there, and something new. */
+/** After the work is done, clients delete everything in the bucket and write new objects. */
 async function replaced(client: LoadClient, work: Work): Promise<readonly string[]> {
   const { bucket } = work;
   await inParallel(atOnce, await versionsIn(client, work), async (each) => {
@@ -114,14 +114,14 @@ async function replaced(client: LoadClient, work: Work): Promise<readonly string
 
 async function resume(leader: TestServer): Promise<void> {
   leader.process.kill('SIGCONT');
-  // What it was in the middle of may also fail, its time being over, before it looks at its lease.
+  // Its current operation may also time out before the process checks its lease.
   const hasNoticed = async () => /a lease was lost|a worker failed/.test(leader.log());
   await untilSo('the leader notices', lostMs, hasNoticed);
-  // On its end every unit that it was busy with has come to an end.
+  // A stop waits for all running units.
   expect(await leader.stop()).toBe(0);
 }
 
-/** Nothing is queued any more, and what is stored is what rows name. */
+/** Waits until the queues are empty, and expects that exactly the bytes that rows name are stored. */
 async function expectClean({ dataDir, env: settings }: SharedStore): Promise<void> {
   for (const until = performance.now() + cleanMs; ; await sleep(1000)) {
     const { code, text, summary } = await fsck(dataDir, settings);
@@ -153,7 +153,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
           );
         expect(await versionsIn(client, emptying)).toEqual([]);
         const ends = await Promise.all(works.map((work) => told(client, work)));
-        // What was under way when it stopped may be counted nowhere, and nothing twice.
+        // The work that was interrupted by the pause may be missing in the counts, but nothing is counted twice.
         const { versions = 0 } = ends[0]?.deleted ?? {};
         expect(versions).toBeGreaterThanOrEqual(left.length - 8);
         expect(versions).toBeLessThanOrEqual(2 * emptying.keys);

@@ -12,7 +12,7 @@ import { fsck, inFull } from './kill-rounds.ts';
 import { inTurn, layouts, type Two, two } from './two.ts';
 
 const intentTtlMs = 1000;
-/** A load with fewer says little. */
+/** The smallest number of writes of a load; fewer would show little. */
 const writesMin = 100;
 const env = {
   SVC_INTENT_TTL: `${intentTtlMs}ms`,
@@ -21,7 +21,7 @@ const env = {
 };
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Until nothing is queued any more: then what is stored is what rows name. */
+/** Waits until the queues are empty, and expects that exactly the bytes that rows name are stored. */
 async function expectClean({ dataDir }: Two): Promise<void> {
   const deadline = Date.now() + 120_000;
   for (;;) {
@@ -32,10 +32,10 @@ async function expectClean({ dataDir }: Two): Promise<void> {
   }
 }
 
-/** An upload that is sent in two halves, the first when it is asked for. */
+/** A request whose body is sent in two halves: the first after `100 Continue`. */
 class HalfSent {
   readonly socket: Socket;
-  /** The gateway has begun to read, so the write is under way. */
+  /** Resolves when the gateway has begun to read the body. */
   readonly begun: Promise<void>;
   readonly answer: Promise<string>;
   readonly #rest: Buffer;
@@ -83,7 +83,7 @@ const largeChunks = (dataDir: string): number =>
     /\/large\/[^/]+\/./.test(path),
   ).length;
 
-/** Stops a process until another has swept away what it had begun to store. */
+/** Stops a process until another one has swept the bytes of its unfinished writes. */
 async function stopUntilSwept({ process }: TestServer, dataDir: string): Promise<void> {
   for (;;) {
     process.kill('SIGSTOP');
@@ -91,7 +91,7 @@ async function stopUntilSwept({ process }: TestServer, dataDir: string): Promise
       if (largeChunks(dataDir) === 0) return;
       await sleep(100);
     }
-    // It stopped in a transaction, and holds the lock of all writers: it goes on, and stops elsewhere.
+    // The process was stopped in a transaction and holds the writers' mutex, so resume it and stop it again.
     process.kill('SIGCONT');
     await sleep(intentTtlMs);
   }
@@ -108,14 +108,14 @@ test('a PUT whose process was stopped past its intents is refused, and loses and
     const large = Buffer.alloc(10 * 1024 * 1024, 'large');
     const paused = [
       new HalfSent(stopped, { path: pathOf('bucket', 'small') }, small),
-      // Its first chunk is stored and swept away while it waits.
+      // The first chunk is stored, and swept while the process is stopped.
       new HalfSent(stopped, { path: pathOf('bucket', 'large') }, large),
       new HalfSent(stopped, { path: pathOf('bucket', 'parts'), query: { uploadId, partNumber: '1' } }, large),
     ];
     await Promise.all(paused.map(({ begun }) => begun));
     await vi.waitFor(() => expect(largeChunks(world.dataDir)).toBe(2), { timeout: 120_000 });
     await stopUntilSwept(stopped, world.dataDir);
-    // The other one serves meanwhile.
+    // The other process serves meanwhile.
     expect((await world.b.expect({ path: pathOf('bucket', 'large') })).text).toBe('former');
     stopped.process.kill('SIGCONT');
     const answers = await Promise.all(paused.map((each) => each.finish()));
@@ -124,7 +124,7 @@ test('a PUT whose process was stopped past its intents is refused, and loses and
       expect((await client.send({ path: pathOf('bucket', 'small') })).status).toBe(404);
       expect((await client.expect({ path: pathOf('bucket', 'large') })).text).toBe('former');
     }
-    // A retry is a new write, in the same process too.
+    // A retry succeeds in the same process, because it is a new write with a new op.
     await world.a.expect({ method: 'PUT', path: pathOf('bucket', 'small'), body: small });
     const etag = await uploadPart(world.a, { bucket: 'bucket', key: 'parts', uploadId, part: 1 }, large);
     await world.b.expect(completeSpec({ bucket: 'bucket', key: 'parts', uploadId }, [etag]));

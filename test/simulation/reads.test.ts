@@ -4,7 +4,7 @@ import { findHead, findVersion } from '../../src/metadata/objects/objects.ts';
 import { type DomainWorld, domainWorld } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 
-/** The world's metadata, with something done right after its nth read. */
+/** The world's metadata, with an action right after its nth read. */
 function interrupted(world: DomainWorld, nth: number, act: () => Promise<unknown>): DomainWorld['metadata'] {
   let gets = 0;
   const get: DomainWorld['metadata']['get'] = async (at, key) => {

@@ -14,7 +14,7 @@ const never = new AbortController().signal;
 
 interface World {
   readonly world: FrontDoor;
-  /** What a client reads of every version. */
+  /** Reads every version as a client. */
   seen(): Promise<readonly string[]>;
 }
 
@@ -49,7 +49,7 @@ async function worldOf(): Promise<World> {
   await ok({ method: 'POST', path: to('parts'), query: { uploadId }, body: list });
   await changeCluster(world, 'b', { trigger: 'weight', weight: 100 });
   await changeCluster(world, 'a', { trigger: 'drain evacuate' });
-  // The slots without a bucket have been looked at: what is left is what can go wrong.
+  // The slots without a bucket are done, so the kills fall into the slot with the bucket.
   const now = await world.metadata.now();
   for (let slot = 0; slot < bucketSlots; slot += 1) {
     if (slot === bucketSlotOf('bucket')) continue;

@@ -14,12 +14,12 @@ import {
 
 /** Keys that are in use at a time. */
 const keysAtOnce = 3;
-/** Then another key takes its place: the check of a history takes time that grows with it. */
+/** After so many operations another key takes its place, because a longer history takes longer to check. */
 const operationsPerKey = 150;
 /** A request without an answer may still apply; many of them on one key would weaken the check. */
 const doubtsPerKey = 6;
 
-/** What became of keys, each a register that began empty. */
+/** The history of each key; each is a register that began empty. */
 export type Histories = Map<string, Operation[]>;
 
 export interface Tally {
@@ -62,13 +62,13 @@ export class RegisterClients {
     return fresh;
   }
 
-  /** Works until the signal aborts. @param client asked anew each time: gateways come and go */
+  /** Works until the signal aborts. @param client is called before each request, because gateways are replaced */
   async work(
     client: () => LoadClient,
     { name, seed, signal }: { readonly name: string; readonly seed: number; readonly signal: AbortSignal },
   ): Promise<void> {
     const random = seeded(seed);
-    /** What it last saw in each key: what it will expect there. */
+    /** The last value that the client saw in each key, for its conditions. */
     const seen = new Map<string, Value>();
     for (let turn = 0; !signal.aborted; turn += 1) {
       const key = this.#pick(random);
@@ -104,14 +104,14 @@ export class RegisterClients {
     const history = this.histories.get(key) as Operation[];
     const status = answer?.status ?? 503;
     if (status >= 500) {
-      // A read that failed says nothing; a write may have happened, or happen yet.
+      // A failed read gives no information. A failed write may have applied, or may apply later.
       if (action.do === 'read') return nothingSeen;
       this.tally.unknown += 1;
       this.#doubts.set(key, (this.#doubts.get(key) ?? 0) + 1);
       history.push({ ...times, action, returned: Number.POSITIVE_INFINITY });
       return nothingSeen;
     }
-    // "Others are changing it": nothing was written, and nothing is said of what is there.
+    // 409 means that concurrent changes won: nothing was written, and the answer does not tell the present value.
     if (status === 409) return nothingSeen;
     this.tally.answered += 1;
     if (action.do === 'read') {
@@ -127,7 +127,7 @@ export class RegisterClients {
     if (!isRefused && status !== 200 && status !== 204) throw new Error(`${key}: ${status} ${answer?.text}`);
     const told = answer === undefined || action.value === undefined ? action.value : etagIn(answer);
     if (!isRefused && told !== action.value) {
-      // It was acknowledged: it happened, and the write that it names replaced it at once (docs/gaps.md, 7.1).
+      // The write was acknowledged: it applied, and the write that the answer names replaced it directly (docs/gaps.md, 7.1).
       this.tally.replaced += 1;
       history.push({ ...times, action, replacedBy: told });
       return told;
@@ -139,7 +139,7 @@ export class RegisterClients {
   }
 }
 
-/** An engine or gateway that is away refuses the preparation of a request: the request is then never sent. */
+/** While an engine or gateway is down, the preparation of a request may fail; the request is then not sent. */
 function unprepared(cause: unknown): undefined {
   if (cause instanceof Unanswered || (cause instanceof Error && /: (503|409) /.test(cause.message)))
     return undefined;
@@ -148,6 +148,6 @@ function unprepared(cause: unknown): undefined {
 
 const nothingSeen = Symbol('nothing seen');
 
-/** Its gateway is dead: the request never was. */
+/** The gateway is dead, so the request was never sent. */
 const isRefusedConnection = ({ cause }: Unanswered): boolean =>
   (cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED';

@@ -20,24 +20,24 @@ export interface Place {
 export interface Wanted {
   readonly random: () => number;
   readonly place: Place;
-  /** What the client last saw there, which its conditions name. */
+  /** The value that the client last saw, for its conditions. */
   readonly seen: Value;
-  /** Unique among all that is ever written. */
+  /** A value that no other write uses. */
   readonly body: string;
 }
 
-/** The one request that takes effect on the register, and what it does there. */
+/** The one request that acts on the register, and its action. */
 export interface Prepared {
   readonly action: Action;
   readonly spec: RequestSpec;
 }
 
 export const etagOfBytes = (bytes: Uint8Array): string => `"${md5Hex(bytes)}"`;
-/** Of an object that came as one part. */
+/** The ETag of an object that was uploaded as one part. */
 export const etagOfPart = (bytes: Uint8Array): string =>
   `"${md5Hex(createHash('md5').update(bytes).digest())}-1"`;
 
-/** The ETag that an answer names, in its headers or, of a copy or a completion, in its body. */
+/** The ETag in an answer: in a header, or in the body after a copy or a completion. */
 export const etagIn = (answer: Answer): Value =>
   answer.headers.etag === undefined ? elements(answer.text, 'ETag')[0] : String(answer.headers.etag);
 
@@ -87,7 +87,7 @@ function wayOf(dice: number): Way {
 const conditionOf = (seen: Value): Record<string, string> =>
   seen === undefined ? { 'if-none-match': '*' } : { 'if-match': seen };
 
-/** Makes what the request needs, such as an upload with its part, and gives the request. */
+/** Prepares the request, for example an upload with its part, and returns it. */
 export async function prepareRequest(client: LoadClient, wanted: Wanted): Promise<Prepared> {
   const { random, place, seen } = wanted;
   const { path } = place;

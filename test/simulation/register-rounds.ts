@@ -8,15 +8,15 @@ import { RegisterClients } from './register-clients.ts';
 import type { SharedStore } from './shared-store.ts';
 
 const clientCount = 9;
-/** After the rounds clients go on until they have seen enough. */
+/** After the rounds the clients continue until they have enough answers. */
 const furtherMs = 1_500;
 const furtherMax = 100;
 
-/** Fewer answers could be put into some order whatever was done. */
+/** With fewer answers, almost every history would have a valid order. */
 export const saysEnough = ({ answered, won, refused, replaced }: RegisterClients['tally']): boolean =>
   answered > 100 && Math.min(won, refused) > 5 && replaced > 2;
 
-/** What is wrong with what clients saw; nothing is what is hoped for. */
+/** The contradictions in the answers; a correct gateway gives none. */
 export const contradictions = ({ histories }: RegisterClients): string[] =>
   [...histories].flatMap(([key, history]) => {
     const why = whyNotLinearizable(history);
@@ -51,7 +51,7 @@ export async function registerRounds(given: RegisterRounds): Promise<RegisterCli
     for (let round = 0; round < rounds; round += 1) await given.hurt(fleet, random);
     for (let waits = 0; waits < furtherMax && !saysEnough(clients.tally); waits += 1) await sleep(furtherMs);
   })();
-  // A client that is answered what no request may be answered ends the test at once.
+  // A client that gets an invalid answer ends the test immediately.
   await Promise.race([hurting, Promise.all(working)]);
   stop.abort();
   await Promise.all([hurting, ...working]);

@@ -11,7 +11,7 @@ import { StandingKeys } from './standing-keys.ts';
 
 const bucket = 'versioned';
 const standing = 120;
-/** From the end of what was hurt: leases run out, nodes come back. */
+/** The time limit after a fault: leases expire, nodes return. */
 const doneMs = 180_000;
 const startMs = 240_000;
 
@@ -26,7 +26,7 @@ interface World {
 
 export interface Told {
   readonly faults: readonly string[];
-  /** What clients did meanwhile. */
+  /** The counts of the clients' requests. */
   readonly tallies: readonly Tally[];
   readonly looks: number;
 }
@@ -87,7 +87,7 @@ async function killWorker(_: World, worker: Worker): Promise<void> {
   await worker.replace();
 }
 
-/** One doubling under load, hurt in the middle. */
+/** Doubles the shards under load, with a fault in the middle. */
 async function doubled(
   world: World,
   {
@@ -125,7 +125,7 @@ interface Shown {
   readonly to: number;
 }
 
-/** Twice as many shards; once the first rows have moved, something happens. */
+/** Doubles the shards, and injects the fault when the first rows have moved. */
 async function reshard(world: World, hurt: () => Promise<void>): Promise<readonly string[]> {
   const { client, store } = world;
   const { shards } = await told(client);

@@ -16,7 +16,7 @@ const openDoor = (): FrontDoor =>
     { SVC_BUCKET_SHARDS: '2' },
     {
       over: (metadata, clock) =>
-        // A process that waits for a row yields to others.
+        // A process that waits for a row lets the others run.
         shardedMemory(metadata, { clock: { ...clock, sleep: () => turn() }, leaseMs: 20, batchRows: 4 }),
     },
   );
@@ -48,7 +48,7 @@ async function worldOf(): Promise<FrontDoor> {
   return world;
 }
 
-/** Works until there is nothing left to do, or until death. */
+/** Works until nothing is left to do or the process is killed. */
 async function work(world: FrontDoor, process: Process): Promise<void> {
   const unit = reshardBuckets(process.ctx);
   for (let round = 0; round < 100; round += 1) {
@@ -98,7 +98,7 @@ test('killed at any call, a worker leaves its successor and every client what th
       lived = !process.hasDied();
       const at = `${when} call ${call}`;
       expect(await visible(client), at).toEqual(before);
-      // A key that was on its way when its mover died is written and deleted all the same.
+      // A key that was being moved when the mover died can still be written and deleted.
       for (const key of keys) await ok(client, put(key, `${key} at last`));
       for (const key of keys.slice(5)) await ok(client, { method: 'DELETE', path: pathOf('bucket', key) });
       const after = await visible(client);

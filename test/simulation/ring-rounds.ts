@@ -21,7 +21,7 @@ import {
 
 const keyspace = 'ring';
 const intentTtlMs = 5000;
-/** Longer than any time-out of the gateway's. */
+/** Longer than every time limit of the gateway. */
 const pauseMs = 15_000;
 const recoveredMs = 180_000;
 
@@ -33,7 +33,7 @@ interface World {
   readonly client: LoadClient;
 }
 
-/** What happens to the ring while clients work. */
+/** The faults of the ring while clients work. */
 const faults: Readonly<Record<string, (world: World) => Promise<void>>> = {
   async 'a node is killed and comes back'({ ring, random }) {
     const node = nodeOf(ring, random);
@@ -71,7 +71,7 @@ export interface RingRounds {
   readonly say?: (line: string) => void;
 }
 
-/** Every fault in each round; gives every contradiction, and none is what is hoped for. */
+/** Injects every fault in each round; returns every contradiction; a correct gateway gives none. */
 export async function ringRounds({ ring, rounds, seed, say = () => {} }: RingRounds): Promise<string[]> {
   const random = seeded(seed);
   const directory = mkdtempSync(join(tmpdir(), 'sluice-ring-'));
@@ -119,7 +119,7 @@ export async function ringRounds({ ring, rounds, seed, say = () => {} }: RingRou
   return wrong;
 }
 
-/** A load before the fault, during it and after it; when it returns, the gateway serves and the load has ended. */
+/** Runs a load before, during and after the fault. When it returns, the gateway serves and the load has ended. */
 async function hurtUnderLoad(
   world: World,
   {
@@ -142,7 +142,7 @@ async function hurtUnderLoad(
   await recovered(client);
 }
 
-/** The same process serves again, reads and writes, once the ring does. */
+/** Waits until the same process serves reads and writes again. */
 async function recovered(client: LoadClient): Promise<void> {
   const spec = { method: 'PUT', path: pathOf('plain', 'away'), body: Buffer.from('back') };
   for (const until = performance.now() + recoveredMs; ; await sleep(500)) {
@@ -153,7 +153,7 @@ async function recovered(client: LoadClient): Promise<void> {
   await client.expect({ method: 'DELETE', path: pathOf('plain', 'away') });
 }
 
-/** No intent of a failed write stays open: a process that serves has at most the epoch that it hands out, and the ones next to it. */
+/** No intent of a failed write stays open: a serving process has only its present epoch and its neighbours. */
 async function leftOpen({ client, ring }: World): Promise<string[]> {
   await abortUploads(client);
   const cql = new cassandra.Client({ contactPoints: [...ring.hosts], localDataCenter: 'dc1' });

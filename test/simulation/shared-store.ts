@@ -9,7 +9,7 @@ import { startServer, type TestServer, testCredentials } from '../support/server
 
 export type StoreKind = 'embedded' | 'wide-column' | 'ordered-kv';
 
-/** Why there is no store of a kind here. */
+/** The reason why a kind of store cannot run here. */
 export const missing: Readonly<Record<StoreKind, string | undefined>> = {
   embedded: undefined,
   'wide-column': noCassandraOfOurs,
@@ -19,11 +19,11 @@ export const missing: Readonly<Record<StoreKind, string | undefined>> = {
 export interface SharedStore extends AsyncDisposable {
   readonly kind: StoreKind;
   readonly dataDir: string;
-  /** What gateways and fsck are told about it. */
+  /** The settings of gateways and fsck. */
   readonly env: Readonly<Record<string, string>>;
-  /** Starts one more gateway over it. @param startMs more than the usual where nodes take their time to make a schema */
+  /** Starts one more gateway over it. @param startMs longer than usual for nodes that are slow to create a schema */
   gateway(env?: Readonly<Record<string, string>>, startMs?: number): Promise<TestServer>;
-  /** Stops the engine in the middle of what it does, and lets it go on; absent where it is the gateways themselves. */
+  /** Pauses and resumes the engine; absent where the gateways themselves are the engine. */
   readonly engine?: { pause(): void; resume(): void };
 }
 
@@ -58,14 +58,14 @@ const engines: Readonly<Record<StoreKind, () => Promise<Engine>>> = {
 export const sharedStore = async (kind: StoreKind): Promise<SharedStore> =>
   storeOn(kind, await engines[kind]());
 
-/** In a keyspace of a ring that lives on. */
+/** A store in a keyspace of a ring that is not stopped with it. */
 export const sharedRing = ({ hosts }: Pick<Ring, 'hosts'>, keyspace: string): SharedStore =>
   storeOn('wide-column', {
     env: { ...onCassandra(hosts), SVC_WIDECOL_KEYSPACE: keyspace },
     async [Symbol.asyncDispose]() {},
   });
 
-/** On a TiKV that the test runs itself. */
+/** A store on a TiKV that the test has started. */
 export const sharedTikv = ({ endpoints }: { readonly endpoints: readonly string[] }): SharedStore =>
   storeOn('ordered-kv', {
     env: { SVC_META_BACKEND: 'ordered-kv', SVC_KV_PD_ENDPOINTS: endpoints.join(',') },

@@ -14,7 +14,7 @@ import { missing, type SharedStore, sharedStore } from './shared-store.ts';
 const minute = 60_000;
 
 interface Skewed {
-  /** Clients know the right time, whatever their gateway believes. */
+  /** Clients have the right time; the clock of their gateway is wrong. */
   readonly client: Client;
   readonly context: Context;
   close(): Promise<void>;
@@ -26,7 +26,7 @@ async function gatewayAt(store: SharedStore, offsetMs: number): Promise<Skewed> 
     ...store.env,
     SVC_DATA_DIR: store.dataDir,
     SVC_GC_GRACE: '5m',
-    // A PUT that another one overtakes keeps its bytes, whether its head was read before its body or after it.
+    // A PUT whose key another PUT overwrites meanwhile keeps its bytes, whether its head was read before or after its body.
     SVC_PUT_RACE: 'retry',
   });
   const { context, close } = await compose(config, { credentials: [alice], clock });
@@ -123,7 +123,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
       test('neither sweeps what the other is about to write, nor collects before the grace is over', async () => {
         const bucket = `/swept-${name}`;
         await right.client.put(bucket);
-        // What earlier uploads left is due at once.
+        // The bytes of earlier uploads are due immediately.
         await background(right.context).gc();
         for (const [writing, sweeping] of [
           [right, wrong],

@@ -14,7 +14,7 @@ import { random, SplitRace } from '../support/split-race.ts';
 const leaseMs = 200;
 const forever = new Promise<never>(() => {});
 
-/** A turn of the event loop is a millisecond. */
+/** A clock on which one turn of the event loop is a millisecond. */
 function turns(): Clock & { pass(count: number): Promise<void> } {
   let now = 0;
   let next: Promise<void> | undefined;
@@ -31,7 +31,7 @@ function turns(): Clock & { pass(count: number): Promise<void> } {
   return { now: () => now, elapsed: () => now, sleep: pass, pass };
 }
 
-/** Calls wait for a few turns, some of them for many, and with a mood of death one never answers. */
+/** Calls wait for a few turns, some of them for many; `mood` may also make a call never return. */
 function moody<Port extends object>(port: Port, mood: (name: string) => Promise<void>): Port {
   return new Proxy(port, {
     get(target, name) {
@@ -56,7 +56,7 @@ describe.each(Array.from({ length: 3 }, (_, seed) => seed + 1))('seed %i', (seed
     const race = new SplitRace('bucket', 2);
     const storeOf: Splitting['storeOf'] = (mood, lease = leaseMs) =>
       shardedMemory(moody(inner, mood), { clock, leaseMs: lease });
-    // Some calls come so late that a whole batch has moved meanwhile.
+    // Some calls are delayed so long that a whole batch has moved meanwhile.
     const client = (): MetadataStore =>
       storeOf(() => clock.pass(chance() < 0.05 ? 40 : Math.floor(chance() * 3)));
     const keys = Array.from({ length: 75 }, (_, each) => `${each % 2 === 0 ? 'a' : 'é'}${each}`);
@@ -106,7 +106,7 @@ async function splitTo(target: number, splitting: Splitting): Promise<void> {
     race.layouts.push({ ways, splittingTo: ways * 2, fence: fence + 1 });
     await store.raiseFence(race.at(), fence + 1);
     const done = new Set<number>();
-    // Two at a time, and another for each that dies.
+    // Two movers work concurrently, and each that dies is replaced.
     await Promise.all([movers(splitting, done), movers(splitting, done)]);
     race.layouts.push({ ways: ways * 2, fence: fence + 1 });
   }
@@ -126,7 +126,7 @@ async function movers({ race, clock, chance, storeOf }: Splitting, done: Set<num
         const mood = chance();
         if (mood < 0.01) {
           die();
-          // It may only have slept.
+          // The mover may only have been paused.
           if (mood < 0.005) await forever;
           await clock.pass(500);
         }

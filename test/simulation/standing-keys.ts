@@ -6,10 +6,10 @@ import type { Models } from './kill-load.ts';
 const bucket = 'versioned';
 const prefix = 'standing/';
 const atOnce = 8;
-/** So small that a listing takes many. */
+/** A small page, so that a listing needs many of them. */
 const pageSize = 23;
 
-/** The answer says "later": nothing can be told by it. */
+/** A 503, which gives no information about the keys. */
 class Away extends Error {}
 
 export class StandingKeys {
@@ -23,7 +23,7 @@ export class StandingKeys {
     this.#client = client;
   }
 
-  /** Of two versions each; of some the older one is gone, some have a marker on top. The models know them too. */
+  /** Creates keys with two versions each. Some lose the older one, some get a delete marker. The models include them. */
   async fill(count: number, models: Models): Promise<void> {
     const names = Array.from(
       { length: count },

@@ -1,11 +1,11 @@
 /** Reads a trace of `strace -f -y`, and knows at each moment which writes are not flushed yet. */
 
-/** A system call as it took place: calls of several threads overlap. */
+/** A system call with its begin and end, because calls of several threads overlap. */
 interface Span {
   readonly name: string;
   readonly args: string;
   readonly result: string;
-  /** Places in the trace where it began and ended. */
+  /** The positions in the trace at which it began and ended. */
   readonly from: number;
   readonly to: number;
 }
@@ -62,12 +62,12 @@ const isExpendable = (path: string): boolean =>
   /\.(open|sum)$/.test(path) || path.includes('/temporary') || /\/(lock\.mdb|openings)$/.test(path);
 
 /**
- * Goes through a trace of one connection's requests. A write counts as flushed when a flush of its file
- * began after the write had ended, and has ended; a new name, when a flush of its directory did.
+ * Reads a trace of one connection's requests. A write counts as flushed when a flush of its file began after the end of the write and
+ * has ended. A new name counts as flushed when this holds for its directory.
  */
 export function exchangesOf(trace: string, dataDir: string): Exchange[] {
   const exchanges: Exchange[] = [];
-  /** When each file or directory was last changed: the place in the trace where that ended. */
+  /** The position in the trace at which the last change of each file or directory ended. */
   const changed = new Map<string, number>();
   const synced = new Set<string>();
   let flushed: string[] = [];
@@ -96,7 +96,7 @@ export function exchangesOf(trace: string, dataDir: string): Exchange[] {
       const [source = '', target] = [...args.matchAll(/"([^"]*)"/g)].map(([, text = '']) => text);
       if (!isOurs(target)) continue;
       changed.set(folderOf(target), to);
-      // A name says nothing about the content behind it.
+      // A rename does not flush the content of the file.
       if (changed.delete(source)) changed.set(target, to);
     } else if (/^(fsync|fdatasync|msync)$/.test(name)) {
       if (isOurs(path) && result.startsWith('0')) flush(path, from);

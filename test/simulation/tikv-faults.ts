@@ -1,6 +1,6 @@
 /**
- * A gateway on TiKV under a load of every kind of write, while its engine is hurt: rounds of one fault each, and the
- * proof after each that nothing acknowledged was lost, that listings agree, and that the gateway went on by itself.
+ * A gateway on TiKV under a load of every kind of write, while faults are injected into its engine. After each fault nothing
+ * acknowledged is lost, listings agree, and the gateway has recovered without a restart.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -14,23 +14,23 @@ import { misanswered, noting, type Refusal } from '../support/refusals.ts';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
 import { createBuckets, load, newModels, type Tally, verify } from './kill-load.ts';
 
-/** What happens to the engine; on its return the engine is well again. */
+/** A fault of the engine; when `inflict` returns, the engine works again. */
 export interface Hurt<Engine> {
   readonly name: string;
   inflict(engine: Engine, gateways: Gateways): Promise<void>;
-  /** Whether requests must have met it: then some were answered with 503. */
+  /** True if the fault must affect requests, so that some are answered with 503. */
   readonly isOutage?: boolean;
 }
 
 export interface Gateways {
-  /** `kill -9`, and another over the same data. */
+  /** Kills the gateway (`kill -9`) and starts another over the same data. */
   replace(): Promise<void>;
 }
 
 /** Shorter than the pauses below. */
 const timeoutMs = 1_500;
 const pauseMs = 3 * timeoutMs;
-/** How long the gateway may take to serve once its engine is well: locks of the dead run out meanwhile. */
+/** The time limit for the gateway to serve after the engine works again; locks of dead clients expire meanwhile. */
 const recoveryMs = 60_000;
 
 export const ownFaults: readonly Hurt<OwnEngine>[] = [
@@ -127,13 +127,13 @@ export const doubleFaults: readonly Hurt<Double>[] = [
 export interface Rounds<Engine> {
   readonly engine: Engine;
   readonly faults: readonly Hurt<Engine>[];
-  /** How many locks stand, where the engine tells. */
+  /** The number of locks, if the engine reports it. */
   readonly locks?: () => Promise<number>;
   readonly seed: number;
   readonly say?: (line: string) => void;
 }
 
-/** Runs the faults one after the other and returns every contradiction; none is what is hoped for. */
+/** Runs the faults one after the other and returns every contradiction; a correct gateway gives none. */
 export async function faultRounds<Engine extends { readonly endpoints: readonly string[] }>(
   rounds: Rounds<Engine>,
 ): Promise<string[]> {
@@ -154,7 +154,7 @@ export async function faultRounds<Engine extends { readonly endpoints: readonly 
   }
 }
 
-/** What the dead have locked runs out and is collected; what the living lock is gone in a moment. */
+/** Waits until no lock is left: those of dead clients expire, those of living ones are released soon. */
 async function unsettled(locks: () => Promise<number>): Promise<string[]> {
   for (const until = performance.now() + recoveryMs; ; await sleep(50)) {
     const count = await locks();
@@ -189,7 +189,7 @@ class World {
     };
   }
 
-  /** What the load speaks to, whichever gateway is there. */
+  /** The client of the load for the present gateway. */
   readonly client = noting(() => this.#inner as LoadClient, this.#refusals);
 
   async start(): Promise<void> {
@@ -213,7 +213,7 @@ class World {
     this.#refusals.length = 0;
     const stop = new AbortController();
     const loading = load(this.client, this.#models, { seed, tally: this.#tally, signal: stop.signal });
-    // A load that meets a wrong answer ends the round at once.
+    // A load that gets a wrong answer ends the round immediately.
     const failed = loading.then(() => new Promise<never>(() => {}));
     const replace = async (): Promise<void> => {
       await this.stop();
@@ -228,7 +228,7 @@ class World {
     return [...this.#misanswered(fault), ...(await verify(this.client, this.#models))];
   }
 
-  /** The same gateway, by itself: reads, writes and listings are answered again. */
+  /** Waits until the same gateway answers reads, writes and listings again without a restart. */
   async #recovered(): Promise<void> {
     for (const until = performance.now() + recoveryMs; ; await sleep(100)) {
       const specs = [

@@ -217,7 +217,7 @@ for (const layout of layouts) {
         };
         const etags = await Promise.all(world.clients.slice(0, 4).map(complete));
         expect(new Set(etags).size, `round ${round}`).toBe(1);
-        // Also once the object is another one.
+        // The retry gets the same answer after the object was overwritten.
         await world.a.expect({ method: 'PUT', path: pathOf('plain', key), body: 'overwritten' });
         expect(await Promise.all([world.a, world.b].map(complete))).toEqual([etags[0], etags[0]]);
       }

@@ -10,7 +10,7 @@ export interface Two {
   /** Two clients, each with a connection to another process. */
   readonly a: LoadClient;
   readonly b: LoadClient;
-  /** Eight of them, in turn on the one and on the other process. */
+  /** Eight clients, alternately on one process and on the other. */
   readonly clients: readonly LoadClient[];
   readonly servers: readonly TestServer[];
   readonly dataDir: string;
@@ -53,7 +53,7 @@ export async function two(layout: (typeof layouts)[number], env: Record<string, 
   };
 }
 
-/** Connections are dealt out in turn, but for a process that was slow to take its last one: it is asked for until it fits. */
+/** The primary deals connections out in turn, but skips a process that was slow. Opens connections until one goes to `pid`. */
 export async function connectedTo(pid: number, { url, credentials }: TestServer): Promise<LoadClient> {
   for (let tries = 0; tries < connectionsMax; tries += 1) {
     const before = socketsOf(pid);

@@ -69,7 +69,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
       expect((await rowsOf(world, uploadId)).map(({ row }) => row.part)).toEqual([0]);
       expect(await storedExtents(world)).toEqual(await ownedExtents(world));
 
-      // Only now the memory of it begins to fade.
+      // The record of the finished upload starts to expire only now.
       await world.clock.advance(6 * dayMs);
       expect((await findSession(world.metadata, uploadId))?.row.session.state).toBe(how);
       await world.clock.advance(2 * dayMs);
@@ -129,7 +129,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
           () => false,
         );
         const session = await findSession(world.metadata, uploadId);
-        // Both are right when the session was completed before: the stored answer, or a refusal.
+        // If the session was completed before, the stored answer and a refusal are both correct.
         const content = await contentOf(world, 'key');
         if (session?.row.session.state === 'completed' && retried) {
           expect(['later', 'part 1'], at).toContain(content);
@@ -219,7 +219,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
     expect(await world.metadata.scan(uploadsIn(bucket.id)).next(10)).toEqual([]);
   });
 
-  /** An upload of 40 parts, each said to be large enough for a manifest with rows of its own. */
+  /** An upload of 40 parts whose recorded sizes are large enough for a manifest in separate rows. */
   async function openLargeUpload(world: DomainWorld) {
     const write: typeof world.bytes.write = async (source, options) => ({
       ...(await world.bytes.write(source, options)),
@@ -232,7 +232,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
         ...(await held.writePart(...given)),
         size: 5 * 1024 * 1024,
       }),
-      // It would know better.
+      // Skip the store's own completion, because it would notice the false sizes.
       complete: async () => {},
     };
     const ctx = { ...world, bytes: faulty(world.bytes, { write, uploads }) };
@@ -260,7 +260,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
 
   interface Rival {
     readonly name: string;
-    /** The table that the completion is about to write when it happens. */
+    /** The table that the completion is about to write when the rival acts. */
     readonly when: 'manifests' | 'objects';
     readonly act: (world: DomainWorld, uploadId: string) => Promise<unknown>;
     readonly refusal?: object;

@@ -20,7 +20,7 @@ import { type SharedStore, sharedRing } from './shared-store.ts';
 const rounds = Number(process.env['RING_ROUNDS'] ?? 1);
 const seed = Number(process.env['RING_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-/** A node takes its time to be missed by the others. */
+/** The time limit until the other nodes report a node as down. */
 const healthPatience = { timeout: 120_000, interval: 2_000 };
 
 if (noCassandraOfOurs !== undefined) describe('a ring', () => it.skip(`(${noCassandraOfOurs})`, () => {}));
