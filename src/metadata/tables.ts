@@ -74,8 +74,8 @@ export const buckets = table<BucketRow>()({
     shards: 'int',
     splittingTo: 'int',
     documents: 'json',
-    ageSlots: 'int',
     closedAt: 'int',
+    ageSlots: 'int',
   },
 });
 
