@@ -3,12 +3,12 @@
 import { metadataBackendNames } from './config/metadata/backends.ts';
 import { orderedKvSettings } from './config/metadata/ordered-kv.ts';
 import { wideColumnSettings } from './config/metadata/wide-column.ts';
+import { notifySettings } from './config/notify.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/read/kinds.ts';
 import { fault, optional, type Setting, secret, type ValueOf, value } from './config/read/setting.ts';
 import { clusters } from './config/values/clusters.ts';
 import { credentials } from './config/values/credentials.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
-import { notifyTargets } from './config/values/notify-targets.ts';
 import { processes } from './config/values/processes.ts';
 import { storageClasses } from './config/values/storage-classes.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
@@ -299,9 +299,7 @@ export const settings = {
     fallback: 'INFO',
     doc: 'The least severe log line that is written.',
   }),
-  SVC_NOTIFY_TARGETS: secret(
-    notifyTargets('The targets of bucket notifications; the last field of an ARN is the id of a target.'),
-  ),
+  ...notifySettings,
   SVC_REGION: text({
     kind: 'region name',
     fallback: 'default',

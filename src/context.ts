@@ -7,6 +7,7 @@ import type { Credentials } from './ports/crypto/credentials.ts';
 import type { Hasher } from './ports/crypto/hasher.ts';
 import type { KeyProvider } from './ports/crypto/key-provider.ts';
 import type { Sealer } from './ports/crypto/sealer.ts';
+import type { EventSinks } from './ports/event-sink.ts';
 import type { LateWrites } from './ports/late-writes.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { Random } from './ports/random.ts';
@@ -33,6 +34,8 @@ export interface Context {
   readonly cipher: Cipher;
   readonly credentials: Credentials;
   readonly sealer: Sealer;
+  /** The targets of bucket notifications; absent where no worker delivers to them. */
+  readonly sinks?: EventSinks;
   /** Absent where none is configured. */
   readonly keys?: KeyProvider;
   /** Absent where no disk space is measured. */

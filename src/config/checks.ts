@@ -33,6 +33,14 @@ const tlsPair: Check = {
       : `SVC_TLS_CERT_FILE and SVC_TLS_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`,
 };
 
+const deliveryEndsFirst: Check = {
+  reads: ['SVC_NOTIFY_RETRY_MAX', 'SVC_QUEUE_RETENTION', 'SVC_NOTIFY_TARGETS'],
+  find: ({ SVC_NOTIFY_RETRY_MAX: retry, SVC_QUEUE_RETENTION: kept, SVC_NOTIFY_TARGETS: targets }) =>
+    retry < kept || targets.length === 0
+      ? undefined
+      : 'SVC_NOTIFY_RETRY_MAX is not shorter than SVC_QUEUE_RETENTION: events are dropped before they become dead letters',
+};
+
 const oneCredentialSource: Check = {
   reads: ['SVC_CREDENTIALS', 'SVC_CREDENTIALS_FILE'],
   find: (config) =>
@@ -170,5 +178,5 @@ export const checks: { readonly faults: readonly Check[]; readonly warnings: rea
     pinsAreListed,
     poolsAreUsed,
   ],
-  warnings: [halvesLastAlike, ...metadataChecks.warnings],
+  warnings: [halvesLastAlike, deliveryEndsFirst, ...metadataChecks.warnings],
 };

@@ -54,6 +54,12 @@ export interface Telemetry {
   accessLogDelivered(lines: number): void;
   /** A target bucket did not take the lines of a log in this pass. */
   accessLogKept(why: string): void;
+  /** So many events were delivered to a target. */
+  eventsDelivered(target: string, events: number): void;
+  /** A target refused an event (`refused`), or took none (`unavailable`). */
+  eventFailed(target: string, why: 'refused' | 'unavailable'): void;
+  /** An event became a dead letter. */
+  eventGivenUp(target: string): void;
   /** A run of an inventory ended; `rows` is 0 where it failed. */
   inventoryEnded(outcome: 'written' | 'failed', rows: number): void;
   /** Actions of lifecycle rules, by kind. */
@@ -84,6 +90,9 @@ export const silentTelemetry: Telemetry = {
   queueDropped: () => {},
   accessLogDelivered: () => {},
   accessLogKept: () => {},
+  eventsDelivered: () => {},
+  eventFailed: () => {},
+  eventGivenUp: () => {},
   inventoryEnded: () => {},
   lifecycleActions: () => {},
   scrubbed: () => {},

@@ -102,6 +102,21 @@ export const measurements = {
     labels: ['why'],
     doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `key-too-long`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
   },
+  svc_notify_delivered_total: {
+    kind: 'counter',
+    labels: ['target'],
+    doc: 'Events that a target has acknowledged.',
+  },
+  svc_notify_failures_total: {
+    kind: 'counter',
+    labels: ['target', 'why'],
+    doc: 'Deliveries that failed: the target refused the event (`refused`), or took none (`unavailable`).',
+  },
+  svc_notify_dead_letters_total: {
+    kind: 'counter',
+    labels: ['target'],
+    doc: 'Events that became dead letters, because the target refused them or SVC_NOTIFY_RETRY_MAX was over.',
+  },
   svc_inventory_runs_total: {
     kind: 'counter',
     labels: ['outcome'],

@@ -39,6 +39,9 @@ export function createTelemetry({
       metrics.add('svc_access_log_lines_total', [], lines);
     },
     accessLogKept: (why) => metrics.add('svc_access_log_kept_total', [why]),
+    eventsDelivered: (target, events) => metrics.add('svc_notify_delivered_total', [target], events),
+    eventFailed: (target, why) => metrics.add('svc_notify_failures_total', [target, why]),
+    eventGivenUp: (target) => metrics.add('svc_notify_dead_letters_total', [target]),
     inventoryEnded: (outcome, rows) => {
       metrics.add('svc_inventory_runs_total', [outcome]);
       metrics.add('svc_inventory_rows_total', [], rows);

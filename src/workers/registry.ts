@@ -7,7 +7,8 @@ import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
 import { writeInventories } from './inventory.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
-import { boundAllQueues } from './queue-retention.ts';
+import { deliverNotifications } from './queues/notify.ts';
+import { boundAllQueues } from './queues/queue-retention.ts';
 import { reshardBuckets } from './reshard.ts';
 import { compareAll } from './storage/fsck.ts';
 import { collectGarbage } from './storage/gc.ts';
@@ -96,6 +97,11 @@ export const workers = {
     leased: true,
     interval: () => inventoryMs,
     make: writeInventories,
+  },
+  notify: {
+    leased: true,
+    interval: ({ config }) => config.SVC_NOTIFY_INTERVAL,
+    make: deliverNotifications,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 

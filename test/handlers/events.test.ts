@@ -194,7 +194,7 @@ test('a record is that of the public API', async () => {
   const put = await client.put("/bucket/a%20b/%C3%BC'(1)%2B", { body: 'hello' });
   const [record] = await eventsOf(context);
   expect(record).toEqual({
-    eventVersion: '2.1',
+    eventVersion: '2.5',
     eventSource: 'aws:s3',
     awsRegion: 'default',
     eventTime: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),

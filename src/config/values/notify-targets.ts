@@ -1,25 +1,29 @@
 /** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to. */
+import type { SinkTarget } from '../../ports/event-sink.ts';
 import { fault, type Read, type Setting, value } from '../read/setting.ts';
 
-export const notifyTargetTypes = ['webhook', 'queue'] as const;
+export const notifyTargetTypes = ['webhook', 'queue'] as const satisfies readonly SinkTarget['type'][];
 
-export interface NotifyTarget {
-  /** The last field of the ARNs that point to it. */
-  readonly id: string;
-  readonly type: (typeof notifyTargetTypes)[number];
-  readonly url: string;
-  /** Sent as a bearer token. */
-  readonly token?: string;
+/** What a sink gets as its messages: see `domain/events/deliver/envelope.ts`. */
+export const envelopes = ['s3', 'cloudevents', 'eventbridge'] as const;
+
+export interface NotifyTarget extends SinkTarget {
+  /** Default `s3`. */
+  readonly envelope?: (typeof envelopes)[number];
 }
 
 const targetId = /^[A-Za-z0-9_-]{1,80}$/;
 const targetsMax = 256;
 const textMax = 2048;
 
+/** Optional fields of texts. */
+const texts = ['username', 'password', 'secret', 'caFile', 'certFile', 'keyFile'] as const;
+const printable = /^[\x20-\x7e]{1,2048}$/;
+
 function entryFaults(entry: unknown, index: number, earlier: readonly unknown[]): readonly string[] {
   const at = `: entry ${index + 1}`;
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [`${at} is not an object`];
-  const { id, type, url, token, ...others } = entry as Record<string, unknown>;
+  const { id, type, url, token, envelope, ...others } = entry as Record<string, unknown>;
   const faults: string[] = [];
   if (typeof id !== 'string' || !targetId.test(id)) {
     faults.push(`${at} needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long`);
@@ -29,9 +33,33 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
   if (!notifyTargetTypes.some((known) => known === type))
     faults.push(`${at} needs a type that is one of ${notifyTargetTypes.join(', ')}`);
   if (typeof url !== 'string' || url.length > textMax || !URL.canParse(url)) faults.push(`${at} needs a url`);
+  else if (type === 'webhook' && !/^https?:$/.test(new URL(url).protocol))
+    faults.push(`${at} needs a url of http or https`);
+  else if (type === 'webhook' && new URL(url).username !== '')
+    faults.push(`${at} has a user name in its url: write username and password as fields`);
   if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]{1,2048}$/.test(token)))
     faults.push(`${at} has a token that is not printable ASCII without spaces`);
+  if (envelope !== undefined && !envelopes.some((known) => known === envelope))
+    faults.push(`${at} has an envelope that is not one of ${envelopes.join(', ')}`);
+  for (const name of texts) {
+    const text = others[name];
+    if (text !== undefined && (typeof text !== 'string' || !printable.test(text)))
+      faults.push(`${at} has a ${name} that is not printable ASCII`);
+    delete others[name];
+  }
   for (const name of Object.keys(others)) faults.push(`${at} has an unknown field "${name}"`);
+  return [...faults, ...combinationFaults(at, entry as Record<string, unknown>)];
+}
+
+function combinationFaults(at: string, entry: Record<string, unknown>): readonly string[] {
+  const has = (name: string): boolean => entry[name] !== undefined;
+  const faults: string[] = [];
+  if (has('certFile') !== has('keyFile')) faults.push(`${at} needs certFile and keyFile together`);
+  if (has('password') && !has('username')) faults.push(`${at} has a password without a username`);
+  if (has('token') && has('username')) faults.push(`${at} has a token and a username: name one of them`);
+  const { secret } = entry;
+  if (typeof secret === 'string' && /^whsec_(?![A-Za-z0-9+/]+={0,2}$)/.test(secret))
+    faults.push(`${at} has a secret that starts with whsec_ and is no base64`);
   return faults;
 }
 
@@ -51,7 +79,7 @@ function readTargets(given: string): Read<readonly NotifyTarget[]> {
 }
 
 export const notifyTargets = (doc: string): Setting<readonly NotifyTarget[]> => ({
-  kind: 'JSON array of `{id, type, url, token?}`',
+  kind: 'JSON array of `{id, type, url, token?, username?, password?, secret?, caFile?, certFile?, keyFile?, envelope?}`',
   doc,
   fallback: '',
   read: readTargets,

@@ -14,11 +14,12 @@ export const workerNames = [
   'scrub',
   'access-log',
   'inventory',
+  'notify',
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 
 /** Names of the specification (item 11) that this build has no worker for: they start nothing, with a warning. */
-export const workersNotBuilt = ['replicator', 'notify', 'quota-reconcile', 'usage-rollup'] as const;
+export const workersNotBuilt = ['replicator', 'quota-reconcile', 'usage-rollup'] as const;
 
 const accepted: readonly string[] = [...workerNames, 'all', 'gateway', ...workersNotBuilt];
 

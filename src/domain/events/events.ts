@@ -4,7 +4,7 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  */
 import type { Context } from '../../context.ts';
-import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
 import type { NotifyTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
@@ -59,7 +59,8 @@ export async function eventChanges(
     const task: NotifyTask = { sink: findSink(rule) ?? rule.arn, message: { Records: [record] } };
     const { requestId } = cause;
     const id = `${requestId}/${subject.version}/${n}`;
-    return queuedByHour(ctx, { queue: 'notify', slotKey: subject.key }, { task, id, due, requestId });
+    const slot = laneSlot(task.sink, subject.key);
+    return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
   });
   return Promise.all(rows);
 }
@@ -94,14 +95,11 @@ interface Happened {
   readonly at: number;
 }
 
-/** Events that the public API added later; their records have a higher version number. */
-const laterKinds = /^(Lifecycle|ObjectAcl|ObjectTagging|ObjectRestore:Delete)/;
-
 function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {
   const { requestId, principalId, source } = cause;
   const isThere = !/^(ObjectRemoved|LifecycleExpiration)/.test(name);
   return {
-    eventVersion: laterKinds.test(name) ? '2.3' : '2.1',
+    eventVersion: '2.5',
     eventSource: 'aws:s3',
     awsRegion: bucket.region,
     eventTime: new Date(at).toISOString(),
@@ -166,7 +164,8 @@ export async function testEvents(
   const rows = [...sinks].map((sink) => {
     const task: NotifyTask = { sink, message };
     const id = `${requestId}/test/${sink}`;
-    return queuedByHour(ctx, { queue: 'notify', slotKey: bucket.name }, { task, id, due, requestId });
+    const slot = laneSlot(sink, bucket.name);
+    return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
   });
   return Promise.all(rows);
 }

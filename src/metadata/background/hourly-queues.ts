@@ -5,6 +5,7 @@
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import type { Caches } from '../../base/caches.ts';
+import { shardOf } from '../../base/shard.ts';
 import type { Clock } from '../../ports/clock.ts';
 import {
   type At,
@@ -13,7 +14,7 @@ import {
   StoreUnavailable,
 } from '../../ports/metadata-store.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
-import { type QueuedOptions, slotOf } from './queues.ts';
+import { type QueuedOptions, queueSlots, slotOf } from './queues.ts';
 import { findTask, putTask, type TaskKind } from './tasks.ts';
 
 export const hourlyQueueNames = ['notify', 'replication', 'access-log'] as const;
@@ -60,6 +61,16 @@ export interface QueueCtx {
   readonly metadata: Placing;
   readonly clock: Pick<Clock, 'elapsed'>;
 }
+
+/**
+ * Ranges of slots for the targets of events: the rows of a target that does not answer are in partitions of their own, so readers of the
+ * other targets do not pass over them. Two targets may share a lane.
+ */
+const lanes = 65_536;
+export const laneOf = (target: string): number => shardOf(target, lanes);
+/** The slot of a key in the lane of a target. */
+export const laneSlot = (target: string, key: string): number => laneOf(target) * queueSlots + slotOf(key);
+export const laneOfSlot = (slot: number): number => Math.floor(slot / queueSlots);
 
 /**
  * The side change that queues a task in the commit that requires it. The hour is announced first, by a write of its own: an announced

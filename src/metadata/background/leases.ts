@@ -12,6 +12,7 @@
  * | `bucket-stats`, `fsck`, `scrub`, `lifecycle` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit states the row that the latest leader wrote at its start; files are written again under the same keys |
+ * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */
 import type { At, MetadataStore, Revision } from '../../ports/metadata-store.ts';

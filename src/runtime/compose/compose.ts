@@ -9,8 +9,10 @@ import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
 import { masterSealer } from '../../backends/keys/master-sealer.ts';
 import { nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
+import { openSinks } from '../../backends/sinks/open-sinks.ts';
 import { Caches } from '../../base/caches.ts';
 import { metadataBackends } from '../../config/metadata/backends.ts';
+import { mayReach } from '../../config/values/egress.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openClusterStates } from '../../domain/storage/clusters/cluster-states.ts';
@@ -183,6 +185,12 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     options.credentials,
   );
   const bytes = timedBytes(stored, measure);
+  const sinks = openSinks(config.SVC_NOTIFY_TARGETS, {
+    mayReach: (address) => mayReach(address, config.SVC_EGRESS_ALLOW),
+    hasher,
+    clock,
+    timeoutMs: config.SVC_NOTIFY_TIMEOUT,
+  });
   const context: Context = {
     caches: new Caches(),
     config,
@@ -198,13 +206,14 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     cipher,
     credentials,
     sealer,
+    sinks,
     ...(keys === undefined ? {} : { keys }),
     ...(rooms === undefined ? {} : { room: rooms }),
     telemetry,
   };
   const close = async (): Promise<void> => {
     await late.flush();
-    await Promise.all([metadata.close(), stored.close(), rooms?.close()]);
+    await Promise.all([sinks.close(), metadata.close(), stored.close(), rooms?.close()]);
   };
   return { context, installation, close };
 }

@@ -1,7 +1,7 @@
 /** `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time. */
-import type { Context } from '../context.ts';
-import { boundQueues, firstLook } from '../domain/events/queue-retention.ts';
-import type { Unit } from './supervision/worker.ts';
+import type { Context } from '../../context.ts';
+import { boundQueues, firstLook } from '../../domain/events/queue-retention.ts';
+import type { Unit } from '../supervision/worker.ts';
 
 export const boundAllQueues = (
   context: Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>,

@@ -1,0 +1,76 @@
+/**
+ * Connections to servers that a setting or a configuration names. The address is checked after it was resolved, at each connect, so a
+ * name that resolves to another address later (DNS rebinding) reaches no refused one. Redirects are not followed.
+ */
+import { lookup } from 'node:dns';
+import { isIP, type LookupFunction } from 'node:net';
+// By its file name, because Bun replaces the bare name by a module of its own.
+import undici from 'undici/index.js';
+
+export type MayReach = (address: string) => boolean;
+
+export interface EgressOptions {
+  readonly mayReach: MayReach;
+  /** How long a server may be silent. */
+  readonly timeoutMs: number;
+  readonly connections: number;
+  /** PEM. */
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+/** The address is one that `SVC_EGRESS_ALLOW` does not allow. */
+export class EgressRefused extends Error {
+  constructor(host: string, address: string) {
+    super(
+      `${host} ${host === address ? 'is' : `resolves to ${address}, which is`} an address of this machine or a private network: SVC_EGRESS_ALLOW does not contain it`,
+    );
+  }
+}
+
+/** A `lookup` for sockets that yields the addresses which may be reached. */
+export const guardedLookup =
+  (mayReach: MayReach): LookupFunction =>
+  (host, options, done) => {
+    lookup(host, { ...options, all: true }, (error, found) => {
+      if (error !== null) return done(error, '', 0);
+      const [first] = found;
+      const reachable = found.filter(({ address }) => mayReach(address));
+      const [chosen] = reachable;
+      if (chosen === undefined) return done(new EgressRefused(host, first?.address ?? 'no address'), '', 0);
+      // The cast: the types of node describe one address only, although `all` asks for several.
+      if (options.all === true)
+        return (done as unknown as (e: null, all: typeof found) => void)(null, reachable);
+      done(null, chosen.address, chosen.family);
+    });
+  };
+
+/** A pool of connections for requests to any host. */
+export function guardedAgent({
+  mayReach,
+  timeoutMs,
+  connections,
+  ca,
+  cert,
+  key,
+}: EgressOptions): undici.Agent {
+  const connect = undici.buildConnector({
+    timeout: timeoutMs,
+    lookup: guardedLookup(mayReach),
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  });
+  return new undici.Agent({
+    connections,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    // A socket resolves no literal address, so it is checked here.
+    connect: (options, done) => {
+      const host = options.hostname.replace(/^\[|\]$/g, '');
+      if (isIP(host) !== 0 && !mayReach(host)) return done(new EgressRefused(host, host), null);
+      connect(options, done);
+    },
+  });
+}

@@ -1,0 +1,50 @@
+/** The sinks of the configured targets. Each is opened with its first message, and its client is loaded only then. */
+
+import type { Clock } from '../../ports/clock.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
+import type { EventSink, EventSinks, SinkTarget } from '../../ports/event-sink.ts';
+
+export interface SinkOptions {
+  readonly mayReach: (address: string) => boolean;
+  readonly hasher: Hasher;
+  readonly clock: Clock;
+  /** How long a sink may take to answer. */
+  readonly timeoutMs: number;
+}
+
+/** Opens the sink of a type. */
+const kinds: Readonly<
+  Record<SinkTarget['type'], ((target: SinkTarget, options: SinkOptions) => Promise<EventSink>) | undefined>
+> = {
+  webhook: async (target, options) => (await import('./webhook.ts')).openWebhook(target, options),
+  queue: undefined,
+};
+
+export function openSinks(targets: readonly SinkTarget[], options: SinkOptions): EventSinks {
+  const opened = new Map<string, Promise<EventSink>>();
+  return {
+    async open(id) {
+      const target = targets.find((each) => each.id === id);
+      if (target === undefined) return `SVC_NOTIFY_TARGETS has no target "${id}"`;
+      const open = kinds[target.type];
+      if (open === undefined) return `this build has no sink for targets of type ${target.type}`;
+      let sink = opened.get(id);
+      if (sink === undefined) {
+        sink = open(target, options);
+        opened.set(id, sink);
+      }
+      try {
+        return await sink;
+      } catch (cause) {
+        // Open it again next time: a file may be there then.
+        opened.delete(id);
+        return `the sink cannot be opened: ${(cause as Error).message}`;
+      }
+    },
+    async close() {
+      const sinks = await Promise.allSettled(opened.values());
+      opened.clear();
+      await Promise.all(sinks.map((sink) => (sink.status === 'fulfilled' ? sink.value.close() : undefined)));
+    },
+  };
+}

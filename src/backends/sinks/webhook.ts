@@ -1,0 +1,118 @@
+/**
+ * POSTs each message to a URL. Headers name and sign it as the Standard Webhooks specification says:
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+import { readFile } from 'node:fs/promises';
+import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import { guardedAgent } from '../egress/guarded-agent.ts';
+import type { SinkOptions } from './open-sinks.ts';
+
+/** Bytes of an answer that are read; the connection is closed where there are more. */
+const answerMax = 64 * 1024;
+/** Connections to one sink; the messages of an object use one at a time. */
+const connectionsMax = 16;
+/** Statuses by which a sink refuses this message for good. All other errors are retried. */
+const refusals: ReadonlySet<number> = new Set([400, 413, 415, 422]);
+
+const readText = (path: string | undefined): Promise<string> | undefined =>
+  path === undefined ? undefined : readFile(path, 'utf8');
+
+export async function openWebhook(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
+  const [ca, cert, key] = await Promise.all(
+    [target.caFile, target.certFile, target.keyFile].map((path) => readText(path)),
+  );
+  const { mayReach, timeoutMs } = options;
+  const agent = guardedAgent({ mayReach, timeoutMs, connections: connectionsMax, ca, cert, key });
+  const { origin, pathname, search } = new URL(target.url);
+
+  /** @returns why the sink does not have the message; undefined when it acknowledged */
+  async function post(message: SinkMessage, signal: AbortSignal): Promise<SinkFailure | undefined> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), timeoutMs);
+    try {
+      const reply = await agent.request({
+        origin,
+        path: pathname + search,
+        method: 'POST',
+        headers: webhookHeaders(target, message, options),
+        body: message.body,
+        signal: AbortSignal.any([signal, late.signal]),
+      });
+      const { statusCode: status, body } = reply;
+      let bytes = 0;
+      // The answer is read to its end, so that the connection can be used again.
+      for await (const chunk of body) {
+        bytes += (chunk as Uint8Array).length;
+        if (bytes > answerMax) break;
+      }
+      return judge(status, reply.headers['location']);
+    } catch (cause) {
+      signal.throwIfAborted();
+      const error = late.signal.aborted
+        ? `the sink did not answer within ${timeoutMs} ms`
+        : `the sink cannot be reached: ${(cause as Error).message || String(cause)}`;
+      return { kind: 'unavailable', error };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  return {
+    async deliver(messages, signal): Promise<Delivery> {
+      let delivered = 0;
+      for (const message of messages) {
+        const failure = await post(message, signal);
+        if (failure !== undefined) return { delivered, failure };
+        delivered += 1;
+      }
+      return { delivered };
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+function judge(status: number, location: string | string[] | undefined): SinkFailure | undefined {
+  if (status >= 200 && status < 300) return undefined;
+  if (status >= 300 && status < 400)
+    return {
+      kind: 'unavailable',
+      error: `the sink answered ${status} with a redirect${location === undefined ? '' : ` to ${String(location).slice(0, 200)}`}, which is not followed: name the final URL in SVC_NOTIFY_TARGETS`,
+    };
+  const hint =
+    status === 401 || status === 403
+      ? ': check the token, the password or the secret of the target'
+      : status === 404 || status === 405
+        ? ': check the URL of the target'
+        : '';
+  return {
+    kind: refusals.has(status) ? 'refused' : 'unavailable',
+    error: `the sink answered ${status}${hint}`,
+  };
+}
+
+function webhookHeaders(
+  { secret, token, username, password }: SinkTarget,
+  { id, body, contentType }: SinkMessage,
+  { hasher, clock }: SinkOptions,
+): Record<string, string> {
+  const timestamp = String(Math.floor(clock.now() / 1000));
+  const headers: Record<string, string> = {
+    'content-type': contentType,
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+  };
+  if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
+  else if (username !== undefined)
+    headers['authorization'] = `Basic ${btoa(`${username}:${password ?? ''}`)}`;
+  if (secret !== undefined) {
+    const signed = hasher.hmacSha256(readSecret(secret), `${id}.${timestamp}.${body}`);
+    headers['webhook-signature'] = `v1,${btoa(String.fromCharCode(...signed))}`;
+  }
+  return headers;
+}
+
+/** The specification writes keys as `whsec_` and base64; any other text is taken as it is. */
+const readSecret = (secret: string): Uint8Array =>
+  secret.startsWith('whsec_')
+    ? Uint8Array.from(atob(secret.slice('whsec_'.length)), (char) => char.charCodeAt(0))
+    : new TextEncoder().encode(secret);

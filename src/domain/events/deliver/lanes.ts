@@ -1,0 +1,108 @@
+/**
+ * The lanes of the queue `notify`: each target has its own, which runs beside the others, so a target that hangs delays no other. In a
+ * lane the slots run in parallel, and the rows of a slot one after the other: the events of an object are in one slot.
+ *
+ * Nothing is held in memory but the rows that are on their way. Where a target takes nothing, its rows stay in the queue.
+ */
+import { inParallel } from '../../../base/in-parallel.ts';
+import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
+import { laneOf, laneOfSlot } from '../../../metadata/background/hourly-queues.ts';
+import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
+import { type Ctx, deliverRows, type Pass, taskOf } from './deliver-rows.ts';
+import { TargetStates } from './target-states.ts';
+
+/** Rows that a slot has in memory; a row has up to 24 KiB. After a kill at most these are delivered again. */
+const batchMax = 32;
+/** Slots of a lane that are delivered at a time. */
+const slotsMax = 16;
+
+export class Lanes {
+  readonly #ctx: Ctx;
+  readonly #states: TargetStates;
+  readonly #running = new Map<number, Promise<void>>();
+  /** The targets of each lane: those of the settings, and others that rows named. */
+  readonly #targets = new Map<number, Set<string>>();
+  #failure: { readonly cause: unknown } | undefined;
+
+  constructor(ctx: Ctx) {
+    this.#ctx = ctx;
+    this.#states = new TargetStates(ctx);
+    for (const { id } of ctx.config.SVC_NOTIFY_TARGETS) this.#targetsOf(laneOf(id)).add(id);
+  }
+
+  /** Starts every lane that has rows and does not run. @throws the error of a lane that failed since */
+  async start(signal: AbortSignal): Promise<void> {
+    if (this.#failure !== undefined) {
+      const { cause } = this.#failure;
+      this.#failure = undefined;
+      throw cause;
+    }
+    const now = await this.#ctx.metadata.now();
+    const hours = await listDueHours(this.#ctx, 'notify', now);
+    const pass: Pass = { states: this.#states, now, signal };
+    for (const [lane, places] of Map.groupBy(hours, ({ slot }) => laneOfSlot(slot))) {
+      if (this.#running.has(lane) || this.#isResting(lane)) continue;
+      const run = this.#runLane(lane, { places, pass })
+        .catch((cause: unknown) => {
+          if (!signal.aborted) this.#failure ??= { cause };
+        })
+        .finally(() => this.#running.delete(lane));
+      this.#running.set(lane, run);
+    }
+  }
+
+  /** Resolves when no lane runs. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#running.values());
+  }
+
+  #targetsOf(lane: number): Set<string> {
+    let targets = this.#targets.get(lane);
+    if (targets === undefined) {
+      targets = new Set();
+      this.#targets.set(lane, targets);
+    }
+    return targets;
+  }
+
+  /** Whether every known target of the lane rests. */
+  #isResting(lane: number): boolean {
+    const targets = [...this.#targetsOf(lane)];
+    return targets.length > 0 && targets.every((target) => this.#states.isResting(target));
+  }
+
+  async #runLane(
+    lane: number,
+    { places, pass }: { readonly places: readonly QueueHour[]; readonly pass: Pass },
+  ): Promise<void> {
+    const bySlot = [...Map.groupBy(places, ({ slot }) => slot).values()];
+    // A target that failed is tried by one slot, because each try may take as long as the time-out.
+    const isDoubtful = [...this.#targetsOf(lane)].some((target) => this.#states.get(target).failures > 0);
+    await inParallel(isDoubtful ? 1 : slotsMax, bySlot, async (hours) => {
+      for (const place of hours) if (!(await this.#drainHour(lane, { place, pass }))) return;
+    });
+  }
+
+  /** @returns whether the slot's next hour is worth reading */
+  async #drainHour(
+    lane: number,
+    { place, pass }: { readonly place: QueueHour; readonly pass: Pass },
+  ): Promise<boolean> {
+    let batch: HourlyRow[] = [];
+    const deliver = async (): Promise<boolean> => {
+      if (batch.length === 0) return true;
+      const targets = this.#targetsOf(lane);
+      for (const row of batch) targets.add(taskOf(row).sink);
+      const done = await deliverRows(this.#ctx, batch, pass);
+      batch = [];
+      // A target that rests may still have rows that are overdue, and these are the oldest.
+      return done > 0 || !this.#isResting(lane);
+    };
+    for await (const row of dueRowsOfHour(this.#ctx, place, pass)) {
+      pass.signal.throwIfAborted();
+      batch.push(row);
+      if (batch.length >= batchMax && !(await deliver())) return false;
+    }
+    return deliver();
+  }
+}

@@ -1,0 +1,58 @@
+/** The sinks of bucket notifications: servers that messages are delivered to. */
+
+/** A target of `SVC_NOTIFY_TARGETS`, as its sink reads it. */
+export interface SinkTarget {
+  /** The last field of the ARNs that point to it. */
+  readonly id: string;
+  readonly type: 'webhook' | 'queue';
+  readonly url: string;
+  /** Sent as a bearer token. */
+  readonly token?: string;
+  /** Sent with `password` by basic authentication. */
+  readonly username?: string;
+  readonly password?: string;
+  /** Signs each message by HMAC-SHA256. */
+  readonly secret?: string;
+  /** PEM files: authorities to trust instead of the public ones; this gateway's certificate and its key. */
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+}
+
+export interface SinkMessage {
+  /** Equal in every delivery of the same message, so that a receiver recognizes a repetition. */
+  readonly id: string;
+  /** The bucket and the object: messages of one subject are delivered in order. */
+  readonly subject: string;
+  readonly body: string;
+  readonly contentType: string;
+}
+
+export interface SinkFailure {
+  /**
+   * - `refused`: the sink does not take this message, and would not take it later; others may pass.
+   * - `unavailable`: the sink takes nothing now.
+   */
+  readonly kind: 'refused' | 'unavailable';
+  /** For operators: what happened, and what to do where that is known. */
+  readonly error: string;
+}
+
+export interface Delivery {
+  /** How many of the messages, from the first, the sink has acknowledged. */
+  readonly delivered: number;
+  /** Why the next one was not delivered; absent when all were. */
+  readonly failure?: SinkFailure;
+}
+
+export interface EventSink {
+  /** Delivers in order, and stops at the first message that fails. Throws only when the signal aborts. */
+  deliver(messages: readonly SinkMessage[], signal: AbortSignal): Promise<Delivery>;
+  close(): Promise<void>;
+}
+
+export interface EventSinks {
+  /** The sink of a target; the same one in each call. An answer of type string says why there is none. */
+  open(id: string): Promise<EventSink | string>;
+  close(): Promise<void>;
+}

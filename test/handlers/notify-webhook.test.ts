@@ -1,0 +1,345 @@
+/** The events of a bucket reach the webhook that its configuration names: at least once, in order, and whatever the receiver answers. */
+import { createHmac } from 'node:crypto';
+import { describe, expect, test, vi } from 'vitest';
+import type { NotifyTask } from '../../src/metadata/records/queues.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
+import { deliverNotifications } from '../../src/workers/queues/notify.ts';
+import { type Backend, backends, openGateway, operator } from '../support/gateway.ts';
+import { tasksOf } from '../support/recorded.ts';
+import { openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
+
+interface Target {
+  readonly id: string;
+  readonly url: string;
+  readonly [field: string]: string;
+}
+
+const rule = (sink: string, { prefix = '', suffix = '' } = {}): string =>
+  `<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event><Filter><S3Key>
+   <FilterRule><Name>prefix</Name><Value>${prefix}</Value></FilterRule>
+   <FilterRule><Name>suffix</Name><Value>${suffix}</Value></FilterRule></S3Key></Filter>
+   <Queue>arn:aws:sqs:default:123456789012:${sink}</Queue></QueueConfiguration>`;
+
+/** A clock that can be ahead of the real one, so that a day of retries passes at once. */
+function hurriedClock() {
+  let ahead = 0;
+  return {
+    ...systemClock,
+    now: () => systemClock.now() + ahead,
+    elapsed: () => systemClock.elapsed() + ahead,
+    hurry(ms: number) {
+      ahead += ms;
+    },
+  };
+}
+
+async function openWorld({
+  backend = 'memory',
+  targets,
+  rules,
+  settings = {},
+}: {
+  readonly backend?: Backend;
+  readonly targets: readonly Target[];
+  readonly rules: readonly string[];
+  readonly settings?: Readonly<Record<string, string>>;
+}) {
+  const clock = hurriedClock();
+  const warned: Fields[] = [];
+  const world = await openGateway({
+    backend,
+    clock,
+    telemetry: {
+      ...silentTelemetry,
+      log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
+    },
+    settings: {
+      SVC_NOTIFY_TARGETS: JSON.stringify(targets.map((target) => ({ type: 'webhook', ...target }))),
+      SVC_EGRESS_ALLOW: '127.0.0.0/8',
+      SVC_NOTIFY_INTERVAL: '10ms',
+      ...settings,
+    },
+  });
+  const { client, context } = world;
+  await client.put('/bucket');
+  const body = `<NotificationConfiguration>${rules.join('')}</NotificationConfiguration>`;
+  const put = await client.put('/bucket?notification', { body });
+  if (put.status !== 200) throw new Error(put.text);
+  const running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
+  const worker = {
+    start() {
+      const stop = new AbortController();
+      running.push({ stop, ended: deliverNotifications(context)(stop.signal) });
+    },
+    async stop() {
+      for (const { stop, ended } of running.splice(0)) {
+        stop.abort();
+        await ended;
+      }
+    },
+  };
+  return {
+    world,
+    client,
+    clock,
+    warned,
+    worker,
+    queued: () => tasksOf<NotifyTask>(context, 'notify'),
+    letters: async () => (await world.as({ credential: operator }).get('/?notify-dlq')).all('Error'),
+    async [Symbol.asyncDispose]() {
+      await worker.stop();
+      await world[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type EventRecord = { readonly eventName: string; readonly s3: { readonly object: { readonly key: string } } };
+const recordsIn = (received: readonly Received[]): readonly EventRecord[] =>
+  received.flatMap(
+    ({ body }) => (JSON.parse(body) as { readonly Records?: readonly EventRecord[] }).Records ?? [],
+  );
+const keysIn = (received: readonly Received[]): readonly string[] =>
+  recordsIn(received).map(({ s3 }) => s3.object.key);
+const until = { timeout: 20_000, interval: 10 };
+
+describe.each(backends)('on %s', (backend) => {
+  test('a webhook gets a test event and then each change of an object in order, once each', async () => {
+    await using sink = await openWebhookSink();
+    await using world = await openWorld({
+      backend,
+      targets: [{ id: 'hook', url: sink.url }],
+      rules: [rule('hook')],
+    });
+    const keys = Array.from({ length: 20 }, (_, n) => `key-${n}`);
+    for (const key of keys) {
+      await world.client.put(`/bucket/${key}`, { body: 'x' });
+      await world.client.delete(`/bucket/${key}`);
+    }
+    world.worker.start();
+    await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+    const [first] = sink.received.filter(({ body }) => body.includes('s3:TestEvent'));
+    expect(JSON.parse(first?.body ?? '{}')).toMatchObject({ Service: 'Amazon S3', Bucket: 'bucket' });
+    const records = recordsIn(sink.received);
+    expect(records).toHaveLength(40);
+    for (const key of keys)
+      expect(records.filter(({ s3 }) => s3.object.key === key).map(({ eventName }) => eventName)).toEqual([
+        'ObjectCreated:Put',
+        'ObjectRemoved:Delete',
+      ]);
+    expect(sink.received.every(({ url }) => url === '/hook?from=sluice')).toBe(true);
+  });
+
+  test('events that a stopped gateway left are delivered after its start', async () => {
+    await using sink = await openWebhookSink();
+    sink.answer = status(503);
+    await using world = await openWorld({
+      backend,
+      targets: [{ id: 'hook', url: sink.url }],
+      rules: [rule('hook')],
+    });
+    await world.client.put('/bucket/key', { body: 'x' });
+    world.worker.start();
+    await vi.waitFor(() => expect(sink.received.length).toBeGreaterThan(0), until);
+    await world.worker.stop();
+    expect((await world.queued()).length).toBe(2);
+    sink.answer = status(200);
+    sink.received.length = 0;
+    world.worker.start();
+    await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+    expect(keysIn(sink.received)).toEqual(['key']);
+  });
+});
+
+test('the webhook is given a bearer token, and a signature of the id, the time and the body', async () => {
+  await using sink = await openWebhookSink();
+  const secret = `whsec_${Buffer.from('a secret of the target').toString('base64')}`;
+  const target = { id: 'hook', url: sink.url, token: 'bearer-token', secret };
+  await using world = await openWorld({ targets: [target], rules: [rule('hook')] });
+  world.worker.start();
+  await vi.waitFor(() => expect(sink.received.length).toBe(1), until);
+  const [{ headers, body }] = sink.received as [Received];
+  const id = headers['webhook-id'];
+  const time = headers['webhook-timestamp'];
+  const signed = createHmac('sha256', 'a secret of the target')
+    .update(`${id}.${time}.${body}`)
+    .digest('base64');
+  expect(headers['webhook-signature']).toBe(`v1,${signed}`);
+  expect(headers['authorization']).toBe('Bearer bearer-token');
+  expect(Math.abs(Number(time) - Date.now() / 1000)).toBeLessThan(600);
+});
+
+test('a webhook with a user name gets basic authentication', async () => {
+  await using sink = await openWebhookSink();
+  const target = { id: 'hook', url: sink.url, username: 'user', password: 'pass:word' };
+  await using world = await openWorld({ targets: [target], rules: [rule('hook')] });
+  world.worker.start();
+  await vi.waitFor(() => expect(sink.received.length).toBe(1), until);
+  expect(sink.received[0]?.headers['authorization']).toBe(`Basic ${btoa('user:pass:word')}`);
+});
+
+test('prefix and suffix of a filter decide which objects send events to which target', async () => {
+  await using one = await openWebhookSink();
+  await using two = await openWebhookSink();
+  await using world = await openWorld({
+    targets: [
+      { id: 'one', url: one.url },
+      { id: 'two', url: two.url },
+    ],
+    rules: [rule('one', { prefix: 'in/', suffix: '.jpg' }), rule('two', { prefix: 'out/' })],
+  });
+  for (const key of ['in/a.jpg', 'in/a.png', 'out/a.jpg', 'else.jpg'])
+    await world.client.put(`/bucket/${key}`, { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  expect([keysIn(one.received), keysIn(two.received)]).toEqual([['in/a.jpg'], ['out/a.jpg']]);
+});
+
+test.each([
+  ['answers 500', status(500), /the sink answered 500/],
+  ['answers 403', status(403), /the sink answered 403: check the token/],
+  ['redirects', status(302, { location: 'http://169.254.169.254/' }), /redirect to .*not followed/],
+  [
+    'hangs in mid-body',
+    (reply) => void reply.writeHead(200, { 'content-length': '10' }).write('x'),
+    /within 300 ms/,
+  ],
+  ['never answers', () => {}, /within 300 ms/],
+  ['answers garbage', (reply) => void reply.socket?.end('this is no HTTP\r\n\r\n'), /cannot be reached/],
+] as const satisfies readonly (readonly [string, import('../support/webhook-sink.ts').Answer, RegExp])[])(
+  'a target that %s delays no other target, and its events come once it recovers',
+  async (_, answer, message) => {
+    await using bad = await openWebhookSink();
+    await using good = await openWebhookSink();
+    bad.answer = answer;
+    await using world = await openWorld({
+      targets: [
+        { id: 'bad', url: bad.url },
+        { id: 'good', url: good.url },
+      ],
+      rules: [rule('bad', { prefix: 'b' }), rule('good', { prefix: 'g' })],
+      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+    });
+    world.worker.start();
+    for (const key of ['b1', 'g1', 'b2', 'g2']) await world.client.put(`/bucket/${key}`, { body: 'x' });
+    await vi.waitFor(() => expect([...keysIn(good.received)].sort()).toEqual(['g1', 'g2']), until);
+    await vi.waitFor(
+      () => expect(world.warned.map(({ error }) => error)).toContainEqual(expect.stringMatching(message)),
+      until,
+    );
+    expect((await world.queued()).every(({ sink }) => sink === 'bad')).toBe(true);
+    bad.answer = status(200);
+    bad.received.length = 0;
+    await vi.waitFor(async () => {
+      world.clock.hurry(1_000);
+      expect(await world.queued()).toEqual([]);
+    }, until);
+    expect([...new Set(keysIn(bad.received))].sort()).toEqual(['b1', 'b2']);
+    expect(await world.letters()).toEqual([]);
+  },
+);
+
+test('a target whose connections are refused gets its events once it listens', async () => {
+  const gone = await openWebhookSink();
+  await gone[Symbol.asyncDispose]();
+  await using world = await openWorld({ targets: [{ id: 'hook', url: gone.url }], rules: [rule('hook')] });
+  await world.client.put('/bucket/key', { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(() => expect(world.warned.length).toBeGreaterThan(0), until);
+  await using back = await openWebhookSink(gone.port);
+  await vi.waitFor(async () => {
+    world.clock.hurry(1_000);
+    expect(await world.queued()).toEqual([]);
+  }, until);
+  expect(keysIn(back.received)).toEqual(['key']);
+});
+
+test('an event that its target refuses by 400 becomes a dead letter, and those behind it are delivered', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = (reply, { body }) => void reply.writeHead(body.includes('poison') ? 400 : 200).end();
+  await using world = await openWorld({ targets: [{ id: 'hook', url: sink.url }], rules: [rule('hook')] });
+  for (const key of ['poison', 'key']) await world.client.put(`/bucket/${key}`, { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  expect(keysIn(sink.received)).toContain('key');
+  expect(await world.letters()).toEqual(['the sink answered 400']);
+});
+
+test('after SVC_NOTIFY_RETRY_MAX the events of a dead target are dead letters', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = status(500);
+  const settings = { SVC_NOTIFY_RETRY_MAX: '2h' };
+  await using world = await openWorld({
+    targets: [{ id: 'hook', url: sink.url }],
+    rules: [rule('hook')],
+    settings,
+  });
+  for (let n = 0; n < 50; n += 1) await world.client.put(`/bucket/key-${n}`, { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(() => expect(world.warned.length).toBeGreaterThan(0), until);
+  expect(await world.letters()).toEqual([]);
+  expect(await world.queued()).toHaveLength(51);
+  world.clock.hurry(2 * 3_600_000);
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  expect(new Set(await world.letters())).toEqual(new Set(['the sink answered 500']));
+  expect(await world.letters()).toHaveLength(51);
+});
+
+test('a target on loopback gets nothing unless SVC_EGRESS_ALLOW contains its address, by literal and by name', async () => {
+  await using sink = await openWebhookSink();
+  for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '2130706433', '0177.0.0.1']) {
+    const url = `http://${host}:${sink.port}/`;
+    await using world = await openWorld({
+      targets: [{ id: 'hook', url }],
+      rules: [rule('hook')],
+      settings: { SVC_EGRESS_ALLOW: '' },
+    });
+    world.worker.start();
+    await vi.waitFor(
+      () =>
+        expect(world.warned.map(({ error }) => error)).toContainEqual(
+          expect.stringContaining('SVC_EGRESS_ALLOW'),
+        ),
+      until,
+    );
+  }
+  expect(sink.received).toEqual([]);
+});
+
+test('CloudEvents and EventBridge are envelopes of a target', async () => {
+  await using one = await openWebhookSink();
+  await using two = await openWebhookSink();
+  await using world = await openWorld({
+    targets: [
+      { id: 'one', url: one.url, envelope: 'cloudevents' },
+      { id: 'two', url: two.url, envelope: 'eventbridge' },
+    ],
+    rules: [rule('one', { prefix: 'one' }), rule('two', { prefix: 'two' })],
+  });
+  await world.client.put('/bucket/one', { body: 'x' });
+  await world.client.put('/bucket/two%20words', { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  const events = (received: readonly Received[]) =>
+    received.filter(({ body }) => !body.includes('s3:TestEvent')).map(({ body }) => JSON.parse(body));
+  expect(events(one.received)).toMatchObject([
+    {
+      specversion: '1.0',
+      id: expect.any(String),
+      source: 'aws:s3.default.bucket',
+      type: 'com.amazonaws.s3.ObjectCreated:Put',
+      subject: 'one',
+      data: { eventVersion: '2.5', s3: { object: { key: 'one', size: 1 } } },
+    },
+  ]);
+  expect(one.received.at(-1)?.headers['content-type']).toBe('application/cloudevents+json');
+  expect(events(two.received)).toMatchObject([
+    {
+      'detail-type': 'Object Created',
+      source: 'aws.s3',
+      region: 'default',
+      resources: ['arn:aws:s3:::bucket'],
+      detail: { bucket: { name: 'bucket' }, object: { key: 'two words', size: 1 }, reason: 'PutObject' },
+    },
+  ]);
+});
