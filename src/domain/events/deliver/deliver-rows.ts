@@ -135,6 +135,6 @@ const toMessage =
     return {
       id: row.id,
       subject: `${s3?.bucket?.name ?? ''}/${s3?.object?.key ?? ''}`,
-      ...wrapMessage(message, { id: row.id, envelope }),
+      ...wrapMessage(message, { id: row.id, requestId: row.requestId, envelope }),
     };
   };

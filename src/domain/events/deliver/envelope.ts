@@ -13,7 +13,6 @@ interface EventRecord {
   readonly eventName: string;
   readonly userIdentity: { readonly principalId: string };
   readonly requestParameters: { readonly sourceIPAddress: string };
-  readonly responseElements: { readonly 'x-amz-request-id': string };
   readonly s3: {
     readonly bucket: { readonly name: string; readonly arn: string; readonly ownerIdentity: object };
     readonly object: {
@@ -29,7 +28,15 @@ interface EventRecord {
 /** A test event has no record: every target gets it in the form of the public service. */
 export function wrapMessage(
   message: object,
-  { id, envelope }: { readonly id: string; readonly envelope: NonNullable<NotifyTarget['envelope']> },
+  {
+    id,
+    requestId,
+    envelope,
+  }: {
+    readonly id: string;
+    readonly requestId: string;
+    readonly envelope: NonNullable<NotifyTarget['envelope']>;
+  },
 ): Wrapped {
   // The cast: the events of a bucket build the records.
   const [record] = (message as { readonly Records?: readonly EventRecord[] }).Records ?? [];
@@ -40,7 +47,10 @@ export function wrapMessage(
       body: JSON.stringify(cloudEvent(record, id)),
       contentType: 'application/cloudevents+json',
     };
-  return { body: JSON.stringify(eventBridgeEvent(record, id)), contentType: 'application/json' };
+  return {
+    body: JSON.stringify(eventBridgeEvent(record, { id, requestId })),
+    contentType: 'application/json',
+  };
 }
 
 /** CloudEvents 1.0 in its JSON format, with the attributes of the specification's adapter for S3. */
@@ -78,7 +88,10 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** An event of EventBridge: https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html */
-function eventBridgeEvent(record: EventRecord, id: string) {
+function eventBridgeEvent(
+  record: EventRecord,
+  { id, requestId }: { readonly id: string; readonly requestId: string },
+) {
   const { eventName, s3, eventTime } = record;
   const [kind = '', how = ''] = eventName.split(':');
   const { key, size, eTag, versionId, sequencer } = s3.object;
@@ -104,7 +117,7 @@ function eventBridgeEvent(record: EventRecord, id: string) {
         ...(versionId === undefined ? {} : { 'version-id': versionId }),
         sequencer,
       },
-      'request-id': record.responseElements['x-amz-request-id'],
+      'request-id': requestId,
       requester: record.userIdentity.principalId,
       'source-ip-address': record.requestParameters.sourceIPAddress,
       ...(isCreation ? { reason: reasons[how] ?? how } : {}),
