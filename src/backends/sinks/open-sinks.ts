@@ -1,16 +1,7 @@
 /** The sinks of the configured targets. Each is opened with its first message, and its client is loaded only then. */
 
-import type { Clock } from '../../ports/clock.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { EventSink, EventSinks, SinkTarget } from '../../ports/event-sink.ts';
-
-export interface SinkOptions {
-  readonly mayReach: (address: string) => boolean;
-  readonly hasher: Hasher;
-  readonly clock: Clock;
-  /** How long a sink may take to answer. */
-  readonly timeoutMs: number;
-}
+import type { SinkOptions } from './sink-options.ts';
 
 /** Opens the sink of a type. */
 const kinds: Readonly<

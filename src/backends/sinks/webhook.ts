@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { guardedAgent } from '../egress/guarded-agent.ts';
-import type { SinkOptions } from './open-sinks.ts';
+import type { SinkOptions } from './sink-options.ts';
 
 /** Bytes of an answer that are read; the connection is closed where there are more. */
 const answerMax = 64 * 1024;
