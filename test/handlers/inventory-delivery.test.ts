@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { drawVersion } from '../../src/domain/objects/version-ids.ts';
+import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
@@ -10,6 +11,7 @@ import { operatorOf } from '../support/clusters.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
 import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
 import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
+import { pausedProcess } from '../support/paused-process.ts';
 import { auditRows } from '../support/recorded.ts';
 
 const never = new AbortController().signal;
@@ -324,6 +326,24 @@ test('the files are encrypted as the configuration asks, and audited under the s
     '.json',
     '.txt',
   ]);
+});
+
+test('a leader that was paused before its commit replaces no file of its successor', async () => {
+  await using lists = await openLists();
+  await put(lists.world, 'a');
+  await lists.configure({});
+  const paused = pausedProcess(lists.world.context);
+  // It looks for its own term and for the last result, then for its term directly before the commit of the data file.
+  paused.pauseBefore('get', 'tasks', 2);
+  const former = writeInventories(paused.context, 0)(never);
+  await paused.stands;
+  expect(await lists.keys()).toEqual([]);
+  await put(lists.world, 'b');
+  await lists.run();
+  paused.goOn();
+  await expect(former).rejects.toThrow(LeaseLost);
+  const rows = await lists.rows(await lists.manifest());
+  expect(rows.map(({ Key }) => Key)).toEqual(['a', 'b']);
 });
 
 test('a configuration that is deleted while its inventory is written ends the run without a manifest', async () => {

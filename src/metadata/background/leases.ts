@@ -11,7 +11,7 @@
  * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
  * | `bucket-stats`, `fsck`, `scrub`, `lifecycle` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
- * | `inventory` | progress of a run | the commit states the row that the latest leader wrote at its start; files are written again under the same keys |
+ * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
  * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */

@@ -51,7 +51,7 @@ export interface InventoryResult {
   readonly failure?: string;
 }
 
-const runs: TaskKind<InventoryRun> = { kind: 'inventory' };
+export const runs: TaskKind<InventoryRun> = { kind: 'inventory' };
 const dataFiles: TaskKind<DataFile> = { kind: 'inventory-files' };
 const results: TaskKind<InventoryResult> = { kind: 'inventory-results' };
 

@@ -7,7 +7,7 @@ import { toHex } from '../../../base/text/hex.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { Refusal } from '../../../errors/refusal.ts';
-import type { Task, Term } from '../../../metadata/background/tasks.ts';
+import { assertLeads, type Task, type Term } from '../../../metadata/background/tasks.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { readOwnership } from '../../access/object-ownership.ts';
@@ -21,7 +21,7 @@ import { inventoryKeys, openDestination, wantedEncryption } from './destination.
 import { type InventoryFacts, listColumns } from './fields.ts';
 import { parquet, parquetSchema } from './parquet.ts';
 import { type InventoryPlace, inventoryRows, toPlace } from './rows.ts';
-import { type DataFile, endRun, filesOfRun, forgetRun, type InventoryRun, saveRun } from './runs.ts';
+import { type DataFile, endRun, filesOfRun, forgetRun, type InventoryRun, runs, saveRun } from './runs.ts';
 
 export interface Ctx extends WriteCtx, Pick<Context, 'telemetry'> {
   readonly mayWrite: MayWrite;
@@ -143,6 +143,7 @@ async function writeDataFile(
     key,
     type: 'application/octet-stream',
     content: encoded,
+    term,
     signal,
   });
   const { rows, last } = listed;
@@ -166,19 +167,18 @@ async function readFacts(ctx: Ctx, bucket: BucketRow): Promise<InventoryFacts> {
   };
 }
 
-interface NewFile {
+interface NewFile extends Step {
   readonly bucket: BucketRow;
   readonly key: string;
   readonly type: string;
   readonly content: AsyncIterable<Uint8Array>;
-  readonly signal: AbortSignal;
 }
 
 /** @returns the size and the MD5 of the content */
 async function write(
   ctx: Ctx,
   { inventory }: InventoryRun,
-  { bucket, key, type, content, signal }: NewFile,
+  { bucket, key, type, content, term, signal }: NewFile,
 ): Promise<Omit<DataFile, 'key'>> {
   const hash = ctx.hasher.create('md5');
   let size = 0;
@@ -198,6 +198,11 @@ async function write(
       headers: { system: { 'content-type': type } },
       wanted: wantedEncryption(inventory),
       isNew: false,
+      async then() {
+        // A former leader that was paused must not replace a file that a manifest describes by now.
+        await assertLeads(ctx.metadata, runs, term);
+        return [];
+      },
       requestId: drawRequestId(ctx.random),
       signal,
     },
@@ -215,7 +220,7 @@ async function writeManifest(
   const run = task.state;
   const { manifest, checksum, symlink } = inventoryKeys(run);
   const put = (key: string, type: string, content: AsyncIterable<Uint8Array>) =>
-    write(ctx, run, { bucket, key, type, content, signal });
+    write(ctx, run, { bucket, key, type, content, term, signal });
   await put(symlink, 'text/plain', encoded(symlinkText(ctx, run, bucket)));
   const { md5 } = await put(manifest, 'application/json', encoded(manifestText(ctx, run)));
   await put(checksum, 'text/plain', encoded([md5]));
