@@ -9,7 +9,7 @@ export const domain = 'store.example';
 export const arn = 'arn:aws:s3:default:alice-account:accesspoint/photos';
 export const open = { settings: { SVC_DOMAIN: domain } };
 
-/** The actions on access points, as alice or another. */
+/** The actions on access points, by default as alice. */
 export const acting = (world: GatewayWorld, credential = alice): Act => {
   const client = world.as({ credential });
   return (Action, parameters = {}) => client.get('/', { query: { Action, ...parameters } });

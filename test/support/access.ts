@@ -19,7 +19,7 @@ function grantXml(written: string): string {
 export const aclXml = (owner: string, ...grants: readonly string[]): string =>
   `<AccessControlPolicy><Owner><ID>${owner}</ID></Owner><AccessControlList>${grants.map(grantXml).join('')}</AccessControlList></AccessControlPolicy>`;
 
-/** The grants of a reply as they would be written for `aclXml`. */
+/** The grants of a reply in the notation of `aclXml`. */
 export const grantsIn = ({ text }: Answer): string[] =>
   [...text.matchAll(/<Grantee [^>]*>(.*?)<\/Grantee><Permission>(\w+)</g)].map(
     ([, inside = '', permission]) => `${/<(?:ID|URI)>([^<]*)/.exec(inside)?.[1]} ${permission}`,
@@ -29,7 +29,7 @@ export interface Written {
   readonly Effect?: 'Allow' | 'Deny';
   readonly [element: string]: unknown;
 }
-/** A policy of these statements; each allows everybody unless it says more. */
+/** A policy of these statements; each allows every caller unless it says otherwise. */
 export const policyOf = (...statements: readonly Written[]): string =>
   JSON.stringify({
     Version: '2012-10-17',

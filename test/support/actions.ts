@@ -1,5 +1,5 @@
 /**
- * A client of the IAM and STS query APIs in a test, as the SDKs speak them: a signed form, its hash in no header.
+ * A client of the IAM and STS query APIs in a test. It sends a signed form without a hash header, as the SDKs do.
  *
  * ```ts
  * const iam = openActions(world);

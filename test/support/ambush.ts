@@ -3,7 +3,7 @@ import type { Context } from '../../src/context.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from './faulty.ts';
 
-/** Lets something happen right before the next commit to a table. */
+/** Runs an action right before the next commit to a table. */
 export function ambush() {
   let table = '';
   let strike: () => Promise<unknown> = async () => {};

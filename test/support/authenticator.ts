@@ -9,11 +9,11 @@ function decode(base32: string): Buffer {
   return Buffer.from(bytes.map((byte) => Number.parseInt(byte, 2)));
 }
 
-/** @param seed base64 of base32, as CreateVirtualMFADevice tells it */
+/** @param seed base64 of base32, as CreateVirtualMFADevice returns it */
 export function authenticator(seed: string, now: () => number) {
   const key = decode(Buffer.from(seed, 'base64').toString());
   return {
-    /** @param steps of 30 seconds ahead of now */
+    /** @param steps the number of steps of 30 seconds ahead of now */
     code(steps = 0): string {
       const counter = Buffer.alloc(8);
       counter.writeBigUInt64BE(BigInt(Math.floor(now() / 30_000) + steps));

@@ -25,7 +25,7 @@ export type Key = '' | 'mine' | 'theirs' | 'scratch';
 export const pointNames = ['open', 'shut'] as const;
 export type PointName = (typeof pointNames)[number];
 
-/** What a statement names as its resource. */
+/** The resource of a statement. */
 export type Place = 'bucket' | 'objects' | 'mine' | 'point' | 'point-objects' | 'everything';
 
 export interface Statement {
@@ -79,7 +79,7 @@ export interface Question {
   readonly point?: PointName | undefined;
 }
 
-/** The request's resource by its own name, or by the name that it has behind the access point. */
+/** The resource of the request, by its own name or by its name behind the access point. */
 type Side = 'bucket' | 'point';
 
 function covers(place: Place, key: Key, side: Side): boolean {
@@ -106,7 +106,7 @@ const namesAccount = ({ who }: Statement, { account }: Caller): boolean =>
 const names = (statement: Statement, caller: Caller): boolean =>
   namesItself(statement, caller) || namesAccount(statement, caller);
 
-/** A policy is public that lets an arbitrary stranger in: everybody, without a condition that no stranger can meet. */
+/** A policy is public if it allows every caller without a condition that an unknown caller cannot meet. */
 const isPublic = (policy: readonly Statement[]): boolean =>
   policy.some(
     ({ effect, who, account, isDelegated }) =>
@@ -121,11 +121,11 @@ const aclNeeds: Partial<Readonly<Record<Action, readonly ['bucket' | 'object', P
   's3:ListBucket': ['bucket', 'READ'],
   's3:GetBucketAcl': ['bucket', 'READ_ACP'],
 };
-/** What its owner decides, though the bucket be another account's. */
+/** The actions that the object's owner decides, even in a bucket of another account. */
 const ofObjectOwner: readonly Action[] = ['s3:GetObject', 's3:GetObjectAcl'];
 const ofPolicy: readonly Action[] = ['s3:GetBucketPolicy'];
 
-/** How a resource lets the caller in: by its own name, by that of its account, or not. */
+/** How a resource grants access: to the caller itself, to its account, or not. */
 type Entry = 'itself' | 'account' | undefined;
 const either = (a: Entry, b: Entry): Entry => (a === 'itself' || b === 'itself' ? 'itself' : (a ?? b));
 
@@ -180,18 +180,18 @@ export function mayDo(world: World, caller: Caller, question: Question): boolean
   if (!isRescue && deniedAs(world.policy, 'bucket')) return false;
   if (point !== undefined && deniedAs(point.policy, 'point')) return false;
 
-  // What limits the caller itself.
+  // Boundaries and session policies limit the caller.
   const allows = (policy: readonly Statement[]): boolean =>
     policy.some((each) => each.effect === 'Allow' && speaks(each, caller, question, side));
   if (caller.boundary !== undefined && !allows(caller.boundary)) return false;
   if (caller.session !== undefined && !allows(caller.session)) return false;
   const hasOwnLeave = caller.isRoot || allows(caller.identity);
 
-  // The blocks of the bucket and of the access point add up.
+  // The blocks of the bucket and of the access point both apply.
   const ignoresPublic = world.block.ignoresPublicAcls || point?.block.ignoresPublicAcls === true;
   const isRestricted = world.block.restrictsPublic || point?.block.restrictsPublic === true;
 
-  // What another account's object lets do is for its owner to say, unless ownership is enforced.
+  // The owner of the object decides, even if it is another account, unless the bucket's ownership is enforced.
   const isForeign =
     question.key === 'theirs' &&
     world.ownership !== 'BucketOwnerEnforced' &&

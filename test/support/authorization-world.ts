@@ -25,7 +25,7 @@ import type { Answer, Client } from './gateway-client.ts';
 import { assume, must, openUser, trusting } from './iam-users.ts';
 
 export const carol = person('carol');
-/** Policies of all kinds are made of these; the audit must not stop at refusals of the anonymous caller. */
+/** The audit limit is high, because the anonymous caller gets many refusals. */
 export const settings = { SVC_DOMAIN: domain, SVC_AUDIT_UNKNOWN_CALLERS: '100000' };
 
 const pointArn = (name: PointName): string => `arn:aws:s3:default:${home}:accesspoint/${name}`;
@@ -43,7 +43,7 @@ const conditionOf = ({ account, isDelegated }: Statement): Record<string, string
   ...(isDelegated === true ? { 's3:DataAccessPointAccount': home } : {}),
 });
 
-/** @param point the policy is of this access point, and may name no other */
+/** @param point the access point of the policy, which may name no other one */
 function documentOf(
   policy: readonly Statement[],
   { isOfResource, point }: { readonly isOfResource: boolean; readonly point?: PointName },
@@ -89,7 +89,7 @@ function randomPolicy(
 ): Statement[] {
   return dice.several([0, most], () => {
     const places = dice.several([1, 2], () => dice.pick<Place>(placesOf[kind]));
-    // A policy of a resource is refused where an action applies to none of the resources that stand beside it.
+    // A resource policy is refused if an action applies to none of the resources of its statement.
     const fitting = actions.filter((action) => places.some((place) => fits(action, place)));
     return {
       effect: dice.chance(kind === 'bucket' ? 3 : 4) ? 'Deny' : 'Allow',
@@ -127,7 +127,7 @@ async function expectOk(answer: Promise<Answer>): Promise<void> {
   if (status >= 300) throw new Error(`${status} ${text}`);
 }
 
-/** An account that has a user and a role besides its root. */
+/** An account with its root, a user and a role. */
 interface Household {
   readonly account: Account;
   readonly iam: Act;
@@ -194,7 +194,7 @@ export class AuthorizationWorld {
     });
   }
 
-  /** The names that policies of resources may say. */
+  /** The principals that resource policies can name. */
   #names(): readonly string[] {
     const own = this.#households.flatMap(({ account, userName, role }) => [
       `arn:aws:iam::${account}:user/${userName}`,
@@ -233,7 +233,7 @@ export class AuthorizationWorld {
     return policy;
   }
 
-  /** All who ask: the anonymous caller, three roots, two users and two sessions of roles, with new policies. */
+  /** All callers: the anonymous caller, three roots, two users and two sessions of roles, with new policies. */
   async askers(): Promise<Asker[]> {
     const world = this.#world;
     const fixed = { arns: [], identity: [] };
@@ -277,13 +277,13 @@ export class AuthorizationWorld {
     const { client, bob: other } = this.#world;
     const dice = this.#dice;
     const who = this.#names();
-    // What could forbid the steps that follow goes first.
+    // First remove everything that could forbid the following steps.
     await client.delete('/bucket?policy');
     await client.delete('/bucket?publicAccessBlock');
     await expectOk(client.put('/bucket?ownershipControls', { body: ownershipXml('ObjectWriter') }));
     const acls = { bucket: randomAcl(dice), mine: randomAcl(dice), theirs: randomAcl(dice) };
     const ownership = dice.pick(['BucketOwnerEnforced', 'BucketOwnerPreferred', 'ObjectWriter'] as const);
-    // A bucket's ACL must be private before ACLs are turned off.
+    // A bucket's ACL must be private before ACLs are disabled.
     if (ownership === 'BucketOwnerEnforced') acls.bucket = [{ to: home, permission: 'FULL_CONTROL' }];
     await expectOk(client.put('/bucket?acl', { body: aclOf(home, acls.bucket) }));
     await expectOk(client.put('/bucket/mine?acl', { body: aclOf(home, acls.mine) }));
@@ -320,7 +320,7 @@ export class AuthorizationWorld {
     return policy;
   }
 
-  /** Whether the gateway lets the caller: any answer but a refusal for want of permission. */
+  /** Whether the gateway allows the request: any answer except a refusal for a missing permission. */
   async isLet(client: Client, { action, key, point }: Question): Promise<boolean> {
     const [method, query] = requests[action];
     const bucket = point === undefined ? 'bucket' : this.#aliases.get(point);

@@ -8,7 +8,7 @@ import { startUpstream, type UpstreamServer } from './upstream.ts';
 export interface BehindFaults extends AsyncDisposable {
   readonly upstream: UpstreamServer;
   readonly way: FaultyUpstream;
-  /** With a bucket `/bucket` in it; `upstreamBucket` is where its objects lie. */
+  /** A world with the bucket `/bucket`, whose objects are stored in `upstreamBucket`. */
   open(options?: {
     readonly clock?: Clock;
     readonly settings?: Readonly<Record<string, string>>;

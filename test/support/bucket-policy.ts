@@ -8,7 +8,7 @@ export interface Statement {
   readonly Effect: 'Allow' | 'Deny';
   readonly Action: string | readonly string[];
   readonly Condition?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Bob's account unless it says more. */
+  /** The principal; bob's account by default. */
   readonly Principal?: '*' | { readonly AWS: string };
 }
 

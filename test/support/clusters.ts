@@ -22,11 +22,11 @@ export interface Operator {
     path: string,
     body?: unknown,
   ): Promise<{ status: number; json: Record<string, unknown> }>;
-  /** What must succeed. */
+  /** Sends a request that must succeed. */
   must(method: string, path: string, body?: unknown): Promise<Record<string, unknown>>;
 }
 
-/** A gateway over these clusters that has booted, and its operator. */
+/** A started gateway over these clusters, and its operator. */
 export async function openClusters(
   clusters: string,
   options: GatewayWorldOptions = {},
@@ -61,7 +61,7 @@ const settings = {
   SVC_SSE_C_REQUIRE_TLS: 'false',
 };
 
-/** Two clusters on a clock to turn, of which only `a` has a weight until a test says otherwise. */
+/** Two clusters and a test clock; at first only `a` has a weight. */
 export async function openPair(backend: Backend = 'memory', options: GatewayWorldOptions = {}) {
   const clock = virtualClock();
   const given = { backend, clock, ...options, settings: { ...settings, ...options.settings } };
@@ -77,8 +77,8 @@ export async function openPair(backend: Backend = 'memory', options: GatewayWorl
 const tooYoung = 'The drain began less than a minute ago: writes that were placed before may be under way.';
 
 /**
- * That nothing keeps cluster `a`, whose drain was waited for, from being left out. An engine goes by its own clock, not by
- * the test's: there the drain may be younger than a minute, which then is the one reason.
+ * Expects that the drained cluster `a` can be removed. An engine has its own clock, not the test's: there the drain may be younger than
+ * a minute, which is then the only reason against it.
  */
 export async function expectReady(
   { context }: Pick<GatewayWorld, 'context'>,
@@ -94,7 +94,7 @@ export async function expectReady(
   expect(deregisterReady).toBe((reasons as readonly string[]).length === 0);
 }
 
-/** What does not match between rows and bytes. */
+/** The findings of fsck. */
 export async function fsckOf({ context }: Pick<GatewayWorld, 'context'>): Promise<unknown[]> {
   const found: unknown[] = [];
   await runFsck(context, (finding) => void found.push(finding));
@@ -105,7 +105,7 @@ export async function fsckOf({ context }: Pick<GatewayWorld, 'context'>): Promis
 export const clusterRows = async ({ context }: Pick<GatewayWorld, 'context'>): Promise<string[]> =>
   (await everyCluster(context.metadata)).map(({ row: { id, state, weight } }) => `${id} ${state} ${weight}`);
 
-/** How many extents lie on a cluster. */
+/** The number of extents on a cluster. */
 export async function extentsOn(
   { context }: Pick<GatewayWorld, 'context'>,
   cluster: string,
@@ -115,10 +115,10 @@ export async function extentsOn(
   return count;
 }
 
-/** Lets the rebalance worker and gc work, half a minute after another, for as long as an evacuation needs. */
+/** Runs the rebalance worker and gc repeatedly, half a minute apart, long enough for an evacuation. */
 export async function evacuate(context: Context, clock: VirtualClock): Promise<void> {
   for (const unit of Array.from({ length: 5 }, () => [rebalance(context), collectGarbage(context)]).flat()) {
-    // Where time does not stand still, what is stuck is looked at again and again.
+    // The limit is for stores with their own clocks, where work that cannot be done is retried without end.
     for (let turn = 0; turn < 20 && (await unit(never)) === 'busy'; turn += 1);
     await clock.advance(31_000);
   }

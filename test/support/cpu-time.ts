@@ -1,4 +1,4 @@
-/** The CPU time of this process, for laws about cost, because other load on the machine does not change it. */
+/** The CPU time of this process, for tests of cost, because other load on the machine does not change it. */
 export async function cpuMsOf(work: () => unknown): Promise<number> {
   const before = process.cpuUsage();
   await work();

@@ -38,7 +38,7 @@ export function branchEntries(bytes: Buffer): BranchEntry[] {
   });
 }
 
-/** Flips a bit of the last byte of `text` that is not 0, in every copy that the file has. @returns how many there were */
+/** Flips a bit of the last non-zero byte of `text`, in every copy in the file. @returns the number of copies */
 export async function flipText(path: string, text: string): Promise<number> {
   let flips = 0;
   await patchFile(path, (bytes) => {
@@ -53,13 +53,13 @@ export async function flipText(path: string, text: string): Promise<number> {
   return flips;
 }
 
-/** Where `MDB_meta` of the latest commit begins. */
+/** The offset of `MDB_meta` of the latest commit. */
 function latestMeta(bytes: Buffer): number {
   const transaction = (page: number): bigint => bytes.readBigUInt64LE(page * pageBytes + header + 128);
   return (transaction(1) > transaction(0) ? pageBytes : 0) + header;
 }
 
-/** The levels of the tree that is the free list. */
+/** The number of levels of the free list's tree. */
 export const freeListDepth = (bytes: Buffer): number => bytes.readUInt16LE(latestMeta(bytes) + 24 + 6);
 
 export interface FreeListEntry {
@@ -84,7 +84,7 @@ export function freeList(bytes: Buffer): {
     const data = at + 8 + bytes.readUInt16LE(at + 6);
     for (let index = 1; index <= number(data); index += 1) {
       const page = number(data + 8 * index);
-      // Not the first page of a block.
+      // Skip the first page of a block.
       if (page > 0 && number(data + 8 * (index - 1)) >= 0) entries.push({ at: data + 8 * index, page });
     }
   }

@@ -1,16 +1,16 @@
 /** A small seeded generator of random choices; the printed seed repeats them. */
 
 export interface Dice {
-  /** An integer from 0 up to `below`. */
+  /** A random integer from 0 to `below` - 1. */
   roll(below: number): number;
   pick<T>(from: readonly T[]): T;
-  /** Whether one chance in `sides` came. */
+  /** True with the probability 1/`sides`. */
   chance(sides: number): boolean;
-  /** From `min` to `max` values. */
+  /** Between `min` and `max` random values. */
   several<T>(count: readonly [min: number, max: number], make: () => T): T[];
 }
 
-/** Mulberry32. */
+/** The generator Mulberry32. */
 export function openDice(seed: number): Dice {
   let state = seed >>> 0;
   const next = (): number => {

@@ -35,7 +35,7 @@ import { collectGarbage } from '../../src/workers/storage/gc.ts';
 import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
 
-/** May use every key: authorization is no part of the domain. */
+/** A user that may use every key, because the domain does not authorize. */
 export const anyKeyUser: KeyUser = { assertMayUse: async () => {} };
 
 export const graceMs = 10 * 60_000;
@@ -44,14 +44,14 @@ const forever = new Promise<never>(() => {});
 const never = new AbortController().signal;
 
 export type DomainWorld = Awaited<ReturnType<typeof domainWorld>>;
-/** `after`: the call takes effect, but its caller does not live to hear of it. */
+/** `after`: the call takes effect, but its caller is dead before it returns. */
 export interface Kill {
   readonly call: number;
   readonly when: 'before' | 'after';
 }
 
 const plainBytes = (): ObjectBytes => chunked({ default: memoryChunks() });
-/** What the parts of an upload are to the byte store: laws about uploads hold for both. */
+/** The two ways of a byte store to keep parts of uploads; tests of uploads run on both. */
 export const partStores: Readonly<Record<string, () => ObjectBytes>> = {
   'extents of their own': plainBytes,
   'held by the store': () => holdingUploads(plainBytes()),
@@ -97,7 +97,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
 
   return {
     ...ctx,
-    /** A process that dies at a call: from then on nothing that it does has an effect or an end. */
+    /** A process that dies at a call: from then on its calls have no effect and never return. */
     process(kill?: Kill) {
       let calls = 0;
       const mortal = <Port extends object>(port: Port): Port =>
@@ -122,7 +122,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
         hasDied: () => kill !== undefined && calls >= kill.call,
       });
     },
-    /** A process with metadata of its own. */
+    /** A process with another metadata store. */
     over: (itsMetadata: MetadataStore) => {
       const ports = { metadata: itsMetadata, bytes };
       return actions({ ...common, ...ports, clusterStates: statesOf(ports) });
@@ -130,7 +130,7 @@ export async function domainWorld(versioning: '' | 'Enabled' | 'Suspended' = '',
     bucket: () => openBucket(ctx, 'bucket'),
     setVersioning: async (versioning: 'Enabled' | 'Suspended') =>
       setVersioning(ctx, await openBucket(ctx, 'bucket'), { versioning }),
-    /** Lets the intents of the dead lapse, sweeps, and collects until nothing is queued. */
+    /** Lets the intents of dead processes expire, sweeps, and runs gc until its queue is empty. */
     async cleanUp() {
       await clock.advance(intentTtlMs + 1);
       await sweep(ctx, never);
@@ -148,7 +148,7 @@ const bindTo = (value: unknown, target: object): unknown =>
 
 type ActionContext = Parameters<typeof writeObject>[0];
 
-/** What clients do, in few words. */
+/** The actions of clients, in short form. */
 function actions(ctx: ActionContext) {
   const common = { owner: 'o', conditions: undefined, requestId: 'request', signal: never };
   const content = (text: string) => {
@@ -227,7 +227,7 @@ export async function ownedExtents(
     const [session, ...parts] = await metadata.scan({ table: uploads, in: { uploadId } }).next(100_000);
     const { state, extentId } = session?.row.session ?? {};
     if (state !== 'uploading' && state !== 'completing') continue;
-    // What the store holds itself is one extent, its parts are none.
+    // An upload that the store holds is one extent; its parts are none.
     if (extentId !== undefined) owned.push({ cluster: '', id: extentId, size: 0 });
     if (extentId !== undefined) continue;
     owned.push(...parts.flatMap(({ row }) => (row.stored ? [row.stored.extent] : [])));

@@ -1,4 +1,4 @@
-/** A process over shared stores that dies at its n-th write: before it takes effect, or before its caller hears of it. */
+/** A process over shared stores that dies at its n-th write: before the write takes effect, or before the call returns. */
 import type { Context } from '../../src/context.ts';
 import type { Backend } from './gateway.ts';
 
@@ -10,7 +10,7 @@ export class Died extends Error {}
 
 export interface DyingProcess {
   readonly context: Context;
-  /** Writes so far. */
+  /** The number of writes so far. */
   readonly writes: () => number;
   readonly hasDied: () => boolean;
 }

@@ -11,7 +11,7 @@ export const keyOf = (seed: number): Buffer => Buffer.alloc(32, seed);
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
 const md5Of = (bytes: Uint8Array): string => createHash('md5').update(bytes).digest('base64');
 
-/** The headers that bring a customer's key. */
+/** The headers with a customer's key. */
 export function customer(seed = 1, whose: '' | 'copy-source-' = ''): Headers {
   const key = keyOf(seed);
   const prefix = `*-${whose}server-side-encryption-customer`;
@@ -29,12 +29,12 @@ export const provider = (keyId?: string, more: Headers = {}): Headers => ({
   ...more,
 });
 
-/** One of the three ways: what a write asks, what each read and part must bring, and what replies say. */
+/** One kind of encryption: the headers of a write, those that each read and part needs, and those of replies. */
 export interface Mode {
   readonly name: string;
   readonly write: Headers;
   readonly read: Headers;
-  /** What a copy from such an object must bring. */
+  /** The headers that a copy from such an object needs. */
   readonly source: Headers;
   readonly shown: Headers;
   readonly hidesMd5: boolean;
@@ -69,7 +69,7 @@ export const hsmKeys = {
   'alias/main': 'first',
 };
 
-/** One file for all worlds of a test's process. */
+/** One key file for all worlds of a process of tests. */
 let keyFile: Promise<string> | undefined;
 export async function writeKeyFile(keys: object = hsmKeys): Promise<string> {
   const file = join(await mkdtemp(join(tmpdir(), 'sluice-keys-')), 'keys.json');

@@ -14,7 +14,7 @@ const clients = 4;
 const stepsEach = 80;
 const sizes = [1, 100, 4096, 4096, 100_000, 5_000_000];
 
-/** One client with keys of its own: every answer is what it must be, or the test ends here. */
+/** One client with its own keys; a wrong answer ends the test. */
 async function act(client: Client, who: number, onStep: () => Promise<void>): Promise<Map<string, string>> {
   const random = seeded(who + 1);
   const draw = (count: number): number => Math.floor(random() * count);
@@ -44,14 +44,14 @@ async function act(client: Client, who: number, onStep: () => Promise<void>): Pr
   return held;
 }
 
-/** What the settings of such a world say. */
+/** The settings of such a world. */
 export const loadSettings = {
   SVC_REBALANCE_RATE: '1TiB',
   SVC_REBALANCE_INTERVAL: '10ms',
   SVC_GC_GRACE: '3s',
 };
 
-/** Drains `a` while clients are at work: nothing is lost, nothing is refused, and in the end nothing is left on it. */
+/** Drains `a` while clients work: nothing is lost, nothing is refused, and in the end no extent is left on `a`. */
 export async function evacuateUnderLoad(world: GatewayWorld): Promise<void> {
   const { client, context } = world;
   await client.put('/bucket');
@@ -84,7 +84,7 @@ async function workUntil(context: Context, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** What was replaced or moved stays for its readers until the grace is over. */
+/** Runs the workers until `a` is empty: replaced and moved extents stay until their grace period is over. */
 async function empty(world: GatewayWorld): Promise<void> {
   const { context } = world;
   const units = [rebalance(context), collectGarbage(context)];

@@ -9,11 +9,11 @@ import {
 import type { AddressInfo } from 'node:net';
 
 export type Fault =
-  /** The connection ends: before the upstream hears of the request, or when it has done what was asked. */
+  /** The connection ends: before the upstream gets the request, or after the upstream has carried it out. */
   | { readonly reset: 'before' | 'after' }
-  /** Nothing is ever answered. */
+  /** The request is never answered. */
   | { readonly stall: true }
-  /** Nor is a body taken, beyond what the kernel does. */
+  /** The request is never answered and its body is not read. */
   | { readonly deaf: true }
   | {
       readonly status: number;
@@ -22,9 +22,9 @@ export type Fault =
       /** Runs before the answer is sent. */
       readonly before?: () => Promise<void>;
     }
-  /** The upstream gets the request with these headers in place of those that were sent. */
+  /** The upstream gets the request with these headers instead of the sent ones. */
   | { readonly asked: (asked: Asked) => Readonly<Record<string, string>> }
-  /** The upstream's own answer, of which only so many bytes of the body come. */
+  /** The upstream's own answer, whose body ends after so many bytes. */
   | { readonly truncate: number }
   /** The upstream's own answer with other headers. */
   | { readonly headers: Record<string, string> };
@@ -38,12 +38,12 @@ export interface Asked {
 
 export interface FaultyUpstream extends AsyncDisposable {
   readonly url: string;
-  /** What came since the last call. */
+  /** The requests since the last call. */
   seen(): readonly Asked[];
-  /** Has the next `times` requests that match fail; the ones before them are forgotten. */
+  /** Makes the next `times` matching requests fail, and clears the record of earlier requests. */
   fail(matches: (asked: Asked) => boolean, fault: Fault, times?: number): void;
   mend(): void;
-  /** Connections are refused, until it comes back. */
+  /** Refuses connections until `comeBack`. */
   leave(): Promise<void>;
   comeBack(): Promise<void>;
 }
@@ -108,7 +108,7 @@ function handle(
   if ('status' in fault) {
     incoming.resume();
     const { status, code = '', headers = {}, before } = fault;
-    // As the service does: when it has taken the body.
+    // Answer after the whole body was read, as the service does.
     const answer = async (): Promise<void> => {
       await before?.();
       reply.writeHead(status, { 'content-type': 'application/xml', ...headers });

@@ -4,7 +4,7 @@ export function faulty<Port extends object>(port: Port, replaced: Partial<Port>)
     get(target, name) {
       const own = Object.hasOwn(replaced, name) ? replaced : target;
       const value: unknown = Reflect.get(own, name, own);
-      // Private fields know only the object itself as `this`.
+      // Private fields need the object itself as `this`, not the proxy.
       return typeof value === 'function' ? value.bind(own) : value;
     },
   });

@@ -1,10 +1,10 @@
-/** Flips bits in the files of a data directory as a failing disk does, by a printed seed. */
+/** Flips bits in the files of a data directory, like a failing disk; the printed seed repeats them. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export type Draw = () => number;
 
-/** Numbers from 0 to 1 that a seed repeats. */
+/** Random numbers from 0 to 1; the same seed gives the same numbers. */
 export function drawFrom(seed: number): Draw {
   let state = seed >>> 0;
   return () => {

@@ -11,7 +11,7 @@ export const setVersioning = (
   status: 'Enabled' | 'Suspended',
 ): Promise<Answer> => client.put(`/${bucket}?versioning`, { body: versioning(status) });
 
-/** Keys, or whole `<Object>` contents where a text starts with `<`. */
+/** Keys, or whole contents of `<Object>` if a text starts with `<`. */
 export const deletion = (objects: readonly string[], quiet = false): string =>
   `<Delete>${quiet ? '<Quiet>true</Quiet>' : ''}${objects
     .map((each) => `<Object>${each.startsWith('<') ? each : `<Key>${each}</Key>`}</Object>`)
@@ -68,7 +68,7 @@ export const MiB = 1024 * 1024;
 export const md5 = (data: Uint8Array | string): string => createHash('md5').update(data).digest('hex');
 export const digest64 = (name: string, data: Uint8Array | string): string =>
   createHash(name).update(data).digest('base64');
-/** Bytes that no two offsets share by chance. */
+/** Bytes in which no two offsets have the same content by chance. */
 export function bytesOf(size: number, seed = 1): Uint8Array {
   const bytes = new Uint8Array(size);
   let state = seed >>> 0 || 1;

@@ -12,18 +12,18 @@ export interface ClientOptions {
   readonly dialect?: 'amz' | 'store';
   readonly host?: string;
   readonly anonymous?: boolean;
-  /** What the credential scope names; s3 unless given. */
+  /** The service in the credential scope. Default: s3. */
   readonly service?: 's3' | 'iam' | 'sts';
-  /** Of temporary credentials. */
+  /** The session token of temporary credentials. */
   readonly token?: string;
-  /** Through `gateway.fetch` and not through `gateway.handle`. */
+  /** Sends through `gateway.fetch` instead of `gateway.handle`. */
   readonly fetch?: boolean;
 }
 
-/** `path` may carry a query, as in `/b/k?uploads`; both are taken as they are, so encode what needs it. */
+/** `path` may carry a query, as in `/b/k?uploads`; both are sent unchanged, so encode them where needed. */
 export interface Ask extends Omit<RequestSpec, 'method' | 'path'> {
   readonly signal?: AbortSignal;
-  /** The bytes that arrive, in place of the body as it was signed. */
+  /** The bytes that arrive instead of the signed body. */
   readonly arriving?: (body: Uint8Array) => AsyncIterable<Uint8Array>;
 }
 
@@ -52,7 +52,7 @@ export interface Client {
   presigned(method: string, path: string, spec?: PresignSpec): Promise<Answer>;
   /** By a version 2 query; the token of temporary credentials is a query name like others. */
   presignedV2(method: string, path: string, spec?: PresignSpec): Promise<Answer>;
-  /** Sends what was signed (or forged) elsewhere. */
+  /** Sends a request that was signed (or forged) elsewhere. */
   sendRaw(request: SignedRequest, ask?: Ask): Promise<Answer>;
 }
 

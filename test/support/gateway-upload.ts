@@ -19,5 +19,5 @@ export const part = (
 export const compositeEtag = (parts: readonly PartOf[]): string =>
   `"${md5(Buffer.from(parts.map(({ etag }) => etag.replaceAll('"', '')).join(''), 'hex'))}-${parts.length}"`;
 
-/** The smallest part that is not the last. */
+/** The smallest size of a part that is not the last. */
 export const big = bytesOf(5 * MiB, 2);

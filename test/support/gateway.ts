@@ -1,6 +1,6 @@
 /**
- * The whole gateway in a test: settings to ports as a start composes them, clients that sign every request,
- * and a way to run the background and to look at what is stored. Enter by the front door.
+ * The whole gateway in a test: composed from settings like at a start, with clients that sign every request, and with functions that run
+ * background work and inspect the stored bytes. Use the front door where possible.
  *
  * ```ts
  * await using world = await openGateway();
@@ -41,7 +41,7 @@ const upstream = {
 };
 /** The bucket that must exist on an upstream that a setting names. */
 export const upstreamBucket = 'sluice-laws';
-/** For `describe.each`: the core of every law holds on each; on an engine where one is named (see test/run.ts). */
+/** For `describe.each`: the backends on which every storage test runs; on an engine if a setting names one (see test/run.ts). */
 export const backends: readonly Backend[] = [
   'memory',
   'embedded+file',
@@ -55,7 +55,7 @@ const tikvSettings = () => ({
   SVC_KV_PREFIX: `${randomBytes(8).toString('hex')}/`,
 });
 
-/** The bytes of each world under a prefix of its own, metadata in memory. */
+/** Metadata in memory, and the bytes of each world under a separate prefix. */
 const upstreamSettings = () => ({
   SVC_DATA_BACKEND: 'upstream-store',
   SVC_UPSTREAMS: JSON.stringify([
@@ -64,7 +64,7 @@ const upstreamSettings = () => ({
   ...upstream,
 });
 
-/** A keyspace takes seconds to make: there is one for each process of tests that runs at a time, and every world finds it empty. */
+/** One keyspace for each process of tests, emptied for every world, because to create a keyspace takes seconds. */
 async function cassandraSettings() {
   const keyspace = `world_${process.env['VITEST_POOL_ID']}`;
   await emptyKeyspace((hosts ?? '').split(','), keyspace);
@@ -87,7 +87,7 @@ async function settingsOf(
   return {
     SVC_META_BACKEND: backend,
     SVC_DATA_BACKEND: 'memory',
-    // What is asked holds at once in a test, as it does without other gateways.
+    // Changes take effect immediately in a test, as without other gateways.
     SVC_CONFIG_CACHE_TTL: '0s',
     ...(backend === 'ordered-kv' ? tikvSettings() : await cassandraSettings()),
     SVC_CREDENTIALS: JSON.stringify([alice, bob, operator]),
@@ -129,17 +129,17 @@ export interface GatewayWorld extends AsyncDisposable {
   /** Alice in the specification's own dialect. */
   readonly neutral: Client;
   readonly bob: Client;
-  /** An anonymous client, whose requests show no dialect. */
+  /** An anonymous client; its requests have no dialect. */
   readonly anonymous: Client;
   as(options?: ClientOptions): Client;
-  /** One unit of gc. */
+  /** Runs one unit of gc. */
   collect(): Promise<void>;
   /** Runs gc until nothing is due. */
   gc(): Promise<void>;
   sweep(): Promise<void>;
   /** Bytes and objects of a bucket over all its storage classes. */
   usage(bucket: string): Promise<{ readonly bytes: number; readonly objects: number }>;
-  /** Ids of the extents that are stored. */
+  /** Ids of the stored extents. */
   stored(): Promise<readonly string[]>;
   /** Ids of the extents that the rows of a bucket name: versions, and parts of open uploads. */
   owned(bucket: string): Promise<readonly string[]>;
@@ -153,7 +153,7 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     SVC_BUCKET_SHARDS: '4',
     SVC_GC_GRACE: '0s',
     SVC_FSYNC: 'never',
-    // Without files of its own that a world would write for nothing.
+    // Avoid files that a world would write needlessly.
     SVC_DISK_RESERVE: '0',
     ...(await settingsOf(backend, directory)),
     ...options.settings,
@@ -187,7 +187,7 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
   };
 }
 
-/** The workers of one gateway, by hand. */
+/** Runs the workers of one gateway step by step. */
 export function background(context: Context): Pick<GatewayWorld, 'collect' | 'gc' | 'sweep'> {
   const unit = collectGarbage(context);
   const isDue = async (): Promise<boolean> => {

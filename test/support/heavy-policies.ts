@@ -5,7 +5,7 @@ const allow = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resourc
 const policyText = (statements: readonly object[]): string =>
   JSON.stringify({ Version: '2012-10-17', Statement: statements });
 
-/** As many of what `make` gives as the text has room for. */
+/** As many results of `make` as fit into the text. */
 function filled(
   make: (index: number) => string,
   wrap: (values: readonly string[]) => readonly object[],
@@ -28,7 +28,7 @@ const equal = (values: readonly string[]) => [
 ];
 const code = (index: number): string => index.toString(36);
 
-/** By what is heavy in them. `room` is the size of the text (bytes). */
+/** Policies by the element that makes them large. `room` is the size of the text in bytes. */
 export const heavyPolicies = (room: number): Readonly<Record<string, string>> => ({
   'globs with ?': filled((index) => `*?${code(index)}*`, like, room),
   'long globs': filled((index) => `*${`${code(index)}abcdefghijklmnopqrstuvwxyz0123456789`}*`, like, room),

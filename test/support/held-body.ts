@@ -5,13 +5,13 @@ export interface HeldRequest {
   readonly method: string;
   readonly path: string;
   readonly ask: Ask;
-  /** How many bytes of the body arrive at once; the rest is held back. Default 0. */
+  /** The number of bytes of the body that arrive immediately; the rest is held back. Default 0. */
   readonly early?: number;
 }
 
 /**
- * Sends a request, runs `meanwhile` once the gateway asks for the rest of its body, and then lets that arrive.
- * @throws where the request was answered without its body
+ * Sends a request, runs `meanwhile` when the gateway asks for the rest of the body, and then sends that rest.
+ * @throws if the request was answered without its body
  */
 export async function whileHeld(
   client: Client,

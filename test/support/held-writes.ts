@@ -12,17 +12,17 @@ const earlyBytes = 200_000;
 
 export interface HeldWrite {
   readonly request: HeldRequest;
-  /** Whose signature the request itself has; a form is signed in its fields. */
+  /** The client that signs the request; anonymous for a form, which is signed in its fields. */
   readonly client: Client;
-  /** Makes the object of what was stored, where the answer alone does not. */
+  /** Completes the object after the answer, where further requests are needed. */
   finish(by: Client, answer: Answer): Promise<Answer>;
 }
 
 export interface Writer {
   readonly credential: Credential;
-  /** By the public service's header names. */
+  /** Further headers, by the names of the public service. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Of the clock that the world goes by. */
+  /** The present time of the world's clock. */
   readonly now?: number;
 }
 

@@ -19,7 +19,7 @@ interface Held {
 
 export function holdingUploads(bytes: ObjectBytes): ObjectBytes {
   const held = new Map<string, Held>();
-  /** What the completed ones were made of. */
+  /** The parts of completed uploads. */
   const made = new Map<string, string>();
   let receipts = 0;
 

@@ -10,7 +10,7 @@ export const allow = (...actions: readonly string[]): string =>
     Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
   });
 
-/** Fails the test with what was answered. */
+/** Fails the test with the text of the answer unless its status is 200. */
 export async function must(answer: Promise<Answer>): Promise<Answer> {
   const found = await answer;
   if (found.status !== 200) throw new Error(`${found.status} ${found.text}`);
@@ -20,7 +20,7 @@ export async function must(answer: Promise<Answer>): Promise<Answer> {
 export interface TestUser {
   readonly name: string;
   readonly credential: Credential;
-  /** IAM and STS as this user. */
+  /** Sends IAM and STS actions as this user. */
   readonly act: Act;
 }
 
@@ -33,7 +33,7 @@ export const credentialOf = (answer: Answer, owner: string): Credential => ({
   operator: false,
 });
 
-/** A user with a key, which may do what `policy` says. */
+/** A user with an access key and the permissions in `policy`. */
 export async function openUser(
   world: GatewayWorld,
   name: string,

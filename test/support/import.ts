@@ -7,7 +7,7 @@ import {
 } from '../../src/domain/storage/import/import-bucket.ts';
 import type { GatewayWorld } from './gateway.ts';
 
-/** Into the bucket `bucket`. @returns the counts that are not zero */
+/** Imports into the bucket `bucket`. @returns the counts that are not zero */
 export async function imported(
   { context }: Pick<GatewayWorld, 'context'>,
   more: Partial<ImportRun> = {},

@@ -1,7 +1,7 @@
-/** Whether a promise waits for something. */
+/** Whether a promise is still pending. */
 import { setImmediate as turn } from 'node:timers/promises';
 
-/** True where the promise is still pending after everything that could settle it at once has run. */
+/** True if the promise is still pending after all ready callbacks have run. */
 export async function isWaiting(promise: Promise<unknown>): Promise<boolean> {
   let isPending = true;
   const settled = () => {

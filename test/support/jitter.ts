@@ -1,4 +1,4 @@
-/** Ports that answer after a random number of turns of the event loop, by a seed, so that requests interleave. */
+/** Ports that answer after a random, seeded number of turns of the event loop, so that requests interleave. */
 import { setImmediate } from 'node:timers';
 import type { Context } from '../../src/context.ts';
 
@@ -14,7 +14,7 @@ export function jittering(seed: number): (context: Context) => Context {
   return (context) => ({ ...context, metadata: slowed(context.metadata, wait) });
 }
 
-/** Waits before and after every call that gives a promise; cursors wait before they read. */
+/** Waits before and after every call that returns a promise; cursors wait before each read. */
 function slowed<Port extends object>(port: Port, wait: () => Promise<void>): Port {
   return new Proxy(port, {
     get(target, name) {

@@ -8,7 +8,7 @@ import type { CephCluster } from './engines/ceph.ts';
 import { type Answer, type LoadClient, loadClient, pathOf } from './load-client.ts';
 import { startServer, type TestServer } from './server.ts';
 
-/** A lease of the process that was killed has to run out before another goes on: 15 s. */
+/** Allows for the lease of the killed process, which must expire (15 s) before another process continues. */
 export const patience = { timeout: 120_000, interval: 100 };
 
 const common = {
@@ -92,7 +92,7 @@ export class Killable implements AsyncDisposable {
     return this.client.send({ path: pathOf(this.bucket, key) });
   }
 
-  /** Every one of them is there, byte for byte. */
+  /** Expects every object with its exact bytes. */
   async expectHeld(held: ReadonlyMap<string, Uint8Array>): Promise<void> {
     for (const [key, body] of held) {
       const got = await this.get(key);
@@ -100,7 +100,7 @@ export class Killable implements AsyncDisposable {
     }
   }
 
-  /** Chunks on both clusters, or on one, as Ceph itself has them. */
+  /** The chunks in both clusters, or in one, as Ceph lists them. */
   async chunks(on: 'a' | 'b' | 'ab' = 'ab'): Promise<number> {
     const listed = await Promise.all(
       [...on].map((id) =>
@@ -113,7 +113,7 @@ export class Killable implements AsyncDisposable {
       .filter((line) => line !== '' && line !== 'installation.json').length;
   }
 
-  /** Once sweep and gc are through, whatever is stored is named by a row, and whatever is named is stored. */
+  /** Waits for the sweep and gc, and expects that exactly the chunks that rows name are stored. */
   async expectSound(): Promise<void> {
     await vi.waitFor(
       async () => {

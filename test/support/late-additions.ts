@@ -6,11 +6,11 @@ import type { AnyTable, At, MetadataStore, SideChange } from '../../src/ports/me
 import { faulty } from './faulty.ts';
 
 export interface LateAdditions<Store> {
-  /** As the processes that live on have it. */
+  /** The store of the processes that are not killed. */
   readonly metadata: Store;
-  /** As the process has it that is killed after each commit, before its additions. */
+  /** The store of a process that is killed after each commit, before its additions. */
   readonly dying: Store;
-  /** Makes what is missing, as the sweep does once the lease of the killed process has run out. */
+  /** Makes the missing additions, as the sweep does after the lease of the killed process has expired. */
   settle(): Promise<void>;
 }
 

@@ -3,12 +3,12 @@
  * moment between its call and its return.
  */
 
-/** The content of a register; undefined while there is nothing. */
+/** The content of a register; undefined while it is empty. */
 export type Value = string | undefined;
 
 export type Action =
   | { readonly do: 'read'; readonly saw: Value }
-  /** `if` is what the register had to hold: a value, or nothing. Absent: whatever it held. */
+  /** `if` is the required content of the register: a value, or nothing. Absent for an unconditional write. */
   | { readonly do: 'write'; readonly value: Value; readonly if?: { readonly holds: Value } };
 
 export interface Operation {
@@ -19,8 +19,8 @@ export interface Operation {
   /** The condition did not hold, so nothing was written. */
   readonly refused?: boolean;
   /**
-   * The answer named this value, which another unconditional write had: that write comes directly behind this one, or
-   * behind others that it replaced too, and before this one's return.
+   * The answer named this value of another unconditional write: that write comes directly after this one, or after others
+   * that it replaced too, and before the return of this one.
    */
   readonly replacedBy?: Value;
   /** The client, for the message of a failure. */
@@ -29,7 +29,7 @@ export interface Operation {
 
 const isAnswered = ({ returned }: Operation): boolean => returned < Number.POSITIVE_INFINITY;
 
-/** What the register holds after an operation on `held`; `impossible` where it cannot have gone as it was told. */
+/** The content after an operation on `held`; `impossible` if the recorded answer contradicts `held`. */
 const impossible = Symbol('impossible');
 function after({ action, refused = false }: Operation, held: Value): Value | typeof impossible {
   if (action.do === 'read') return action.saw === held ? held : impossible;
@@ -38,13 +38,13 @@ function after({ action, refused = false }: Operation, held: Value): Value | typ
   return refused ? held : action.value;
 }
 
-/** What must come directly behind a replaced write: a write of this value that was called by then. */
+/** The write that must come directly after a replaced one: it writes this value and was called before `by`. */
 interface Owed {
   readonly value: Value;
   readonly by: number;
 }
 
-/** Whether an operation may follow one that was replaced. */
+/** Whether an operation may follow a replaced write. */
 function pays({ value, by }: Owed, { action, called, refused = false, replacedBy }: Operation): boolean {
   if (action.do === 'read' || refused) return false;
   if (replacedBy !== undefined) return replacedBy === value;
@@ -56,7 +56,7 @@ function owedAfter({ replacedBy, returned }: Operation, before: Owed | undefined
   return { value: replacedBy, by: Math.min(returned, before?.by ?? Number.POSITIVE_INFINITY) };
 }
 
-/** @returns undefined where the history is linearizable, and else what stood in the way of its longest beginning */
+/** @returns undefined if the history is linearizable, otherwise the operations that block its longest valid prefix */
 export function whyNotLinearizable(
   history: readonly Operation[],
   initial: Value = undefined,
@@ -70,7 +70,7 @@ class Search {
   readonly #seen = new Set<string>();
   /** Answered operations that have no place yet. */
   #left: number;
-  /** Before it, everything is done. */
+  /** All operations before this index have a place. */
   #first = 0;
   #deepest: { readonly left: number; readonly held: Value; readonly next: readonly Operation[] } | undefined;
 
@@ -88,8 +88,8 @@ class Search {
   }
 
   /**
-   * Finds a place for everything that is left, the register holding `held`.
-   * @param owed undefined where anything may follow
+   * Finds a place for all operations that are left, when the register holds `held`.
+   * @param owed undefined if any operation may follow
    */
   #place(held: Value, owed?: Owed): boolean {
     if (this.#left === 0 && owed === undefined) return true;
@@ -112,7 +112,7 @@ class Search {
     return false;
   }
 
-  /** Those that may come first of what is left: called before any other that is left returned. */
+  /** The operations that may come next: called before any other remaining one returned. */
   #next(): number[] {
     let bound = Number.POSITIVE_INFINITY;
     const next: number[] = [];

@@ -14,7 +14,7 @@ export class Unanswered extends Error {}
 
 export interface LoadClient {
   send(spec: RequestSpec): Promise<Answer>;
-  /** As `send`, and throws when the status is not one of `statuses` (200 and 204 unless given). */
+  /** Like `send`, but throws when the status is not one of `statuses` (default: 200 and 204). */
   expect(spec: RequestSpec, statuses?: readonly number[]): Promise<Answer>;
   close(): void;
 }
@@ -24,7 +24,7 @@ export interface Keys {
   readonly secretKey: string;
 }
 
-/** @param url of the server @param connectionsMax 1 keeps to one connection, and so to one process of several */
+/** @param connectionsMax 1 uses a single connection, and so a single process of the server */
 export function loadClient(url: string, keys: Keys, connectionsMax = 64): LoadClient {
   const { host, hostname, port } = new URL(url);
   const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax });

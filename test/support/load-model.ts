@@ -1,7 +1,7 @@
 /** The state of keys under load as a client knows it: acknowledged versions, and both possible outcomes of unanswered requests. */
 import { createHash } from 'node:crypto';
 
-/** Bytes that a seed and a size make: nothing need be kept to compare them. */
+/** Bytes computed from a seed and a size, so that the model need not store them. */
 export interface Content {
   readonly seed: number;
   readonly size: number;
@@ -47,7 +47,7 @@ export const bodyOf = (version: Version): Buffer => Buffer.concat((version.conte
 export const sizeOf = (version: Version): number =>
   (version.contents ?? []).reduce((sum, { size }) => sum + size, 0);
 
-/** As ListObjectVersions shows it. */
+/** The version as ListObjectVersions returns it. */
 export interface Shown {
   readonly key: string;
   readonly id: string;
@@ -65,20 +65,20 @@ const isShown = (version: Version, shown: Shown): boolean =>
 /** The keys of one bucket. */
 export class Model {
   readonly versioned: boolean;
-  /** The ways each key may be; one when nothing is in doubt. */
+  /** The possible states of each key; one if its state is certain. */
   readonly #keys = new Map<string, readonly State[]>();
 
   constructor(versioned: boolean) {
     this.versioned = versioned;
   }
 
-  /** The state of a key that is not in doubt. */
+  /** The state of a key whose state is certain. */
   certain(key: string): State | undefined {
     const [state = [], ...others] = this.#keys.get(key) ?? [];
     return others.length > 0 ? undefined : state;
   }
 
-  /** What is about to be tried: until `settle`, both are possible. */
+  /** Records a write that is about to be sent: until `settle`, both outcomes are possible. */
   doubt(key: string, after: State): void {
     this.#keys.set(key, [this.certain(key) ?? [], after]);
   }
@@ -92,7 +92,7 @@ export class Model {
     return this.versioned ? [version, ...before] : version.contents === undefined ? [] : [version];
   }
 
-  /** Compares with a full listing of versions, ends every doubt, and tells every contradiction. */
+  /** Compares with a full listing of versions, resolves every unknown outcome, and returns every contradiction. */
   resolve(shown: readonly Shown[]): string[] {
     const faults: string[] = [];
     const byKey = Map.groupBy(shown, ({ key }) => key);
@@ -116,14 +116,14 @@ export class Model {
     return faults;
   }
 
-  /** Every version that is certain, oldest knowledge first. */
+  /** Every certain version, the longest known first. */
   *versions(): Generator<{ readonly key: string; readonly version: Version; readonly isLatest: boolean }> {
     for (const [key, [state = []]] of this.#keys) {
       for (const [i, version] of state.entries()) yield { key, version, isLatest: i === 0 };
     }
   }
 
-  /** What ListObjectsV2 must show, in order: `key etag size`. */
+  /** The expected entries of ListObjectsV2, in order: `key etag size`. */
   live(): string[] {
     return [...this.versions()]
       .filter(({ isLatest, version }) => isLatest && version.contents !== undefined)

@@ -7,11 +7,11 @@ import { type RequestSpec, signer } from './sign.ts';
 export interface MemoryLoad {
   readonly url: string;
   readonly keys: Keys;
-  /** The process whose memory counts. */
+  /** The process whose memory is measured. */
   readonly pid: number;
   readonly slowUploads: number;
   readonly slowReaders: number;
-  /** Uploads as fast as they go, all at once, and the size of each. */
+  /** The number of concurrent uploads at full speed, and the size of each. */
   readonly uploads: number;
   readonly uploadBytes: number;
   /** Headers of every upload, such as those that ask for encryption. */
@@ -21,26 +21,26 @@ export interface MemoryLoad {
 }
 
 export interface MemoryTaken {
-  /** The most memory that the process ever held (VmHWM). */
+  /** The peak memory of the process (VmHWM). */
   readonly peakBytes: number;
   readonly beforeBytes: number;
   readonly seconds: number;
 }
 
 const bucket = 'memory';
-/** What the slow readers read. */
+/** The size of the object that slow readers read. */
 const bigBytes = 64 * 1024 * 1024;
-/** What a slow upload announces; it never gets there. */
+/** The announced size of a slow upload, which never sends all of it. */
 const slowBytes = 64 * 1024 * 1024;
-/** Signed chunks are made beforehand, so a slow body of them is shorter. */
+/** A slow body in signed chunks is shorter, because it is built in advance. */
 const signedSlowBytes = 8 * 1024 * 1024;
-/** A slow upload sends this at once, to fill whatever fills, and then a little every tick. */
+/** A slow upload sends this immediately, to fill all buffers, and then a little every tick. */
 const slowStartBytes = 4 * 1024 * 1024 - 100_000;
 const slowStepBytes = 2 * 1024;
 const tickMs = 100;
 const piece = Buffer.alloc(256 * 1024, 'slice ');
 
-/** @returns what the process took; throws when any client was treated as it should not be */
+/** @returns the memory of the process; throws when a client got a wrong answer */
 export async function memoryUnderLoad(load: MemoryLoad): Promise<MemoryTaken> {
   const client = loadClient(load.url, load.keys, 4);
   await client.expect({ method: 'PUT', path: pathOf(bucket) }, [200, 409]);
@@ -69,7 +69,7 @@ export function peakOf(pid: number): number {
 
 interface Opened {
   readonly socket: Socket;
-  /** What is to be sent behind the head, where the signer frames it. */
+  /** The body as framed by the signer, for uploads in signed chunks. */
   readonly framed: Uint8Array | undefined;
 }
 
@@ -139,7 +139,7 @@ function tap(socket: Socket): { isAlive(): boolean } {
   return { isAlive: () => alive };
 }
 
-/** Resolves when the first bytes are with the server, as far as it takes them. */
+/** Resolves when the server has accepted the first bytes, as far as it reads them. */
 async function slowUpload(load: MemoryLoad, key: string): Promise<SlowClient> {
   const size = load.signedChunkBytes === undefined ? slowBytes : signedSlowBytes;
   const opened = openWith(load, putSpec(load, key, size));
@@ -165,7 +165,7 @@ async function slowUpload(load: MemoryLoad, key: string): Promise<SlowClient> {
   return client;
 }
 
-/** Resolves with the first bytes of the answer; from then on takes one array a tick. */
+/** Resolves with the first bytes of the answer; then reads one array every tick. */
 async function slowReader(load: MemoryLoad): Promise<SlowClient> {
   const { socket } = openWith(load, { path: pathOf(bucket, 'big') });
   const client = { socket, ...tap(socket) };

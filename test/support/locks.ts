@@ -24,7 +24,7 @@ export interface LockedWorld extends GatewayWorld {
   inDays(days: number): number;
 }
 
-/** A gateway with a clock to turn and `/bucket`, which has Object Lock. */
+/** A gateway with a test clock and `/bucket`, which has Object Lock. */
 export async function openLocked(
   backend: Backend = 'memory',
   options: GatewayWorldOptions = {},
@@ -35,13 +35,13 @@ export async function openLocked(
   return Object.assign(world, { clock, inDays: (days: number) => clock.now() + days * dayMs });
 }
 
-/** Headers of a write that holds what it writes. */
+/** Headers of a write that sets a retention. */
 export const heldUntil = (mode: string, until: number): Record<string, string> => ({
   '*-object-lock-mode': mode,
   '*-object-lock-retain-until-date': new Date(until).toISOString(),
 });
 
-/** Puts a version and tells its id. */
+/** Puts a version and returns its id. */
 export async function putVersion(
   client: Client,
   path: string,
@@ -52,6 +52,6 @@ export async function putVersion(
   return put.header('*-version-id') ?? '';
 }
 
-/** What a read is shown of a lock. */
+/** The lock headers of a read. */
 export const lockIn = (answer: Answer): (string | undefined)[] =>
   ['mode', 'retain-until-date', 'legal-hold'].map((name) => answer.header(`*-object-lock-${name}`));

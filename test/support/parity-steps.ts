@@ -32,7 +32,7 @@ interface Made {
   readonly ask?: Ask;
 }
 
-/** One request of each side. */
+/** One request to each gateway. */
 function request<Given extends object>(
   title: string,
   drawn: Drawn<Given>,
@@ -151,7 +151,7 @@ const uploads: readonly fc.Arbitrary<Step>[] = [
   })),
 ];
 
-/** An upload from its beginning to its end: steps alone seldom name the key, the part and the ETag that belong together. */
+/** A whole upload, because random steps rarely combine a matching key, part and ETag. */
 const wholeUpload: fc.Arbitrary<Step> = fc
   .record({ key, body, number: partNumber, condition })
   .map((given) => {
@@ -194,5 +194,5 @@ const reads: readonly fc.Arbitrary<Step>[] = [
   }),
 ];
 
-/** Mostly writes, or there is nothing to see. */
+/** Mostly writes, because reads of empty buckets show nothing. */
 export const steps: fc.Arbitrary<Step>[] = [...writes, ...writes, ...uploads, wholeUpload, ...reads];

@@ -7,11 +7,11 @@ import type { GatewayWorld } from './gateway.ts';
 import type { Answer } from './gateway-client.ts';
 import { encodePath } from './sign.ts';
 
-/** Neighbours in every order that matters: delimiters, prefixes of each other, UTF-8 against UTF-16. */
+/** Keys that test the order: delimiters, prefixes of each other, and UTF-8 against UTF-16 order. */
 export const keys = ['a', 'a/', 'a/b', 'a/b/c', 'a0', 'b', 'b/1', 'é', '\uFFFD', '\u{1F600}'];
 const pagesMax = 60;
 
-/** One of the two gateways, and what it called things. */
+/** One of the two gateways, and the ids that it drew. */
 export class Side {
   readonly world: GatewayWorld;
   readonly bucket: string;
@@ -27,7 +27,7 @@ export class Side {
     return `/${this.bucket}${key === '' ? '' : `/${encodePath(key)}`}`;
   }
 
-  /** The n-th version that it told of, counted around; the null version now and then. */
+  /** The n-th version id that the gateway returned, modulo their number; the null version for 0. */
   version(nth: number): string {
     return nth === 0 ? 'null' : (this.versions[nth % Math.max(this.versions.length, 1)] ?? 'null');
   }
@@ -61,7 +61,7 @@ export class Side {
   }
 }
 
-/** What clients go by; times, request ids, tokens and markers that stand for ids are each gateway's own. */
+/** The compared headers and elements. Times, request ids, tokens and markers that contain ids differ between gateways. */
 const told = [
   'etag',
   'content-length',
@@ -73,7 +73,7 @@ const told = [
 const volatile =
   /<(LastModified|Initiated|RequestId|HostId|(?:Next)?(?:ContinuationToken|VersionIdMarker|UploadIdMarker))>[^<]*<\/\1>/g;
 
-/** Both gateways, asked the same. */
+/** Both gateways, which get the same requests. */
 export class Pair {
   readonly #sides: readonly [Side, Side];
 
@@ -81,7 +81,7 @@ export class Pair {
     this.#sides = [new Side(reference, bucket), new Side(tested, bucket)];
   }
 
-  /** Sends the request that each side makes of it, and compares what they answer. */
+  /** Sends the request with each side's own ids, and compares the answers. */
   async ask(what: string, send: (side: Side) => Promise<Answer>): Promise<readonly [Answer, Answer]> {
     const [reference, tested] = this.#sides;
     const [wanted, got] = [await send(reference), await send(tested)];
@@ -90,7 +90,7 @@ export class Pair {
     return [wanted, got];
   }
 
-  /** Page after page, each side following its own tokens. @param of the listing's path and query */
+  /** Compares all pages; each side follows its own tokens. @param of the listing's path and query */
   async pages(what: string, of: Listing | Query, next: NextPage): Promise<void> {
     const listing: Listing = typeof of === 'function' ? of : (side) => ({ path: side.path(), query: of });
     const further = new Map<Side, Query>();

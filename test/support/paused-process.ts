@@ -6,9 +6,9 @@ type Method = 'get' | 'commit';
 
 export interface PausedProcess {
   readonly context: Context;
-  /** Stands still right before its next such call to this table, or a later one. */
+  /** Pauses right before the next such call to this table, or before a later one. */
   pauseBefore(method: Method, table: string, skipped?: number): void;
-  /** Resolves when it stands still. */
+  /** Resolves when the process has paused. */
   readonly stands: Promise<void>;
   goOn(): void;
 }

@@ -9,9 +9,9 @@ import type { CephCluster } from './engines/ceph.ts';
 
 export interface PoolStore {
   readonly store: ClusterPool;
-  /** Another one on the same place. */
+  /** Another store over the same pool and namespace. */
   reopen(): ClusterPool;
-  /** Removes what is left: the counts of a pool are those of all its namespaces. */
+  /** Removes all objects, because the counts of a pool include all its namespaces. */
   dispose(): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export async function poolStores({ conf, user }: CephCluster) {
   return {
     options,
     readAheadBytes,
-    /** @param driver the real one, or what stands before it */
+    /** @param driver the real driver or a wrapper of it */
     open(pool: string, driver: RadosDriver = options.driver): PoolStore {
       count += 1;
       const pools = { fallback: { pool, namespace: `case-${count}` }, byClass: {} };

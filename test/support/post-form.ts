@@ -53,7 +53,7 @@ type Signer = Pick<Credential, 'accessKey' | 'secretKey'>;
 
 interface SignSpec extends PolicySpec {
   readonly dialect?: 'amz' | 'store';
-  /** The policy itself, in place of one that is made of the conditions. */
+  /** The whole policy, instead of one built from the conditions. */
   readonly policy?: string;
 }
 
@@ -81,7 +81,7 @@ export function signForm(credential: Signer, spec: SignSpec): Record<string, str
   return { ...signing, policy, [`${prefix}signature`]: hmac(key, policy).toString('hex') };
 }
 
-/** The same in version 2, which no condition need cover. */
+/** The same for version 2, which conditions need not cover. */
 export const signFormV2 = (credential: Signer, spec: PolicySpec): Record<string, string> =>
   signPolicyV2(credential, Buffer.from(policyText(spec)).toString('base64'));
 

@@ -1,4 +1,4 @@
-/** Reads what a gateway has recorded of its requests, row by row. */
+/** Reads the audit rows, events and tasks that a gateway has recorded. */
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
 import { type HourlyQueue, rowsOfHour, scanHours } from '../../src/metadata/background/hourly-queues.ts';
@@ -17,13 +17,13 @@ export async function auditRows({ metadata, clock }: World): Promise<readonly Au
   return rows.toReversed();
 }
 
-/** No two requests come at one moment, so that rows sort as the requests came. */
+/** A clock that ticks at every call, so that rows sort in the order of their requests. */
 export function tickingClock(): Clock {
   let now = Date.now();
   return { ...systemClock, now: () => (now += 1) };
 }
 
-/** What was asked and what came of it, in few words: `PutObject bucket:b/key 200`. */
+/** The request and its result in short form: `PutObject bucket:b/key 200`. */
 export const inShort = ({ action, resource, key, status, error }: AuditRow): string =>
   `${action} ${resource}${key === undefined ? '' : `/${key}`} ${status}${error === undefined ? '' : ` ${error}`}`;
 
@@ -35,7 +35,7 @@ export async function tasksOf<Task>({ metadata }: World, queue: HourlyQueue): Pr
   return rows.toSorted((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1)).map(({ task }) => task as Task);
 }
 
-/** A record as a sink gets it, as far as tests look at it. */
+/** The fields of an event record that tests use. */
 export interface EventRecord {
   readonly eventVersion: string;
   readonly eventName: string;
@@ -52,13 +52,13 @@ export interface EventRecord {
   };
 }
 
-/** Every event that waits for its sink. */
+/** Every event in the queue. */
 export async function eventsOf(world: World): Promise<readonly EventRecord[]> {
   const tasks = await tasksOf<NotifyTask & { readonly message: { readonly Records?: EventRecord[] } }>(
     world,
     'notify',
   );
   const records = tasks.flatMap(({ message }) => message.Records ?? []);
-  // The rows lie by the store's clock, which on an engine is not the test's.
+  // The store's clock determines the hour of the rows; on an engine it differs from the test's.
   return records.sort((a, b) => (a.eventTime < b.eventTime ? -1 : a.eventTime > b.eventTime ? 1 : 0));
 }

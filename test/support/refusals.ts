@@ -6,7 +6,7 @@ export interface Refusal {
   readonly retryAfter: unknown;
 }
 
-/** A client that notes every answer from 500 on. @param inner whichever it is by then */
+/** A client that records every answer with a status from 500 on. @param inner returns the present client */
 export function noting(inner: () => LoadClient, refusals: Refusal[]): LoadClient {
   const client: LoadClient = {
     async send(spec) {

@@ -16,7 +16,7 @@ export class ReshardLoad {
   readonly #world: GatewayWorld;
   readonly #keys: readonly string[];
   readonly #model = new Map<string, readonly Version[]>();
-  /** Grows with the begin and the end of every change: odd while one is under way. */
+  /** Increases at the begin and the end of every change, so it is odd during a change. */
   readonly #changes = new Map<string, number>();
   readonly #chance: () => number;
   #isOver = false;
@@ -37,7 +37,7 @@ export class ReshardLoad {
     );
   }
 
-  /** Until `work` is over. */
+  /** Runs the clients until `work` is done. */
   async during(work: Promise<unknown>, clients = 4): Promise<void> {
     this.#isOver = false;
     const stop = (): void => {
@@ -113,7 +113,7 @@ export class ReshardLoad {
     });
   }
 
-  /** The latest version is what its only writer left, and so is an older one. */
+  /** Expects that the latest version and an older one equal what the key's only writer wrote. */
   async #read(key: string): Promise<void> {
     const versions = this.#model.get(key) ?? [];
     const answer = await this.#world.client.get(pathOf(key));
@@ -134,7 +134,7 @@ export class ReshardLoad {
     }
   }
 
-  /** Keys that no client changed meanwhile are as in the model; no key is listed twice. */
+  /** Expects that keys without a concurrent change are as in the model, and that no key is listed twice. */
   async list(pageSize = 7): Promise<void> {
     const before = new Map(this.#changes);
     const wanted = new Map([...this.#model].map(([key, [latest]]) => [key, latest?.body !== undefined]));
@@ -152,7 +152,7 @@ export class ReshardLoad {
       if (this.#isStill(key, before)) expect([key, seen.includes(key)]).toEqual([key, isThere]);
   }
 
-  /** No version is there twice, and of keys that stand still each is there. */
+  /** Expects that no version is listed twice, and that all versions of unchanged keys are listed. */
   async versions(): Promise<void> {
     const before = new Map(this.#changes);
     const wanted = new Map(this.#model);
@@ -172,7 +172,7 @@ export class ReshardLoad {
     return was % 2 === 0 && this.#changes.get(key) === was;
   }
 
-  /** At rest everything is as it was left, to the byte. */
+  /** After the clients have stopped, expects every version with its exact bytes. */
   async check(): Promise<void> {
     await this.list(1000);
     await this.versions();

@@ -35,7 +35,7 @@ export async function serveStub(
 
 export const text = (body: string, status = 200): Reply => ({ status, headers: [], body });
 
-/** A socket whose answers pile up in `seen`. */
+/** A socket that collects its answers in `seen`. */
 export class Talk {
   readonly socket: Socket;
   #seen = '';
@@ -67,7 +67,7 @@ export class Talk {
   get state(): 'open' | 'ended' | 'reset' {
     return this.#closed;
   }
-  /** Waits until what was seen contains a text, so many times. */
+  /** Waits until the received text contains a string so many times. */
   async sees(text: string, times = 1): Promise<string> {
     await this.#until(() => this.#seen.split(text).length > times, `"${text}" ${times} times`);
     return this.#seen;

@@ -22,7 +22,7 @@ export interface TestCredential {
   readonly operator?: boolean;
 }
 
-/** The operator, a user of another account, and the root of one whose id SDKs take for an account's. */
+/** The operator, a user of another account, and the root of an account with a twelve-digit id, which SDKs require. */
 export const testCredentials = {
   root: {
     accessKey: 'SLUICETESTROOT000001',
@@ -48,15 +48,15 @@ export const testCredentials = {
 } satisfies Record<string, TestCredential>;
 
 export interface StartOptions {
-  /** `SVC_*` settings beside those that this file sets; they win over them. */
+  /** `SVC_*` settings, which override those that this file sets. */
   readonly env?: Readonly<Record<string, string>>;
   /** Further arguments of `sluice serve`. */
   readonly args?: readonly string[];
-  /** What runs the command; the node that runs the test unless given. */
+  /** The program that runs the command. Default: the Node of the test. */
   readonly runtime?: readonly string[];
   /** A directory of an earlier server, which is then not removed; `'memory'` keeps nothing. */
   readonly dataDir?: string | 'memory';
-  /** How long a start may take; one that makes a schema takes longer. */
+  /** The time limit of a start; longer for one that creates a schema. */
   readonly startMs?: number;
 }
 
@@ -67,11 +67,11 @@ export interface TestServer {
   /** '' when everything is in memory. */
   readonly dataDir: string;
   readonly process: ChildProcess;
-  /** The end of what it logged. */
+  /** The end of the log. */
   log(): string;
-  /** As an operator stops it: resolves with its exit code, and removes a data directory that was made here. */
+  /** Stops the server like an operator: resolves with its exit code and removes a data directory that was created here. */
   stop(): Promise<number | null>;
-  /** As a power cut would, but for the disk: every process of it at once. The data directory stays. */
+  /** Kills every process of the server. Unlike a power cut, this keeps unflushed writes. The data directory stays. */
   kill9(): Promise<void>;
 }
 
@@ -124,7 +124,7 @@ function spawnServer(
   const { PATH = '', HOME = own } = process.env;
   return spawn(command, [...before, join(root, 'src/runtime/cli.ts'), 'serve', ...(options.args ?? [])], {
     cwd: root,
-    // A group of its own, so that `kill9` reaches every process of the server and nothing else.
+    // A separate process group, so that `kill9` reaches exactly the processes of the server.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {

@@ -41,7 +41,7 @@ const noteMark = 0;
 const rowMark = 1;
 
 const derived = new WeakMap<AnyTable, AnyTable>();
-/** A spread table as the inner store has it: a partition is one shard, and notes sort before its rows. */
+/** A spread table in the inner store: a partition is one shard, and notes sort before its rows. */
 function shardedTable(table: AnyTable): AnyTable {
   const known = derived.get(table);
   if (known !== undefined) return known;
@@ -86,7 +86,7 @@ export function shardedMemory(
   const shards = shardsOf(inner);
   const mover = new Mover({ shards, clock, leaseMs, batchRows });
   const layouts = new Layouts({ clock, leaseMs, read: (at) => shards.note({ at, shard: 0 }, 'layout') });
-  // What is plain comes with side changes, which the inner store makes.
+  // Plain tables change only by side changes, which the inner store applies.
   const isSpread = ({ table }: At<AnyTable>): boolean =>
     table.spreadBy !== undefined && table.kind === 'conditional';
   const textOf = (at: At<AnyTable>, key: object): string => String((key as Columns)[at.table.spreadBy]);
@@ -182,7 +182,7 @@ async function commitSharded(
       options,
     );
     if (outcome.applied || outcome.because !== 'conflict') return outcome;
-    // Of a row that has meanwhile moved on nothing can be said here.
+    // If the row has moved meanwhile, this conflict proves nothing, so try again.
     const note = guard && (await ports.shards.note({ at, shard }, 'progress'));
     if (guard !== undefined && note?.revision !== guard.revision) continue;
     const { current } = outcome;
@@ -191,7 +191,7 @@ async function commitSharded(
   throw new Error('a commit never met a shard that stood still');
 }
 
-/** Where a note lies: the rows of a table are told apart by columns of any type, so each gets a value that it can hold. */
+/** The key of a note: every key column gets a value of its type. */
 function noteKey(table: AnyTable, name: NoteName): Columns {
   const values: Record<string, unknown> = { rowMark: noteMark };
   for (const declared of table.sort as readonly string[]) {

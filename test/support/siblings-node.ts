@@ -1,4 +1,4 @@
-/** A node of two processes for `test/unit/node-siblings.test.ts`: one announces, the other's first act on `broken` throws. */
+/** A node of two processes for `test/unit/node-siblings.test.ts`: one announces, and the other one's first handler for `broken` throws. */
 import cluster from 'node:cluster';
 import { joinSiblings, relayAnnouncements } from '../../src/runtime/processes/node-siblings.ts';
 

@@ -9,7 +9,7 @@ import { Refusal } from '../../src/errors/refusal.ts';
 import { type Incoming, Query, splitTarget, WireHeaders } from '../../src/protocol/request/wire.ts';
 import { type SignedRequest, type SignerOptions, signer } from './sign.ts';
 
-/** The moment at which everything in these tests happens, unless they say otherwise. */
+/** The default time of all requests in these tests. */
 export const now = Date.UTC(2026, 10, 21, 12, 0, 0);
 
 export const alice = {
@@ -35,7 +35,7 @@ export interface CheckOptions extends AuthenticationOptions {
   readonly region?: string;
   readonly regionStrict?: boolean;
   readonly sigV2Presign?: boolean;
-  /** Cuts the body to pieces of this size. */
+  /** Splits the body into pieces of this size. */
   readonly pieceSize?: number;
 }
 
@@ -109,7 +109,7 @@ export async function check(request: SignedRequest, options: CheckOptions = {}):
   return { ...authenticated, content: Buffer.concat(pieces) };
 }
 
-/** The refusal that a request meets; fails the test when it is let through. */
+/** The refusal of a request; fails the test when the request is accepted. */
 export async function refusal(request: SignedRequest, options: CheckOptions = {}): Promise<Refusal> {
   let identity: unknown;
   try {

@@ -3,7 +3,7 @@ import { createHash, createHmac } from 'node:crypto';
 import type { RequestSpec } from './sign.ts';
 
 export interface Chunk {
-  /** Hexadecimal length as it stands in the header. */
+  /** The hexadecimal length in the chunk header. */
   readonly size: string;
   /** Undefined in the unsigned mode. */
   readonly signature: string | undefined;
@@ -28,7 +28,7 @@ export interface SignedFrame extends Frame {
 const sha = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 const hmac = (key: Uint8Array, text: string): string => createHmac('sha256', key).update(text).digest('hex');
 
-/** The content cut to pieces, with the empty one that ends it. */
+/** The content in chunks, with the empty one at the end. */
 function pieces(spec: RequestSpec): Uint8Array[] {
   const content = typeof spec.body === 'string' ? Buffer.from(spec.body) : (spec.body ?? new Uint8Array());
   const size = spec.chunkSize ?? 65_536;

@@ -35,7 +35,7 @@ type Pairs = Readonly<Record<string, string>> | readonly (readonly [string, stri
 
 export interface RequestSpec {
   readonly method?: string;
-  /** The raw path as it stands in the request line: encode a key with `encodePath`. */
+  /** The raw path of the request line; encode a key with `encodePath`. */
   readonly path?: string;
   readonly query?: Pairs;
   readonly host?: string;
@@ -50,7 +50,7 @@ export interface RequestSpec {
   readonly tamper?: Tamper;
 }
 
-/** Hooks that replace a piece after it was made properly. */
+/** Hooks that replace a correct piece. */
 export interface Tamper {
   readonly contentSha256?: string;
   /** `null` leaves the header out. */
@@ -130,7 +130,7 @@ export function signer(options: SignerOptions) {
   };
 }
 
-/** What every scheme shares: the names of the dialect, the time, the headers with their prefix. */
+/** The parts that all schemes share: the names of the dialect, the time, the headers with their prefix. */
 function basics(options: SignerOptions, spec: RequestSpec) {
   const dialect = names[options.dialect ?? 'amz'];
   const date = spec.date ?? new Date((options.now ?? Date.now)());
@@ -332,7 +332,7 @@ function unsigned(options: SignerOptions, spec: RequestSpec): SignedRequest {
   });
 }
 
-/** Adds what is never signed, and lets the test bend the result. */
+/** Adds the unsigned parts, and applies the test's hooks. */
 function finish(
   base: ReturnType<typeof basics>,
   spec: RequestSpec,
@@ -351,7 +351,7 @@ function finish(
   };
 }
 
-/** The request as `fetch` handlers take it. */
+/** The request for a `fetch` handler. */
 export function toRequest(signed: SignedRequest, scheme = 'http'): Request {
   const host = signed.headers.find(([name]) => name.toLowerCase() === 'host')?.[1] ?? 'localhost';
   return new Request(`${scheme}://${host}${signed.target}`, {

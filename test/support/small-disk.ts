@@ -13,7 +13,7 @@ const run = (command: string, ...args: readonly string[]): boolean =>
 
 export interface SmallDisk {
   readonly image: string;
-  /** Where the server sees it. */
+  /** The mount point of the server. */
   readonly directory: string;
 }
 
@@ -27,7 +27,7 @@ export class SmallDisks implements Disposable {
     mkdirSync(disk.directory);
     const made =
       run('truncate', '-s', `${mebibytes}M`, disk.image) &&
-      // Without blocks that only root may use: the server runs as root here.
+      // Reserve no blocks for root, because the server runs as root here.
       run('mkfs.ext4', '-q', '-F', '-m', '0', '-O', '^has_journal', ...options, disk.image);
     if (!made) throw new Error(`${disk.image} cannot be made`);
     this.#disks.push(disk);
@@ -47,11 +47,11 @@ export class SmallDisks implements Disposable {
   }
 }
 
-/** Runs a shell command where the server's file systems are seen. */
+/** Runs a shell command in the server's mount namespace. */
 export const besideServer = ({ process: { pid } }: TestServer, script: string): boolean =>
   run('nsenter', '-t', String(pid), '-m', 'sh', '-c', script);
 
-/** Whether this machine lets a test mount. In CI it must, so that the tests are not left out unseen. */
+/** Whether this machine lets a test mount file systems. On CI it must, so that the tests are not skipped unnoticed. */
 export function canMount(): boolean {
   if (process.env['CI'] === 'true') return true;
   using disks = new SmallDisks();

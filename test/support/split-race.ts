@@ -19,7 +19,7 @@ export interface Kept {
   readonly slot: string;
   readonly text: string;
 }
-/** Sorted as objects are: a head for each key in one space, what was before it in the other. */
+/** Sorted like objects: the head of each key in one space, its history in the other. */
 export const kept = table<Kept>()({
   name: 'kept',
   kind: 'conditional',
@@ -47,11 +47,11 @@ const id = ({ space, key, slot }: Pick<Kept, 'space' | 'key' | 'slot'>): string 
 
 export class SplitRace {
   readonly bucket: string;
-  /** As a bucket's row has said it, the latest last. */
+  /** All layouts of the bucket's row so far, the latest last. */
   readonly layouts: Layout[];
-  /** What every key holds, by `id`; the keys of a client are its own. */
+  /** The rows of every key by `id`. Only one client uses a key. */
   readonly #rows = new Map<string, Map<string, string>>();
-  /** Grows with the begin and the end of every change of a key: odd while one is under way. */
+  /** Increases at the begin and the end of every change of a key, so it is odd during a change. */
   readonly #changes = new Map<string, number>();
   #versions = 0;
 
@@ -86,12 +86,12 @@ export class SplitRace {
     return head;
   }
 
-  /** A reader may have read the bucket's row at any time before. */
+  /** Reads a head. The layout may be old, because a reader may have read the bucket's row at any time before. */
   async read(store: MetadataStore, key: string, layout: Layout): Promise<void> {
     await this.#head(store, key, layout);
   }
 
-  /** A new head; the old one, if there is one, goes into the history. */
+  /** Puts a new head; an old one moves to the history. */
   async put(store: MetadataStore, key: string): Promise<void> {
     const text = String(++this.#versions).padStart(6, '0');
     await this.#change(store, key, (head) => [
@@ -148,7 +148,7 @@ export class SplitRace {
     }
   }
 
-  /** Every row that no client changed meanwhile is listed once, with its content; no row is listed twice. */
+  /** Expects that every row without a concurrent change is listed once with its content, and no row twice. */
   async list(
     store: MetadataStore,
     {
@@ -182,7 +182,7 @@ export class SplitRace {
     }
   }
 
-  /** Every shard holds what belongs to it, once the split is over; a store that does not shard has all in the first. */
+  /** Expects after the split that every shard holds its own rows; a store without shards has all in the first. */
   async check(store: MetadataStore, { isSharded = true } = {}): Promise<void> {
     await this.list(store, { page: 100 });
     const all = [...this.#rows.values()].flatMap((rows) => [...rows.keys()]);
@@ -199,7 +199,7 @@ export class SplitRace {
   }
 }
 
-/** A reader whose lease on the layout runs out again and again is told to come back. */
+/** Repeats a read while the store refuses it because the reader's lease on the layout has expired. */
 export async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

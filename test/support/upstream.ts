@@ -44,7 +44,7 @@ export async function startUpstream(
   };
 }
 
-/** What a test says of an upstream; the rest is usual. */
+/** The settings of an upstream: those of the test, and defaults. */
 export const upstreamAt = (endpoint: string, bucket: string, more: Partial<Upstream> = {}): Upstream => ({
   id: 'default',
   endpoint,

@@ -3,13 +3,13 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../../src/ports/clock.ts';
 
 export interface VirtualClock extends Clock {
-  /** Every sleep that was asked for, in order, in ms. */
+  /** Every requested sleep in order, in ms. */
   readonly slept: readonly number[];
   /** Advances the time; sleepers wake in order, each at its own time. */
   advance(ms: number): Promise<void>;
-  /** Moves `now` alone, as a corrected wall clock does: no sleeper wakes and `elapsed` stands. */
+  /** Changes only `now`, like a corrected wall clock: no sleeper wakes and `elapsed` does not change. */
   jump(ms: number): void;
-  /** Lets everything that is ready run, without time passing. */
+  /** Runs everything that is ready, without advancing the time. */
   settle(): Promise<void>;
 }
 
@@ -19,7 +19,7 @@ interface Sleeper {
   wake(): void;
 }
 
-/** A turn of the event loop: promises, however deeply chained, have run when it resolves. */
+/** A turn of the event loop: all ready promise callbacks have run when it resolves. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export function virtualClock(startMs = Date.UTC(2026, 0, 1)): VirtualClock {

@@ -34,11 +34,11 @@ export interface XmlBody {
   readonly root: string;
   readonly schema: Xml<unknown>;
   readonly document: string;
-  /** The request that carries it; `test/attacks/xml-bodies.test.ts` has what it is about. */
+  /** The request with this body; `test/attacks/xml-bodies.test.ts` creates the resources that it needs. */
   readonly on: `${'PUT' | 'POST'} /${string}`;
-  /** The error that it is refused with nevertheless. */
+  /** The error code, for a valid body that is refused. */
   readonly refused?: string;
-  /** Elements in which unknown ones are ignored, because real clients send them, each with those that are known. */
+  /** Elements whose unknown children are ignored, because real clients send some; each with its known children. */
   readonly open?: Readonly<Record<string, readonly string[]>>;
 }
 

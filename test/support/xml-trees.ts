@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { type Node, parseXml } from '../../src/protocol/formats/xml-parse.ts';
 
-/** An element to change; `text` only where there is nothing inside. */
+/** An element to change; only elements without children have a `text`. */
 export interface Tree {
   name: string;
   attributes: string;
@@ -29,7 +29,7 @@ export const printTree = ({ name, attributes, text, children }: Tree): string =>
   `<${name}${attributes}>${escaped(text)}${children.map(printTree).join('')}</${name}>`;
 export const everyElement = (tree: Tree): Tree[] => [tree, ...tree.children.flatMap(everyElement)];
 
-/** Texts as they are written, so that an accepted one must come back as it was; and some that mean nothing anywhere. */
+/** Texts in their canonical form, so that an accepted one is returned unchanged; and some that are invalid everywhere. */
 const words = fc.oneof(
   fc.constantFrom(
     '',
@@ -103,7 +103,7 @@ const mutations: Readonly<Record<string, Mutation>> = {
   },
 };
 
-/** The document with one to four things wrong with it, or right in another way. */
+/** The document with one to four changes, some of which keep it valid. */
 export function damaged(source: string): fc.Arbitrary<Tree> {
   const numbers = fc.nat({ max: 1000 });
   const kind = fc.constantFrom(...Object.keys(mutations));

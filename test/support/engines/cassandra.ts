@@ -1,6 +1,6 @@
 /**
- * Cassandra, one node or a ring, started for the tests of one file, or the one that `SVC_WIDECOL_HOSTS` names. Where it
- * can be neither, the suites say why they are skipped; on CI they must run.
+ * Cassandra, one node or a ring, started for the tests of one file, or the one that `SVC_WIDECOL_HOSTS` names. If neither is possible,
+ * the suites are skipped with the reason; on CI they must run.
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync, openSync } from 'node:fs';
@@ -23,28 +23,28 @@ const canInstall = spawnSync('mvn', ['-version']).status === 0 && existsSync('/u
 const readySeconds = 240;
 const ringNodes = 3;
 
-/** Why there is no engine here; undefined where there is one, or could be. */
+/** The reason why Cassandra cannot run here; undefined if it can. */
 export const noCassandra: string | undefined = missingEngine(
   given !== undefined || canInstall,
   'needs Java 17 and Maven, or SVC_WIDECOL_HOSTS',
 );
 
-/** Why no node can be stopped, paused or set up as a test wants: those of `SVC_WIDECOL_HOSTS` are not the tests' own. */
+/** The reason why no node can be started by a test, which may stop and pause it, unlike those of `SVC_WIDECOL_HOSTS`. */
 export const noCassandraOfOurs: string | undefined = missingEngine(canInstall, 'needs Java 17 and Maven');
 
 export interface Engine extends AsyncDisposable {
   readonly hosts: readonly string[];
 }
 
-/** A node of the tests' own. */
+/** A node that a test has started. */
 export interface CassandraNode extends Engine {
   readonly pid: number;
-  /** As a power cut would, but for the disk. */
+  /** Kills the process; unlike a power cut, this keeps unflushed writes. */
   kill9(): Promise<void>;
-  /** Stops it in the middle of what it does, until `resume`. */
+  /** Pauses the node until `resume`. */
   pause(): void;
   resume(): void;
-  /** Once more on the data that it left, until it takes clients. */
+  /** Starts the node again on its data, and waits until it accepts clients. */
   restart(): Promise<void>;
 }
 
@@ -58,9 +58,9 @@ export interface NodeOptions {
   readonly heap?: string;
 }
 
-/** Keyspaces of some twenty tables each take memory. */
+/** Large enough for many keyspaces of some twenty tables each. */
 const sharedHeap = '2g';
-/** It is never killed, so writes need not wait for the disk. */
+/** The shared node is never killed, so writes need not wait for the disk. */
 const unsynced = ['commitlog_sync: periodic', 'commitlog_sync_period: 10s'];
 
 export async function startCassandra(): Promise<Engine> {
@@ -69,7 +69,7 @@ export async function startCassandra(): Promise<Engine> {
   return startNode({ heap: sharedHeap, set: unsynced });
 }
 
-/** One node, with settings of its own. */
+/** Starts one node with its own settings. */
 export async function startNode({ set = [], heap = '512m' }: NodeOptions = {}): Promise<CassandraNode> {
   const [native, storage, jmx] = (await freePorts(3)) as [number, number, number];
   const ports = ['--native', native, '--storage', storage, '--jmx', jmx].map(String);
@@ -77,7 +77,7 @@ export async function startNode({ set = [], heap = '512m' }: NodeOptions = {}): 
   return nodeAt('127.0.0.1', { native, args });
 }
 
-/** Three nodes on 127.0.0.1 to 127.0.0.3, begun together, or what `SVC_WIDECOL_HOSTS` names. */
+/** Three nodes on 127.0.0.1 to 127.0.0.3, started together, or those that `SVC_WIDECOL_HOSTS` names. */
 export async function startRing(): Promise<Engine> {
   if (given !== undefined) return { hosts: given.split(','), async [Symbol.asyncDispose]() {} };
   return startOwnRing();
@@ -114,19 +114,19 @@ export async function startOwnRing(centers = ['dc1', 'dc1', 'dc1']): Promise<Rin
   return { nodes, hosts: nodes.flatMap(({ hosts }) => hosts), [Symbol.asyncDispose]: stop };
 }
 
-/** Nodes take clients before they have heard of each other: waits until one knows of all. */
+/** Waits until one node knows all others, because nodes accept clients before that. */
 async function untilKnown(
   hosts: readonly string[],
   { count, center }: { readonly count: number; readonly center: string },
 ): Promise<void> {
   for (const until = Date.now() + readySeconds * 1000; Date.now() < until; await sleep(200)) {
-    // A new client each time: it reads the list of nodes where it connects.
+    // Use a new client each time, because a client reads the list of nodes when it connects.
     const client = new cassandra.Client({ contactPoints: [...hosts], localDataCenter: center });
     try {
       await client.connect();
       if (client.hosts.length === count) return;
     } catch {
-      // Not all of it answers yet.
+      // Some nodes do not answer yet.
     } finally {
       await client.shutdown();
     }
@@ -181,15 +181,15 @@ async function nodeAt(
   };
 }
 
-/** On all of them, as far as three: what the ring holds is on every node, and one of them may be away. */
+/** Replication on all nodes, at most three, so that one of three may be down. */
 export const replicatedOver = (hosts: readonly string[]): string =>
   `{'class': 'SimpleStrategy', 'replication_factor': ${Math.min(hosts.length, ringNodes)}}`;
 
-/** Empties every table of a keyspace, which need not be there: cheaper than a keyspace of its own for each test. */
+/** Empties every table of a keyspace, which may be absent. This is faster than a new keyspace for each test. */
 export const emptyKeyspace = (hosts: readonly string[], keyspace: string): Promise<void> =>
   emptyTables(hosts, { keyspace });
 
-/** Empties some tables of a keyspace, or all but the one that says how they are made. */
+/** Empties some tables of a keyspace, or all except the schema's version. */
 export async function emptyTables(
   hosts: readonly string[],
   { keyspace, tables }: { readonly keyspace: string; readonly tables?: readonly string[] },
@@ -220,7 +220,7 @@ export async function emptyTables(
   }
 }
 
-/** Most have a few partitions, or none: to delete those takes milliseconds, where a TRUNCATE takes hundreds. */
+/** Most tables have few partitions, whose deletion takes milliseconds; a TRUNCATE takes hundreds. */
 const partitionsMax = 500;
 const triesMax = 20;
 
@@ -230,7 +230,7 @@ async function emptyTable(
 ): Promise<void> {
   const find = `SELECT DISTINCT ${key.join(', ')} FROM ${table} LIMIT ${partitionsMax}`;
   const remove = `DELETE FROM ${table} WHERE ${key.map((column) => `${column} = ?`).join(' AND ')}`;
-  // What was written under a later stamp than that of its deletion is still there, and deleted once more.
+  // Repeat, because rows with a later timestamp than the deletion survive it.
   for (let tries = 0; tries < triesMax; tries += 1) {
     const { rows } = await client.execute(find);
     if (rows.length === 0) return;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import { type CephCluster, startCeph } from './ceph.ts';
 
-/** To be called where the suites are described; they are there when tests begin, and gone after them. */
+/** Call it where suites are described: the clusters start before the tests and are stopped after them. */
 export function cephPair(): readonly CephCluster[] {
   const clusters: CephCluster[] = [];
   beforeAll(async () => {

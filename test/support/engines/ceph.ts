@@ -1,6 +1,6 @@
 /**
- * Ceph clusters, of one OSD each unless a test asks for more, started for the tests of one file. Where they cannot be, the suites say why they are
- * skipped; on CI they must run.
+ * Ceph clusters, of one OSD each unless a test asks for more, started for the tests of one file. If they cannot run, the suites are
+ * skipped with the reason; on CI they must run.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -18,30 +18,30 @@ const isInstalled = ['ceph-mon', 'ceph-mgr', 'ceph-osd'].every(
 );
 const run = promisify(execFile);
 
-/** Why there is no cluster here; undefined where there is one, or could be. */
+/** The reason why Ceph cannot run here; undefined if it can. */
 export const noCeph: string | undefined = missingEngine(
   isInstalled,
   'needs engines/ceph/install.sh to have run',
 );
 
-/** What a cluster is made of, as its process id files have it. */
+/** The daemons of a cluster, named like their process id files. */
 export type Daemon = 'mon.a' | 'mgr.x' | 'osd.0';
 export const daemons: readonly Daemon[] = ['mon.a', 'mgr.x', 'osd.0'];
 
 export interface CephCluster extends AsyncDisposable {
   readonly conf: string;
-  /** Of the keys that a gateway is to have. */
+  /** The Ceph user of the gateways. */
   readonly user: string;
   readonly monHosts: string;
   readonly keyring: string;
-  /** `ceph …` as the administrator; @returns what it printed */
+  /** Runs `ceph …` as the administrator. @returns its output */
   ceph(...args: readonly string[]): Promise<string>;
-  /** `rados …` as the administrator. */
+  /** Runs `rados …` as the administrator. @returns its output */
   rados(...args: readonly string[]): Promise<string>;
   signal(daemon: Daemon, signal: NodeJS.Signals): void;
-  /** Ends a daemon cleanly, and waits for that. */
+  /** Stops a daemon cleanly and waits for its end. */
   stop(daemon: Daemon): Promise<void>;
-  /** Starts what does not run, and waits until all is well. */
+  /** Starts the daemons that do not run, and waits until the cluster is healthy. */
   start(): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export interface Radosgw {
   readonly secretKey: string;
 }
 
-/** The manager says how full pools are with every report; a test that waits for that waits seconds. */
+/** Starts a cluster. Its manager reports the use of pools every few seconds, so tests of use wait for that long. */
 export async function startCeph(pools: readonly string[] = ['chunks'], osds = 1): Promise<CephCluster> {
   await run(join(scripts, 'install.sh'));
   const directory = await mkdtemp(join(tmpdir(), 'sluice-ceph-'));
@@ -106,7 +106,7 @@ export async function startCeph(pools: readonly string[] = ['chunks'], osds = 1)
 
 const radosgwKeys = { accessKey: 'RADOSGWACCESSKEY', secretKey: 'radosgw-secret-key-0123456789' };
 
-/** Over a cluster, and gone with it. */
+/** A radosgw over a cluster, which is stopped with it. */
 export async function startRadosgw(
   { conf }: CephCluster,
   { accessKey, secretKey }: Pick<Radosgw, 'accessKey' | 'secretKey'> = radosgwKeys,
@@ -116,7 +116,7 @@ export async function startRadosgw(
   return { endpoint: `http://127.0.0.1:${port}`, accessKey, secretKey };
 }
 
-/** A cluster takes ports near the one that it is given; below those that the kernel hands out. */
+/** A cluster uses ports near the given one, below those that the kernel assigns. */
 async function freeRange(): Promise<number> {
   for (let attempt = 0; attempt < 50; attempt += 1) {
     const port = 18_000 + 64 * randomInt(200);
@@ -125,12 +125,12 @@ async function freeRange(): Promise<number> {
   throw new Error('found no free ports for a Ceph cluster');
 }
 
-/** Their data is wiped, so they are killed. */
+/** Kills the daemons, because their data is deleted anyway. */
 function kill(pid: () => number): void {
   try {
     process.kill(pid(), 'SIGKILL');
   } catch {
-    // It runs no more, or never did.
+    // The process has ended or was never started.
   }
 }
 

@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Below those that the kernel deals out, and a Ceph takes: no other process gets one before its engine listens, or while the engine is down. */
+/** Below the ports that the kernel assigns and that Ceph uses, so that no other process takes one while its engine is down. */
 const lowest = 10_000;
 const highest = 18_000;
 

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 export interface Program {
   readonly ended: Promise<void>;
   signal(name: NodeJS.Signals): void;
-  /** Resolves when it is gone. */
+  /** Resolves when the process has ended. */
   kill9(): Promise<void>;
 }
 
@@ -14,7 +14,7 @@ export function startProcess(program: string, args: readonly string[]): Program 
     child.once('exit', () => resolve());
     child.once('error', () => resolve());
   });
-  // It must not outlive the tests, however they end.
+  // End the child with the tests, also when they fail.
   const onExit = (): void => void child.kill('SIGKILL');
   process.on('exit', onExit);
   void ended.then(() => process.off('exit', onExit));

@@ -9,7 +9,7 @@ import { built, type Engine, whenReady } from './tikv.ts';
 export { noDouble } from './tikv.ts';
 
 export interface Fault {
-  /** The command that it happens to; any of a store's when absent. */
+  /** The command that fails; every command of a store when absent. */
   readonly command?: string;
   readonly kind:
     | 'delay'
@@ -32,9 +32,9 @@ export interface Fault {
   readonly key?: Uint8Array;
   readonly address?: string;
   readonly ms?: number;
-  /** So many pass before. */
+  /** The number of matching commands before the first fault. */
   readonly skip?: number;
-  /** How often; until it is taken away when absent. */
+  /** The number of faults; without a limit when absent. */
   readonly count?: number;
 }
 
@@ -48,21 +48,21 @@ export interface Double extends Engine {
   /** Addresses; the store at index i has the id i + 1. */
   readonly stores: readonly string[];
   fault(fault: Fault): Promise<void>;
-  /** How often each fault has happened, in the order of their being set. */
+  /** The number of times that each fault has happened, in the order in which the faults were set. */
   hits(): Promise<readonly number[]>;
   heal(): Promise<void>;
   split(key: Uint8Array): Promise<void>;
   merge(key: Uint8Array): Promise<void>;
-  /** Moves the leader of a key's region to a store; to the next one when none is said. */
+  /** Moves the leader of a key's region to a store; by default to the next one. */
   lead(key: Uint8Array, store?: number): Promise<void>;
   stopStore(store: number, options?: { readonly handOver?: boolean }): Promise<void>;
   startStore(store: number): Promise<void>;
-  /** What happens to a placement driver, told to the first one. */
+  /** Changes a placement driver, through the first one. */
   driver(
     address: string,
     change: { readonly up?: 0 | 1; readonly lead?: 1; readonly via?: string },
   ): Promise<void>;
-  /** Splits, merges and leader moves every so often, until called with 0. */
+  /** Splits, merges and moves leaders at this interval, until called with 0. */
   chaos(ms: number, seed?: number): Promise<void>;
   locks(): Promise<readonly Lock[]>;
   regions(): Promise<number>;
@@ -78,7 +78,7 @@ export interface TlsFiles {
 export interface DoubleOptions {
   readonly drivers?: number;
   readonly stores?: number;
-  /** Paths of what it serves under, and whose clients it serves. */
+  /** Paths of its certificate and key, and of the CA of its clients. */
   readonly tls?: TlsFiles;
 }
 
@@ -131,7 +131,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 type Send = (method: string, url: string, body?: string) => Promise<string>;
 
-/** Its HTTP interface listens where its gRPC does, and under the same TLS. */
+/** Its HTTP interface has the same port and TLS as its gRPC. */
 function senderOf(tls: TlsFiles | undefined): Send {
   const files =
     tls === undefined

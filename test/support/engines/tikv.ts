@@ -1,6 +1,6 @@
 /**
  * A PD with a TiKV-protocol store, started for the tests of one file, or the one that `SVC_KV_PD_ENDPOINTS` names.
- * Where it can be neither, the suites say why they are skipped; on CI they must run.
+ * If neither is possible, the suites are skipped with the reason; on CI they must run.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -22,13 +22,13 @@ const readyMs = 60_000;
 const absent = (binary: string): string | undefined =>
   missingEngine(existsSync(join(directory, binary)) || hasGo, 'needs Go, or SVC_KV_PD_ENDPOINTS');
 
-/** Why there is no engine here; undefined where there is one, or could be. */
+/** The reason why TiKV cannot run here; undefined if it can. */
 export const noTikv: string | undefined = given === undefined ? absent('unipd') : undefined;
-/** The same of an engine that may be killed: one of our own, whatever is given. */
+/** The same for an engine that a test may kill, which the test must start itself. */
 export const noOwnTikv: string | undefined = absent('unipd');
 export const noDouble: string | undefined = absent('tikv-double');
 
-/** Builds an engine where that was not done yet, and gives the program. */
+/** Builds the engine if needed, and returns the path of the program. */
 export async function built(kind: 'uni' | 'double'): Promise<string> {
   await promisify(execFile)(join(root, 'engines/tikv/install.sh'), [directory, kind]);
   return join(directory, kind === 'uni' ? 'unipd' : 'tikv-double');
@@ -38,12 +38,12 @@ export interface Engine extends AsyncDisposable {
   readonly endpoints: readonly string[];
 }
 
-/** One that a test may hurt. */
+/** An engine into which a test may inject faults. */
 export interface OwnEngine extends Engine {
   signal(name: NodeJS.Signals): void;
-  /** `kill -9` between two transactions (see engines/tikv/uni: it keeps locks in memory), resolved when it is gone. */
+  /** `kill -9` between two transactions (see engines/tikv/uni: it keeps locks in memory). Resolves when the process has ended. */
   kill9(): Promise<void>;
-  /** Starts it again on what it kept, and waits until it serves. */
+  /** Starts the engine again on its data, and waits until it serves. */
   restart(): Promise<void>;
 }
 
@@ -88,7 +88,7 @@ export async function startOwnTikv(): Promise<OwnEngine> {
   };
 }
 
-/** Ready is when the store has told PD of itself and leads its regions. */
+/** Waits until the store is registered at PD and leads its regions. */
 export async function whenReady(
   pd: string,
   ended: Promise<void>,

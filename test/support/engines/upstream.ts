@@ -4,10 +4,10 @@ import { startServer, testCredentials } from '../server.ts';
 import { signer, toRequest } from '../sign.ts';
 
 export interface UpstreamEngine extends AsyncDisposable {
-  /** For the process that runs the suites. */
+  /** Settings for the process that runs the suites. */
   readonly environment: Readonly<Record<string, string>>;
   readonly bucket: string;
-  /** Of the objects in it, at most 1,000. */
+  /** The sizes of its objects, at most 1,000. */
   sizes(): Promise<number[]>;
 }
 
@@ -32,7 +32,7 @@ export async function startUpstreamServer(): Promise<UpstreamEngine> {
     sizes: async () =>
       [...(await ask('GET', { 'list-type': '2' })).matchAll(/<Contents>.*?<\/Contents>/gs)]
         .map(([entry]) => entry)
-        // The mark of the installation is no extent.
+        // The mark of the installation does not count as an extent.
         .filter((entry) => !entry.includes('installation.json<'))
         .map((entry) => Number(/<Size>(\d+)</.exec(entry)?.[1])),
     async [Symbol.asyncDispose]() {
