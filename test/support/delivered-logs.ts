@@ -62,7 +62,9 @@ export async function openLogs(
     readonly grant?: string | undefined;
   } = {},
 ): Promise<LogWorld> {
-  const clock = virtualClock(Date.UTC(2026, 1, 5, 23, 59, 50));
+  // An engine has its own clock, and finds hours that are long over empty for some minutes.
+  const isOwnClock = backend !== 'memory' && backend !== 'embedded+file';
+  const clock = virtualClock(isOwnClock ? Date.now() : Date.UTC(2026, 1, 5, 23, 59, 50));
   const warned: Fields[] = [];
   const kept: string[] = [];
   const world = await openGateway({
