@@ -300,6 +300,11 @@ export const settings = {
     doc: 'The least severe log line that is written.',
   }),
   ...notifySettings,
+  SVC_REPLICATION_TIMEOUT: duration({
+    fallback: '10s',
+    range: ['100ms', '5m'],
+    doc: 'How long a replication peer may take to answer a request of its check.',
+  }),
   SVC_REGION: text({
     kind: 'region name',
     fallback: 'default',

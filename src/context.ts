@@ -10,6 +10,7 @@ import type { Sealer } from './ports/crypto/sealer.ts';
 import type { EventSinks } from './ports/event-sink.ts';
 import type { LateWrites } from './ports/late-writes.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
+import type { PeerRequests } from './ports/peer-requests.ts';
 import type { Random } from './ports/random.ts';
 import type { Siblings } from './ports/siblings.ts';
 import type { BodyMemory } from './ports/storage/body-memory.ts';
@@ -40,5 +41,7 @@ export interface Context {
   readonly keys?: KeyProvider;
   /** Absent where no disk space is measured. */
   readonly room?: StorageRoom;
+  /** Absent in runtimes that open no connections of their own. */
+  readonly peers?: PeerRequests;
   readonly telemetry: Telemetry;
 }

@@ -4,7 +4,7 @@ import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/storage/object-bytes.ts';
 import type { Encryption } from './objects/encryption.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
-import { ages, lifecycleBuckets } from './records/ages.ts';
+import { ageTables } from './records/ages.ts';
 import { audit } from './records/audit.ts';
 import { clusterState } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
@@ -12,6 +12,7 @@ import { importReleased } from './records/imports.ts';
 import { leases } from './records/leases.ts';
 import { hourlyQueues, queueHours, queues } from './records/queues.ts';
 import { rebalance } from './records/rebalance.ts';
+import { replicationPeers } from './records/replication-peers.ts';
 import { tasks } from './records/tasks.ts';
 import { usage } from './records/usage.ts';
 
@@ -393,6 +394,6 @@ export const tables = {
   clusterState,
   rebalance,
   importReleased,
-  ages,
-  lifecycleBuckets,
+  ...ageTables,
+  replicationPeers,
 } as const;

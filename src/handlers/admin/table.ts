@@ -16,6 +16,7 @@ import * as lifecycle from './maintenance/lifecycle.ts';
 
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
+import * as replicationPeers from './replication/peers.ts';
 
 export const adminHandlers: AdminHandlers = {
   ExplainDecision,
@@ -31,4 +32,5 @@ export const adminHandlers: AdminHandlers = {
   ...drains,
   ...placement,
   ...defaultClass,
+  ...replicationPeers,
 };

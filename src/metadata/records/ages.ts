@@ -44,3 +44,5 @@ export const lifecycleBuckets = table<LifecycleBucketRow>()({
   sort: ['bucketId'],
   columns: { slot: 'int', bucketId: 'text', bucket: 'text', token: 'text' },
 });
+
+export const ageTables = { ages, lifecycleBuckets } as const;

@@ -41,6 +41,11 @@ export const adminOperations = {
   GetBucketInventoryRun: { on: 'GET /buckets/:name/inventory/:id/run' },
   RunLifecycle: { on: 'POST /buckets/:name/lifecycle/run' },
   GetLifecycle: { on: 'GET /buckets/:name/lifecycle' },
+  ListReplicationPeers: { on: 'GET /replication/peers' },
+  GetReplicationPeer: { on: 'GET /replication/peers/:id' },
+  PutReplicationPeer: { on: 'PUT /replication/peers/:id' },
+  DeleteReplicationPeer: { on: 'DELETE /replication/peers/:id' },
+  CheckReplicationPeer: { on: 'POST /replication/peers/:id/check' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;

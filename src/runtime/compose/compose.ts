@@ -25,6 +25,7 @@ import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { KeyProvider } from '../../ports/crypto/key-provider.ts';
 import type { Sealer } from '../../ports/crypto/sealer.ts';
 import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store.ts';
+import type { PeerRequests } from '../../ports/peer-requests.ts';
 import { type Random, systemRandom } from '../../ports/random.ts';
 import { noSiblings, type Siblings } from '../../ports/siblings.ts';
 import type { RoomState } from '../../ports/storage/storage-room.ts';
@@ -90,6 +91,16 @@ async function openKeys(
   const { readHsmKeys } = await import('../secrets/hsm-keys-file.ts');
   const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
   return localHsm({ ...(await readHsmKeys(config.SVC_HSM_KEYS_FILE)), ...users, ...crypto, random });
+}
+
+/** Loaded here, so that other runtimes bundle no HTTP client. */
+async function openPeers({
+  config,
+  ...ports
+}: Pick<Parts, 'config' | 'clock'> & { readonly hasher: Hasher }): Promise<PeerRequests> {
+  const { peerRequests } = await import('../../backends/peers/peer-requests.ts');
+  const allowed = (address: string): boolean => mayReach(address, config.SVC_EGRESS_ALLOW);
+  return peerRequests({ ...ports, mayReach: allowed, timeoutMs: config.SVC_REPLICATION_TIMEOUT });
 }
 
 /** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
@@ -200,6 +211,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     siblings,
+    peers: await openPeers({ config, hasher, clock }),
     clock,
     random,
     hasher,

@@ -1,0 +1,85 @@
+/** Replication peers: other S3 services that an operator has named. Their keys are sealed and never shown again. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import {
+  commitReplicationPeer,
+  findReplicationPeer,
+  scanReplicationPeers,
+} from '../../../metadata/background/replication-peers.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { PeerAccess } from '../../../ports/peer-requests.ts';
+import { retryInTurn } from '../../buckets/retry-in-turn.ts';
+import { type Recorder, recorded } from '../../events/recorder.ts';
+
+type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'random' | 'sealer'>;
+
+/** One page of a scan; a peer has at most 68 KiB. */
+const peersMax = 100;
+
+const mutexKey = 'replication peers';
+const sealedFor = (id: string): string => `replication peer ${id}`;
+const noSuchPeer = (id: string) => fail('NotFound', `There is no replication peer ${id}.`);
+
+export const listPeers = async ({
+  metadata,
+}: Pick<Ctx, 'metadata'>): Promise<readonly ReplicationPeerRow[]> =>
+  (await scanReplicationPeers(metadata, peersMax)).map(({ row }) => row);
+
+/** @throws NotFound */
+export async function openPeer({ metadata }: Pick<Ctx, 'metadata'>, id: string): Promise<ReplicationPeerRow> {
+  const found = await findReplicationPeer(metadata, id);
+  if (found === undefined) throw noSuchPeer(id);
+  return found.row;
+}
+
+export interface PeerPut {
+  readonly access: PeerAccess;
+  readonly record: Recorder | undefined;
+}
+
+/** Adds the peer, or replaces all of it. @throws LimitExceeded */
+export async function putPeer(
+  ctx: Ctx,
+  id: string,
+  { access, record }: PeerPut,
+): Promise<ReplicationPeerRow> {
+  const { metadata, sealer } = ctx;
+  const { accessKey, secretKey, ...shown } = access;
+  const plain = new TextEncoder().encode(JSON.stringify({ accessKey, secretKey }));
+  const sealedKeys = btoa(String.fromCharCode(...(await sealer.seal(plain, sealedFor(id)))));
+  return retryInTurn(ctx, mutexKey, async () => {
+    const found = await findReplicationPeer(metadata, id);
+    if (found === undefined && (await listPeers(ctx)).length >= peersMax)
+      throw fail('LimitExceeded', `There are ${peersMax} replication peers already.`);
+    const row: ReplicationPeerRow = { ...shown, slot: 0, id, sealedKeys, changedAt: await metadata.now() };
+    const change = { put: row, expect: found?.revision ?? ('absent' as const) };
+    const outcome = await commitReplicationPeer(metadata, change, await recorded(record));
+    if (!outcome.applied) return undefined;
+    record?.applied();
+    return { value: row };
+  });
+}
+
+/** @throws NotFound */
+export const deletePeer = (ctx: Ctx, id: string, record: Recorder | undefined): Promise<void> =>
+  retryInTurn(ctx, mutexKey, async () => {
+    const found = await findReplicationPeer(ctx.metadata, id);
+    if (found === undefined) throw noSuchPeer(id);
+    const change = { remove: { id }, expect: found.revision };
+    const outcome = await commitReplicationPeer(ctx.metadata, change, await recorded(record));
+    if (!outcome.applied) return undefined;
+    record?.applied();
+    return { value: undefined };
+  });
+
+/** The peer with its keys; undefined where the master key does not open them. */
+export async function openAccess(
+  { sealer }: Pick<Ctx, 'sealer'>,
+  { id, endpoint, region, sealedKeys, ca }: ReplicationPeerRow,
+): Promise<PeerAccess | undefined> {
+  const sealed = Uint8Array.from(atob(sealedKeys), (char) => char.charCodeAt(0));
+  const plain = await sealer.open(sealed, sealedFor(id));
+  if (plain === undefined) return undefined;
+  const { accessKey, secretKey } = JSON.parse(new TextDecoder().decode(plain));
+  return { endpoint, region, accessKey, secretKey, ...(ca === undefined ? {} : { ca }) };
+}

@@ -1,0 +1,32 @@
+/** The record of a replication peer: another S3 service that versions are replicated to. */
+import { table } from '../../ports/metadata-store.ts';
+
+export interface ReplicationPeerRow {
+  /** Always 0: there are few peers, and one scan reads them all. */
+  readonly slot: number;
+  readonly id: string;
+  /** `http` or `https`, without a path. */
+  readonly endpoint: string;
+  readonly region: string;
+  /** Base64 of the access key and the secret key, sealed under the master key for this id. */
+  readonly sealedKeys: string;
+  /** PEM of the certificates that sign the peer's own; absent: those that the runtime trusts. */
+  readonly ca?: string;
+  /** Store time (ms) of the last PUT. */
+  readonly changedAt: number;
+}
+export const replicationPeers = table<ReplicationPeerRow>()({
+  name: 'replication_peers',
+  kind: 'conditional',
+  partition: ['slot'],
+  sort: ['id'],
+  columns: {
+    slot: 'int',
+    id: 'text',
+    endpoint: 'text',
+    region: 'text',
+    sealedKeys: 'text',
+    ca: 'text',
+    changedAt: 'int',
+  },
+});
