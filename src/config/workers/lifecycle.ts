@@ -13,7 +13,7 @@ export const lifecycleSettings = {
     doc: 'The length of a day of lifecycle rules, for tests of a configuration; a shorter day deletes objects early, and is logged as a WARN.',
   }),
   SVC_LIFECYCLE_RATE: integer({
-    fallback: '10000',
+    fallback: '4000',
     range: ['1', '1000000'],
     doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out.',
   }),
