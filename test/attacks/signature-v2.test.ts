@@ -45,7 +45,7 @@ describe('a version-2 presigned query', () => {
     ['an added sub-resource', 'SignatureDoesNotMatch', (t) => `${t}&retention`],
     ['an added ACL', 'SignatureDoesNotMatch', (t) => `${t}&x-amz-acl=public-read`],
     ['an added type', 'SignatureDoesNotMatch', (t) => `${t}&content-type=text/html`],
-    ['a query that nobody knows', 'AccessDenied', (t) => `${t}&append`],
+    ['an unknown query name', 'AccessDenied', (t) => `${t}&append`],
     ['an action', 'AccessDenied', (t) => `${t}&Action=CreateUser`],
     ['a query of the other dialect', 'AccessDenied', (t) => `${t}&x-store-acl=public-read`],
     ['a repeated query', 'AccessDenied', (t) => `${t}&prefix=a&prefix=b`],

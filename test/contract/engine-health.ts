@@ -38,7 +38,7 @@ export function wideColumnHealth(hosts: () => Promise<readonly string[]>): void 
       }
     });
 
-    test('misses a keyspace that somebody dropped', async () => {
+    test('reports a keyspace that was dropped', async () => {
       const store = await opened();
       const client = new cassandra.Client({ contactPoints: [...(await hosts())], localDataCenter: 'dc1' });
       try {

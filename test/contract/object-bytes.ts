@@ -211,7 +211,7 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
       await Promise.all(kept.map(expectIntact));
     });
 
-    test('removes an extent whose size nobody knows', async () => {
+    test('removes an extent of unknown size', async () => {
       const kept = await put('x1', 4000);
       for (const size of sizes) {
         await put('x', size);

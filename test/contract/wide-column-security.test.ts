@@ -91,7 +91,10 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
 
     const strangers: readonly (readonly [string, Settings])[] = [
       ['with a wrong password', { SVC_WIDECOL_PASSWORD: 'wrong' }],
-      ['to a node that nobody vouches for', { SVC_WIDECOL_CA_FILE: file('other.pem', two.cert) }],
+      [
+        'to a node with a certificate of an unknown authority',
+        { SVC_WIDECOL_CA_FILE: file('other.pem', two.cert) },
+      ],
       ['to a node of another name', { SVC_WIDECOL_SERVER_NAME: 'elsewhere.example' }],
     ];
     it.each(strangers)('does not connect %s', async (_, changed) => {

@@ -80,7 +80,7 @@ test('refuses targets that are no sink, or another kind of thing', async () => {
 test('refuses events, filters and ids that the public API does not know', async () => {
   await using world = await open();
   const refused: readonly (readonly [string, string, string])[] = [
-    ['an event of nobody', body(queue({ events: ['s3:ObjectCreated'] })), 'InvalidArgument'],
+    ['an unknown event', body(queue({ events: ['s3:ObjectCreated'] })), 'InvalidArgument'],
     ['an event in capitals', body(queue({ events: ['S3:OBJECTCREATED:*'] })), 'InvalidArgument'],
     ['no event', body(queue({ events: [] })), 'MalformedXML'],
     ['a filter by size', body(queue({ filter: filter(['size', '1']) })), 'InvalidArgument'],

@@ -183,11 +183,11 @@ describe('a policy is refused', () => {
     await using world = await openGateway();
     const { client } = world;
     await client.put('/bucket');
-    const nobody = policyOf({ Effect: 'Deny', Action: 's3:*', Resource: [itself, objects] });
-    expect((await client.put('/bucket?policy', { body: nobody })).status).toBe(204);
+    const denyAll = policyOf({ Effect: 'Deny', Action: 's3:*', Resource: [itself, objects] });
+    expect((await client.put('/bucket?policy', { body: denyAll })).status).toBe(204);
     expect((await client.get('/bucket')).status).toBe(403);
-    expect((await client.get('/bucket?policy')).text).toBe(nobody);
-    expect((await client.put('/bucket?policy', { body: nobody })).status).toBe(204);
+    expect((await client.get('/bucket?policy')).text).toBe(denyAll);
+    expect((await client.put('/bucket?policy', { body: denyAll })).status).toBe(204);
     expect((await client.delete('/bucket?policy')).status).toBe(204);
     expect((await client.get('/bucket')).status).toBe(200);
   });

@@ -147,9 +147,9 @@ describe.each(backends)('ListBuckets on %s', (backend) => {
     expect(mine.all('Name')).toEqual(['aaa', 'bbb', 'ccc']);
     expect([mine.one('ID'), mine.one('DisplayName')]).toEqual(['alice-account', 'alice']);
     expect((await world.bob.get('/')).all('Name')).toEqual(['bobs']);
-    const nobody = await world.anonymous.get('/');
-    expect([nobody.status, nobody.all('Name')]).toEqual([200, []]);
-    expect(nobody.text).toContain('<Buckets></Buckets>');
+    const anonymous = await world.anonymous.get('/');
+    expect([anonymous.status, anonymous.all('Name')]).toEqual([200, []]);
+    expect(anonymous.text).toContain('<Buckets></Buckets>');
     await world.client.delete('/bbb');
     expect((await world.client.get('/')).all('Name')).toEqual(['aaa', 'ccc']);
   });

@@ -122,7 +122,10 @@ const families: readonly Family[] = [
         routed('<ReplaceKeyWith>a</ReplaceKeyWith><ReplaceKeyPrefixWith>b</ReplaceKeyPrefixWith>'),
         'InvalidRequest',
       ],
-      'a code that redirects nobody': [routed('<HttpRedirectCode>200</HttpRedirectCode>'), 'InvalidRequest'],
+      'a status code that is no redirect': [
+        routed('<HttpRedirectCode>200</HttpRedirectCode>'),
+        'InvalidRequest',
+      ],
       'a code of choices': [routed('<HttpRedirectCode>300</HttpRedirectCode>'), 'InvalidRequest'],
       'an error that is none': [
         routed(
@@ -216,11 +219,11 @@ const families: readonly Family[] = [
       'a bucket whose owner owns all': [logTo('enforced')],
       'a bucket that is not there': [logTo('missing'), 'InvalidTargetBucketForLogging'],
       'a bucket that cannot be': [logTo('../etc'), 'InvalidTargetBucketForLogging'],
-      'the bucket of somebody else': [logTo('foreign'), 'InvalidTargetBucketForLogging'],
+      'a bucket of another account': [logTo('foreign'), 'InvalidTargetBucketForLogging'],
       'a bucket elsewhere': [logTo('elsewhere'), 'InvalidTargetBucketForLogging'],
       'a locked bucket': [logTo('locked'), 'InvalidTargetBucketForLogging'],
       'grants where the owner owns all': [logTo('enforced', grantTo('Group', everyone)), 'InvalidArgument'],
-      'a group that nobody knows': [logTo('logs', grantTo('Group', '<URI>urn:all</URI>')), 'InvalidArgument'],
+      'an unknown group': [logTo('logs', grantTo('Group', '<URI>urn:all</URI>')), 'InvalidArgument'],
       'a user named as a group is': [logTo('logs', grantTo('CanonicalUser', everyone)), 'MalformedACLError'],
       'two key formats': [
         logTo('logs', '<TargetObjectKeyFormat><SimplePrefix/><PartitionedPrefix/></TargetObjectKeyFormat>'),
@@ -252,7 +255,7 @@ const families: readonly Family[] = [
         encrypted('<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID></KMSMasterKeyID>'),
         'InvalidArgument',
       ],
-      'an algorithm that nobody knows': [encrypted('<SSEAlgorithm>ROT13</SSEAlgorithm>'), 'MalformedXML'],
+      'an unknown algorithm': [encrypted('<SSEAlgorithm>ROT13</SSEAlgorithm>'), 'MalformedXML'],
       'two rules': [encrypted(aes).repeat(2), 'MalformedXML'],
       'no rule': ['', 'MalformedXML'],
     },
@@ -265,7 +268,7 @@ const families: readonly Family[] = [
       'the owner of the bucket': [owned('BucketOwnerEnforced')],
       'two rules': [owned('ObjectWriter').repeat(2), 'MalformedXML'],
       'no rule': ['', 'MalformedXML'],
-      'a word of nobody': [owned('Anybody'), 'MalformedXML'],
+      'an unknown value': [owned('Anybody'), 'MalformedXML'],
     },
   },
   {
@@ -273,7 +276,7 @@ const families: readonly Family[] = [
     root: 'RequestPaymentConfiguration',
     cases: {
       'the requester': ['<Payer>Requester</Payer>'],
-      nobody: ['<Payer>Nobody</Payer>', 'MalformedXML'],
+      'an unknown payer': ['<Payer>Nobody</Payer>', 'MalformedXML'],
       'no payer': ['', 'MalformedXML'],
     },
   },

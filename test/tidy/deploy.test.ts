@@ -70,7 +70,7 @@ test.each([...composes, ...engines])('%s names services, volumes and files that 
     for (const volume of rest.volumes ?? [])
       expect(Object.keys(volumes), `${service} mounts ${volume}`).toContain(volume.split(':')[0]);
     for (const secret of rest.secrets ?? [])
-      expect(Object.keys(secrets), `${service} is told ${secret}`).toContain(secret);
+      expect(Object.keys(secrets), `${service} uses the secret ${secret}`).toContain(secret);
     if (rest.build !== undefined) expect(existsSync(join(root, rest.build.dockerfile))).toBe(true);
     else expect(rest.image, `${service} is pinned`).toMatch(/^[a-z/]+:v?\d+\.\d+\.\d+$/);
   }

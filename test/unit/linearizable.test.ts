@@ -26,7 +26,7 @@ const replaced = (operation: Operation, replacedBy: string): Operation => ({ ...
 
 describe('refuses', () => {
   const histories: Readonly<Record<string, readonly Operation[]>> = {
-    'a value that nobody wrote': [write('a', [0, 1]), read('b', [2, 3])],
+    'a value that no client wrote': [write('a', [0, 1]), read('b', [2, 3])],
     'a stale read after an acknowledged write': [write('a', [0, 1]), write('b', [2, 3]), read('a', [4, 5])],
     'a read of nothing after an acknowledged write': [write('a', [0, 1]), read(undefined, [2, 3])],
     'a deleted value that comes back': [write('a', [0, 1]), write(undefined, [2, 3]), read('a', [4, 5])],
