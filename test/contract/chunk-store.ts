@@ -88,7 +88,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
     });
     afterEach(() => fixture.dispose());
 
-    test.each(sizes)('gives back %i bytes, with their length told or not', async (size) => {
+    test.each(sizes)('returns %i bytes unchanged, with or without a known length', async (size) => {
       const told = await put(store, 'told.0', size);
       const content = contentOf('untold.0', size);
       const untold = await store.write('untold.0', inPieces(content, 30_000), { owner });
@@ -135,7 +135,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
       }
     });
 
-    test('keeps a yielded array until the next but one is asked for', async () => {
+    test('keeps a yielded array until the next but one is requested', async () => {
       const chunk = await put(store, 'a.0', 1_300_000);
       const expected = contentOf('a.0', chunk.size);
       let before: { readonly bytes: Uint8Array; readonly at: number } | undefined;
@@ -182,7 +182,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
         expect(await listAll(store)).toEqual([]);
       });
 
-      test('when its source gives another length than was told', async () => {
+      test('when its source has another length than the given one', async () => {
         for (const told of [size - 1, size + 1]) {
           const write = store.write('a.0', inPieces(content, 50_000), { owner, size: told });
           await expect(write).rejects.toThrow(`${told} bytes`);
@@ -249,7 +249,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
       }
     });
 
-    test('chunks are found by their names, in the order asked for, and no others', async (context) => {
+    test('exactly the requested chunks are found by their names, in the requested order', async (context) => {
       if (store.named === undefined) return context.skip('a list finds them as fast');
       for (const id of ['e.0', 'e.1', 'e.10', 'e.20']) await put(store, id, 100);
       const found = await store.named(['e.20', 'e.2', 'e.1']);
@@ -260,7 +260,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
       );
     });
 
-    test('extents are found once each, torn or whole, however few are put together at once', async () => {
+    test('each extent is found once, torn or whole, for any number of extents in memory', async () => {
       const whole = Array.from({ length: 5 }, (_, n) => `whole${n}`);
       const torn = Array.from({ length: 12 }, (_, n) => `torn${n}`);
       const size = chunkBytes + 100;
@@ -357,7 +357,7 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
       for (const chunk of live.values()) await expectIntact(store, chunk);
     });
 
-    test('is found as it was when it is opened again', async (context) => {
+    test('is unchanged when it is opened again', async (context) => {
       if (!fixture.reopen) return context.skip('nothing outlives the process');
       const chunks = [await put(store, 'small.0', 4096), await put(store, 'large.0', 500_000)];
       const gone = [await put(store, 'x.0', 4096), await put(store, 'y.0', 500_000)];

@@ -145,7 +145,7 @@ describe('space', () => {
   });
 });
 
-test('writing goes on in new segments when one is full', async () => {
+test('writes continue in a new segment when one is full', async () => {
   const directory = join(fixture.directory, 'small');
   const parts = { directory, clock: systemClock, random: systemRandom(), durable: false };
   const small = fileChunks({ ...parts, segmentBytesMax: 20_000 });

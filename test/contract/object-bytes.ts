@@ -44,7 +44,7 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
       expect(Buffer.compare(read, contentOf(extent.id, extent.size)), `${extent.id} is intact`).toBe(0);
     };
 
-    test.each(sizes)('gives back %i bytes, with their length told or not', async (size) => {
+    test.each(sizes)('returns %i bytes unchanged, with or without a known length', async (size) => {
       const told = await put('told', size);
       const untold = await bytes.write(inPieces(contentOf('untold', size), 1_000_000), {
         cluster,
@@ -142,7 +142,7 @@ export function objectBytesContract(name: string, make: () => Promise<ObjectByte
       }
     });
 
-    test('refuses a source of another length than was told, and leaves nothing', async () => {
+    test('refuses a source whose length differs from the given one, and leaves nothing', async () => {
       const size = chunkBytes + 10;
       for (const told of [size - 1, size + 1, 10, 3 * chunkBytes, chunkBytes]) {
         const write = bytes.write(inPieces(contentOf('l', size), 500_000), {

@@ -168,7 +168,7 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
     expect(JSON.stringify((await cql.execute(ids)).rows)).toBe(before);
   });
 
-  it('of an older version is brought up to date, with what it holds', async () => {
+  it('of an older version is upgraded with its contents', async () => {
     const keyspace = keyspaceOfOurs();
     await makeFirstVersion(keyspace);
     const store = await open(keyspace);

@@ -113,7 +113,7 @@ test('a bucket that logs into itself gets no line about its log objects', async 
   expect(operations).toEqual(['REST.GET.BUCKET']);
 });
 
-describe('the target bucket is judged when the log is delivered', () => {
+describe('the target bucket is authorized when the log is delivered', () => {
   const lockRule =
     '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>';
   const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';

@@ -31,7 +31,7 @@ describe.each(backends)('the ACL of a bucket on %s', (backend) => {
     expect([shown.one('ID'), shown.one('DisplayName')]).toEqual(['alice-account', 'alice']);
   });
 
-  test('comes from XML and is shown with its groups first, replaces what was there, and holds at once', async () => {
+  test('is set by XML, returned with its groups first, replaces the former ACL, and takes effect immediately', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     await client.put('/bucket', { headers: { '*-acl': 'public-read' } });

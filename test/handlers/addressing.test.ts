@@ -59,7 +59,7 @@ describe('virtual hosts', () => {
 });
 
 describe('a base path', () => {
-  test('is signed and stripped; what lies outside is not found', async () => {
+  test('is signed and stripped; paths outside of it are not found', async () => {
     await using world = await openGateway({ basePath: '/s3' });
     const { client } = world;
     expect((await client.put('/s3/bucket')).status).toBe(200);
@@ -78,7 +78,7 @@ describe('a base path', () => {
 });
 
 describe('areas', () => {
-  test('health is for everybody', async () => {
+  test('health answers every caller', async () => {
     await using world = await openGateway();
     for (const path of ['/healthz', '/readyz']) {
       const reply = await world.anonymous.get(path);

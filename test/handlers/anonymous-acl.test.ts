@@ -52,7 +52,7 @@ describe.each(ways)('%s of an anonymous caller', (_, write) => {
     expect(grantsIn(acl)).toContain(`${everyone} READ`);
   });
 
-  test('sets no grants of its own', async () => {
+  test('sets no grants', async () => {
     await using world = await openToWriters();
     expect((await write(world, { 'grant-read': 'id="bob-account"' })).status).toBe(403);
     expect((await world.client.head('/bucket/key')).status).toBe(404);

@@ -4,7 +4,7 @@ import { WireHeaders } from '../../src/protocol/request/wire.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 
 describe('areas', () => {
-  it('tell anybody that the service is alive and ready', async () => {
+  it('answer every caller that the service is alive and ready', async () => {
     await using world = await openGateway();
     for (const path of ['/healthz', '/readyz']) expect((await world.anonymous.get(path)).status).toBe(200);
   });

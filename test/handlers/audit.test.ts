@@ -113,7 +113,7 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
-  test('the row is written in the commit of the change, without a write of its own', async () => {
+  test('the row is written in the commit of the change, without a separate write', async () => {
     const { applies, wrap } = countingApplies();
     await using world = await openGateway({ backend, wrap });
     const { client } = world;
@@ -289,7 +289,7 @@ describe('refusals', () => {
     expect(later.map(({ count }) => count ?? 0).sort()).toEqual([...Array(10).fill(0), 2]);
   });
 
-  test('of one account are limited by themselves: what it changes, and other accounts, keep their rows', async () => {
+  test('of one account have a separate limit: its changes, and other accounts, keep their rows', async () => {
     const clock = virtualClock();
     const limited = { SVC_AUDIT_UNKNOWN_CALLERS: '0', SVC_AUDIT_REFUSALS: '10' };
     await using world = await openGateway({ clock, settings: limited });

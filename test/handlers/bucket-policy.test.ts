@@ -258,7 +258,7 @@ describe('a public access block', () => {
     expect((await client.put('/bucket?policy', { body: readable })).status).toBe(204);
   });
 
-  test('RestrictPublicBuckets keeps everybody outside the account out of a public policy', async () => {
+  test('RestrictPublicBuckets refuses callers of other accounts that a public policy would allow', async () => {
     const user = person('ursula', { owner: alice.owner, root: false });
     await using world = await openGateway({ people: [user] });
     const { client, anonymous, bob } = world;

@@ -13,7 +13,7 @@ const location = (region: string) =>
   `<CreateBucketConfiguration><LocationConstraint>${region}</LocationConstraint></CreateBucketConfiguration>`;
 
 describe.each(backends)('CreateBucket on %s', (backend) => {
-  test('creates a bucket of the default region, which is told as an empty location', async () => {
+  test('creates a bucket of the default region, whose location is empty', async () => {
     await using world = await openGateway({ backend });
     const { client } = world;
     const created = await client.put('/bucket');

@@ -108,7 +108,7 @@ test('takes 1 to 1000 keys', async () => {
   expect((await client.get('/bucket')).all('Key')).toEqual(['k1000']);
 });
 
-test('a body that is not what it should be deletes nothing', async () => {
+test('an invalid body deletes nothing', async () => {
   await using world = await openGateway();
   const { client } = world;
   await client.put('/bucket');
@@ -153,7 +153,7 @@ test('1000 keys of the greatest length fit, half of them escaped', async () => {
   expect([done.status, done.code]).toEqual([200, '']);
 });
 
-test('others have their turn while many keys are judged and deleted', async () => {
+test('other requests are served while many keys are authorized and deleted', async () => {
   let now = 0;
   const slept: number[] = [];
   const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {

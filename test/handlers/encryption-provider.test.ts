@@ -261,7 +261,7 @@ describe('UpdateObjectEncryption', () => {
     expect([keyIdOf(got), Buffer.compare(got.bytes, Buffer.concat(bodies))]).toEqual(['second', 0]);
   });
 
-  test('refuses what it cannot wrap, and whom it must not obey', async () => {
+  test('refuses keys that it cannot wrap, and callers without permission', async () => {
     await using world = await open();
     await world.client.put('/bucket/plain', { body: 'text' });
     await world.client.put('/bucket/customer', { body: 'text', headers: customer() });

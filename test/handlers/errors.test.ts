@@ -163,7 +163,7 @@ describe('a request that no row of the table knows', () => {
     expect((await world.client.get('/bucket/key')).text).toBe('x');
   });
 
-  test('with a method that is none of its own: 405', async () => {
+  test('with a method that it does not have: 405', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     for (const [method, path] of [

@@ -73,7 +73,7 @@ describe.each(backends)('on %s', (backend) => {
     ]);
   });
 
-  test('a restore is asked for and done at once', async () => {
+  test('a restore records the event of its request and that of its completion immediately', async () => {
     await using world = await openWorld({ backend, clock: tickingClock() }, { id: 'all' });
     const { client, context } = world;
     await client.put('/bucket/key', { body: 'x', headers: { '*-storage-class': 'GLACIER' } });

@@ -201,7 +201,7 @@ test('a version that is stored on two clusters, because it was being moved, beco
   expect((await client.get('/bucket/key')).text).toBe('content');
 });
 
-test('a rebuild that is killed at any commit goes on, to the same end', async () => {
+test('a rebuild that is killed at any commit continues to the same result', async () => {
   for (let killedAt = 1; killedAt < 10; killedAt += 1) {
     await using world = await openGateway({ clock: tickingClock() });
     const { client, context } = world;
@@ -239,7 +239,7 @@ describe('the worker', () => {
     await context.bytes.write(source, { cluster: 'default', id: 'stray', storageClass: 'STANDARD', owner });
   };
 
-  test('begins when it is due, reports its state, and mends where it is configured to', async () => {
+  test('begins when it is due, reports its state, and repairs if it is configured to', async () => {
     for (const fix of [false, true]) {
       const clock = virtualClock();
       const logged: string[] = [];
@@ -293,7 +293,7 @@ describe('the worker', () => {
     expect(await asked(world)).toMatchObject({ state: 'done', found: 1, fixed: 1 });
   });
 
-  test('waits while a rebuild is under way, and mends nothing meanwhile', async () => {
+  test('waits while a rebuild is running, and repairs nothing meanwhile', async () => {
     const logged: string[] = [];
     await using world = await openGateway({
       telemetry: { ...silentTelemetry, log: (_, message) => void logged.push(message) },

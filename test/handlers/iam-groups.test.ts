@@ -56,7 +56,7 @@ describe('a group', () => {
     expect(await status()).toBe(403);
   });
 
-  test('takes users of its own account only, and a user is in ten at most', async () => {
+  test('accepts only users of its account, and a user is in at most ten groups', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     const other = openActions(world, { credential: bob });

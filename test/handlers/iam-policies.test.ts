@@ -270,7 +270,7 @@ describe('what a user may do', () => {
     expect((await iam('DeleteUserPermissionsBoundary', { UserName: 'carol' })).code).toBe('NoSuchEntity');
   });
 
-  test('is decided by the ARN of what it is about, the tags that it brings and the policy that it attaches', async () => {
+  test('is decided by the ARN of its resource, its tags and the policy that it attaches', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     const policy = statement(

@@ -119,7 +119,7 @@ describe('a user', () => {
       expect([answer.status, answer.code]).toEqual([409, 'EntityAlreadyExists']);
   });
 
-  test('is found by its name in any case, and is judged and shown by the name that it has', async () => {
+  test('is found by its name in any case, and policies and replies use its exact name', async () => {
     await using world = await openGateway();
     const iam = openActions(world);
     await must(iam('CreateUser', { UserName: 'Carol', Path: '/dev/' }));

@@ -197,7 +197,7 @@ describe('an import', () => {
     await world.close();
   });
 
-  test('is refused where the upstream has no prefix of its own', async () => {
+  test('is refused if the upstream has an empty prefix', async () => {
     const { world } = await inFront({ prefix: '' });
     expect(world.context.bytes.foreign?.refusal('default')).toContain('empty prefix');
     await world.close();

@@ -281,7 +281,7 @@ test('a daily inventory is written once a day, a weekly one once a week from Sun
   ]);
 });
 
-describe('the destination is judged when the inventory is written', () => {
+describe('the destination is authorized when the inventory is written', () => {
   test.each([
     ['was deleted', 'no-bucket', (world: GatewayWorld) => must(world.client.delete('/lists'))],
     [

@@ -65,7 +65,7 @@ describe('an account', () => {
     expect(told(await put(world.client, undefined, '/bobs/key'))).toEqual(denied);
   });
 
-  test('is refused what it may read but not decrypt, and is shown what describes it', async () => {
+  test('is refused an object that it may read but not decrypt, but may read its metadata', async () => {
     await using world = await open();
     await world.bob.put('/of-bob');
     await world.bob.put('/of-bob/key', {

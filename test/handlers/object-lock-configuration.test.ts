@@ -69,7 +69,7 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.delete(`/bucket/key?versionId=${before}`)).status).toBe(204);
   });
 
-  test('a default that is taken away holds nothing new, and what it held stays held', async () => {
+  test('a default that is removed applies to no new version, and versions that it protected stay protected', async () => {
     await using world = await openLocked(backend);
     const { client, clock } = world;
     const rule = defaultRule('GOVERNANCE', '<Years>1</Years>');

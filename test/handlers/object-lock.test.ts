@@ -214,7 +214,7 @@ test('a multipart upload keeps the lock that it was begun with, and its object h
   expect((await client.delete(`/bucket/key?versionId=${version}`)).status).toBe(403);
 });
 
-test('a copy has the lock of its own request, and none of its source', async () => {
+test('a copy has the lock of its request, not that of its source', async () => {
   await using world = await openLocked();
   const { client, inDays } = world;
   await putVersion(client, '/bucket/source', heldUntil('COMPLIANCE', inDays(1)));

@@ -198,7 +198,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
     expect((await shown(world))[0]).toBe(winning);
   });
 
-  test('PutObject that loses to a change of versioning keeps a version of its own', async () => {
+  test('PutObject that loses to a change of versioning keeps its own version', async () => {
     const { world, rightBefore } = await openRace(place);
     await using _ = world;
     await put(world, 'former');

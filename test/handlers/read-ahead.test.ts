@@ -258,7 +258,7 @@ describe('believing a bucket', () => {
     expect((await beside.bob.get('/bucket/key')).code).toBe('AccessDenied');
   });
 
-  test('a bucket that another process deleted and made anew shows its own objects at once', async () => {
+  test('a bucket that another process deleted and created again shows its new objects immediately', async () => {
     const clock = virtualClock();
     await using world = await openDistant({ read: plainly }, clock);
     await using beside = await openBeside(world, clock);

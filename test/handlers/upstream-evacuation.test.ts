@@ -120,7 +120,7 @@ test('an upload that is open there keeps the upstream until it is over, and then
   expect(await admin.must('GET', '/clusters/a/drain-progress')).toMatchObject({ deregisterReady: true });
 });
 
-test('an imported object moves; what it was made of stays upstream, also when the object is deleted', async () => {
+test('an imported object moves; the upstream object stays, also when the imported one is deleted', async () => {
   const { world, drain, names, buckets } = await openUpstreamPair();
   await using _ = world;
   const { client } = world;

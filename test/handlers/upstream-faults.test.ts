@@ -329,7 +329,7 @@ test('what could not be deleted is deleted later', async () => {
     .toEqual([]);
 });
 
-test('a refusal of the upstream is the operator’s to mend, and its words are not for clients', async () => {
+test('a refusal by the upstream is logged for the operator, and its text is not sent to clients', async () => {
   await world.client.put('/bucket/key', { body: 'hello' });
   for (const code of ['AccessDenied', 'SignatureDoesNotMatch', 'NoSuchBucket', 'PermanentRedirect']) {
     const status = { NoSuchBucket: 404, PermanentRedirect: 301 }[code] ?? 403;

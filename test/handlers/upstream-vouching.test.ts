@@ -79,7 +79,7 @@ describe('a large content that is signed by its hash', () => {
     await nothingIsLeft(1);
   });
 
-  test('is told apart from another one, which leaves everything as it was', async () => {
+  test('that differs from its hashes is refused and changes nothing', async () => {
     await world.client.put('/bucket/key', { body: 'former' });
     const torn = await put({ arriving });
     expect([torn.status, torn.code]).toEqual([400, 'XAmzContentSHA256Mismatch']);
@@ -157,7 +157,7 @@ describe('an upstream', () => {
     await nothingIsLeft(objects);
   };
 
-  test('is asked once whether it compares contents with their hashes, and nothing of that stays there', async () => {
+  test('is probed once for whether it compares contents with their hashes, and the probe leaves nothing there', async () => {
     await Promise.all([put(), put()]);
     await put();
     expect(
@@ -172,7 +172,7 @@ describe('an upstream', () => {
     expect(listed.all('Key')).toEqual([]);
   });
 
-  test('that takes what it should refuse is left nothing to compare', async () => {
+  test('that accepts a wrong hash is not trusted, so the gateway hashes itself', async () => {
     let asked = 0;
     const second = (each: Asked): boolean => each.method === 'PUT' && isProbe(each) && ++asked === 2;
     way.fail(second, { status: 200 });

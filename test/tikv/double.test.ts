@@ -24,7 +24,7 @@ describeOnDouble('the TiKV client on the double', { drivers: 2, heal }, (engine)
 
   transactionLaws(endpoints);
 
-  test('transactions that lost a race run again, until they are told to give up', async () => {
+  test('transactions that lost a race run again until they are aborted', async () => {
     await using world = opened(await endpoints());
     let runs = 0;
     const work = world.client.transact(async () => {

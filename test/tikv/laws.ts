@@ -63,7 +63,7 @@ export function transactionLaws(endpoints: Endpoints): void {
       expect(text(await client.get(key('b')))).toBe('0');
     });
 
-    test('keep what they only looked at as it was', async () => {
+    test('do not change rows that they only read', async () => {
       await using world = opened(await endpoints());
       const { client } = world;
       const key = freshKeys();

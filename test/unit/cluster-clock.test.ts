@@ -44,7 +44,7 @@ test('the clock is within the time that a question takes', async () => {
   expect(now).toBeLessThan(after + took);
 });
 
-test('a cluster that does not answer is told of, and asked again', async () => {
+test('a cluster that does not answer is reported, and asked again', async () => {
   let fails = true;
   const clock = new ClusterClock(async () => {
     if (fails) throw new Error('away');

@@ -41,7 +41,7 @@ test('an abandoned op that never ended is found by a sweep, though its process l
   expect(lapsed()).toBe(1);
 });
 
-test('one that goes on is not, nor others of its epoch', async () => {
+test('one that continues is not, nor are others of its epoch', async () => {
   const { epochs, pass, lapsed } = opened();
   const [given, going] = [await epochs.begin(), await epochs.begin()];
   epochs.abort(given.id);

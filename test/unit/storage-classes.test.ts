@@ -20,7 +20,7 @@ describe('the storage classes', () => {
     expect(classesOf('GLACIER_IR@a')).toEqual([{ storageClass: 'GLACIER_IR', cluster: 'a' }]);
   });
 
-  it('may be pinned to several clusters, each in an item of its own', () => {
+  it('may be pinned to several clusters, each in a separate item', () => {
     expect(classesOf('default@a,default@b,archive@b')).toEqual([
       { storageClass: 'STANDARD', cluster: 'a' },
       { storageClass: 'STANDARD', cluster: 'b' },
@@ -31,7 +31,7 @@ describe('the storage classes', () => {
     ]);
   });
 
-  it('tell every fault at once', () => {
+  it('report every error together', () => {
     const text = 'default,STANDARD@a,warm,archive@A,standard-ia@c,=x';
     const known =
       'default, standard-ia, archive, STANDARD, REDUCED_REDUNDANCY, STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING, GLACIER, GLACIER_IR, DEEP_ARCHIVE';

@@ -31,13 +31,13 @@ function answering(...given: readonly ReturnType<typeof regionFrom>[]) {
   return { regions: new Regions(driver as unknown as PlacementDriver), sides };
 }
 
-test('ahead of a key of the first region, whose start is not sent, lies the first region', async () => {
+test('the region ahead of a key in the first region, whose start PD does not send, is the first region', async () => {
   const { regions, sides } = answering(regionFrom(7, '', 'z'));
   const found = await regions.locate(Buffer.from('key'), new Backoff(1_000), 'before');
   expect([found.id, found.start.length, sides]).toEqual([7n, 0, ['at']]);
 });
 
-test('two regions that merge while the one ahead of a key is asked for are asked for again', async () => {
+test('when two regions merge during the request for the one ahead of a key, PD is asked again', async () => {
   // Region c-z begins at the key. Then b-c and c-z merge, so the region in front of the merged one is a-b.
   const { regions, sides } = answering(
     regionFrom(3, 'c', 'z'),

@@ -20,7 +20,7 @@ test('a directory is shown by its index, and so is the root', () => {
   expect([findPage(elsewhere, ''), findPage(elsewhere, 'a/')]).toEqual([undefined, undefined]);
 });
 
-test('a site that is elsewhere sends everybody there, with the key', () => {
+test('a website that redirects all requests sends them to its host, with the key', () => {
   const elsewhere: Website = { RedirectAllRequestsTo: { HostName: 'h', Protocol: 'https' } };
   expect(findRedirect(elsewhere, 'a/b')).toEqual({
     protocol: 'https',

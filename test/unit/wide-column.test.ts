@@ -41,7 +41,7 @@ test('a statement is sent to two further nodes at most, and after a refusal to o
 const keys = fc.uint8Array({ minLength: 1, maxLength: 40 });
 
 describe('a range that is refused', () => {
-  test('has a middle that lies inside it, or ends that are too near', () => {
+  test('has a middle inside it, or ends that are too near', () => {
     fc.assert(
       fc.property(keys, keys, (a, b) => {
         const [low, high] = Buffer.compare(a, b) < 0 ? [a, b] : [b, a];
@@ -75,7 +75,7 @@ describe('a range that is refused', () => {
     };
   };
 
-  test('is read through, in either direction, as far as it was asked for', async () => {
+  test('is read to the end of the requested range, in either direction', async () => {
     const bounds = { low: Buffer.of(0), high: Buffer.of(255) };
     for (const reverse of [false, true]) {
       const read = cluster(reverse);

@@ -203,7 +203,7 @@ export function commitLaws({ law }: Laws): void {
     }
   });
 
-  law('leaves a row as it was when its update throws', async ({ store }) => {
+  law('does not change a row when its update throws', async ({ store }) => {
     const at = headsOf(fresh());
     const row = head(at.in.bucket, 'k');
     await putHeads(store, [row]);

@@ -17,22 +17,25 @@ const covers = (swept: readonly { readonly prefix: string }[], op: Op): boolean 
   swept.some(({ prefix }) => `${op.id}.0`.startsWith(prefix));
 
 export function processLaws({ law }: Laws): void {
-  law('shows what one process was told to the next read of another', async ({ store, another }) => {
-    const other = await another();
-    const at = headsOf(fresh());
-    const key = { key: 'k', slot: '~' };
-    for (let turn = 0; turn < 40; turn++) {
-      const [writer, reader] = turn % 2 === 0 ? [store, other] : [other, store];
-      const row = head(at.in.bucket, 'k', { etag: String(turn) });
-      await writer.update(at, key, () => row);
-      const stored = await reader.get(at, key);
-      expect(stored?.row).toEqual(row);
-      expect(await all(reader.scan(at))).toEqual([row]);
-      if (turn % 3 > 0) continue;
-      await writer.commit(at, [{ remove: key, expect: stored?.revision as Revision }]);
-      expect(await reader.get(at, key)).toBeUndefined();
-    }
-  });
+  law(
+    'shows a write that one process acknowledged to the next read of another',
+    async ({ store, another }) => {
+      const other = await another();
+      const at = headsOf(fresh());
+      const key = { key: 'k', slot: '~' };
+      for (let turn = 0; turn < 40; turn++) {
+        const [writer, reader] = turn % 2 === 0 ? [store, other] : [other, store];
+        const row = head(at.in.bucket, 'k', { etag: String(turn) });
+        await writer.update(at, key, () => row);
+        const stored = await reader.get(at, key);
+        expect(stored?.row).toEqual(row);
+        expect(await all(reader.scan(at))).toEqual([row]);
+        if (turn % 3 > 0) continue;
+        await writer.commit(at, [{ remove: key, expect: stored?.revision as Revision }]);
+        expect(await reader.get(at, key)).toBeUndefined();
+      }
+    },
+  );
 
   law('lets the later of two plain writes win, whichever process makes it', async ({ store, another }) => {
     const other = await another();
@@ -89,7 +92,7 @@ export function processLaws({ law }: Laws): void {
     }
   });
 
-  law('fences what another process believes, at once', async ({ store, another }) => {
+  law('fences commits of another process immediately, whatever it has cached', async ({ store, another }) => {
     const other = await another();
     const bucket = fresh();
     for (let generation = 1; generation < 8; generation++) {
@@ -152,7 +155,7 @@ export function processLaws({ law }: Laws): void {
     await Promise.all(ops.map((op, index) => (index % 2 === 0 ? store : other).end(op)));
   });
 
-  law('takes a lease from the holder that slept past it, and refuses what it renews', async (opened) => {
+  law('takes a lease from a holder that was paused past its end, and refuses its renewal', async (opened) => {
     const { store, another, pass } = opened;
     const other = await another();
     const name = fresh();

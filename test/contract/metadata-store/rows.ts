@@ -15,7 +15,7 @@ const whole: Head = {
 };
 
 export function rowLaws({ law }: Laws): void {
-  law('returns every type of column as it was put', async ({ store }) => {
+  law('returns every type of column unchanged', async ({ store }) => {
     await putHeads(store, [whole]);
     const stored = await store.get(headsOf('b'), { key: whole.key, slot: '~' });
     expect(stored?.row).toEqual(whole);

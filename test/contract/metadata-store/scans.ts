@@ -136,10 +136,13 @@ export function scanLaws({ law, runs }: Laws): void {
     await expectRanges({ rows, runs, scan: (range) => store.scan(headsOf(bucket), range) });
   });
 
-  law('seeks ahead in either direction, past what matches if told so, and never back', async ({ store }) => {
-    const { bucket, rows } = await filled(store);
-    await expectSeeks({ rows, runs, scan: (range) => store.scan(headsOf(bucket), range) });
-  });
+  law(
+    'seeks ahead in either direction, past the matching rows if requested, and never back',
+    async ({ store }) => {
+      const { bucket, rows } = await filled(store);
+      await expectSeeks({ rows, runs, scan: (range) => store.scan(headsOf(bucket), range) });
+    },
+  );
 
   law('reads the next page as it is then, holding no lock', async ({ store }) => {
     const bucket = fresh();

@@ -28,7 +28,7 @@ async function putSpread(store: MetadataStore, bucket: string, keys: readonly st
 const manyKeys = Array.from({ length: 24 }, (_, index) => `key ${index}`);
 
 export function shardLaws({ law, runs }: Laws): void {
-  law('has keys for every shard to be told about', async () => {
+  law('uses keys that fall into every shard', async () => {
     expect(new Set(manyKeys.map((key) => shardOf(key, ways))).size).toBe(ways);
   });
 

@@ -72,7 +72,7 @@ export function splitLaws({ law }: Laws): void {
 
 /** Laws for a store that several processes share. */
 export function cutSplitLaws({ law }: Laws): void {
-  law('goes on where a mover was cut off, wherever that was', async ({ store, another, pass }) => {
+  law('continues after a mover was killed at any step', async ({ store, another, pass }) => {
     if (store.split === undefined) return;
     const race = new SplitRace(fresh(), 2);
     const keys = Array.from({ length: 20 }, (_, each) => `key ${each}`);

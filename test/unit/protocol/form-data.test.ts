@@ -57,7 +57,7 @@ test('a form means the same however it is cut, and a file may hold all but its d
   );
 });
 
-test('names are read without regard to case, values as they are, a file name as it was sent', async () => {
+test('names are read without regard to case; values and file names are kept unchanged', async () => {
   const disposition = (text: string) => `--b\r\n${text}\r\n\r\n`;
   const body = [
     disposition('content-disposition:form-data;NAME=KEY'),

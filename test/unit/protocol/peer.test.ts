@@ -15,7 +15,7 @@ const wire = (remote: string, headers: Record<string, string>): Wire => ({
   secure: false,
 });
 
-test('a stranger may claim what it likes', () => {
+test('the forwarded headers of an untrusted peer are ignored', () => {
   const claimed = wire('192.0.2.7', { 'x-forwarded-for': '10.1.1.1', 'x-forwarded-proto': 'https' });
   expect(behindProxies(claimed, proxies)).toBe(claimed);
 });
