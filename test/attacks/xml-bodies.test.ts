@@ -32,7 +32,7 @@ const isShown = ({ on }: XmlBody): boolean =>
   on.startsWith('PUT') && !on.endsWith('/created') && !on.endsWith('key?encryption');
 
 /** The answer of a Get, without the parts that differ from request to request. */
-const told = ({ status, code, text }: Answer): unknown => [status, status === 200 ? text : code];
+const comparable = ({ status, code, text }: Answer): unknown => [status, status === 200 ? text : code];
 
 async function check(world: GatewayWorld, body: XmlBody, document: string): Promise<void> {
   const get = (): Promise<Answer> => world.client.get(body.on.split(' ')[1] ?? '');
@@ -43,7 +43,7 @@ async function check(world: GatewayWorld, body: XmlBody, document: string): Prom
   if (before === undefined) return;
   const now = await get();
   if (answer.status >= 300) {
-    expect(told(now), document).toEqual(told(before));
+    expect(comparable(now), document).toEqual(comparable(before));
   } else if (now.status === 200) {
     const again = await send(world, body, now.text);
     expect([again.status, again.code], now.text).toEqual([answer.status, '']);

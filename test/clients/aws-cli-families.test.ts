@@ -22,7 +22,7 @@ const kebab = (name: string): string =>
     .toLowerCase();
 
 /** The Get response: the document, or the error code. */
-async function told({ of, more = {} }: ClientFamily): Promise<unknown> {
+async function readConfiguration({ of, more = {} }: ClientFamily): Promise<unknown> {
   const flags = Object.entries(more).flatMap(([name, value]) => [`--${kebab(name)}`, value]);
   const { code, stdout, stderr } = await cli.attempt(
     's3api',
@@ -41,12 +41,12 @@ test.each(familiesOf(bucket))('$of is put, told and taken away', async (family) 
   const flags = Object.entries(more).flatMap(([name, text]) => [`--${kebab(name)}`, text]);
   const put = (document: object) =>
     api(`put-${kebab(of)}`, ...flags, `--${kebab(parameter)}`, JSON.stringify(document));
-  const steps = [await told(family)];
+  const steps = [await readConfiguration(family)];
   await put(value);
-  steps.push(await told(family));
+  steps.push(await readConfiguration(family));
   if (remove === 'emptied') await put({});
   else await api(kebab(remove), ...flags);
-  steps.push(await told(family));
+  steps.push(await readConfiguration(family));
   expect(steps).toEqual(expectedOf(family));
 });
 

@@ -20,22 +20,22 @@ async function ask(operation: string, input: object): Promise<object> {
   // The cast is safe: the SDK has one class per operation, all with the same constructor.
   const Of = (s3 as unknown as Record<string, Command>)[`${operation}Command`];
   if (Of === undefined) throw new Error(`the SDK has no ${operation}`);
-  const { $metadata: _, ...told } = await sdk.client.send(new Of({ Bucket, ...input }));
-  return told;
+  const { $metadata: _, ...readConfiguration } = await sdk.client.send(new Of({ Bucket, ...input }));
+  return readConfiguration;
 }
 
 /** The Get response: the document, or the error code. */
-const told = ({ of, more }: ClientFamily): Promise<unknown> =>
+const readConfiguration = ({ of, more }: ClientFamily): Promise<unknown> =>
   ask(`Get${of}`, { ...more }).catch((error: unknown) => (error as Error).name);
 
 test.each(familiesOf(Bucket))('$of is put, told and taken away', async (family) => {
   const { of, remove = `Delete${of}`, parameter, value, more } = family;
-  const steps = [await told(family)];
+  const steps = [await readConfiguration(family)];
   await ask(`Put${of}`, { ...more, [parameter]: value });
-  steps.push(await told(family));
+  steps.push(await readConfiguration(family));
   if (remove === 'emptied') await ask(`Put${of}`, { ...more, [parameter]: {} });
   else await ask(remove, { ...more });
-  steps.push(await told(family));
+  steps.push(await readConfiguration(family));
   expect(steps).toEqual(expectedOf(family));
 });
 

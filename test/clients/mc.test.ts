@@ -23,7 +23,7 @@ afterAll(() => world?.stop());
 
 const mc = (...args: string[]): Promise<string> => world.tool(...args);
 /** Parses the output of mc, which has one JSON object per line. */
-const told = async (...args: string[]): Promise<Record<string, unknown>[]> =>
+const runJson = async (...args: string[]): Promise<Record<string, unknown>[]> =>
   (await mc('--json', ...args))
     .trim()
     .split('\n')
@@ -31,20 +31,20 @@ const told = async (...args: string[]): Promise<Record<string, unknown>[]> =>
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 test('a bucket that was made is listed', async () => {
-  expect(await told('ls', 'gateway')).toMatchObject([{ key: 'mc-bucket/' }]);
+  expect(await runJson('ls', 'gateway')).toMatchObject([{ key: 'mc-bucket/' }]);
 });
 
 test('a small object is downloaded unchanged, with its metadata', async () => {
   await mc('cp', '--attr', 'colour=blue', world.small.path, `${bucket}/`);
   await mc('cp', `${bucket}/small é+.bin`, 'small.back');
   expect(await shaOfFile(world.path('small.back'))).toBe(world.small.sha);
-  const [stat] = await told('stat', `${bucket}/small é+.bin`);
+  const [stat] = await runJson('stat', `${bucket}/small é+.bin`);
   expect(stat).toMatchObject({ size: world.small.size, metadata: { 'X-Amz-Meta-Colour': 'blue' } });
 });
 
 test('100 MiB are uploaded in 7 parts and downloaded unchanged', async () => {
   await mc('cp', world.large.path, `${bucket}/large.bin`);
-  expect((await told('stat', `${bucket}/large.bin`))[0]?.['etag']).toMatch(/-7$/);
+  expect((await runJson('stat', `${bucket}/large.bin`))[0]?.['etag']).toMatch(/-7$/);
   await mc('cp', `${bucket}/large.bin`, 'large.back');
   expect(await shaOfFile(world.path('large.back'))).toBe(world.large.sha);
 });
@@ -52,7 +52,7 @@ test('100 MiB are uploaded in 7 parts and downloaded unchanged', async () => {
 test('a mirror of 2,500 files is listed whole, and has nothing to do again', async () => {
   const tree = wideDirectory(world);
   await mc('mirror', '--quiet', tree, bucket);
-  const listed = await told('ls', '--recursive', `${bucket}/wide/`);
+  const listed = await runJson('ls', '--recursive', `${bucket}/wide/`);
   expect(listed.map(({ key }) => `wide/${key}`)).toEqual(wideKeys());
   expect(await mc('diff', tree, bucket)).not.toContain('wide/');
   await mc('mirror', '--quiet', bucket, 'mirrored');
@@ -79,7 +79,7 @@ test('an upload from a pipe is downloaded unchanged', async () => {
 
 // Only downloads: for uploads, mc shares an HTML form instead of a presigned URL.
 test('a URL that it shares gets', async () => {
-  const [download] = await told('share', 'download', `${bucket}/small é+.bin`);
+  const [download] = await runJson('share', 'download', `${bucket}/small é+.bin`);
   const answer = await fetch(String(download?.['share']));
   expect(answer.status).toBe(200);
   expect(sha(await answer.bytes())).toBe(world.small.sha);
@@ -100,7 +100,7 @@ test('versions are listed, and an earlier one can be got', async () => {
     await mc('cp', 'version', 'gateway/mc-versions/key');
   }
   await mc('rm', 'gateway/mc-versions/key');
-  const versions = await told('ls', '--versions', 'gateway/mc-versions/key');
+  const versions = await runJson('ls', '--versions', 'gateway/mc-versions/key');
   expect(versions.map(({ isDeleteMarker }) => isDeleteMarker === true)).toEqual([true, false, false]);
   const first = String(versions[2]?.['versionId']);
   expect(await mc('cat', '--version-id', first, 'gateway/mc-versions/key')).toBe('one');
@@ -110,7 +110,7 @@ test('versions are listed, and an earlier one can be got', async () => {
 
 test('a tree is deleted by the thousand, and the empty bucket is removed', async () => {
   await mc('rm', '--recursive', '--force', bucket);
-  expect(await told('ls', '--recursive', bucket)).toEqual([]);
+  expect(await runJson('ls', '--recursive', bucket)).toEqual([]);
   await mc('rb', bucket);
-  expect(await told('ls', 'gateway')).toEqual([]);
+  expect(await runJson('ls', 'gateway')).toEqual([]);
 });

@@ -363,14 +363,14 @@ test('a value that is too long to be searched decides against the caller', async
     Condition: { StringLike: { 'aws:UserAgent': pattern } },
   });
   const agents = [2_048, 2_049].flatMap((length) => [`${'a'.repeat(length - 2)}bc`, 'a'.repeat(length)]);
-  const told = (asker: Client) => Promise.all(agents.map((agent) => status(asker, agent)));
+  const statuses = (asker: Client) => Promise.all(agents.map((agent) => status(asker, agent)));
   const put = (...statements: ReturnType<typeof statement>[]) =>
     client.put('/bucket?policy', { body: policyOf(...statements) });
   await put(statement('Deny', '*a?c*'));
-  expect(await told(client)).toEqual([403, 200, 403, 403]);
+  expect(await statuses(client)).toEqual([403, 200, 403, 403]);
   await put(statement('Allow', '*a?c*'));
-  expect(await told(bob)).toEqual([200, 403, 403, 403]);
+  expect(await statuses(bob)).toEqual([200, 403, 403, 403]);
   // A pattern matches against both ends of a value of any length.
   await put(statement('Allow', 'a*c'));
-  expect(await told(bob)).toEqual([200, 403, 200, 403]);
+  expect(await statuses(bob)).toEqual([200, 403, 200, 403]);
 });

@@ -26,7 +26,7 @@ async function allow(world: GatewayWorld, ...rules: readonly CorsRule[]): Promis
 }
 
 const names = ['Origin', 'Methods', 'Headers', 'Credentials'].map((name) => `access-control-allow-${name}`);
-const shown = (answer: Answer) => [
+const corsHeaders = (answer: Answer) => [
   ...names.map((name) => answer.header(name)),
   answer.header('access-control-expose-headers'),
   answer.header('access-control-max-age'),
@@ -55,7 +55,7 @@ describe.each(backends)('on %s', (backend) => {
     ]) {
       const answer = await preflight(world, path, asking('PUT', origin, 'Content-Type,X-AMZ-Meta-a'));
       expect([answer.status, answer.text, answer.header('vary')], path).toEqual([200, '', vary]);
-      expect(shown(answer)).toEqual([
+      expect(corsHeaders(answer)).toEqual([
         origin,
         'GET, PUT',
         'content-type, x-amz-meta-a',
@@ -65,7 +65,7 @@ describe.each(backends)('on %s', (backend) => {
       ]);
     }
     const plain = await preflight(world, '/bucket/key', asking('HEAD', 'null'));
-    expect([plain.status, ...shown(plain)]).toEqual([200, '*', 'HEAD', ...Array(4).fill(undefined)]);
+    expect([plain.status, ...corsHeaders(plain)]).toEqual([200, '*', 'HEAD', ...Array(4).fill(undefined)]);
   });
 
   test('a reply to an allowed origin can be read, also when it refuses; one to another origin cannot', async () => {
@@ -75,7 +75,7 @@ describe.each(backends)('on %s', (backend) => {
     await allow(world, rule);
     const own = [origin, 'GET, PUT', undefined, 'true', 'ETag, x-amz-version-id', '3000'];
     const headers = { origin };
-    expect(shown(await client.put('/bucket/key', { body: 'x', headers }))).toEqual(own);
+    expect(corsHeaders(await client.put('/bucket/key', { body: 'x', headers }))).toEqual(own);
     for (const [answer, status] of [
       [await client.get('/bucket/key', { headers }), 200],
       [await client.get('/bucket/key', { headers: { origin, range: 'bytes=9-' } }), 416],
@@ -84,10 +84,10 @@ describe.each(backends)('on %s', (backend) => {
       [await client.get('/bucket/absent', { headers }), 404],
       [await anonymous.get('/bucket/key', { headers }), 403],
     ] as const) {
-      expect([answer.status, ...shown(answer), answer.header('vary')]).toEqual([status, ...own, vary]);
+      expect([answer.status, ...corsHeaders(answer), answer.header('vary')]).toEqual([status, ...own, vary]);
     }
     const foreign = await client.get('/bucket/key', { headers: { origin: 'https://evil.example' } });
-    expect([foreign.status, foreign.text, ...shown(foreign)]).toEqual([200, 'x', ...nothing]);
+    expect([foreign.status, foreign.text, ...corsHeaders(foreign)]).toEqual([200, 'x', ...nothing]);
   });
 });
 
@@ -97,13 +97,13 @@ test('a refused signature can be read by the page that sent it', async () => {
   await allow(world, rule);
   const tamper = { signature: () => '0'.repeat(64) };
   const refused = await world.client.get('/bucket/key', { headers: { origin }, tamper });
-  expect([refused.code, shown(refused)[0], refused.header('vary')]).toEqual([
+  expect([refused.code, corsHeaders(refused)[0], refused.header('vary')]).toEqual([
     'SignatureDoesNotMatch',
     origin,
     vary,
   ]);
   const silent = await world.client.get('/bucket/key', { tamper });
-  expect([silent.code, shown(silent)]).toEqual(['SignatureDoesNotMatch', nothing]);
+  expect([silent.code, corsHeaders(silent)]).toEqual(['SignatureDoesNotMatch', nothing]);
 });
 
 test('the CORS headers of a preflight and of the request agree', async () => {
@@ -113,11 +113,11 @@ test('the CORS headers of a preflight and of the request agree', async () => {
   await client.put('/bucket/key', { body: 'x' });
   await allow(world, rule);
   const first = async (headers: Record<string, string>) =>
-    shown(await client.get('/bucket/key', { headers }))[0];
+    corsHeaders(await client.get('/bucket/key', { headers }))[0];
   expect(await first(asking('PUT'))).toBe(origin);
   expect(await first(asking('DELETE'))).toBeUndefined();
   expect(await first(asking('GET', origin, 'x-other'))).toBeUndefined();
-  expect(shown(await client.delete('/bucket/key', { headers: { origin } }))).toEqual(nothing);
+  expect(corsHeaders(await client.delete('/bucket/key', { headers: { origin } }))).toEqual(nothing);
 });
 
 test('a bucket with CORS rules sends Vary, also without an Origin; a bucket without rules does not', async () => {
@@ -126,12 +126,12 @@ test('a bucket with CORS rules sends Vary, also without an Origin; a bucket with
   await client.put('/bucket');
   await client.put('/bucket/key', { body: 'x' });
   const without = await client.get('/bucket/key', { headers: { origin } });
-  expect([without.header('vary'), shown(without)]).toEqual([undefined, nothing]);
+  expect([without.header('vary'), corsHeaders(without)]).toEqual([undefined, nothing]);
   await allow(world, rule);
   const plain = await client.get('/bucket/key');
-  expect([plain.header('vary'), shown(plain)]).toEqual([vary, nothing]);
+  expect([plain.header('vary'), corsHeaders(plain)]).toEqual([vary, nothing]);
   const head = await client.head('/bucket/key', { headers: asking('GET') });
-  expect([head.header('vary'), shown(head)[0], head.text]).toEqual([vary, origin, '']);
+  expect([head.header('vary'), corsHeaders(head)[0], head.text]).toEqual([vary, origin, '']);
 });
 
 describe('a preflight is refused', () => {
@@ -230,7 +230,7 @@ describe('a preflight is refused', () => {
     expect(answer.one('Message')).toEqual(
       typeof message === 'string' ? message : expect.stringMatching(message),
     );
-    expect(shown(answer)).toEqual(nothing);
+    expect(corsHeaders(answer)).toEqual(nothing);
     if (status === 403)
       expect(answer.one('Method')).toBe(headers['access-control-request-method' as never] ?? 'OPTIONS');
   });
@@ -247,7 +247,7 @@ test('a preflight of a presigned URL is answered without verifying the signature
   await allow(world, rule);
   const query = { 'X-Amz-Algorithm': 'AWS4-HMAC-SHA256', 'X-Amz-Signature': 'x', AWSAccessKeyId: 'x' };
   const answer = await world.anonymous.send('OPTIONS', '/bucket/key', { query, headers: asking('PUT') });
-  expect([answer.status, shown(answer)[0]]).toEqual([200, origin]);
+  expect([answer.status, corsHeaders(answer)[0]]).toEqual([200, origin]);
   const signed = await world.client.send('OPTIONS', '/bucket/key', {
     headers: { ...asking('PUT'), authorization: 'x' },
   });

@@ -65,7 +65,7 @@ test('distinguishes ownership, ACLs and identity policies as the reason', async 
   const { credential } = await openUser(world, 'carol', { policy });
   await world.client.put('/bucket/key', { body: 'x' });
   await world.client.put('/bucket?acl', { headers: { '*-acl': 'public-read' } });
-  const told = async (accessKey: string | undefined, action: string) => {
+  const explain = async (accessKey: string | undefined, action: string) => {
     const about = action === 's3:ListBucket' ? {} : { key: 'key' };
     const asked = { ...(accessKey === undefined ? {} : { accessKey }), action, bucket: 'bucket', ...about };
     const { allowed, reason, by } = JSON.parse((await why(world, asked)).text);
@@ -73,12 +73,17 @@ test('distinguishes ownership, ACLs and identity policies as the reason', async 
   };
   const carol = credential.accessKey;
   const users = expect.stringContaining('carol');
-  expect(await told(alice.accessKey, 's3:PutObject')).toEqual([true, 'root', undefined, undefined]);
-  expect(await told(carol, 's3:PutObject')).toEqual([true, 'identity-policy', users, 0]);
-  expect(await told(carol, 's3:DeleteObject')).toEqual([false, 'explicit-deny', users, 1]);
-  expect(await told(carol, 's3:GetObject')).toEqual([true, 'bucket-policy', 'bucket policy', 0]);
-  expect(await told(undefined, 's3:ListBucket')).toEqual([true, 'acl', undefined, undefined]);
-  expect(await told(bob.accessKey, 's3:PutObject')).toEqual([false, 'other-account', undefined, undefined]);
+  expect(await explain(alice.accessKey, 's3:PutObject')).toEqual([true, 'root', undefined, undefined]);
+  expect(await explain(carol, 's3:PutObject')).toEqual([true, 'identity-policy', users, 0]);
+  expect(await explain(carol, 's3:DeleteObject')).toEqual([false, 'explicit-deny', users, 1]);
+  expect(await explain(carol, 's3:GetObject')).toEqual([true, 'bucket-policy', 'bucket policy', 0]);
+  expect(await explain(undefined, 's3:ListBucket')).toEqual([true, 'acl', undefined, undefined]);
+  expect(await explain(bob.accessKey, 's3:PutObject')).toEqual([
+    false,
+    'other-account',
+    undefined,
+    undefined,
+  ]);
 });
 
 test('answers operators only, and describes invalid questions', async () => {

@@ -30,7 +30,7 @@ const open = async (settings: Partial<Record<SettingName, string>> = {}, keys: o
   await world.client.put('/bucket');
   return world;
 };
-const told = ({ status, code }: Answer) => [status, code];
+const statusAndCode = ({ status, code }: Answer) => [status, code];
 const denied = [403, 'AccessDenied'];
 const messageOf = (answer: Answer) => answer.one('Message');
 const arnOf = (key: string, account = 'alice-account') => `arn:aws:kms:default:${account}:key/${key}`;
@@ -49,7 +49,7 @@ describe('an account', () => {
     async (key) => {
       await using world = await open();
       const refused = await put(world.client, key);
-      expect(told(refused)).toEqual(denied);
+      expect(statusAndCode(refused)).toEqual(denied);
       const id = ['retired', 'bare'].find((each) => each === key) ?? 'bobs';
       expect(messageOf(refused)).toBe(
         `User: arn:aws:iam::alice-account:root is not authorized to perform: kms:GenerateDataKey on resource: ${arnOf(id)} because no resource-based policy allows the kms:GenerateDataKey action`,
@@ -62,7 +62,7 @@ describe('an account', () => {
   test('is refused a key that is called as its bucket and belongs to another account', async () => {
     await using world = await open();
     await world.client.put('/bobs');
-    expect(told(await put(world.client, undefined, '/bobs/key'))).toEqual(denied);
+    expect(statusAndCode(await put(world.client, undefined, '/bobs/key'))).toEqual(denied);
   });
 
   test('is refused an object that it may read but not decrypt, but may read its metadata', async () => {
@@ -77,23 +77,23 @@ describe('an account', () => {
       },
     });
     const refused = await world.client.get('/of-bob/key');
-    expect([...told(refused), messageOf(refused)]).toEqual([
+    expect([...statusAndCode(refused), messageOf(refused)]).toEqual([
       ...denied,
       `User: arn:aws:iam::alice-account:root is not authorized to perform: kms:Decrypt on resource: ${arnOf('bobs')} because no resource-based policy allows the kms:Decrypt action`,
     ]);
-    expect(told(await world.anonymous.get('/of-bob/key'))).toEqual(denied);
+    expect(statusAndCode(await world.anonymous.get('/of-bob/key'))).toEqual(denied);
     expect((await world.client.head('/of-bob/key')).status).toBe(200);
     const checksums = { headers: { '*-checksum-mode': 'ENABLED' } };
     expect((await world.client.head('/of-bob/key', checksums)).status).toBe(403);
     expect((await world.bob.head('/of-bob/key', checksums)).header('*-checksum-sha256')).toBeDefined();
     const copied = { headers: { '*-copy-source': '/of-bob/key' } };
-    expect(told(await world.client.put('/bucket/copy', copied))).toEqual(denied);
+    expect(statusAndCode(await world.client.put('/bucket/copy', copied))).toEqual(denied);
     const uploadId = await createUpload(world.client, '/bucket/copy');
     const part = await world.client.put('/bucket/copy', {
       ...copied,
       query: { uploadId, partNumber: '1' },
     });
-    expect(told(part)).toEqual(denied);
+    expect(statusAndCode(part)).toEqual(denied);
   });
 });
 
@@ -127,7 +127,7 @@ describe('a key without accounts', () => {
     await world.client.put('/bucket');
     expect((await put(world.client, 'bare')).status).toBe(200);
     expect((await world.client.get('/bucket/key')).text).toBe('text');
-    expect(told(await put(world.client, 'bare'))).toEqual(denied);
+    expect(statusAndCode(await put(world.client, 'bare'))).toEqual(denied);
     expect((await world.client.get('/bucket/key')).text).toBe('text');
   });
 });
@@ -184,7 +184,7 @@ describe('every way to write', () => {
   test.each(ways)('%s is authorized by the key’s policy', async (_, write) => {
     await using world = await open();
     const refused = await write(world, 'bobs');
-    expect(told(refused)).toEqual(denied);
+    expect(statusAndCode(refused)).toEqual(denied);
     expect(messageOf(refused)).toContain(`kms:GenerateDataKey on resource: ${arnOf('bobs')}`);
     expect((await world.client.head('/bucket/key')).status).toBe(404);
     expect((await world.client.get('/bucket?uploads')).all('Upload')).toEqual([]);
@@ -199,7 +199,7 @@ describe('every way to write', () => {
     expect((await world.client.put('/bucket?encryption', { body: body('alices') })).status).toBe(200);
     await world.client.put('/bucket?acl', { headers: { '*-acl': 'public-read-write' } });
     for (const writer of [world.bob, world.anonymous])
-      expect(told(await writer.put('/bucket/key', { body: 'x' }))).toEqual(denied);
+      expect(statusAndCode(await writer.put('/bucket/key', { body: 'x' }))).toEqual(denied);
     expect((await world.client.put('/bucket?encryption', { body: body('shared') })).status).toBe(200);
     expect((await world.bob.put('/bucket/key', { body: 'x' })).status).toBe(200);
     expect((await world.as({ credential: bob }).get('/bucket/key')).text).toBe('x');
@@ -231,8 +231,9 @@ describe('a user', () => {
       await put(plain, 'alices'),
       await put(writer, 'shared'),
     ])
-      expect(told(refused)).toEqual(denied);
-    for (const client of [writer, plain]) expect(told(await client.get('/bucket/key'))).toEqual(denied);
+      expect(statusAndCode(refused)).toEqual(denied);
+    for (const client of [writer, plain])
+      expect(statusAndCode(await client.get('/bucket/key'))).toEqual(denied);
     expect(messageOf(await plain.get('/bucket/key'))).toBe(
       `User: arn:aws:iam::alice-account:user/plain is not authorized to perform: kms:Decrypt on resource: ${arnOf('alices')} because no identity-based policy allows the kms:Decrypt action`,
     );
@@ -258,7 +259,7 @@ describe('a user', () => {
     ] as const) {
       for (const names of ['Checksum', 'ObjectParts', 'ETag,ObjectParts']) {
         const answer = await ask(client, names);
-        expect([...told(answer), messageOf(answer)], names).toEqual([
+        expect([...statusAndCode(answer), messageOf(answer)], names).toEqual([
           ...denied,
           `User: arn:aws:iam::alice-account:user/${name} is not authorized to perform: kms:Decrypt on resource: ${arnOf('alices')} ${because}`,
         ]);
@@ -284,7 +285,7 @@ describe('a user', () => {
   test('may not use a key that its account may not use', async () => {
     await using world = await open();
     const client = await userOf(world, allow('*'));
-    expect(told(await put(client, 'bobs'))).toEqual(denied);
+    expect(statusAndCode(await put(client, 'bobs'))).toEqual(denied);
   });
 
   test('needs kms:GenerateDataKey to begin an upload, and kms:Decrypt for its parts and its end', async () => {
@@ -292,9 +293,9 @@ describe('a user', () => {
     const writer = await userOf(world, policy(s3, kms('kms:GenerateDataKey', 'alices')), 'writer');
     const uploadId = await createUpload(writer, '/bucket/key', { headers: provider('alices') });
     const query = { uploadId, partNumber: '1' };
-    expect(told(await writer.put('/bucket/key', { query, body: 'x' }))).toEqual(denied);
+    expect(statusAndCode(await writer.put('/bucket/key', { query, body: 'x' }))).toEqual(denied);
     const part = await putPart(world.client, '/bucket/key', { uploadId, number: 1, body: 'x' });
-    expect(told(await complete(writer, '/bucket/key', { uploadId, parts: [part] }))).toEqual(denied);
+    expect(statusAndCode(await complete(writer, '/bucket/key', { uploadId, parts: [part] }))).toEqual(denied);
     expect((await complete(world.client, '/bucket/key', { uploadId, parts: [part] })).status).toBe(200);
   });
 

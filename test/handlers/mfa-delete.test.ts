@@ -59,27 +59,27 @@ describe.each(backends)('on %s', (backend) => {
   test('is enabled and disabled with a code, and returned by GetBucketVersioning', async () => {
     await using world = await openWorld(backend);
     const { client, device, putVersioning } = world;
-    const told = async () => {
+    const readVersioning = async () => {
       const { one } = await client.get('/bucket?versioning');
       return [one('Status'), one('MfaDelete')];
     };
     expect((await putVersioning(state('Enabled'))).status).toBe(200);
-    expect(await told()).toEqual(['Enabled', undefined]);
+    expect(await readVersioning()).toEqual(['Enabled', undefined]);
     const refused = await putVersioning(state('Enabled', 'Enabled'));
     expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
-    expect(await told()).toEqual(['Enabled', undefined]);
+    expect(await readVersioning()).toEqual(['Enabled', undefined]);
     // Setting MFA delete to Disabled while it is off needs no code.
     expect((await putVersioning(state('Enabled', 'Disabled'))).status).toBe(200);
-    expect(await told()).toEqual(['Enabled', 'Disabled']);
+    expect(await readVersioning()).toEqual(['Enabled', 'Disabled']);
     expect((await putVersioning(state('Enabled', 'Enabled'), device.show())).status).toBe(200);
-    expect(await told()).toEqual(['Enabled', 'Enabled']);
+    expect(await readVersioning()).toEqual(['Enabled', 'Enabled']);
     for (const body of [state('Enabled', 'Disabled'), state('Suspended'), state('Enabled')])
       expect((await putVersioning(body)).status, body).toBe(403);
-    expect(await told()).toEqual(['Enabled', 'Enabled']);
+    expect(await readVersioning()).toEqual(['Enabled', 'Enabled']);
     expect((await putVersioning(state('Suspended'), device.show())).status).toBe(200);
-    expect(await told()).toEqual(['Suspended', 'Enabled']);
+    expect(await readVersioning()).toEqual(['Suspended', 'Enabled']);
     expect((await putVersioning(state('Enabled', 'Disabled'), device.show())).status).toBe(200);
-    expect(await told()).toEqual(['Enabled', 'Disabled']);
+    expect(await readVersioning()).toEqual(['Enabled', 'Disabled']);
   });
 
   test('a version goes with a code only; markers and writes need none', async () => {

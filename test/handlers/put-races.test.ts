@@ -54,7 +54,7 @@ const writes: Readonly<Record<string, Write>> = {
 
 const etagOf = (answer: Answer): string | undefined =>
   (answer.one('ETag') ?? answer.header('etag'))?.replaceAll('"', '');
-const shown = async ({ client }: GatewayWorld): Promise<readonly [string, string | undefined]> => {
+const readKey = async ({ client }: GatewayWorld): Promise<readonly [string, string | undefined]> => {
   const found = await client.get(key);
   return [found.text, etagOf(found)];
 };
@@ -135,7 +135,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
           const [winsNow, losesNow] = [await win(world, winning), await lose(world, 'the loser')];
           rightBefore('objects', winsNow);
           const answer = await losesNow();
-          const [text, etag] = await shown(world);
+          const [text, etag] = await readKey(world);
           expect([answer.status, etagOf(answer), text], winner).toEqual([200, etag, winning]);
         }
       await expectTidy(world, winning.length);
@@ -152,7 +152,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
           won = await winsNow();
         });
         const answer = await losesNow();
-        const [text, etag] = await shown(world);
+        const [text, etag] = await readKey(world);
         expect([won !== undefined && won.status < 300, answer.status, etagOf(answer), text], winner).toEqual([
           true,
           200,
@@ -170,7 +170,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
         const [winsNow, losesNow] = [await win(world, winning), await lose(world, 'the loser')];
         rightBefore('objects', winsNow);
         const answer = await losesNow();
-        const [text, etag] = await shown(world);
+        const [text, etag] = await readKey(world);
         expect([answer.status, etagOf(answer), text], winner).toEqual([200, etag, 'the loser']);
       }
       await expectTidy(world, 'the loser'.length);
@@ -182,7 +182,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
     await using _ = world;
     rightBefore('objects', () => put(world, winning, { 'if-none-match': '*' }));
     expect(etagOf(await put(world, 'the loser'))).toBe(md5('the loser'));
-    expect((await shown(world))[0]).toBe('the loser');
+    expect((await readKey(world))[0]).toBe('the loser');
   });
 
   test('PutObject that loses to a DELETE and a PutObject after it is answered with the latter', async () => {
@@ -195,7 +195,7 @@ describe.each(places)('on $backend, heads read ahead: $isDistant', (place) => {
       await put(world, winning);
     });
     expect(etagOf(await put(world, 'the loser'))).toBe(md5(winning));
-    expect((await shown(world))[0]).toBe(winning);
+    expect((await readKey(world))[0]).toBe(winning);
   });
 
   test('PutObject that loses to a change of versioning keeps its own version', async () => {
@@ -228,12 +228,12 @@ test('PutObject that meets a mover of the head commits again', async () => {
       await unit(never);
       await clock.advance(100);
     }
-    moved = [await extentsOn(world, 'b'), (await shown(world))[0]];
+    moved = [await extentsOn(world, 'b'), (await readKey(world))[0]];
   });
   expect(etagOf(await put(world, 'the loser'))).toBe(md5('the loser'));
   // The copy of the former object, and the bytes that the loser has stored.
   expect(moved).toEqual([2, 'former']);
-  expect((await shown(world))[0]).toBe('the loser');
+  expect((await readKey(world))[0]).toBe('the loser');
 });
 
 test('PutObject whose body took longer than a second reads the head again before it commits', async () => {
@@ -250,7 +250,7 @@ test('PutObject whose body took longer than a second reads the head again before
     },
   });
   expect([slow.status, etagOf(slow)]).toEqual([200, md5('slow')]);
-  expect((await shown(world))[0]).toBe('slow');
+  expect((await readKey(world))[0]).toBe('slow');
 });
 
 test('PutObject that loses to 64 conditional writes one after another is refused with SlowDown and stores nothing', {
@@ -271,6 +271,6 @@ test('PutObject that loses to 64 conditional writes one after another is refused
   rightBefore('', async () => {});
   expect([refused.status, refused.one('Code'), writes]).toEqual([503, 'SlowDown', 64]);
   const last = `winner ${writes}`;
-  expect((await shown(world))[0]).toBe(last);
+  expect((await readKey(world))[0]).toBe(last);
   await expectTidy(world, last.length);
 });

@@ -15,7 +15,7 @@ const at = '/admin/v1/buckets/bucket/reshard';
 const asOperator = (world: GatewayWorld) => world.as({ credential: operator });
 const ask = async (world: GatewayWorld, shards: unknown, path = at) =>
   asOperator(world).post(path, { body: JSON.stringify({ shards }) });
-const told = async (world: GatewayWorld) => JSON.parse((await asOperator(world).get(at)).text);
+const readProgress = async (world: GatewayWorld) => JSON.parse((await asOperator(world).get(at)).text);
 
 type Sharded = 'memory, sharded' | 'wide-column';
 /** Stores in which a bucket's rows move: the sharded memory store, and Cassandra where it is installed (see test/run.ts). */
@@ -50,7 +50,7 @@ describe.each(inOneRange)('a bucket that is one ordered range: %s', (backend: Ba
     await using world = await openGateway({ backend });
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'content' });
-    expect(await told(world)).toEqual({ state: 'none', shards: 4 });
+    expect(await readProgress(world)).toEqual({ state: 'none', shards: 4 });
     const answer = await ask(world, 16);
     expect(answer.status, answer.text).toBe(200);
     const said = {
@@ -61,7 +61,7 @@ describe.each(inOneRange)('a bucket that is one ordered range: %s', (backend: Ba
       why: expect.stringContaining('one ordered range'),
     };
     expect(JSON.parse(answer.text)).toMatchObject(said);
-    expect(await told(world)).toMatchObject({ ...said, shards: 16, shardsDone: 12, shardsTotal: 12 });
+    expect(await readProgress(world)).toMatchObject({ ...said, shards: 16, shardsDone: 12, shardsTotal: 12 });
     expect((await world.client.get('/bucket/key')).text).toBe('content');
     expect((await world.client.get('/bucket')).all('Key')).toEqual(['key']);
     expect((await ask(world, 16)).text).toContain('has 16 shards');
@@ -100,7 +100,7 @@ test('a worker continues with a bucket where another one died between two batche
   const { context, death } = dyingMidway(world.context);
   await work(context, death.signal);
   expect(death.signal.aborted).toBe(true);
-  const midway = await told(world);
+  const midway = await readProgress(world);
   expect(midway).toMatchObject({ state: 'running', from: 4, to: 8, shards: 4 });
   expect(midway.rowsMoved).toBeGreaterThan(0);
   expect(midway.shardsDone).toBeLessThan(4);
@@ -110,7 +110,7 @@ test('a worker continues with a bucket where another one died between two batche
   };
   await assertAllThere();
   await work(world.context);
-  const end = await told(world);
+  const end = await readProgress(world);
   expect(end).toMatchObject({ state: 'done', from: 4, to: 8, shards: 8, shardsDone: 4 });
   expect(end.rowsMoved).toBeGreaterThan(midway.rowsMoved);
   await assertAllThere();
@@ -126,11 +126,17 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     const load = new ReshardLoad(world, { keys: 48, seed: 3 });
     await load.fill();
     expect((await ask(world, 16)).status).toBe(202);
-    expect(await told(world)).toMatchObject({ state: 'running', from: 4, to: 16, shards: 4, shardsDone: 0 });
+    expect(await readProgress(world)).toMatchObject({
+      state: 'running',
+      from: 4,
+      to: 16,
+      shards: 4,
+      shardsDone: 0,
+    });
     // A leader that was only paused works beside its successor.
     await load.during(Promise.all([work(world.context), work(world.context)]));
     expect(load.requests).toBeGreaterThan(10);
-    const end = await told(world);
+    const end = await readProgress(world);
     expect(end).toMatchObject({ state: 'done', shards: 16, shardsDone: 12, shardsTotal: 12 });
     expect(end.rowsMoved).toBeGreaterThan(0);
     await load.check();
@@ -168,7 +174,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     });
     while (!isOver) await refused();
     await working;
-    expect(await told(world)).toMatchObject({ state: 'done', shards: 8 });
+    expect(await readProgress(world)).toMatchObject({ state: 'done', shards: 8 });
     await refused();
     // A caller with the permission can still bypass GOVERNANCE retention.
     const [path = '', id = ''] = held[2] ?? [];
@@ -189,9 +195,15 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     expect((await ask(world, 8)).status).toBe(202);
     // The first worker dies after its first round, which only announces the split.
     await reshardBuckets(world.context)(new AbortController().signal);
-    expect(await told(world)).toMatchObject({ state: 'running', shardsDone: 0 });
+    expect(await readProgress(world)).toMatchObject({ state: 'running', shardsDone: 0 });
     await work(world.context);
-    expect(await told(world)).toMatchObject({ state: 'done', from: 4, to: 8, shards: 8, shardsDone: 4 });
+    expect(await readProgress(world)).toMatchObject({
+      state: 'done',
+      from: 4,
+      to: 8,
+      shards: 8,
+      shardsDone: 4,
+    });
     expect((await world.client.get('/bucket/key')).text).toBe('content');
     expect((await ask(world, 8)).text).toContain('has 8 shards');
   });
@@ -206,7 +218,7 @@ describe.each(sharded)('a bucket whose rows are in shards: %s', (backend) => {
     expect((await world.client.delete('/bucket')).status).toBe(204);
     await world.client.put('/bucket');
     await work(world.context);
-    expect(await told(world)).toEqual({ state: 'none', shards: 4 });
+    expect(await readProgress(world)).toEqual({ state: 'none', shards: 4 });
     expect((await world.client.put('/bucket/key', { body: 'content' })).status).toBe(200);
     expect((await world.client.get('/bucket')).all('Key')).toEqual(['key']);
   });
@@ -226,7 +238,7 @@ test.each([
   const answer = await ask(world, shards);
   expect([answer.status, JSON.parse(answer.text).code]).toEqual([status, code]);
   expect(answer.text).toContain(says);
-  expect(await told(world)).toEqual({ state: 'none', shards: 4 });
+  expect(await readProgress(world)).toEqual({ state: 'none', shards: 4 });
 });
 
 test('a missing bucket is not resharded, and only operators may reshard', async () => {
@@ -238,5 +250,5 @@ test('a missing bucket is not resharded, and only operators may reshard', async 
     expect((await client.post(at, { body: '{"shards":8}' })).status).toBe(403);
     expect((await client.get(at)).status).toBe(403);
   }
-  expect(await told(world)).toEqual({ state: 'none', shards: 4 });
+  expect(await readProgress(world)).toEqual({ state: 'none', shards: 4 });
 });

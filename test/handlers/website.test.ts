@@ -38,7 +38,7 @@ async function openSite({ configuration = index, pages = {}, actions, ...options
 }
 const visit = (world: GatewayWorld, path: string, ask: Ask = {}, at = host): Promise<Answer> =>
   world.as({ anonymous: true, host: at }).get(path, ask);
-const shown = ({ status, text }: Answer) => [status, text];
+const statusAndText = ({ status, text }: Answer) => [status, text];
 const sent = (answer: Answer) => [answer.status, answer.header('location')];
 
 describe.each(backends)('on %s', (backend) => {
@@ -53,7 +53,7 @@ describe.each(backends)('on %s', (backend) => {
       ['/%C3%BC/', 'in ü'],
       ['/?utm=1&versionId=x&list-type=2', 'root'],
     ] as const)
-      expect(shown(await visit(world, path)), path).toEqual([200, text]);
+      expect(statusAndText(await visit(world, path)), path).toEqual([200, text]);
     expect(sent(await visit(world, '/a'))).toEqual([302, `http://${host}/a/`]);
     expect(sent(await visit(world, '/%C3%BC'))).toEqual([302, `http://${host}/%C3%BC/`]);
     expect((await visit(world, '/a/b')).status).toBe(403);
@@ -70,16 +70,16 @@ describe.each(backends)('on %s', (backend) => {
     const pages = { 'index.html': 'root', 'oops.html': 'sorry' };
     await using world = await openSite({ backend, pages, configuration: index + errors });
     for (const path of ['/absent', '/absent/', '/a/b?x=y'])
-      expect(shown(await visit(world, path)), path).toEqual([403, 'sorry']);
+      expect(statusAndText(await visit(world, path)), path).toEqual([403, 'sorry']);
     await using listed = await openSite({
       backend,
       pages,
       configuration: index + errors,
       actions: ['s3:GetObject', 's3:ListBucket'],
     });
-    expect(shown(await visit(listed, '/absent'))).toEqual([404, 'sorry']);
+    expect(statusAndText(await visit(listed, '/absent'))).toEqual([404, 'sorry']);
     const narrowed = { range: 'bytes=1-2', 'if-none-match': `"${md5('sorry')}"` };
-    expect(shown(await visit(listed, '/absent', { headers: narrowed }))).toEqual([404, 'sorry']);
+    expect(statusAndText(await visit(listed, '/absent', { headers: narrowed }))).toEqual([404, 'sorry']);
     const head = await listed.as({ anonymous: true, host }).head('/absent');
     expect([head.status, head.text, head.header('content-length')]).toEqual([404, '', '5']);
   });
@@ -92,7 +92,7 @@ describe.each(backends)('on %s', (backend) => {
     });
     const etag = `"${md5('root')}"`;
     const ranged = await visit(world, '/', { headers: { range: 'bytes=1-2' } });
-    expect([...shown(ranged), ranged.header('content-range')]).toEqual([206, 'oo', 'bytes 1-2/4']);
+    expect([...statusAndText(ranged), ranged.header('content-range')]).toEqual([206, 'oo', 'bytes 1-2/4']);
     expect((await visit(world, '/', { headers: { 'if-none-match': etag } })).status).toBe(304);
     expect((await visit(world, '/', { headers: { 'if-match': '"x"' } })).status).toBe(412);
     expect((await visit(world, '/', { headers: { range: 'bytes=9-' } })).status).toBe(416);
@@ -127,9 +127,9 @@ test('a website does not serve objects without public access, also to signed req
   const alice = world.as({ host });
   expect((await alice.get('/')).status).toBe(403);
   await using open = await openSite({ pages });
-  expect(shown(await open.as({ host }).get('/'))).toEqual([200, 'root']);
+  expect(statusAndText(await open.as({ host }).get('/'))).toEqual([200, 'root']);
   const tampered = await open.as({ host }).get('/', { tamper: { signature: () => 'x' } });
-  expect(shown(tampered)).toEqual([200, 'root']);
+  expect(statusAndText(tampered)).toEqual([200, 'root']);
 });
 
 test('a website is read and nothing else', async () => {
@@ -139,7 +139,7 @@ test('a website is read and nothing else', async () => {
     expect([method, refused.status, refused.header('allow')]).toEqual([method, 405, 'GET, HEAD']);
     expect(refused.text).toContain('<li>Code: MethodNotAllowed</li>');
   }
-  expect(shown(await visit(world, '/'))).toEqual([200, 'root']);
+  expect(statusAndText(await visit(world, '/'))).toEqual([200, 'root']);
 });
 
 test('a website host without a bucket or a website is reported, and the longest domain is not a virtual host', async () => {
@@ -186,7 +186,7 @@ describe('a visitor is sent', () => {
       actions: ['s3:GetObject', 's3:ListBucket'],
     });
     expect(sent(await visit(world, '/old/x'))).toEqual([301, `http://${host}/new/x`]);
-    expect(shown(await visit(world, '/img/a'))).toEqual([200, 'a']);
+    expect(statusAndText(await visit(world, '/img/a'))).toEqual([200, 'a']);
     expect(sent(await visit(world, '/img/b%3Fc'))).toEqual([307, 'https://resize.test/run?key=b%3Fc']);
     expect(sent(await visit(world, '/absent'))).toEqual([301, `http://${host}/lost.html`]);
     expect(sent(await visit(world, '/dir'))).toEqual([302, `http://${host}/dir/`]);
@@ -199,7 +199,7 @@ describe('a visitor is sent', () => {
       await world.client.put('/bucket/index.html', { body: 'moved', headers });
       const answer = await visit(world, '/', { headers: { 'if-none-match': '*' } });
       expect([...sent(answer), answer.text]).toEqual([301, location, '']);
-      expect(shown(await world.anonymous.get('/bucket/'))).toEqual([200, 'moved']);
+      expect(statusAndText(await world.anonymous.get('/bucket/'))).toEqual([200, 'moved']);
     }
   });
 
@@ -228,9 +228,13 @@ describe('at the storage address', () => {
       ['/bucket/a/', 'in a'],
     ] as const) {
       const answer = await world.anonymous.get(path);
-      expect([...shown(answer), answer.header('content-type')], path).toEqual([200, text, 'text/html']);
+      expect([...statusAndText(answer), answer.header('content-type')], path).toEqual([
+        200,
+        text,
+        'text/html',
+      ]);
     }
-    expect(shown(await visit(world, '/', {}, 'bucket.example.com'))).toEqual([200, 'root']);
+    expect(statusAndText(await visit(world, '/', {}, 'bucket.example.com'))).toEqual([200, 'root']);
     const absent = await world.anonymous.get('/bucket/b/');
     expect([absent.status, absent.code, absent.one('Key')]).toEqual([404, 'NoSuchKey', 'b/index.html']);
   });

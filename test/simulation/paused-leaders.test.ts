@@ -70,7 +70,7 @@ interface Told {
   readonly deleted?: { readonly versions: number };
 }
 const adminPath = ({ job, bucket }: Work): string => `/admin/v1/buckets/${bucket}/${job}`;
-const told = async (client: LoadClient, work: Work): Promise<Told> =>
+const readProgress = async (client: LoadClient, work: Work): Promise<Told> =>
   JSON.parse((await client.expect({ path: adminPath(work) })).text);
 
 const untilSo = async (what: string, forMs: number, isSo: () => Promise<boolean>): Promise<void> => {
@@ -92,7 +92,7 @@ async function stoppedAtWork(store: SharedStore, client: LoadClient, work: Work)
   await client.expect({ method: 'POST', path: adminPath(work), body: work.body ?? '' }, [202]);
   await begun(store, client, work);
   leader.process.kill('SIGSTOP');
-  expect((await told(client, work)).state, work.job).toBe('running');
+  expect((await readProgress(client, work)).state, work.job).toBe('running');
   return leader;
 }
 
@@ -149,10 +149,10 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
           await untilSo(
             `${work.job} ends`,
             takenOverMs,
-            async () => (await told(client, work)).state === 'done',
+            async () => (await readProgress(client, work)).state === 'done',
           );
         expect(await versionsIn(client, emptying)).toEqual([]);
-        const ends = await Promise.all(works.map((work) => told(client, work)));
+        const ends = await Promise.all(works.map((work) => readProgress(client, work)));
         // The work that was interrupted by the pause may be missing in the counts, but nothing is counted twice.
         const { versions = 0 } = ends[0]?.deleted ?? {};
         expect(versions).toBeGreaterThanOrEqual(left.length - 8);
@@ -162,7 +162,7 @@ for (const kind of ['wide-column', 'ordered-kv'] as const) {
         for (const leader of leaders) await resume(leader);
         for (const [at, work] of works.entries()) {
           expect((await versionsIn(client, work)).sort(), work.job).toEqual(made[at]);
-          expect(await told(client, work)).toEqual(ends[at]);
+          expect(await readProgress(client, work)).toEqual(ends[at]);
         }
         await expectClean(store);
       } finally {

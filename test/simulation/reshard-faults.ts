@@ -128,14 +128,14 @@ interface Shown {
 /** Doubles the shards, and injects the fault when the first rows have moved. */
 async function reshard(world: World, hurt: () => Promise<void>): Promise<readonly string[]> {
   const { client, store } = world;
-  const { shards } = await told(client);
+  const { shards } = await readProgress(client);
   await ask(client, 2 * shards);
   await untilRowsMove(store, { bucket, forMs: doneMs });
-  const before = await told(client);
+  const before = await readProgress(client);
   await hurt();
   const faults = before.state === 'running' ? [] : ['it was over before anything happened'];
   for (const until = performance.now() + doneMs; ; await sleep(200)) {
-    const now = await told(client);
+    const now = await readProgress(client);
     if (now.state === 'done') return now.shards === 2 * shards ? faults : [...faults, JSON.stringify(now)];
     if (performance.now() > until) return [...faults, `it does not end: ${JSON.stringify(now)}`];
   }
@@ -144,7 +144,7 @@ async function reshard(world: World, hurt: () => Promise<void>): Promise<readonl
 const path = `/admin/v1/buckets/${bucket}/reshard`;
 const ask = (client: LoadClient, shards: number): Promise<Shown> =>
   patiently(client, { method: 'POST', path, body: JSON.stringify({ shards }) });
-const told = (client: LoadClient): Promise<Shown> => patiently(client, { path });
+const readProgress = (client: LoadClient): Promise<Shown> => patiently(client, { path });
 
 /** Repeated until a node answers: nodes may be down. */
 async function patiently(client: LoadClient, spec: RequestSpec): Promise<Shown> {

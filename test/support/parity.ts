@@ -45,7 +45,7 @@ export class Side {
       ]
         .reduce((given, [id = '', name = '']) => given.replaceAll(id, name), text)
         .replaceAll(volatile, '<$1/>');
-    const headers = told.map((name) => answer.header(name)).map((value) => value && named(value));
+    const headers = comparedHeaders.map((name) => answer.header(name)).map((value) => value && named(value));
     return { status: answer.status, headers, text: named(answer.text) };
   }
 
@@ -62,7 +62,7 @@ export class Side {
 }
 
 /** The compared headers and elements. Times, request ids, tokens and markers that contain ids differ between gateways. */
-const told = [
+const comparedHeaders = [
   'etag',
   'content-length',
   '*-version-id',

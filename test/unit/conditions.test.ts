@@ -14,7 +14,7 @@ const second = 1_000;
 const row = { key: 'key', etag: 'abc', modified, size: 5 };
 
 /** The result of a check, or the error code with the condition that the refusal names. */
-function told(check: () => unknown): unknown {
+function outcome(check: () => unknown): unknown {
   try {
     return check();
   } catch (refusal) {
@@ -35,7 +35,7 @@ describe('an ETag list', () => {
     ['"abc"x', false],
     ['', false],
   ])('%j of If-Match names the object: %s', (ifMatch, expected) => {
-    expect(told(() => checkRead({ ifMatch }, row))).toBe(expected ? 'ok' : 'PreconditionFailed If-Match');
+    expect(outcome(() => checkRead({ ifMatch }, row))).toBe(expected ? 'ok' : 'PreconditionFailed If-Match');
   });
 
   test.each([
@@ -59,15 +59,15 @@ test.each<[Conditions, string]>([
   [{ ifNoneMatch: 'x', ifModifiedSince: modified }, 'ok'],
   [{ ifSize: 1 }, 'ok'],
 ])('a read on %j is told %s', (conditions, expected) => {
-  expect(told(() => checkRead(conditions, row))).toBe(expected);
+  expect(outcome(() => checkRead(conditions, row))).toBe(expected);
 });
 
 test('the source of a copy is refused where a read would be told that nothing changed', () => {
-  expect(told(() => checkCopySource({ ifNoneMatch: 'abc' }, row))).toBe(
+  expect(outcome(() => checkCopySource({ ifNoneMatch: 'abc' }, row))).toBe(
     'PreconditionFailed copy-source-if-none-match',
   );
-  expect(told(() => checkCopySource({ ifModifiedSince: modified }, row))).toMatch(/^PreconditionFailed/);
-  expect(told(() => checkCopySource({ ifNoneMatch: 'x' }, row))).toBeUndefined();
+  expect(outcome(() => checkCopySource({ ifModifiedSince: modified }, row))).toMatch(/^PreconditionFailed/);
+  expect(outcome(() => checkCopySource({ ifNoneMatch: 'x' }, row))).toBeUndefined();
 });
 
 test.each<[Conditions, boolean, string | undefined]>([
@@ -78,7 +78,7 @@ test.each<[Conditions, boolean, string | undefined]>([
   [{ ifMatch: 'abc' }, true, undefined],
   [{ ifUnmodifiedSince: modified - second }, true, 'PreconditionFailed If-Unmodified-Since'],
 ])('a write on %j, over an object: %s, is told %s', (conditions, isThere, expected) => {
-  expect(told(() => checkWrite(conditions, isThere ? row : undefined))).toBe(expected);
+  expect(outcome(() => checkWrite(conditions, isThere ? row : undefined))).toBe(expected);
 });
 
 test.each<[Conditions, boolean, string | undefined]>([
@@ -100,5 +100,5 @@ test.each<[Conditions, boolean, string | undefined]>([
   [{ ifSize: 4 }, true, 'PreconditionFailed If-Match-Size'],
   [{ ifSize: 5 }, false, 'PreconditionFailed If-Match-Size'],
 ])('a delete on %j, of an object: %s, is told %s', (conditions, isThere, expected) => {
-  expect(told(() => checkDelete(conditions, isThere ? row : undefined))).toBe(expected);
+  expect(outcome(() => checkDelete(conditions, isThere ? row : undefined))).toBe(expected);
 });
