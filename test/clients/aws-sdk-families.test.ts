@@ -20,8 +20,8 @@ async function ask(operation: string, input: object): Promise<object> {
   // The cast is safe: the SDK has one class per operation, all with the same constructor.
   const Of = (s3 as unknown as Record<string, Command>)[`${operation}Command`];
   if (Of === undefined) throw new Error(`the SDK has no ${operation}`);
-  const { $metadata: _, ...readConfiguration } = await sdk.client.send(new Of({ Bucket, ...input }));
-  return readConfiguration;
+  const { $metadata: _, ...members } = await sdk.client.send(new Of({ Bucket, ...input }));
+  return members;
 }
 
 /** The Get response: the document, or the error code. */

@@ -31,7 +31,7 @@ const signed = (fields: Readonly<Record<string, string>>, more: readonly unknown
   }));
   return fieldsOf({ ...fields, ...signForm(alice, { conditions: [...conditions, ...more] }) });
 };
-const statusAndCode = ({ status, code }: Answer) => [status, code];
+const result = ({ status, code }: Answer) => [status, code];
 
 describe.each(backends)('on %s', (backend) => {
   test('a form is a fresh write: while all clusters drain it is refused, and stores nothing', async () => {
@@ -40,7 +40,7 @@ describe.each(backends)('on %s', (backend) => {
     await world.client.put('/bucket');
     await admin.must('POST', '/clusters/a/drain', { mode: 'readonly' });
     const refused = await post(world, [...signed({ key: 'k' }), fileOf(bytesOf(MiB))]);
-    expect([...statusAndCode(refused), refused.header('retry-after')]).toEqual([503, 'DrainRefused', '300']);
+    expect([...result(refused), refused.header('retry-after')]).toEqual([503, 'DrainRefused', '300']);
     expect((await world.client.get('/bucket/k')).code).toBe('NoSuchKey');
     expect(await world.stored()).toEqual([]);
     await admin.must('POST', '/clusters/a/undrain');
@@ -105,7 +105,7 @@ describe.each(backends)('on %s', (backend) => {
       [5 * MiB, 5, MiB, 'EntityTooLarge', ['MaxSizeAllowed', String(MiB)]],
     ] as const) {
       const refused = await ranged(size, min, max);
-      expect([...statusAndCode(refused), refused.one(allowed[0])]).toEqual([400, code, allowed[1]]);
+      expect([...result(refused), refused.one(allowed[0])]).toEqual([400, code, allowed[1]]);
     }
     await world.gc();
     expect(await world.stored()).toEqual([]);
@@ -128,24 +128,18 @@ test('version 4 in both dialects and version 2 sign a form; a wrong secret does 
   }
   expect((await send(signFormV2(alice, { conditions }))).status).toBe(204);
   const wrong = { ...alice, secretKey: 'another' };
-  expect(statusAndCode(await send(signForm(wrong, { conditions })))).toEqual([403, 'SignatureDoesNotMatch']);
-  expect(statusAndCode(await send(signFormV2(wrong, { conditions })))).toEqual([
-    403,
-    'SignatureDoesNotMatch',
-  ]);
+  expect(result(await send(signForm(wrong, { conditions })))).toEqual([403, 'SignatureDoesNotMatch']);
+  expect(result(await send(signFormV2(wrong, { conditions })))).toEqual([403, 'SignatureDoesNotMatch']);
   const unknown = { ...alice, accessKey: 'nobody' };
-  expect(statusAndCode(await send(signForm(unknown, { conditions })))).toEqual([403, 'InvalidAccessKeyId']);
-  expect(statusAndCode(await send(signFormV2(unknown, { conditions })))).toEqual([403, 'InvalidAccessKeyId']);
+  expect(result(await send(signForm(unknown, { conditions })))).toEqual([403, 'InvalidAccessKeyId']);
+  expect(result(await send(signFormV2(unknown, { conditions })))).toEqual([403, 'InvalidAccessKeyId']);
 });
 
 test('version 2 goes with the setting that turns it off', async () => {
   await using world = await openGateway({ settings: { SVC_SIGV2_PRESIGN: 'off' } });
   await world.client.put('/bucket');
   const fields = { key: 'k', ...signFormV2(alice, { conditions: [{ bucket: 'bucket' }, { key: 'k' }] }) };
-  expect(statusAndCode(await post(world, [...fieldsOf(fields), fileOf('x')]))).toEqual([
-    400,
-    'InvalidRequest',
-  ]);
+  expect(result(await post(world, [...fieldsOf(fields), fileOf('x')]))).toEqual([400, 'InvalidRequest']);
 });
 
 const setPolicy = async (world: GatewayWorld, ...statements: readonly object[]) => {
@@ -161,12 +155,12 @@ const formOf = (who: typeof bob, fields: Readonly<Record<string, string>> = {}) 
 test('the signer must be allowed to write the object, its tags, its lock and its ACL', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
-  expect(statusAndCode(await post(world, formOf(bob)))).toEqual([403, 'AccessDenied']);
+  expect(result(await post(world, formOf(bob)))).toEqual([403, 'AccessDenied']);
   expect((await post(world, formOf(alice))).status).toBe(204);
   await setPolicy(world, onKeys({ Effect: 'Allow', Action: 's3:PutObject' }));
   expect((await post(world, formOf(bob))).status).toBe(204);
   const tagging = '<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>';
-  expect(statusAndCode(await post(world, formOf(bob, { tagging })))).toEqual([403, 'AccessDenied']);
+  expect(result(await post(world, formOf(bob, { tagging })))).toEqual([403, 'AccessDenied']);
 });
 
 test('policies see that a request is a form, how it was signed and what its fields say', async () => {
@@ -191,10 +185,10 @@ test('an unsigned form writes only where anonymous callers may', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');
   const form = [...fieldsOf({ key: 'k', 'Content-Type': 'text/plain' }), fileOf('x')];
-  expect(statusAndCode(await post(world, form))).toEqual([403, 'AccessDenied']);
+  expect(result(await post(world, form))).toEqual([403, 'AccessDenied']);
   await setPolicy(world, onKeys({ Effect: 'Allow', Action: 's3:PutObject' }));
   expect((await post(world, form)).status).toBe(204);
-  expect(statusAndCode(await post(world, form, {}, '/absent'))).toEqual([404, 'NoSuchBucket']);
+  expect(result(await post(world, form, {}, '/absent'))).toEqual([404, 'NoSuchBucket']);
 });
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
@@ -218,7 +212,7 @@ test('the variable for the file name in the key is replaced by the name without 
     const answer = await send(key, fileName);
     expect([answer.status, answer.header('location')]).toEqual([204, `http://localhost/bucket/${stored}`]);
   }
-  expect(statusAndCode(await send(variable, 'other/x.txt'))).toEqual([403, 'AccessDenied']);
+  expect(result(await send(variable, 'other/x.txt'))).toEqual([403, 'AccessDenied']);
   expect((await send(variable, 'x/up', 'u')).status).toBe(204);
 });
 
@@ -237,7 +231,7 @@ describe('a successful form is answered', () => {
       ['404', 204],
       ['', 204],
     ] as const)
-      expect(statusAndCode(await answered({ success_action_status: given }))).toEqual([status, '']);
+      expect(result(await answered({ success_action_status: given }))).toEqual([status, '']);
     const created = await answered({ success_action_status: '201' });
     expect([created.status, created.header('content-type')]).toEqual([201, 'application/xml']);
     expect(['Location', 'Bucket', 'Key', 'ETag'].map((name) => created.one(name))).toEqual([
@@ -280,14 +274,14 @@ test('checksums and MD5 of a form are held against its file', async () => {
   const send = (fields: Record<string, string>) =>
     post(world, [...signed({ key: 'k', ...fields }), fileOf('x')]);
   expect((await send({ 'Content-MD5': digest64('md5', 'x') })).status).toBe(204);
-  expect(statusAndCode(await send({ 'Content-MD5': digest64('md5', 'y') }))).toEqual([400, 'BadDigest']);
+  expect(result(await send({ 'Content-MD5': digest64('md5', 'y') }))).toEqual([400, 'BadDigest']);
   for (const [name, value, wrong] of [
     ['x-amz-checksum-crc32', 'jNwWgw==', 'AAAAAA=='],
     ['x-amz-checksum-xxhash64', 'XIDAloMEESM=', 'AAAAAAAAAAA='],
   ] as const) {
     const right = await send({ [name]: value });
     expect([right.status, right.header(name.replace('x-amz', '*'))]).toEqual([204, value]);
-    expect(statusAndCode(await send({ [name]: wrong }))).toEqual([400, 'BadDigest']);
+    expect(result(await send({ [name]: wrong }))).toEqual([400, 'BadDigest']);
   }
 });
 
@@ -376,7 +370,7 @@ test('a form in a fetch Request works the same', async () => {
   const answer = await web.post('/bucket', { body, headers: multipart() });
   expect([answer.status, answer.header('etag')]).toEqual([204, `"${md5('x')}"`]);
   const refused = await web.post('/bucket', { body: body.subarray(0, -60), headers: multipart() });
-  expect(statusAndCode(refused)).toEqual([400, 'MalformedPOSTRequest']);
+  expect(result(refused)).toEqual([400, 'MalformedPOSTRequest']);
 });
 
 test('temporary credentials sign forms with their token among the fields, which the policy must allow', async () => {
@@ -397,8 +391,8 @@ test('temporary credentials sign forms with their token among the fields, which 
   const allowed = [['eq', '$x-amz-security-token', token]];
   for (const sign of [signForm, signFormV2]) {
     expect((await send(token, allowed, sign)).status).toBe(204);
-    expect(statusAndCode(await send(token, [], sign))).toEqual([403, 'AccessDenied']);
-    expect(statusAndCode(await send(`${token}x`, allowed, sign))).toEqual([400, 'InvalidToken']);
+    expect(result(await send(token, [], sign))).toEqual([403, 'AccessDenied']);
+    expect(result(await send(`${token}x`, allowed, sign))).toEqual([400, 'InvalidToken']);
   }
   const bare = signForm(credential, { conditions: [{ bucket: 'bucket' }, { key: 'k' }] });
   const tokenless = await post(world, [...fieldsOf({ key: 'k', ...bare }), fileOf('x')]);
