@@ -1,112 +1,14 @@
 /** The events of a bucket reach the webhook that its configuration names: at least once, in order, and whatever the receiver answers. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
-import type { NotifyTask } from '../../src/metadata/records/queues.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
-import { deliverNotifications } from '../../src/workers/queues/notify.ts';
-import { type Backend, backends, openGateway, operator } from '../support/gateway.ts';
-import { tasksOf } from '../support/recorded.ts';
-import { openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
-
-interface Target {
-  readonly id: string;
-  readonly url: string;
-  readonly [field: string]: string;
-}
-
-const rule = (sink: string, { prefix = '', suffix = '' } = {}): string =>
-  `<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event><Filter><S3Key>
-   <FilterRule><Name>prefix</Name><Value>${prefix}</Value></FilterRule>
-   <FilterRule><Name>suffix</Name><Value>${suffix}</Value></FilterRule></S3Key></Filter>
-   <Queue>arn:aws:sqs:default:123456789012:${sink}</Queue></QueueConfiguration>`;
-
-/** A clock that can be ahead of the real one, so that a day of retries passes at once. */
-function hurriedClock() {
-  let ahead = 0;
-  return {
-    ...systemClock,
-    now: () => systemClock.now() + ahead,
-    elapsed: () => systemClock.elapsed() + ahead,
-    hurry(ms: number) {
-      ahead += ms;
-    },
-  };
-}
-
-async function openWorld({
-  backend = 'memory',
-  targets,
-  rules,
-  settings = {},
-}: {
-  readonly backend?: Backend;
-  readonly targets: readonly Target[];
-  readonly rules: readonly string[];
-  readonly settings?: Readonly<Record<string, string>>;
-}) {
-  const clock = hurriedClock();
-  const warned: Fields[] = [];
-  const world = await openGateway({
-    backend,
-    clock,
-    telemetry: {
-      ...silentTelemetry,
-      log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
-    },
-    settings: {
-      SVC_NOTIFY_TARGETS: JSON.stringify(targets.map((target) => ({ type: 'webhook', ...target }))),
-      SVC_EGRESS_ALLOW: '127.0.0.0/8',
-      SVC_NOTIFY_INTERVAL: '10ms',
-      ...settings,
-    },
-  });
-  const { client, context } = world;
-  await client.put('/bucket');
-  const body = `<NotificationConfiguration>${rules.join('')}</NotificationConfiguration>`;
-  const put = await client.put('/bucket?notification', { body });
-  if (put.status !== 200) throw new Error(put.text);
-  const running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
-  const worker = {
-    start() {
-      const stop = new AbortController();
-      running.push({ stop, ended: deliverNotifications(context)(stop.signal) });
-    },
-    async stop() {
-      for (const { stop, ended } of running.splice(0)) {
-        stop.abort();
-        await ended;
-      }
-    },
-  };
-  return {
-    world,
-    client,
-    clock,
-    warned,
-    worker,
-    queued: () => tasksOf<NotifyTask>(context, 'notify'),
-    letters: async () => (await world.as({ credential: operator }).get('/?notify-dlq')).all('Error'),
-    async [Symbol.asyncDispose]() {
-      await worker.stop();
-      await world[Symbol.asyncDispose]();
-    },
-  };
-}
-
-type EventRecord = { readonly eventName: string; readonly s3: { readonly object: { readonly key: string } } };
-const recordsIn = (received: readonly Received[]): readonly EventRecord[] =>
-  received.flatMap(
-    ({ body }) => (JSON.parse(body) as { readonly Records?: readonly EventRecord[] }).Records ?? [],
-  );
-const keysIn = (received: readonly Received[]): readonly string[] =>
-  recordsIn(received).map(({ s3 }) => s3.object.key);
-const until = { timeout: 20_000, interval: 10 };
+import { backends } from '../support/gateway.ts';
+import { keysIn, openNotifyWorld, recordsIn, rule, until } from '../support/notify-world.ts';
+import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
 
 describe.each(backends)('on %s', (backend) => {
   test('a webhook gets a test event and then each change of an object in order, once each', async () => {
     await using sink = await openWebhookSink();
-    await using world = await openWorld({
+    await using world = await openNotifyWorld({
       backend,
       targets: [{ id: 'hook', url: sink.url }],
       rules: [rule('hook')],
@@ -133,7 +35,7 @@ describe.each(backends)('on %s', (backend) => {
   test('events that a stopped gateway left are delivered after its start', async () => {
     await using sink = await openWebhookSink();
     sink.answer = status(503);
-    await using world = await openWorld({
+    await using world = await openNotifyWorld({
       backend,
       targets: [{ id: 'hook', url: sink.url }],
       rules: [rule('hook')],
@@ -155,7 +57,7 @@ test('the webhook is given a bearer token, and a signature of the id, the time a
   await using sink = await openWebhookSink();
   const secret = `whsec_${Buffer.from('a secret of the target').toString('base64')}`;
   const target = { id: 'hook', url: sink.url, token: 'bearer-token', secret };
-  await using world = await openWorld({ targets: [target], rules: [rule('hook')] });
+  await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
   world.worker.start();
   await vi.waitFor(() => expect(sink.received.length).toBe(1), until);
   const [{ headers, body }] = sink.received as [Received];
@@ -172,7 +74,7 @@ test('the webhook is given a bearer token, and a signature of the id, the time a
 test('a webhook with a user name gets basic authentication', async () => {
   await using sink = await openWebhookSink();
   const target = { id: 'hook', url: sink.url, username: 'user', password: 'pass:word' };
-  await using world = await openWorld({ targets: [target], rules: [rule('hook')] });
+  await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
   world.worker.start();
   await vi.waitFor(() => expect(sink.received.length).toBe(1), until);
   expect(sink.received[0]?.headers['authorization']).toBe(`Basic ${btoa('user:pass:word')}`);
@@ -181,7 +83,7 @@ test('a webhook with a user name gets basic authentication', async () => {
 test('prefix and suffix of a filter decide which objects send events to which target', async () => {
   await using one = await openWebhookSink();
   await using two = await openWebhookSink();
-  await using world = await openWorld({
+  await using world = await openNotifyWorld({
     targets: [
       { id: 'one', url: one.url },
       { id: 'two', url: two.url },
@@ -206,13 +108,13 @@ test.each([
   ],
   ['never answers', () => {}, /within 300 ms/],
   ['answers garbage', (reply) => void reply.socket?.end('this is no HTTP\r\n\r\n'), /cannot be reached/],
-] as const satisfies readonly (readonly [string, import('../support/webhook-sink.ts').Answer, RegExp])[])(
+] as const satisfies readonly (readonly [string, Answer, RegExp])[])(
   'a target that %s delays no other target, and its events come once it recovers',
   async (_, answer, message) => {
     await using bad = await openWebhookSink();
     await using good = await openWebhookSink();
     bad.answer = answer;
-    await using world = await openWorld({
+    await using world = await openNotifyWorld({
       targets: [
         { id: 'bad', url: bad.url },
         { id: 'good', url: good.url },
@@ -242,7 +144,10 @@ test.each([
 test('a target whose connections are refused gets its events once it listens', async () => {
   const gone = await openWebhookSink();
   await gone[Symbol.asyncDispose]();
-  await using world = await openWorld({ targets: [{ id: 'hook', url: gone.url }], rules: [rule('hook')] });
+  await using world = await openNotifyWorld({
+    targets: [{ id: 'hook', url: gone.url }],
+    rules: [rule('hook')],
+  });
   await world.client.put('/bucket/key', { body: 'x' });
   world.worker.start();
   await vi.waitFor(() => expect(world.warned.length).toBeGreaterThan(0), until);
@@ -257,7 +162,10 @@ test('a target whose connections are refused gets its events once it listens', a
 test('an event that its target refuses by 400 becomes a dead letter, and those behind it are delivered', async () => {
   await using sink = await openWebhookSink();
   sink.answer = (reply, { body }) => void reply.writeHead(body.includes('poison') ? 400 : 200).end();
-  await using world = await openWorld({ targets: [{ id: 'hook', url: sink.url }], rules: [rule('hook')] });
+  await using world = await openNotifyWorld({
+    targets: [{ id: 'hook', url: sink.url }],
+    rules: [rule('hook')],
+  });
   for (const key of ['poison', 'key']) await world.client.put(`/bucket/${key}`, { body: 'x' });
   world.worker.start();
   await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
@@ -269,7 +177,7 @@ test('after SVC_NOTIFY_RETRY_MAX the events of a dead target are dead letters', 
   await using sink = await openWebhookSink();
   sink.answer = status(500);
   const settings = { SVC_NOTIFY_RETRY_MAX: '2h' };
-  await using world = await openWorld({
+  await using world = await openNotifyWorld({
     targets: [{ id: 'hook', url: sink.url }],
     rules: [rule('hook')],
     settings,
@@ -289,7 +197,7 @@ test('a target on loopback gets nothing unless SVC_EGRESS_ALLOW contains its add
   await using sink = await openWebhookSink();
   for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '2130706433', '0177.0.0.1']) {
     const url = `http://${host}:${sink.port}/`;
-    await using world = await openWorld({
+    await using world = await openNotifyWorld({
       targets: [{ id: 'hook', url }],
       rules: [rule('hook')],
       settings: { SVC_EGRESS_ALLOW: '' },
@@ -309,7 +217,7 @@ test('a target on loopback gets nothing unless SVC_EGRESS_ALLOW contains its add
 test('CloudEvents and EventBridge are envelopes of a target', async () => {
   await using one = await openWebhookSink();
   await using two = await openWebhookSink();
-  await using world = await openWorld({
+  await using world = await openNotifyWorld({
     targets: [
       { id: 'one', url: one.url, envelope: 'cloudevents' },
       { id: 'two', url: two.url, envelope: 'eventbridge' },

@@ -14,6 +14,7 @@ import * as inventory from './maintenance/inventory.ts';
 
 import * as lifecycle from './maintenance/lifecycle.ts';
 
+import * as notify from './maintenance/notify.ts';
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
 import * as replicationPeers from './replication/peers.ts';
@@ -25,6 +26,7 @@ export const adminHandlers: AdminHandlers = {
   ...forceEmpty,
   ...inventory,
   ...lifecycle,
+  ...notify,
   ...reshard,
   ...fsck,
   ...scrub,

@@ -13,7 +13,7 @@ export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (
     max,
   });
   return xmlReply(deadLettersResult, 'NotifyDeadLetters', {
-    Entries: rows.map(({ due, requestId, attempts, task }) => {
+    Entries: rows.map(({ due, id, requestId, attempts, task }) => {
       // The cast: each queue has one type of task.
       const { sink, message, error, since } = task as DeadLetter;
       return {
@@ -21,6 +21,7 @@ export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (
         Since: new Date(since).toISOString(),
         RequestId: requestId,
         Sink: sink,
+        Id: id,
         Attempts: attempts,
         Error: error,
         Message: JSON.stringify(message),

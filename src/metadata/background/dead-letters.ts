@@ -2,7 +2,7 @@
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { newestFirst } from '../objects/newest-first.ts';
 import type { DeadLetter, NotifyTask, QueueRow } from '../records/queues.ts';
-import { queueAt, queued, queueSlots } from './queues.ts';
+import { allRows, queueAt, queued, queueSlots } from './queues.ts';
 
 const queue = 'notify-dlq';
 
@@ -48,3 +48,17 @@ export async function readDeadLetters(
 
 const isNewer = (a: LetterPlace, b: LetterPlace): boolean =>
   a.due > b.due || (a.due === b.due && a.id > b.id);
+
+/** The letters slot by slot, the oldest of a slot first. */
+export async function* everyDeadLetter(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<QueueRow> {
+  for (let slot = 0; slot < queueSlots; slot += 1) {
+    const cursor = allRows(metadata, queue, slot);
+    for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
+      for (const { row } of page) yield row;
+  }
+}
+
+export const removeDeadLetter = ({ slot, due, id }: QueueRow): SideChange => ({
+  at: queueAt(queue, slot),
+  remove: { due, id },
+});

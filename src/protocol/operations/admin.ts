@@ -46,6 +46,9 @@ export const adminOperations = {
   PutReplicationPeer: { on: 'PUT /replication/peers/:id' },
   DeleteReplicationPeer: { on: 'DELETE /replication/peers/:id' },
   CheckReplicationPeer: { on: 'POST /replication/peers/:id/check' },
+  GetNotifyTargets: { on: 'GET /notify/targets' },
+  RedriveNotifications: { on: 'POST /notify/redrive' },
+  DiscardNotifications: { on: 'POST /notify/discard' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;

@@ -6,6 +6,7 @@ import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.t
 import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
 import type { SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import { wrapMessage } from './envelope.ts';
+import { readSubject } from './subject.ts';
 import type { TargetStates } from './target-states.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry' | 'sinks'> & {
@@ -41,16 +42,7 @@ const inOrder = (a: HourlyRow, b: HourlyRow): number =>
   a.due - b.due || compare(sequencerOf(a), sequencerOf(b)) || compare(a.id, b.id);
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-interface Recorded {
-  readonly Records?: readonly {
-    readonly s3?: {
-      readonly bucket?: { readonly name?: string };
-      readonly object?: { readonly key?: string; readonly sequencer?: string };
-    };
-  }[];
-}
-const firstRecord = (row: HourlyRow) => (taskOf(row).message as Recorded).Records?.[0]?.s3;
-const sequencerOf = (row: HourlyRow): string => firstRecord(row)?.object?.sequencer ?? '';
+const sequencerOf = (row: HourlyRow): string => readSubject(taskOf(row).message).sequencer ?? '';
 
 interface Group {
   readonly target: string;
@@ -131,10 +123,10 @@ const toMessage =
   (row: HourlyRow): SinkMessage => {
     const { message } = taskOf(row);
     const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === target)?.envelope ?? 's3';
-    const s3 = firstRecord(row);
+    const { bucket, key } = readSubject(message);
     return {
       id: row.id,
-      subject: `${s3?.bucket?.name ?? ''}/${s3?.object?.key ?? ''}`,
+      subject: key === undefined ? bucket : `${bucket}/${key}`,
       ...wrapMessage(message, { id: row.id, requestId: row.requestId, envelope }),
     };
   };

@@ -1,5 +1,6 @@
 /** The text of a message in the form that the `envelope` of its target names. */
 import type { NotifyTarget } from '../../../config/values/notify-targets.ts';
+import { decodeKey } from './subject.ts';
 
 export interface Wrapped {
   readonly body: string;
@@ -111,7 +112,7 @@ function eventBridgeEvent(
       bucket: { name: s3.bucket.name },
       object: {
         // Keys are encoded in records only.
-        key: decodeURIComponent(key.replaceAll('+', ' ')),
+        key: decodeKey(key),
         ...(size === undefined ? {} : { size }),
         ...(eTag === undefined ? {} : { etag: eTag }),
         ...(versionId === undefined ? {} : { 'version-id': versionId }),

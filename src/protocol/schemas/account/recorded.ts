@@ -33,6 +33,8 @@ export const deadLettersResult = element({
       Since: date,
       RequestId: token,
       Sink: text,
+      /** Names the letter in a redrive. */
+      Id: text,
       Attempts: int(),
       Error: text,
       /** The JSON that was to be delivered. */

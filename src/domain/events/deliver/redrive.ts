@@ -1,0 +1,75 @@
+/** Puts dead letters back into the queue of events, or discards them. */
+import type { Context } from '../../../context.ts';
+import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/dead-letters.ts';
+import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
+import type { DeadLetter, NotifyTask, QueueRow } from '../../../metadata/records/queues.ts';
+import { readSubject } from './subject.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+/** Which letters are meant: those that match every field that is given. */
+export interface LetterFilter {
+  readonly target?: string | undefined;
+  readonly bucket?: string | undefined;
+  readonly id?: string | undefined;
+  /** Store time at which delivery was given up: from `since` on, and before `until`. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+/** Letters that one call changes. */
+export const lettersMax = 1_000;
+
+export interface Changed {
+  readonly letters: number;
+  /** More letters match: call again. */
+  readonly isTruncated: boolean;
+}
+
+/** The cast: each queue has one type of task. */
+const letterOf = (row: QueueRow): DeadLetter => row.task as DeadLetter;
+
+function matches(row: QueueRow, { target, bucket, id, since, until }: LetterFilter): boolean {
+  const { sink, message } = letterOf(row);
+  return (
+    (target === undefined || sink === target) &&
+    (bucket === undefined || readSubject(message).bucket === bucket) &&
+    (id === undefined || row.id === id) &&
+    (since === undefined || row.due >= since) &&
+    (until === undefined || row.due < until)
+  );
+}
+
+async function changeLetters(
+  { metadata }: Ctx,
+  filter: LetterFilter,
+  change: (row: QueueRow) => Promise<void>,
+): Promise<Changed> {
+  let letters = 0;
+  for await (const row of everyDeadLetter(metadata)) {
+    if (!matches(row, filter)) continue;
+    if (letters >= lettersMax) return { letters, isTruncated: true };
+    await change(row);
+    letters += 1;
+  }
+  return { letters, isTruncated: false };
+}
+
+/**
+ * Queues the events again, as new ones of their object. The event is queued before its letter is removed: a kill between the two
+ * leaves both, and loses none.
+ */
+export const redriveLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
+  changeLetters(ctx, filter, async (row) => {
+    const { sink, message } = letterOf(row);
+    const task: NotifyTask = { sink, message };
+    const { bucket, key } = readSubject(message);
+    const due = await ctx.metadata.now();
+    const { id, requestId } = row;
+    const at = { queue: 'notify', slot: laneSlot(sink, key ?? bucket) } as const;
+    await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
+    await ctx.metadata.apply([removeDeadLetter(row)]);
+  });
+
+export const discardLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
+  changeLetters(ctx, filter, (row) => ctx.metadata.apply([removeDeadLetter(row)]));

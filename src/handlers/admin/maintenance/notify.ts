@@ -1,0 +1,59 @@
+/** The targets of events, and their dead letters: delivered again or discarded. */
+import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
+import { discardLetters, type LetterFilter, redriveLetters } from '../../../domain/events/deliver/redrive.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+export const GetNotifyTargets: AdminHandler = async (ctx) => {
+  const targets = ctx.config.SVC_NOTIFY_TARGETS;
+  const now = await ctx.metadata.now();
+  const backlogs = await countBacklogs(
+    ctx,
+    targets.map(({ id }) => id),
+  );
+  return jsonReply({
+    targets: targets.map(({ id, type, envelope = 's3' }) => {
+      const { queued = 0, oldest, deadLetters = 0 } = backlogs.get(id) ?? {};
+      const oldestSeconds = oldest === undefined ? 0 : Math.max(0, Math.floor((now - oldest) / 1000));
+      return { id, type, envelope, queued, oldestSeconds, deadLetters };
+    }),
+  });
+};
+
+const wanted = jsonObject({
+  target: jsonOptional(jsonText()),
+  bucket: jsonOptional(jsonText()),
+  id: jsonOptional(jsonText()),
+  since: jsonOptional(jsonText()),
+  until: jsonOptional(jsonText()),
+});
+
+/** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every letter */
+function readFilter(body: Uint8Array): LetterFilter {
+  const { since, until, ...filter } = readJson(wanted, body);
+  if ([since, until, ...Object.values(filter)].every((value) => value === undefined))
+    throw fail('InvalidRequest', 'Name the letters by target, bucket, id, since or until.');
+  return { ...filter, since: readTime('since', since), until: readTime('until', until) };
+}
+
+function readTime(name: string, given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(given) ? Date.parse(given) : Number.NaN;
+  if (Number.isNaN(time)) throw fail('InvalidRequest', `${name} is not a time such as 2026-01-31T12:00:00Z.`);
+  return time;
+}
+
+export const RedriveNotifications: AdminHandler = async (ctx, { body, record }) => {
+  const filter = readFilter(body);
+  record?.about(`notify:${filter.target ?? '*'}`);
+  const { letters, isTruncated } = await redriveLetters(ctx, filter);
+  return jsonReply({ redriven: letters, isTruncated });
+};
+
+export const DiscardNotifications: AdminHandler = async (ctx, { body, record }) => {
+  const filter = readFilter(body);
+  record?.about(`notify:${filter.target ?? '*'}`);
+  const { letters, isTruncated } = await discardLetters(ctx, filter);
+  return jsonReply({ discarded: letters, isTruncated });
+};

@@ -1,0 +1,101 @@
+/** Events that could not be delivered: operators deliver them again, or discard them. */
+import { expect, test, vi } from 'vitest';
+import { operator } from '../support/gateway.ts';
+import { keysIn, openNotifyWorld, rule, until } from '../support/notify-world.ts';
+import { auditRows } from '../support/recorded.ts';
+import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
+
+/** A world with two targets that refuse every event: their events are dead letters. */
+async function openRefused(one: WebhookSink, two: WebhookSink) {
+  one.answer = status(400);
+  two.answer = status(422);
+  const world = await openNotifyWorld({
+    targets: [
+      { id: 'one', url: one.url },
+      { id: 'two', url: two.url },
+    ],
+    rules: [rule('one', { prefix: 'one' }), rule('two', { prefix: 'two' })],
+  });
+  for (const key of ['one a/ä', 'one-b', 'two-a'])
+    await world.client.put(`/bucket/${encodeURIComponent(key)}`, { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  for (const sink of [one, two]) {
+    sink.received.length = 0;
+    sink.answer = status(200);
+  }
+  const admin = world.world.as({ credential: operator });
+  const call = async (path: string, body: object) =>
+    JSON.parse((await admin.post(`/admin/v1/notify/${path}`, { body: JSON.stringify(body) })).text);
+  return Object.assign(world, { admin, call });
+}
+
+test('dead letters of a target are delivered again by redrive, and those of other targets stay', async () => {
+  await using one = await openWebhookSink();
+  await using two = await openWebhookSink();
+  await using world = await openRefused(one, two);
+  expect(await world.letters()).toHaveLength(5);
+  expect(await world.call('redrive', { target: 'one' })).toEqual({ redriven: 3, isTruncated: false });
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  expect([...keysIn(one.received)].sort()).toEqual(['one+a/%C3%A4', 'one-b']);
+  expect(two.received).toEqual([]);
+  expect(await world.letters()).toHaveLength(2);
+  const audit = (await auditRows(world.world.context)).filter(({ action }) =>
+    action.includes('Notifications'),
+  );
+  expect(audit).toMatchObject([
+    { action: 'admin:RedriveNotifications', resource: 'notify:one', status: 200 },
+  ]);
+});
+
+test('dead letters are chosen by id, bucket and time, and discarded ones are gone', async () => {
+  await using one = await openWebhookSink();
+  await using two = await openWebhookSink();
+  await using world = await openRefused(one, two);
+  const [id = ''] = (await world.admin.get('/?notify-dlq')).all('Id');
+  expect(await world.call('discard', { id })).toEqual({ discarded: 1, isTruncated: false });
+  expect(await world.call('discard', { bucket: 'other' })).toEqual({ discarded: 0, isTruncated: false });
+  expect(await world.call('discard', { until: '2020-01-01T00:00:00Z' })).toEqual({
+    discarded: 0,
+    isTruncated: false,
+  });
+  expect(await world.call('discard', { bucket: 'bucket', since: '2020-01-01T00:00:00Z' })).toEqual({
+    discarded: 4,
+    isTruncated: false,
+  });
+  expect(await world.letters()).toEqual([]);
+});
+
+test('a redrive or discard that names no letters, or no time, is refused', async () => {
+  await using one = await openWebhookSink();
+  await using world = await openNotifyWorld({ targets: [{ id: 'one', url: one.url }], rules: [rule('one')] });
+  const admin = world.world.as({ credential: operator });
+  for (const body of ['{}', '{"since": "yesterday"}', '{"since": "2026-13-01T00:00:00Z"}', '{"sink": "one"}'])
+    for (const path of ['redrive', 'discard'])
+      expect((await admin.post(`/admin/v1/notify/${path}`, { body })).status).toBe(400);
+  expect((await world.client.post('/admin/v1/notify/discard', { body: '{"target": "one"}' })).status).toBe(
+    403,
+  );
+});
+
+test('the operator sees how many events wait for each target, and how many are dead letters', async () => {
+  await using one = await openWebhookSink();
+  await using two = await openWebhookSink();
+  await using world = await openRefused(one, two);
+  await world.worker.stop();
+  await world.client.put('/bucket/one-c', { body: 'x' });
+  world.clock.hurry(5_000);
+  const { targets } = JSON.parse((await world.admin.get('/admin/v1/notify/targets')).text);
+  expect(targets).toEqual([
+    {
+      id: 'one',
+      type: 'webhook',
+      envelope: 's3',
+      queued: 1,
+      oldestSeconds: expect.any(Number),
+      deadLetters: 3,
+    },
+    { id: 'two', type: 'webhook', envelope: 's3', queued: 0, oldestSeconds: 0, deadLetters: 2 },
+  ]);
+  expect(targets[0].oldestSeconds).toBeGreaterThanOrEqual(5);
+});

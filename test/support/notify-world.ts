@@ -1,0 +1,103 @@
+/** A gateway whose buckets send events to webhooks, and a notify worker to start and stop. */
+import type { NotifyTask } from '../../src/metadata/records/queues.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
+import { deliverNotifications } from '../../src/workers/queues/notify.ts';
+import { type Backend, openGateway, operator } from './gateway.ts';
+import { tasksOf } from './recorded.ts';
+import type { Received } from './webhook-sink.ts';
+
+interface Target {
+  readonly id: string;
+  readonly url: string;
+  readonly [field: string]: string;
+}
+
+export const rule = (sink: string, { prefix = '', suffix = '' } = {}): string =>
+  `<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event><Filter><S3Key>
+   <FilterRule><Name>prefix</Name><Value>${prefix}</Value></FilterRule>
+   <FilterRule><Name>suffix</Name><Value>${suffix}</Value></FilterRule></S3Key></Filter>
+   <Queue>arn:aws:sqs:default:123456789012:${sink}</Queue></QueueConfiguration>`;
+
+/** A clock that can be ahead of the real one, so that a day of retries passes at once. */
+function hurriedClock() {
+  let ahead = 0;
+  return {
+    ...systemClock,
+    now: () => systemClock.now() + ahead,
+    elapsed: () => systemClock.elapsed() + ahead,
+    hurry(ms: number) {
+      ahead += ms;
+    },
+  };
+}
+
+export async function openNotifyWorld({
+  backend = 'memory',
+  targets,
+  rules,
+  settings = {},
+}: {
+  readonly backend?: Backend;
+  readonly targets: readonly Target[];
+  readonly rules: readonly string[];
+  readonly settings?: Readonly<Record<string, string>>;
+}) {
+  const clock = hurriedClock();
+  const warned: Fields[] = [];
+  const world = await openGateway({
+    backend,
+    clock,
+    telemetry: {
+      ...silentTelemetry,
+      log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
+    },
+    settings: {
+      SVC_NOTIFY_TARGETS: JSON.stringify(targets.map((target) => ({ type: 'webhook', ...target }))),
+      SVC_EGRESS_ALLOW: '127.0.0.0/8',
+      SVC_NOTIFY_INTERVAL: '10ms',
+      ...settings,
+    },
+  });
+  const { client, context } = world;
+  await client.put('/bucket');
+  const body = `<NotificationConfiguration>${rules.join('')}</NotificationConfiguration>`;
+  const put = await client.put('/bucket?notification', { body });
+  if (put.status !== 200) throw new Error(put.text);
+  const running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
+  const worker = {
+    start() {
+      const stop = new AbortController();
+      running.push({ stop, ended: deliverNotifications(context)(stop.signal) });
+    },
+    async stop() {
+      for (const { stop, ended } of running.splice(0)) {
+        stop.abort();
+        await ended;
+      }
+    },
+  };
+  return {
+    world,
+    client,
+    clock,
+    warned,
+    worker,
+    queued: () => tasksOf<NotifyTask>(context, 'notify'),
+    letters: async () => (await world.as({ credential: operator }).get('/?notify-dlq')).all('Error'),
+    async [Symbol.asyncDispose]() {
+      await worker.stop();
+      await world[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type EventRecord = { readonly eventName: string; readonly s3: { readonly object: { readonly key: string } } };
+export const recordsIn = (received: readonly Received[]): readonly EventRecord[] =>
+  received.flatMap(
+    ({ body }) => (JSON.parse(body) as { readonly Records?: readonly EventRecord[] }).Records ?? [],
+  );
+export const keysIn = (received: readonly Received[]): readonly string[] =>
+  recordsIn(received).map(({ s3 }) => s3.object.key);
+/** For `vi.waitFor`. */
+export const until = { timeout: 20_000, interval: 10 };
