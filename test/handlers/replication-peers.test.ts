@@ -7,6 +7,7 @@ import { scanReplicationPeers } from '../../src/metadata/background/replication-
 import { systemClock } from '../../src/ports/clock.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { auditRows, inShort } from '../support/recorded.ts';
 import { serveStub } from '../support/server-stub.ts';
 import { one, two } from '../support/server-tls.ts';
 
@@ -98,6 +99,21 @@ describe('the peers of an operator', () => {
       status: 400,
     });
     expect((await operatorOf(world).ask('GET', '/replication/peers/wrong')).status).toBe(404);
+  });
+
+  test('PUT, the check and DELETE of a peer are audited without its keys', async () => {
+    await using own = await openGateway();
+    const admin = operatorOf(own);
+    await admin.must('PUT', '/replication/peers/second', { endpoint: 'http://127.0.0.1:1', ...keys });
+    await admin.must('POST', '/replication/peers/second/check', { bucket: 'copies' });
+    await admin.must('DELETE', '/replication/peers/second');
+    const rows = await auditRows(own.context);
+    expect(rows.map(inShort).sort()).toEqual([
+      'admin:CheckReplicationPeer replication-peer:second 200',
+      'admin:DeleteReplicationPeer replication-peer:second 204',
+      'admin:PutReplicationPeer replication-peer:second 200',
+    ]);
+    expect(JSON.stringify(rows)).not.toContain(keys.secretKey);
   });
 
   test('only operators read, change and check peers', async () => {

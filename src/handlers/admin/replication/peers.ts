@@ -84,8 +84,9 @@ export const DeleteReplicationPeer: AdminHandler = async (ctx, { params, record 
 };
 
 /** Answers 200 with the steps, also where one of them fails. */
-export const CheckReplicationPeer: AdminHandler = async (ctx, { params, body }) => {
+export const CheckReplicationPeer: AdminHandler = async (ctx, { params, body, record }) => {
   const id = idIn(params);
+  record?.about(`replication-peer:${id}`);
   const { bucket } = readJson(checked, body);
   const { peers } = ctx;
   if (peers === undefined) throw fail('NotImplemented', 'This runtime opens no connections to peers.');
