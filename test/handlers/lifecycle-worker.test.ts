@@ -10,7 +10,9 @@ interface World extends GatewayWorld {
 }
 async function openWorld(backend: Backend): Promise<World> {
   const clock = virtualClock();
-  return Object.assign(await openGateway({ backend, clock }), { clock });
+  // On a virtual clock a worker that waits for its rate waits forever.
+  const settings = { SVC_LIFECYCLE_RATE: '1000000' };
+  return Object.assign(await openGateway({ backend, clock, settings }), { clock });
 }
 const rule = (inside: string, { id = 'rule', filter = '<Filter/>' } = {}): string =>
   `<Rule><ID>${id}</ID><Status>Enabled</Status>${filter}${inside}</Rule>`;
