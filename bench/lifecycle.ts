@@ -6,7 +6,7 @@
 import { parseArgs } from 'node:util';
 import { inParallel } from '../src/base/in-parallel.ts';
 import { openBucket } from '../src/domain/buckets/buckets.ts';
-import { lifecycleTasks } from '../src/domain/lifecycle/progress.ts';
+import { emptyTally, lifecycleTasks } from '../src/domain/lifecycle/progress.ts';
 import { findTask, putTask } from '../src/metadata/background/tasks.ts';
 import { usageChanges } from '../src/metadata/buckets/usage.ts';
 import { ageChanges, listLifecycleBucket } from '../src/metadata/objects/ages.ts';
@@ -76,24 +76,13 @@ async function idle(world: GatewayWorld): Promise<void> {
     const id = `idle-${each}`;
     await metadata.apply([listLifecycleBucket({ id, name: id }, 'token')]);
     const first = { upload: 0, noncurrent: 0, current: 0, marker: 0, restored: 0 };
-    const tally = {
-      read: 0,
-      expired: 0,
-      noncurrent: 0,
-      markers: 0,
-      aborted: 0,
-      transitioned: 0,
-      restored: 0,
-      held: 0,
-      undone: 0,
-    };
     const times = { startedAt: 0, finishedAt: 0, nextAt: Date.now() + dayMs };
     const state = {
       bucket: id,
       token: 'token',
       indexing: { at: 'done' } as const,
       first,
-      tally,
+      tally: emptyTally,
       byRule: {},
       ...times,
     };

@@ -5,7 +5,7 @@ import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/prog
 import { lockTime } from '../domain/objects/lock/object-lock.ts';
 import { openPace } from '../domain/storage/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
-import { scanLifecycleBuckets } from '../metadata/objects/ages.ts';
+import { dayMs, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
 import { ShardPanic, type Unit } from './supervision/worker.ts';
 
@@ -58,8 +58,6 @@ export const carryOutLifecycles = (context: LifecycleContext, generation = 0): U
     return open.size > 0 || hasMore ? 'busy' : 'idle';
   };
 };
-
-const dayMs = 86_400_000;
 
 function warnOfShortDays({ config, telemetry }: LifecycleContext): void {
   if (config.SVC_LIFECYCLE_DAY === dayMs) return;

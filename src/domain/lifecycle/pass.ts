@@ -77,17 +77,11 @@ export async function stepBucket(
 function begin(bucket: BucketRow, { listed, task }: Step, now: number): LifecycleProgress {
   const { token } = listed;
   const day = dayOf(bucket.created);
-  const first: LifecycleProgress['first'] = {
-    upload: day,
-    noncurrent: day,
-    current: day,
-    marker: day,
-    restored: day,
-  };
+  const first = { upload: day, noncurrent: day, current: day, marker: day, restored: day };
   const fresh = { tally: emptyTally, byRule: {}, startedAt: now, nextAt: now };
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
-  const { finishedAt: _, position: __, lastError: ___, ...kept } = state;
+  const { finishedAt: _, position: __, ...kept } = state;
   // Another token: the rules have changed, or a version came that is older than its commit.
   if (state.token !== token) return { ...kept, token, first, ...fresh };
   return state.finishedAt === undefined ? state : { ...kept, ...fresh };

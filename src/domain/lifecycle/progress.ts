@@ -71,6 +71,5 @@ export interface LifecycleProgress {
   readonly finishedAt?: number;
   /** When the next pass begins; store time. */
   readonly nextAt: number;
-  readonly lastError?: string;
 }
 export const lifecycleTasks: TaskKind<LifecycleProgress> = { kind: 'lifecycle' };

@@ -130,6 +130,12 @@ const reclassified = ({ former, amended }: Plan) =>
         { storageClass: amended.storageClass, bytes: amended.size, objects: 1 },
       ];
 
+/** The changes of the age index; nothing is computed for a bucket without one. */
+const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange[] =>
+  bucket.ageSlots === undefined
+    ? []
+    : ageChanges(bucket, { before, after: changes.flatMap((each) => ('put' in each ? [each.put] : [])) });
+
 /**
  * The side changes of a plan: usage, the recorder's rows, and the deletion queue for the bytes of removed versions.
  * @param due when these bytes may be deleted
@@ -149,9 +155,7 @@ function sideChanges(
   ];
   const { id, requestId } = change;
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
-  const after = plan.changes.flatMap((each) => ('put' in each ? [each.put] : []));
-  const aged = ageChanges(bucket, { before: plan.before, after });
-  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded, ...aged];
+  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded, ...aged(bucket, plan)];
   if (gone.length === 0) return moved;
   return [
     ...moved,
