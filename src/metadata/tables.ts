@@ -2,6 +2,7 @@
 import type { HashName } from '../ports/crypto/hasher.ts';
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/storage/object-bytes.ts';
+import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
 import type { Encryption } from './objects/encryption.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
 import { ageTables } from './records/ages.ts';
@@ -78,48 +79,6 @@ export const buckets = table<BucketRow>()({
     closedAt: 'int',
     ageSlots: 'int',
   },
-});
-
-/** A segment of a document's text. Documents are written before the bucket row that names them, and never changed. */
-export interface DocumentRow {
-  readonly id: string;
-  readonly segment: number;
-  readonly text: string;
-}
-export const documents = table<DocumentRow>()({
-  name: 'documents',
-  kind: 'plain',
-  partition: ['id'],
-  sort: ['segment'],
-  columns: { id: 'text', segment: 'int', text: 'text' },
-});
-
-/** The buckets of an account, for ListBuckets. */
-export interface OwnedBucketRow {
-  readonly owner: string;
-  readonly name: string;
-  readonly created: number;
-  readonly region: string;
-}
-export const bucketsByOwner = table<OwnedBucketRow>()({
-  name: 'buckets_by_owner',
-  kind: 'plain',
-  partition: ['owner'],
-  sort: ['name'],
-  columns: { owner: 'text', name: 'text', created: 'int', region: 'text' },
-});
-
-/** Every bucket, for the background. */
-export interface AnyBucketRow {
-  readonly slot: number;
-  readonly name: string;
-}
-export const bucketsAll = table<AnyBucketRow>()({
-  name: 'buckets_all',
-  kind: 'plain',
-  partition: ['slot'],
-  sort: ['name'],
-  columns: { slot: 'int', name: 'text' },
 });
 
 /** A checksum of the content as the protocol shows it: base64, composite ones with `-<parts>`. */
@@ -228,6 +187,10 @@ export interface ObjectRow {
    * unknown. No concurrent write can be ordered directly before it. Absent: an unconditional write.
    */
   readonly conditional?: boolean;
+  /** Orders the changes of tags, ACL and lock across sites; absent when there was none (`domain/objects/replica/stamp.ts`). */
+  readonly stamp?: string;
+  /** Of a replica: the sites that are known to have the version, its origin first. */
+  readonly trace?: readonly string[];
 }
 export const objects = table<ObjectRow>()({
   name: 'objects',
@@ -262,6 +225,8 @@ export const objects = table<ObjectRow>()({
     replication: 'text',
     conditional: 'bool',
     noncurrentSince: 'int',
+    stamp: 'text',
+    trace: 'json',
   },
 });
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import type { Gateway } from '../../src/gateway.ts';
-import { documents } from '../../src/metadata/tables.ts';
+import { documents } from '../../src/metadata/buckets/records.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { policyOf, type Written } from '../support/access.ts';
 import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,6 +1,7 @@
 /** Authorization must be current although the body of a request is held back. */
 import { describe, expect, test } from 'vitest';
-import { documents, objects } from '../../src/metadata/tables.ts';
+import { documents } from '../../src/metadata/buckets/records.ts';
+import { objects } from '../../src/metadata/tables.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { blockXml, policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';

@@ -4,8 +4,9 @@ import { shardOf } from '../../base/shard.ts';
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { prefixRange } from '../objects/prefix.ts';
 import { announcing } from '../shared-changes.ts';
-import { type BucketRow, buckets, bucketsAll, bucketsByOwner, type OwnedBucketRow } from '../tables.ts';
+import { type BucketRow, buckets } from '../tables.ts';
 import { documentRemovals } from './documents.ts';
+import { bucketsAll, bucketsByOwner, type OwnedBucketRow } from './records.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
 

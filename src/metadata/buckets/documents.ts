@@ -3,7 +3,7 @@
  * stays small; the id contains their number.
  */
 import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { documents } from '../tables.ts';
+import { documents } from './records.ts';
 
 /** In UTF-16 units: at most three bytes each, so a segment stays well below the row limit. */
 const segmentMax = 6_000;

@@ -44,6 +44,18 @@ export const jsonChoice =
     return chosen;
   };
 
+export const jsonList =
+  <T>(
+    inner: JsonReader<T>,
+    { min = 0, max }: { readonly min?: number; readonly max: number },
+  ): JsonReader<readonly T[]> =>
+  (value, at) => {
+    if (!Array.isArray(value)) throw malformed(at, 'must be a list');
+    const given: readonly Json[] = value;
+    if (given.length < min || given.length > max) throw malformed(at, `must have ${min} to ${max} members`);
+    return given.map((each, index) => inner(each, `${at}[${index}]`));
+  };
+
 const namesMax = 100;
 
 /** Values by name; any name is harmless in a map. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { backlog } from '../../../src/metadata/background/queues.ts';
 import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
-import { bucketsAll } from '../../../src/metadata/tables.ts';
+import { bucketsAll } from '../../../src/metadata/buckets/records.ts';
 import { domainWorld, intentTtlMs, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 
