@@ -14,6 +14,7 @@ import { storageClasses } from './config/values/storage-classes.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
 import { workers } from './config/values/workers.ts';
 import { lifecycleSettings } from './config/workers/lifecycle.ts';
+import { usageSettings } from './config/workers/usage.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,
@@ -193,6 +194,7 @@ export const settings = {
     doc: 'How long the chunks of a deleted object stay for requests that still read them.',
   }),
   ...lifecycleSettings,
+  ...usageSettings,
   SVC_REBALANCE_INTERVAL: duration({
     fallback: '1m',
     range: ['10ms', '24h'],

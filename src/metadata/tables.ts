@@ -15,7 +15,7 @@ import { hourlyQueues, queueHours, queues } from './records/queues.ts';
 import { rebalance } from './records/rebalance.ts';
 import { replicationPeers } from './records/replication-peers.ts';
 import { tasks } from './records/tasks.ts';
-import { usage } from './records/usage.ts';
+import { usageTables } from './records/usage.ts';
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must state. */
 export interface BucketRow {
@@ -349,7 +349,7 @@ export const tables = {
   queues,
   hourlyQueues,
   queueHours,
-  usage,
+  ...usageTables,
   leases,
   tasks,
   ...iamTables,

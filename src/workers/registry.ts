@@ -16,6 +16,7 @@ import { rebalance } from './storage/rebalance.ts';
 import { scrubAll } from './storage/scrub.ts';
 import { supervise } from './supervision/supervisor.ts';
 import type { Unit, Worker } from './supervision/worker.ts';
+import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
 
 export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWrites'>;
 
@@ -102,6 +103,11 @@ export const workers = {
     leased: true,
     interval: ({ config }) => config.SVC_NOTIFY_INTERVAL,
     make: deliverNotifications,
+  },
+  'usage-rollup': {
+    leased: true,
+    interval: ({ config }) => usageRollupEveryMs(config),
+    make: rollUpUsage,
   },
 } satisfies Record<WorkerName, Registered> as Readonly<Record<WorkerName, Registered>>;
 

@@ -18,6 +18,7 @@ import * as notify from './maintenance/notify.ts';
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
 import * as replicationPeers from './replication/peers.ts';
+import * as usage from './usage/usage.ts';
 
 export const adminHandlers: AdminHandlers = {
   ExplainDecision,
@@ -35,4 +36,5 @@ export const adminHandlers: AdminHandlers = {
   ...placement,
   ...defaultClass,
   ...replicationPeers,
+  ...usage,
 };

@@ -1,5 +1,6 @@
 /** The states of the background's long work, by kind and name. */
 import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../ports/metadata-store.ts';
+import { prefixRange } from '../objects/prefix.ts';
 import { type TaskRow, tasks } from '../records/tasks.ts';
 import { LeaseLost } from './leases.ts';
 
@@ -80,6 +81,17 @@ export async function* everyTask<State>(
   const cursor = metadata.scan(tasksAt(kind));
   for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
     for (const { row, revision } of page) if (row.name !== leaderName) yield toTask(row, revision);
+}
+
+/** Up to `limit` tasks of a kind whose names begin with `prefix`, from the first one after `after`. */
+export async function pageTasks<State>(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { kind }: TaskKind<State>,
+  range: { readonly prefix: string; readonly after?: string | undefined; readonly limit: number },
+): Promise<readonly Task<State>[]> {
+  const cursor = metadata.scan(tasksAt(kind), prefixRange('name', range.prefix));
+  if (range.after !== undefined) cursor.seek({ name: range.after }, { past: true });
+  return (await cursor.next(range.limit)).map(({ row, revision }) => toTask(row, revision));
 }
 
 /** Writes the state of a task; refused when the task has changed since `expect` was read. */

@@ -50,6 +50,8 @@ export const adminOperations = {
   RedriveNotifications: { on: 'POST /notify/redrive' },
   DiscardNotifications: { on: 'POST /notify/discard' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
+  GetBucketUsage: { on: 'GET /buckets/:name/usage' },
+  GetUserUsage: { on: 'GET /iam/users/:user/usage' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;
 

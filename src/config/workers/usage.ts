@@ -1,0 +1,23 @@
+/** The settings of the usage workers. */
+import { duration, integer, text } from '../read/kinds.ts';
+
+export const usageSettings = {
+  SVC_USAGE_ROLLUP_AT: text({
+    kind: 'time of day',
+    fallback: '00:00',
+    pattern: /^(?:[01]\d|2[0-3]):[0-5]\d$/,
+    otherwise: 'is not a UTC time of day such as 00:00 or 23:59',
+    doc: 'The UTC time of day at which the usage-rollup worker writes the usage of the days that have ended.',
+  }),
+  SVC_USAGE_ROLLUP_INTERVAL: duration({
+    fallback: '24h',
+    range: ['1m', '24h'],
+    doc: 'The time between two ticks of the usage-rollup worker, counted from SVC_USAGE_ROLLUP_AT.',
+  }),
+  SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: integer({
+    fallback: '24',
+    range: ['1', '1440'],
+    outside: 'clamped',
+    doc: 'How many samples of the counters of each bucket the usage-rollup worker takes in an interval.',
+  }),
+} as const;
