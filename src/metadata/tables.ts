@@ -7,10 +7,11 @@ import type { Encryption } from './objects/encryption.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
 import { ageTables } from './records/ages.ts';
 import { audit } from './records/audit.ts';
+import { heartbeats } from './records/background/heartbeats.ts';
+import { leases } from './records/background/leases.ts';
 import { clusterState } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
 import { importReleased } from './records/imports.ts';
-import { leases } from './records/leases.ts';
 import { hourlyQueues, queueHours, queues } from './records/queues.ts';
 import { rebalance } from './records/rebalance.ts';
 import { replicationPeers } from './records/replication-peers.ts';
@@ -361,4 +362,5 @@ export const tables = {
   importReleased,
   ...ageTables,
   replicationPeers,
+  heartbeats,
 } as const;

@@ -6,14 +6,14 @@ import { beginDueInventories } from '../domain/deliveries/inventory/schedule.ts'
 import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Term } from '../metadata/background/tasks.ts';
-import { ShardPanic, type Unit } from './supervision/worker.ts';
+import { aloneHere, ShardPanic, type Unit } from './supervision/worker.ts';
 
 export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
 };
 
 /** @param generation of the leader's lease */
-export const writeInventories = (context: InventoryContext, generation = 0): Unit => {
+export const writeInventories = (context: InventoryContext, generation = 0, around = aloneHere): Unit => {
   const { metadata, clock, config } = context;
   const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
   let term: Term | undefined;
@@ -30,7 +30,12 @@ export const writeInventories = (context: InventoryContext, generation = 0): Uni
       if (signal.aborted) break;
       said = 'busy';
       try {
-        await stepInventory(ctx, task, { term, signal });
+        const pause = async (rows: number): Promise<void> => {
+          around.report({ done: rows });
+          await around.giveWay(signal);
+          await clock.sleep(0, signal);
+        };
+        await stepInventory(ctx, task, { term, pause, signal });
       } catch (cause) {
         if (signal.aborted || cause instanceof LeaseLost) throw cause;
         // The other inventories continue; the supervisor gets the error at the end.

@@ -3,11 +3,11 @@ import type { Context } from '../context.ts';
 import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/lock/object-lock.ts';
-import { openPace } from '../domain/storage/rebalance/pace.ts';
+import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
-import { ShardPanic, type Unit } from './supervision/worker.ts';
+import { aloneHere, ShardPanic, type Unit } from './supervision/worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 
@@ -23,10 +23,10 @@ interface Turn {
 }
 
 /** @param generation of the leader's lease */
-export const carryOutLifecycles = (context: LifecycleContext, generation = 0): Unit => {
+export const carryOutLifecycles = (context: LifecycleContext, generation = 0, around = aloneHere): Unit => {
   const { config, clock, metadata } = context;
-  const actions = openPace(clock, config.SVC_LIFECYCLE_RATE);
-  const bytes = openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE);
+  const actions = behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), around.giveWay);
+  const bytes = behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), around.giveWay);
   let term: Term | undefined;
   /** The id of the last bucket that had its turn. */
   let behind = '';
@@ -41,6 +41,7 @@ export const carryOutLifecycles = (context: LifecycleContext, generation = 0): U
     while (open.size > 0 && clock.elapsed() < until) {
       for (const turn of [...open]) {
         if (signal.aborted) return 'idle';
+        await around.giveWay(signal);
         const step: Step = { ...turn, term, actions, bytes, signal };
         try {
           const stepped = await stepBucket(context, step);

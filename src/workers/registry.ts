@@ -14,16 +14,23 @@ import { compareAll } from './storage/fsck.ts';
 import { collectGarbage } from './storage/gc.ts';
 import { rebalance } from './storage/rebalance.ts';
 import { scrubAll } from './storage/scrub.ts';
+import type { ClientLoad } from './supervision/client-load.ts';
+import { Heartbeats } from './supervision/heartbeats.ts';
+import { reportingTelemetry } from './supervision/reporting-telemetry.ts';
 import { supervise } from './supervision/supervisor.ts';
-import type { Unit, Worker } from './supervision/worker.ts';
+import { aloneHere, type Surroundings, type Unit, type Worker } from './supervision/worker.ts';
 import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
 
 export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWrites'>;
 
 interface Registered {
   readonly leased: boolean;
+  /** What its progress counts. */
+  readonly counts: string;
+  /** Each unit is a short piece of a long walk, which begins when clients leave room. A worker with long units asks for room itself. */
+  readonly givesWay?: true;
   interval(context: WorkerContext): number;
-  make(context: WorkerContext, generation: number): Unit;
+  make(context: WorkerContext, generation: number, around: Surroundings): Unit;
 }
 
 /** The delay before an operator's request to empty a bucket is served. */
@@ -46,66 +53,84 @@ const scrubRestMs = 1_000;
 export const workers = {
   gc: {
     leased: false,
+    counts: 'rows',
     interval: ({ config }) => config.SVC_GC_INTERVAL,
     make: collectGarbage,
   },
   'bucket-stats': {
     leased: true,
+    counts: 'buckets',
+    givesWay: true,
     interval: ({ config }) => config.SVC_BUCKETSTATS_INTERVAL,
     make: sampleBuckets,
   },
   'force-empty': {
     leased: true,
+    counts: 'versions',
     interval: () => forceEmptyMs,
     make: emptyBuckets,
   },
   fsck: {
     leased: true,
+    counts: 'rows',
+    givesWay: true,
     interval: () => fsckRestMs,
     make: compareAll,
   },
   lifecycle: {
     leased: true,
+    counts: 'actions',
     interval: ({ config }) => config.SVC_LIFECYCLE_INTERVAL,
     make: carryOutLifecycles,
   },
   'queue-retention': {
     leased: true,
+    counts: 'rows',
     interval: () => queueRetentionMs,
     make: boundAllQueues,
   },
   rebalance: {
     leased: false,
+    counts: 'bytes',
     interval: ({ config }) => config.SVC_REBALANCE_INTERVAL,
     make: rebalance,
   },
   reshard: {
     leased: true,
+    counts: 'rounds',
+    givesWay: true,
     interval: () => reshardMs,
     make: reshardBuckets,
   },
   scrub: {
     leased: true,
+    counts: 'bytes',
+    givesWay: true,
     interval: () => scrubRestMs,
     make: scrubAll,
   },
   'access-log': {
     leased: true,
+    counts: 'lines',
     interval: ({ config }) => config.SVC_ACCESSLOG_INTERVAL,
     make: deliverAccessLogs,
   },
   inventory: {
     leased: true,
+    counts: 'rows',
     interval: () => inventoryMs,
     make: writeInventories,
   },
   notify: {
     leased: true,
+    counts: 'events',
     interval: ({ config }) => config.SVC_NOTIFY_INTERVAL,
     make: deliverNotifications,
   },
   'usage-rollup': {
     leased: true,
+    counts: 'buckets',
+    givesWay: true,
     interval: ({ config }) => usageRollupEveryMs(config),
     make: rollUpUsage,
   },
@@ -124,23 +149,42 @@ export interface RunningWorkers {
   stop(): Promise<void>;
 }
 
+export interface WorkerHost {
+  /** The name of this process in `GET /admin/v1/workers`, such as `host:pid`. */
+  readonly process: string;
+  /** Absent: background work does not wait for clients. */
+  readonly clientLoad?: ClientLoad;
+}
+
 /** Starts the named workers, and the sweeper always. They stop with the signal or by `stop`. */
 export function startWorkers(
   context: WorkerContext,
   names: readonly WorkerName[],
   signal: AbortSignal,
+  { process, clientLoad }: WorkerHost = { process: 'embedded' },
 ): RunningWorkers {
   const stopping = new AbortController();
   const ends = AbortSignal.any([signal, stopping.signal]);
+  const heartbeats = new Heartbeats(context, process);
+  const giveWay = clientLoad === undefined ? aloneHere.giveWay : clientLoad.giveWay.bind(clientLoad);
   const named = names.map((name): Worker => {
-    const { leased, interval, make } = workers[name];
-    return { name, leased, everyMs: interval(context), start: (generation) => make(context, generation) };
+    const { leased, counts, givesWay, interval, make } = workers[name];
+    const watch = heartbeats.watch(name, counts);
+    const around: Surroundings = { report: watch.report, giveWay };
+    const telemetry = reportingTelemetry(context.telemetry, watch.report);
+    const start = (generation: number): Unit => {
+      const unit = make({ ...context, telemetry }, generation, around);
+      return givesWay === true ? (held) => giveWay(held).then(() => unit(held)) : unit;
+    };
+    return { name, leased, everyMs: interval(context), start, watch };
   });
-  const running = [...named, buildSweep(context)].map((worker) => supervise(context, worker, ends));
+  const sweeper: Worker = { ...buildSweep(context), watch: heartbeats.watch('sweep', 'ops') };
+  const running = [...named, sweeper].map((worker) => supervise(context, worker, ends));
   return {
     async stop() {
       stopping.abort();
       await Promise.all(running);
+      await heartbeats.stop();
     },
   };
 }

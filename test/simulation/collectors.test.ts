@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { queueGarbage } from '../../src/domain/storage/garbage.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
-import { type LeaseRow, leases } from '../../src/metadata/records/leases.ts';
+import { type LeaseRow, leases } from '../../src/metadata/records/background/leases.ts';
 import { collectGarbage } from '../../src/workers/storage/gc.ts';
 import { leaseTtlMs } from '../../src/workers/supervision/leadership.ts';
 import { domainWorld, storedExtents } from '../support/domain-world.ts';

@@ -13,9 +13,9 @@ export const lifecycleSettings = {
     doc: 'The length of a day of lifecycle rules, for tests of a configuration; a shorter day deletes objects early, and is logged as a WARN.',
   }),
   SVC_LIFECYCLE_RATE: integer({
-    fallback: '4000',
+    fallback: '20000',
     range: ['1', '1000000'],
-    doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out.',
+    doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out at most. It carries out fewer while clients are active: they keep about 85 % of their throughput.',
   }),
   SVC_LIFECYCLE_BYTES_RATE: bytes({
     fallback: '64MiB',

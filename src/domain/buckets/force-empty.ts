@@ -89,11 +89,14 @@ export async function* everyEmptying(ctx: Pick<Context, 'metadata'>): AsyncGener
   for await (const task of everyTask(ctx.metadata, emptyings)) if (task.state.phase !== 'done') yield task;
 }
 
-/** One page of one bucket. After an interruption the next call repeats the page and finds its rows gone. */
+/**
+ * One page of one bucket. After an interruption the next call repeats the page and finds its rows gone.
+ * @returns how much was deleted
+ */
 export async function emptyPage(
   ctx: Ctx,
   { name: bucketId, state, revision }: Task<Emptying>,
-): Promise<void> {
+): Promise<number> {
   const found = await findBucket(ctx.metadata, state.bucket);
   const bucket = found?.row.id === bucketId ? found.row : undefined;
   const next =
@@ -108,7 +111,11 @@ export async function emptyPage(
     expect: revision,
     ...(isDone ? { expiresAt: now + keptMs } : {}),
   });
+  return countDeleted(next) - countDeleted(state);
 }
+
+const countDeleted = ({ deleted: { versions, markers, uploads } }: Emptying): number =>
+  versions + markers + uploads;
 
 async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emptying> {
   if (state.phase === 'uploads') return abortPage(ctx, bucket, state);

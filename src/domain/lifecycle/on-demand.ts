@@ -18,8 +18,11 @@ import { type DueEntries, openWindows, readDuePage, startPosition } from './walk
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
 const pageRows = 500;
-/** Entries that one request reads. */
-const readMax = 20_000;
+/** Entries that a plan reads. */
+const plannedMax = 20_000;
+/** The limits of a count of the backlog. */
+const countedMax = 10_000_000;
+const countMs = 1_000;
 
 async function readLifecycle(
   ctx: Ctx,
@@ -46,8 +49,10 @@ export interface LifecycleReport {
   readonly progress: LifecycleProgress | undefined;
   /** A pass is due, and has not begun. */
   readonly isWaiting: boolean;
-  /** Entries that the rules may act on and that the pass has not read; counted up to 20,000. */
+  /** Entries that the rules may act on and that the pass has not read. */
   readonly backlog: number;
+  /** The count was cut off after a second: there are more. */
+  readonly isBacklogCut: boolean;
   /** The day (`YYYY-MM-DD`) of the oldest of them. */
   readonly oldestDueDay: string | undefined;
 }
@@ -62,21 +67,31 @@ export async function findLifecycle(ctx: Ctx, name: string): Promise<LifecycleRe
   const report = { progress, isWaiting };
   // A pass has read everything that was due, until the next one.
   if (progress === undefined || (!isWaiting && progress.finishedAt !== undefined))
-    return { ...report, backlog: 0, oldestDueDay: undefined };
+    return { ...report, backlog: 0, isBacklogCut: false, oldestDueDay: undefined };
   const due = { bucket, first: progress.first, windows: openWindows(lifecycle, now) };
   let backlog = 0;
   let oldest: number | undefined;
-  for await (const rows of duePages(ctx, due, progress.position)) {
+  let isBacklogCut = false;
+  const until = ctx.clock.elapsed() + countMs;
+  for await (const rows of duePages(ctx, due, { from: progress.position, max: countedMax })) {
     backlog += rows.length;
     for (const { day } of rows) oldest = Math.min(oldest ?? day, day);
+    isBacklogCut = ctx.clock.elapsed() >= until;
+    if (isBacklogCut) break;
+    // Reads of an embedded store never wait, so without this pause no other request of this process would be served.
+    await ctx.clock.sleep(0);
   }
   const oldestDueDay = oldest === undefined ? undefined : new Date(oldest * dayMs).toISOString().slice(0, 10);
-  return { ...report, backlog, oldestDueDay };
+  return { ...report, backlog, isBacklogCut, oldestDueDay };
 }
 
-async function* duePages({ metadata }: Ctx, due: DueEntries, from: Position | undefined) {
+async function* duePages(
+  { metadata }: Ctx,
+  due: DueEntries,
+  { from, max }: { readonly from?: Position | undefined; readonly max: number },
+) {
   let at: Position | undefined = from ?? startPosition(due);
-  for (let read = 0; at !== undefined && read < readMax; ) {
+  for (let read = 0; at !== undefined && read < max; ) {
     const { rows, next } = await readDuePage(metadata, due, { from: at, max: pageRows });
     // An empty page costs as much as a full one.
     read += Math.max(rows.length, pageRows);
@@ -107,7 +122,7 @@ export async function planLifecycle(
   const due = { bucket, first: task.state.first, windows: openWindows(lifecycle, now) };
   const actions: PlannedAction[] = [];
   let read = 0;
-  for await (const rows of duePages(ctx, due, undefined)) {
+  for await (const rows of duePages(ctx, due, { max: plannedMax })) {
     read += Math.max(rows.length, pageRows);
     for (const age of rows) {
       const found = await findDueAction(ctx.metadata, { bucket, lifecycle, now }, age);
@@ -126,5 +141,5 @@ export async function planLifecycle(
         });
     }
   }
-  return { actions, isComplete: read < readMax };
+  return { actions, isComplete: read < plannedMax };
 }

@@ -9,20 +9,19 @@ import { ExplainDecision } from './explain-decision.ts';
 import { ImportAccessKey } from './import-access-key.ts';
 import * as forceEmpty from './maintenance/force-empty.ts';
 import * as fsck from './maintenance/fsck.ts';
-
 import * as inventory from './maintenance/inventory.ts';
-
 import * as lifecycle from './maintenance/lifecycle.ts';
-
 import * as notify from './maintenance/notify.ts';
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
+import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as usage from './usage/usage.ts';
 
 export const adminHandlers: AdminHandlers = {
   ExplainDecision,
   ImportAccessKey,
+  ListWorkers,
   ...storage,
   ...forceEmpty,
   ...inventory,

@@ -31,6 +31,7 @@ export const adminOperations = {
   GetBucketDefaultClass: { on: 'GET /buckets/:name/default-class' },
   PutBucketDefaultClass: { on: 'PUT /buckets/:name/default-class' },
   DeleteBucketDefaultClass: { on: 'DELETE /buckets/:name/default-class' },
+  ListWorkers: { on: 'GET /workers' },
   GetFsck: { on: 'GET /fsck' },
   StartFsck: { on: 'POST /fsck' },
   GetScrub: { on: 'GET /scrub' },

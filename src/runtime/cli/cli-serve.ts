@@ -1,10 +1,12 @@
 /** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
 import cluster from 'node:cluster';
+import { hostname } from 'node:os';
 import { createGateway } from '../../gateway.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { noSiblings } from '../../ports/siblings.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { startWorkers } from '../../workers/registry.ts';
+import { ClientLoad } from '../../workers/supervision/client-load.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { leftOutClusters } from '../compose/left-out-clusters.ts';
@@ -135,14 +137,19 @@ async function serveHere(
     .catch((cause: unknown) =>
       telemetry.log('WARN', 'the states of the clusters cannot be read yet', { cause }),
     );
-  const serving = await serve({ gateway: createGateway(context), config, telemetry }).catch(
-    async (error: unknown) => {
-      await close();
-      throw asRefusal(error, config);
-    },
-  );
+  const clientLoad = new ClientLoad(context.clock);
+  const request: typeof telemetry.request = (observed) => {
+    clientLoad.answered();
+    telemetry.request(observed);
+  };
+  const gateway = createGateway({ ...context, telemetry: { ...telemetry, request } });
+  const serving = await serve({ gateway, config, telemetry }).catch(async (error: unknown) => {
+    await close();
+    throw asRefusal(error, config);
+  });
   const stopping = new AbortController();
-  const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal);
+  const host = { process: `${hostname()}:${process.pid}`, clientLoad };
+  const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
   // The process may be stopped as soon as it has printed that it serves.
   const told = toldToStop();
   onReady(serving.url, installation);

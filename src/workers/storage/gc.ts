@@ -11,7 +11,7 @@ import { dueRows, finishRows, queueBatchMax, queueSlots } from '../../metadata/b
 import type { GarbageTask, QueueRow } from '../../metadata/records/queues.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
-import { ShardPanic, type Unit } from '../supervision/worker.ts';
+import { aloneHere, ShardPanic, type Surroundings, type Unit } from '../supervision/worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
 
@@ -21,14 +21,14 @@ const concerningAttempts = 8;
 type Said = 'busy' | 'idle';
 
 /** One unit: a batch of every slot that has due rows and that no other process works on, then some compaction. */
-export const collectGarbage = (context: GcContext): Unit => {
+export const collectGarbage = (context: GcContext, _generation = 0, around = aloneHere): Unit => {
   const holder = drawId(context.random);
   return async (signal) => {
     const said: Said[] = [];
     let panic: ShardPanic | undefined;
     for (let slot = 0; slot < queueSlots && !signal.aborted; slot += 1) {
       try {
-        said.push(await collectSlot(context, { slot, holder, signal }));
+        said.push(await collectSlot(context, { slot, holder, signal, around }));
       } catch (cause) {
         // Continue with the other slots; the supervisor gets the error at the end.
         panic ??= new ShardPanic(String(slot), cause);
@@ -50,10 +50,15 @@ async function tellBacklog(context: GcContext): Promise<void> {
 
 async function collectSlot(
   context: GcContext,
-  run: { readonly slot: number; readonly holder: string; readonly signal: AbortSignal },
+  run: {
+    readonly slot: number;
+    readonly holder: string;
+    readonly signal: AbortSignal;
+    readonly around: Surroundings;
+  },
 ): Promise<Said> {
   const { metadata } = context;
-  const { slot, holder, signal } = run;
+  const { slot, holder, signal, around } = run;
   const look = async (max: number) =>
     dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
   // Look first, because a read is cheaper than a lease, and in most cases there is nothing to do.
@@ -62,13 +67,13 @@ async function collectSlot(
   if (lease === undefined) return 'idle';
   return withLease(context, { lease, signal }, async (held) => {
     const rows = await look(queueBatchMax);
-    await workOff(context, rows, held);
+    around.report({ done: await workOff(context, rows, held) });
     return rows.length === queueBatchMax ? 'busy' : 'idle';
   });
 }
 
-/** Processes a batch until the signal aborts. A failed row is queued again with a growing delay. */
-async function workOff(context: GcContext, rows: readonly QueueRow[], signal: AbortSignal): Promise<void> {
+/** Processes a batch until the signal aborts. A failed row is queued again with a growing delay. @returns how many rows are done */
+async function workOff(context: GcContext, rows: readonly QueueRow[], signal: AbortSignal): Promise<number> {
   const { metadata, telemetry } = context;
   const hasOwner = ownerLookup(context);
   const done = new Set(await deleteTogether(context, rows.filter(isSimple), signal));
@@ -104,6 +109,7 @@ async function workOff(context: GcContext, rows: readonly QueueRow[], signal: Ab
     }
   }
   await finishRows(metadata, [...done, ...failed], { failed, now: await metadata.now() });
+  return done.size;
 }
 
 /** Extents and nothing else, tried for the first time: what most rows are. */

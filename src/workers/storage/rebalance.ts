@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
 import { buildView } from '../../domain/storage/clusters/cluster-states.ts';
 import { settledPassFrom } from '../../domain/storage/clusters/drain-progress.ts';
-import { openPace, type Pace } from '../../domain/storage/rebalance/pace.ts';
+import { behindClients, openPace, type Pace } from '../../domain/storage/rebalance/pace.ts';
 import { isLeaving, settleDrained } from '../../domain/storage/rebalance/settle-drained.ts';
 import type { Ctx as TendCtx } from '../../domain/storage/rebalance/tend-version.ts';
 import { walkSlot } from '../../domain/storage/rebalance/walk-slot.ts';
@@ -23,7 +23,7 @@ import type { Stored } from '../../ports/metadata-store.ts';
 import type { ClusterView } from '../../ports/storage/cluster-states.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
-import { ShardPanic, type Unit } from '../supervision/worker.ts';
+import { aloneHere, ShardPanic, type Unit } from '../supervision/worker.ts';
 
 export type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 
@@ -43,9 +43,13 @@ interface Round {
 }
 
 /** One unit: a turn with every slot that is due and that no other process works on. */
-export const rebalance = (context: RebalanceContext): Unit => {
+export const rebalance = (context: RebalanceContext, _generation = 0, around = aloneHere): Unit => {
   const holder = drawId(context.random);
-  const pace = openPace(context.clock, context.config.SVC_REBALANCE_RATE);
+  const rate = behindClients(openPace(context.clock, context.config.SVC_REBALANCE_RATE), around.giveWay);
+  const pace: Pace = async (bytes, signal) => {
+    await rate(bytes, signal);
+    around.report({ done: bytes });
+  };
   return async (signal) => {
     const round = await openRound(context, { holder, pace });
     if (round === undefined) return 'idle';

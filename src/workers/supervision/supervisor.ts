@@ -51,6 +51,7 @@ async function attempt(context: SupervisorContext, worker: Worker, signal: Abort
       run(context, worker, { signal: held, generation: lease.generation }),
     );
   } catch (cause) {
+    worker.watch?.failed(cause);
     context.telemetry.log('ERROR', 'a worker cannot reach its lease', { worker: worker.name, cause });
     return 'failed';
   }
@@ -62,11 +63,15 @@ async function run(
   { signal, generation }: { readonly signal: AbortSignal; readonly generation: number },
 ): Promise<Ended> {
   const { clock, telemetry } = context;
+  const { watch } = worker;
   telemetry.workerLeads(worker.name, true);
   try {
+    watch?.began(generation);
     const unit = worker.start(generation);
     while (!signal.aborted) {
+      const begunAt = clock.elapsed();
       const said = await unit(signal);
+      watch?.unitEnded(said, clock.elapsed() - begunAt);
       // A busy worker yields for a moment too, because the requests of this process come first.
       await clock.sleep(said === 'busy' ? 0 : worker.everyMs, signal);
     }
@@ -82,10 +87,12 @@ async function run(
       telemetry.log('WARN', 'a lease was lost', { worker: worker.name, generation, cause });
       return 'standby';
     }
+    watch?.failed(cause);
     telemetry.workerPanicked(worker.name, cause instanceof ShardPanic ? cause.shard : '');
     telemetry.log('ERROR', 'a worker failed', { worker: worker.name, cause });
     return 'failed';
   } finally {
+    watch?.ended();
     telemetry.workerLeads(worker.name, false);
   }
 }

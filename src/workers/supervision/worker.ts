@@ -1,7 +1,32 @@
 /** A background worker: it does one bounded unit of work at a time. */
+import type { HeartbeatProgress } from '../../metadata/records/background/heartbeats.ts';
 
 /** Does one bounded unit; 'busy' if there is more to do now. Ends early when the signal aborts. */
 export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;
+
+/** What a worker has done since its last report, and what it has left. */
+export interface Progress extends Partial<Pick<HeartbeatProgress, 'left' | 'oldestSeconds' | 'queues'>> {
+  readonly done?: number;
+}
+
+/** Gets the events of a worker's life. */
+export interface Watch {
+  began(generation: number): void;
+  unitEnded(outcome: 'busy' | 'idle', tookMs: number): void;
+  failed(cause: unknown): void;
+  ended(): void;
+  report(progress: Progress): void;
+}
+
+/** What the process gives to the units of a worker. */
+export interface Surroundings {
+  report(progress: Progress): void;
+  /** Resolves when the clients of this process leave room for background work. Call it before each short piece of a long unit. */
+  giveWay(signal: AbortSignal): Promise<void>;
+}
+
+/** For a worker without a supervisor. */
+export const aloneHere: Surroundings = { report() {}, async giveWay() {} };
 
 export interface Worker {
   readonly name: string;
@@ -14,6 +39,7 @@ export interface Worker {
    * @param generation of the lease that it runs under, the fencing token of its writes; 0 without a lease
    */
   start(generation: number): Unit;
+  readonly watch?: Watch;
 }
 
 /** Thrown by a unit that works on several shards, so that the panic is counted for the right one. */

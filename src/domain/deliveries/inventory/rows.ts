@@ -26,14 +26,16 @@ export interface Walk {
   readonly after: InventoryPlace | undefined;
   /** The largest number of rows. */
   readonly max: number;
+  /** Called after each page with its rows; the requests of this process get a turn. */
+  pause(rows: number): Promise<void>;
   readonly signal: AbortSignal;
 }
 
 /** @throws the reason of the signal */
 export async function* inventoryRows(
-  ctx: Pick<Context, 'metadata' | 'clock'>,
+  ctx: Pick<Context, 'metadata'>,
   bucket: BucketRow,
-  { inventory, after, max, signal }: Walk,
+  { inventory, after, max, pause, signal }: Walk,
 ): AsyncGenerator<readonly ObjectRow[]> {
   let place = after;
   let next = openRows(ctx, bucket, { inventory, after: place });
@@ -50,7 +52,7 @@ export async function* inventoryRows(
     left -= rows.length;
     yield rows;
     // Reads of an embedded store and encoding never wait, so without this pause no request of this process would be served.
-    await ctx.clock.sleep(0, signal);
+    await pause(rows.length);
   }
 }
 

@@ -30,6 +30,8 @@ export interface Ctx extends WriteCtx, Pick<Context, 'telemetry'> {
 
 interface Step {
   readonly term: Term;
+  /** Called after each page of rows. */
+  pause(rows: number): Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -119,13 +121,13 @@ class Listed {
 async function writeDataFile(
   ctx: Ctx,
   task: Task<InventoryRun>,
-  { bucket, source, term, signal }: Writing & { readonly source: BucketRow },
+  { bucket, source, term, pause, signal }: Writing & { readonly source: BucketRow },
 ): Promise<void> {
   const run = task.state;
   const { inventory } = run;
   const max = ctx.config.SVC_INVENTORY_FILE_ROWS;
   const listed = new Listed(
-    inventoryRows(ctx, source, { inventory, after: run.after, max, signal }),
+    inventoryRows(ctx, source, { inventory, after: run.after, max, pause, signal }),
     inventory,
   );
   // The former file was full and the last one. An empty bucket has one file without rows.
@@ -167,7 +169,7 @@ async function readFacts(ctx: Ctx, bucket: BucketRow): Promise<InventoryFacts> {
   };
 }
 
-interface NewFile extends Step {
+interface NewFile extends Omit<Step, 'pause'> {
   readonly bucket: BucketRow;
   readonly key: string;
   readonly type: string;

@@ -17,3 +17,11 @@ export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond
     signal.throwIfAborted();
   };
 }
+
+/** The pace that also waits until clients leave room for background work. */
+export const behindClients =
+  (pace: Pace, giveWay: (signal: AbortSignal) => Promise<void>): Pace =>
+  async (count, signal) => {
+    await giveWay(signal);
+    await pace(count, signal);
+  };

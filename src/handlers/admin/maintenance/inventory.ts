@@ -1,4 +1,5 @@
 /** Writing an inventory of a bucket now, and how far that is. */
+import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import {
   findResult,
@@ -8,13 +9,14 @@ import {
 } from '../../../domain/deliveries/inventory/runs.ts';
 import { beginInventory, openInventory } from '../../../domain/deliveries/inventory/schedule.ts';
 import { fail } from '../../../errors/refusal.ts';
+import { readUsage } from '../../../metadata/buckets/usage.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 /** Also for a configuration that is not enabled. Does not disturb a run that is under way. */
 export const RunBucketInventory: AdminHandler = async (ctx, { params, record }) => {
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');
-  return jsonReply(runJson(await beginInventory(ctx, bucket, { inventory, record })), 202);
+  return jsonReply(await runJson(ctx, await beginInventory(ctx, bucket, { inventory, record })), 202);
 };
 
 export const GetBucketInventoryRun: AdminHandler = async (ctx, { params }) => {
@@ -23,7 +25,7 @@ export const GetBucketInventoryRun: AdminHandler = async (ctx, { params }) => {
   const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');
   const of = { bucketId: bucket.id, inventory };
   const run = await findRun(metadata, of);
-  if (run !== undefined) return jsonReply(runJson(run));
+  if (run !== undefined) return jsonReply(await runJson(ctx, run));
   const result = await findResult(metadata, of);
   if (result === undefined) throw fail('NotFound', `Inventory ${inventory.Id} was not written yet.`);
   return jsonReply(resultJson(result));
@@ -31,12 +33,18 @@ export const GetBucketInventoryRun: AdminHandler = async (ctx, { params }) => {
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
-const runJson = ({ startedAt, rows, files }: InventoryRun) => ({
-  state: 'running',
-  rows,
-  files,
-  startedAt: seconds(startedAt),
-});
+/** The estimate assumes that all versions which the bucket counts are listed: with a prefix, or without old versions, it is too long. */
+async function runJson(
+  { metadata }: Pick<Context, 'metadata'>,
+  { bucketId, startedAt, rows, files }: InventoryRun,
+) {
+  const began = { state: 'running', rows, files, startedAt: seconds(startedAt) };
+  const ms = (await metadata.now()) - startedAt;
+  if (rows === 0 || ms <= 0) return began;
+  let versions = 0;
+  for (const { objects } of (await readUsage(metadata, bucketId)).values()) versions += objects;
+  return { ...began, etaSeconds: Math.ceil((Math.max(0, versions - rows) * ms) / rows / 1000) };
+}
 
 const resultJson = ({ startedAt, finishedAt, ...result }: InventoryResult) => ({
   state: result.failure === undefined ? 'done' : 'failed',

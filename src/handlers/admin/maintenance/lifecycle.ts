@@ -17,8 +17,15 @@ export const RunLifecycle: AdminHandler = async (ctx, { params, query, record, r
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
+/** Of a pass that runs: entries that it reads per second, and how long the backlog takes at this rate. */
+const rateJson = (read: number, ms: number, backlog: number) =>
+  read === 0 || ms <= 0
+    ? {}
+    : { perSecond: Math.round((read * 1000) / ms), etaSeconds: Math.ceil((backlog * ms) / read / 1000) };
+
 export const GetLifecycle: AdminHandler = async (ctx, { params }) => {
-  const { progress, backlog, oldestDueDay, isWaiting } = await findLifecycle(ctx, params.get('name') ?? '');
+  const report = await findLifecycle(ctx, params.get('name') ?? '');
+  const { progress, backlog, isBacklogCut, oldestDueDay, isWaiting } = report;
   if (progress === undefined) return jsonReply({ state: isWaiting ? 'waiting' : 'none' });
   const { indexing, tally, byRule, startedAt, finishedAt, nextAt } = progress;
   const state = indexing.at !== 'done' ? 'indexing' : finishedAt === undefined ? 'running' : 'done';
@@ -27,6 +34,8 @@ export const GetLifecycle: AdminHandler = async (ctx, { params }) => {
     ...tally,
     byRule,
     backlog,
+    ...(isBacklogCut ? { isBacklogCut } : {}),
+    ...(state === 'running' ? rateJson(tally.read, (await ctx.metadata.now()) - startedAt, backlog) : {}),
     ...(oldestDueDay === undefined ? {} : { oldestDueDay }),
     startedAt: seconds(startedAt),
     ...(finishedAt === undefined

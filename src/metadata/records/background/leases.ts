@@ -1,5 +1,5 @@
 /** The record of a lease. */
-import { table } from '../../ports/metadata-store.ts';
+import { table } from '../../../ports/metadata-store.ts';
 
 /** `generation` grows with every new holder and fences the writes of former holders. */
 export interface LeaseRow {

@@ -1,0 +1,31 @@
+/** The heartbeats of the background workers, in one partition. */
+import type { At, MetadataStore } from '../../ports/metadata-store.ts';
+import { type HeartbeatRow, heartbeats } from '../records/background/heartbeats.ts';
+
+const heartbeatsAt: At<typeof heartbeats> = { table: heartbeats, in: { slot: 0 } };
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** How long the row of a leader is kept after its last heartbeat, so that its last error can be read. */
+const leaderMs = 7 * dayMs;
+/** The same for a worker that runs in every process: a restarted gateway has another process id. */
+const memberMs = 10 * 60_000;
+const pageRows = 500;
+
+export const putHeartbeats = (
+  metadata: Pick<MetadataStore, 'apply'>,
+  rows: readonly HeartbeatRow[],
+): Promise<void> =>
+  metadata.apply(
+    rows.map((row) => ({
+      at: heartbeatsAt,
+      put: row,
+      expiresAt: row.beatAt + (row.generation === 0 ? memberMs : leaderMs),
+    })),
+  );
+
+/** Reads all heartbeats, in pages, by worker and process. */
+export async function* everyHeartbeat(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<HeartbeatRow> {
+  const cursor = metadata.scan(heartbeatsAt);
+  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows))
+    for (const { row } of page) yield row;
+}

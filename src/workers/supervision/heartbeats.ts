@@ -1,0 +1,156 @@
+/**
+ * The heartbeats of the workers of a process: what each did last, how fast, and what it has left. They are written together every ten
+ * seconds; the start, the end and a failure of a worker are written immediately.
+ */
+import { maskParameters } from '../../base/text/mask-secrets.ts';
+import type { Context } from '../../context.ts';
+import { putHeartbeats } from '../../metadata/background/heartbeats.ts';
+import type {
+  HeartbeatProgress,
+  HeartbeatRow,
+  LastUnit,
+} from '../../metadata/records/background/heartbeats.ts';
+import type { Progress, Watch } from './worker.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
+
+const beatMs = 10_000;
+/** A rate is the average over so many intervals between two heartbeats. */
+const intervalsMax = 6;
+const messageMax = 500;
+
+interface Interval {
+  readonly ms: number;
+  readonly done: number;
+}
+
+/** Counts what a worker does, and keeps its rate. */
+class Counter {
+  readonly #of: string;
+  #done = 0;
+  #left: Omit<Progress, 'done'> = {};
+  #seen: { readonly at: number; readonly done: number };
+  #intervals: readonly Interval[] = [];
+
+  constructor(of: string, now: number) {
+    this.#of = of;
+    this.#seen = { at: now, done: 0 };
+  }
+
+  add({ done = 0, ...left }: Progress): void {
+    this.#done += done;
+    if (left.left !== undefined) this.#left = left;
+  }
+
+  /** @param now monotonic, in ms */
+  read(now: number): HeartbeatProgress {
+    const ms = now - this.#seen.at;
+    if (ms > 0) {
+      this.#intervals = [...this.#intervals, { ms, done: this.#done - this.#seen.done }].slice(-intervalsMax);
+      this.#seen = { at: now, done: this.#done };
+    }
+    const sum = (of: keyof Interval): number => this.#intervals.reduce((total, each) => total + each[of], 0);
+    const perSecond = this.#intervals.length === 0 ? 0 : (sum('done') * 1000) / sum('ms');
+    return { of: this.#of, done: this.#done, perSecond, ...this.#left };
+  }
+}
+
+type Written = Omit<HeartbeatRow, 'slot' | 'process' | 'beatAt'>;
+
+interface Watched {
+  /** Absent before the worker first leads. */
+  row?: Written;
+  counter: Counter;
+}
+
+export class Heartbeats {
+  readonly #ctx: Ctx;
+  readonly #process: string;
+  readonly #watched = new Map<string, Watched>();
+  readonly #stop = new AbortController();
+  readonly #ended: Promise<void>;
+  /** Writes follow each other, so that an older row never replaces a newer one. */
+  #writing: Promise<void> = Promise.resolve();
+
+  /** @param process the name under which operators find the process, such as `host:pid` */
+  constructor(ctx: Ctx, process: string) {
+    this.#ctx = ctx;
+    this.#process = process;
+    this.#ended = this.#beat();
+  }
+
+  /** Ends the heartbeats, after the last state is written. Call it when the workers have stopped. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#ended;
+    await this.#writing;
+  }
+
+  /** @param counts what the progress of the worker counts, for example `objects` */
+  watch(worker: string, counts: string): Watch {
+    const { clock } = this.#ctx;
+    const watched: Watched = { counter: new Counter(counts, clock.elapsed()) };
+    this.#watched.set(worker, watched);
+    const change = (changed: Partial<Written>): void => {
+      if (watched.row !== undefined) watched.row = { ...watched.row, ...changed };
+    };
+    return {
+      began: (generation) => {
+        const { units = 0, failures = 0, ...former } = watched.row ?? {};
+        const { endedAt: _, ...kept } = former as Partial<Written>;
+        watched.row = { ...kept, worker, generation, since: clock.now(), units, failures };
+        watched.counter = new Counter(counts, clock.elapsed());
+        this.#write([watched]);
+      },
+      unitEnded: (outcome, tookMs) => {
+        const lastUnit: LastUnit = { endedAt: clock.now(), tookMs: Math.round(tookMs), outcome };
+        change({ lastUnit, units: (watched.row?.units ?? 0) + 1, failures: 0 });
+      },
+      failed: (cause) => {
+        const failures = (watched.row?.failures ?? 0) + 1;
+        change({ failures, lastError: { at: clock.now(), message: describe(cause) } });
+        this.#write([watched]);
+      },
+      ended: () => {
+        change({ endedAt: clock.now() });
+        this.#write([watched]);
+      },
+      report: (progress) => watched.counter.add(progress),
+    };
+  }
+
+  async #beat(): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      await this.#ctx.clock.sleep(beatMs, signal);
+      if (!signal.aborted)
+        this.#write([...this.#watched.values()].filter(({ row }) => row?.endedAt === undefined));
+    }
+  }
+
+  /** Heartbeats are information for operators: a write that fails is left out, and the next one follows. */
+  #write(some: readonly Watched[]): void {
+    const { metadata, clock, telemetry } = this.#ctx;
+    this.#writing = this.#writing.then(async () => {
+      try {
+        const beatAt = await metadata.now();
+        const rows = some.flatMap(({ row, counter }): HeartbeatRow[] =>
+          row === undefined
+            ? []
+            : [{ ...row, slot: 0, process: this.#process, beatAt, progress: counter.read(clock.elapsed()) }],
+        );
+        if (rows.length > 0) await putHeartbeats(metadata, rows);
+      } catch (cause) {
+        telemetry.log('DEBUG', 'the heartbeats of the workers could not be written', { cause });
+      }
+    });
+  }
+}
+
+/** The messages of an error and of its causes, without secrets. */
+function describe(cause: unknown): string {
+  const messages: string[] = [];
+  for (let at = cause; at instanceof Error && messages.length < 4; at = at.cause) messages.push(at.message);
+  const text = messages.length === 0 ? String(cause) : messages.join(': ');
+  return maskParameters(text.slice(0, messageMax), '[redacted]');
+}
