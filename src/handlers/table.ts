@@ -40,6 +40,7 @@ import { DeleteObjects } from './bucket/delete-objects.ts';
 import { ListObjectVersions } from './bucket/listings/list-object-versions.ts';
 import { ListObjects, ListObjectsV2 } from './bucket/listings/list-objects.ts';
 import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
+import { GetReplicaSite } from './bucket/replica-site.ts';
 import {
   DeleteBucketInventoryConfiguration,
   GetBucketInventoryConfiguration,
@@ -87,6 +88,7 @@ import {
 } from './object/properties/tagging.ts';
 import { UpdateObjectEncryption } from './object/properties/update-object-encryption.ts';
 import { PutObject } from './object/put-object.ts';
+import * as replicas from './object/replica/replicate.ts';
 import { ListAuditRecords } from './service/list-audit-records.ts';
 import { ListBuckets } from './service/list-buckets.ts';
 import { ListNotifyDeadLetters } from './service/list-notify-dead-letters.ts';
@@ -183,6 +185,8 @@ export const handlers: Handlers = {
   ListParts: { handle: ListParts },
   OptionsBucket: { handle: OptionsBucket },
   OptionsObject: { handle: OptionsObject },
+  GetReplicaSite: { handle: GetReplicaSite },
+  ...entries(replicas),
   ...entries(accessPoints),
   ...entries(accessPointPolicies),
   ...entries(actions),

@@ -1,9 +1,10 @@
 /** The records: every metadata table, declared once; layouts and docs derive from here. */
-import type { HashName } from '../ports/crypto/hasher.ts';
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/storage/object-bytes.ts';
 import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
 import type { Encryption } from './objects/encryption.ts';
+import type { Checksum, Grant, Lock, ObjectHeaders } from './objects/properties.ts';
+import type { ReplicaDocument } from './objects/replica.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
 import { ageTables } from './records/ages.ts';
 import { audit } from './records/audit.ts';
@@ -17,6 +18,8 @@ import { rebalance } from './records/rebalance.ts';
 import { replicationPeers } from './records/replication-peers.ts';
 import { tasks } from './records/tasks.ts';
 import { usageTables } from './records/usage.ts';
+
+export type { Checksum, Grant, Lock, ObjectHeaders };
 
 /** One row per bucket name. `generation` is the fence that every write to its objects must state. */
 export interface BucketRow {
@@ -82,13 +85,6 @@ export const buckets = table<BucketRow>()({
   },
 });
 
-/** A checksum of the content as the protocol shows it: base64, composite ones with `-<parts>`. */
-export interface Checksum {
-  readonly algorithm: Uppercase<HashName>;
-  readonly type: 'FULL_OBJECT' | 'COMPOSITE';
-  readonly value: string;
-}
-
 /** One part of a completed multipart object; `extent` holds its bytes. */
 export interface ManifestPart {
   readonly number: number;
@@ -113,28 +109,6 @@ export type Manifest =
       /** The offset in the content at which each segment begins. */
       readonly offsets: readonly number[];
     };
-
-/** User metadata and the system headers that are stored and returned unchanged. */
-export interface ObjectHeaders {
-  readonly user?: Readonly<Record<string, string>>;
-  readonly system?: Readonly<Record<string, string>>;
-  readonly tags?: readonly (readonly [string, string])[];
-}
-
-/** One grant of an ACL. The `id` of a user is the canonical user id of an account. */
-export interface Grant {
-  readonly grantee:
-    | { readonly is: 'user'; readonly id: string }
-    | { readonly is: 'group'; readonly group: 'AllUsers' | 'AuthenticatedUsers' | 'LogDelivery' };
-  readonly permission: 'READ' | 'WRITE' | 'READ_ACP' | 'WRITE_ACP' | 'FULL_CONTROL';
-}
-
-/** The Object Lock of a version; times in ms since the epoch. */
-export interface Lock {
-  readonly mode?: 'GOVERNANCE' | 'COMPLIANCE';
-  readonly retainUntil?: number;
-  readonly legalHold?: boolean;
-}
 
 /** The restored copy of an archived version, and its end (ms since the epoch). */
 export interface Restore {
@@ -267,6 +241,8 @@ export interface UploadSession {
   readonly checksumType?: Checksum['type'];
   /** Headers of CreateMultipartUpload by bare name. Parts do not repeat them, but policy conditions read them at every part. */
   readonly begunAs?: Readonly<Record<string, string>>;
+  /** The upload of a replicated version: what its completion commits. */
+  readonly replica?: ReplicaDocument;
   readonly owner: string;
   readonly initiator: string;
   /** While `completing`: the op under which the object is committed, and the digest of the part list. */

@@ -24,7 +24,7 @@ export interface Content extends Claimed {
   readonly source: AsyncIterable<Uint8Array>;
 }
 
-export interface StoredBytes extends Omit<Digested, 'md5'> {
+export interface StoredBytes extends Digested {
   readonly extent: Extent;
   /** The MD5 of the content, or the value that replaces it. */
   readonly etag: string;
@@ -94,7 +94,7 @@ export async function storeBytes<T>(
     extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
     const told = digests.digested();
     const etag = objectKey === undefined ? told.md5 : deriveEtag(ctx, objectKey, told.md5);
-    const result = await own({ size: told.size, checksum: told.checksum, extent, etag }, op);
+    const result = await own({ ...told, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {

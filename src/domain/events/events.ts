@@ -49,6 +49,7 @@ export async function eventChanges(
   if (notification === undefined || subject === undefined) return [];
   const matches = cause.events.flatMap((event) => {
     const name = chooseName(event, move);
+    if (name === undefined) return [];
     return rulesFor(notification, { name, key: subject.key }).map((rule) => ({ name, rule }));
   });
   if (matches.length === 0) return [];
@@ -65,8 +66,10 @@ export async function eventChanges(
   return Promise.all(rows);
 }
 
-function chooseName(event: string, { fresh }: KeyMove): string {
+function chooseName(event: string, { fresh, amended }: KeyMove): string | undefined {
   if (event !== 'ObjectRemoved' && event !== 'LifecycleExpiration') return event;
+  // ReplicateState creates a delete marker, or changes a version and removes nothing.
+  if (amended !== undefined) return undefined;
   return `${event}:${fresh?.marker ? 'DeleteMarkerCreated' : 'Delete'}`;
 }
 

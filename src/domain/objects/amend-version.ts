@@ -7,6 +7,7 @@ import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { assertObject } from './read-object.ts';
+import { stamped } from './replica/stamp.ts';
 import { drawVersion } from './version-ids.ts';
 
 /** A row of this length fits, however its store counts the overhead. */
@@ -43,6 +44,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
       const target = await findTarget(ctx, amendment, state);
       amended = await amend(target.row, state.bucket);
       if (amended === target.row) return undefined;
+      amended = await stamped(ctx, state.bucket, { former: target.row, amended });
       if (JSON.stringify(amended).length > rowMax)
         throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');
       const changes = [{ put: amended, expect: target.revision }];

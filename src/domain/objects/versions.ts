@@ -25,7 +25,7 @@ export interface Plan {
   readonly before: readonly ObjectRow[];
   /** Versions that the plan removes: their bytes go to the deletion queue. */
   readonly gone: readonly ObjectRow[];
-  /** The version that the plan puts at the head, if it is a new one. */
+  /** The new version, if the plan adds one: at the head, or a replica in the history. */
   readonly fresh?: ObjectRow;
   /** The version after the plan changed its tags, ACL or lock. */
   readonly amended?: ObjectRow;
@@ -72,9 +72,12 @@ export function planNewVersion(
   bucket: BucketRow,
   head: Stored<ObjectRow> | undefined,
   oldNull: Stored<ObjectRow> | undefined,
-  { fresh, version }: { readonly fresh: FreshVersion; readonly version: string },
+  {
+    fresh,
+    version,
+    isNull = bucket.versioning !== 'Enabled',
+  }: { readonly fresh: FreshVersion; readonly version: string; readonly isNull?: boolean },
 ): Plan {
-  const isNull = bucket.versioning !== 'Enabled';
   const unplaced: ObjectRow = { ...fresh, space: liveSpace, slot: headSlot, version, isNull };
   const next = asHead(unplaced, isNull ? undefined : nullBehind(head?.row));
   const changes: Change<typeof objects>[] = [];

@@ -11,7 +11,7 @@ import {
   uploads,
 } from '../../metadata/tables.ts';
 import type { Extent, FoundExtent, Owner } from '../../ports/storage/object-bytes.ts';
-import { findAmongVersions } from '../objects/among-versions.ts';
+import { findAmongVersions } from '../listings/among-versions.ts';
 import { inlineExtents } from './garbage.ts';
 
 type Ctx = Pick<Context, 'metadata'>;

@@ -2,6 +2,7 @@
 
 import { fail } from '../../errors/refusal.ts';
 import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects/objects.ts';
+import type { ReplicaDocument } from '../../metadata/objects/replica.ts';
 import {
   findSession,
   replaceSession,
@@ -22,7 +23,8 @@ import { contentSize } from '../content/encryption/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { type Conditions, checkWrite } from '../objects/conditions.ts';
-import { commitObject } from '../objects/write-object.ts';
+import { assertDescribed, type CommittedReplica, commitReplica } from '../objects/replica/commit-replica.ts';
+import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { queueUpload } from '../storage/garbage.ts';
 import { completeHeld } from './held-upload.ts';
 import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
@@ -80,7 +82,14 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     };
     // The proof that the object was committed.
     const then = unindexed(name.uploadId, session);
-    const { row, won } = await commitObject(ctx, toNewObject(completion, session), { op, content, then });
+    const { row, won } =
+      session.replica === undefined
+        ? await commitObject(ctx, toNewObject(completion, session), { op, content, then })
+        : await completeReplica(
+            ctx,
+            { session, replica: session.replica, completion },
+            { op, content, then },
+          );
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
     const result = toResult(completing, row);
@@ -100,6 +109,32 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
       });
     throw cause;
   }
+}
+
+/** Commits a replicated version, whose parts must make the content that its document describes. */
+function completeReplica(
+  ctx: Ctx,
+  {
+    session: { acl, owner },
+    replica: document,
+    completion: { name, record, requestId },
+  }: {
+    readonly session: UploadSession;
+    readonly replica: ReplicaDocument;
+    readonly completion: Completion;
+  },
+  { op, content, then }: Pick<Required<ObjectCommit>, 'op' | 'content' | 'then'>,
+): Promise<CommittedReplica> {
+  assertDescribed(document, content);
+  const { bucket, key } = name;
+  const { manifest, encryption, uploadId } = content;
+  const owned = {
+    manifest,
+    ...(encryption === undefined ? {} : { encryption }),
+    ...(uploadId === undefined ? {} : { uploadId }),
+  };
+  const replica = { bucket, key, document, owner, acl, bypass: false, record, requestId };
+  return commitReplica(ctx, replica, { op, then, content: owned });
 }
 
 const toNewObject = (

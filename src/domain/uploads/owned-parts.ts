@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { readExtents } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
-import { findAmongVersions } from '../objects/among-versions.ts';
+import { findAmongVersions } from '../listings/among-versions.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 

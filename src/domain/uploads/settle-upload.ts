@@ -12,7 +12,7 @@ import {
   uploadAt,
 } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../metadata/tables.ts';
-import { findAmongVersions } from '../objects/among-versions.ts';
+import { findAmongVersions } from '../listings/among-versions.ts';
 import { queueGarbageAll, queueUpload } from '../storage/garbage.ts';
 import { clearHeld } from './held-upload.ts';
 import { ownedParts } from './owned-parts.ts';

@@ -64,7 +64,8 @@ export async function writePart(
       await assertNotEmptied(ctx, parseCluster(session));
       const uploaded: UploadPart = {
         extent: stored.extent,
-        etag: stored.etag,
+        // The ETag of a replica follows from the MD5 of its parts, as at its source.
+        etag: session.replica === undefined ? stored.etag : stored.md5,
         modified: ctx.clock.now(),
         ...(stored.checksum === undefined ? {} : { checksum: stored.checksum }),
         ...(receipt === undefined ? {} : { receipt }),

@@ -49,6 +49,7 @@ export interface NewUpload
     | 'checksumAlgorithm'
     | 'checksumType'
     | 'begunAs'
+    | 'replica'
   > {
   readonly bucket: BucketRow;
   readonly headers: ObjectHeaders;

@@ -2,7 +2,7 @@
  * The description of a version that travels between sites beside its content (docs/adr/0020-replicated-versions-keep-their-ids.md).
  * `protocol/schemas/object/replica.ts` reads it.
  */
-import type { Checksum, Grant, Lock, ObjectHeaders } from '../tables.ts';
+import type { Checksum, Grant, Lock, ObjectHeaders } from './properties.ts';
 
 export interface ReplicaDocument {
   /** The version id, which is the same at every site. */

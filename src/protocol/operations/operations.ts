@@ -9,6 +9,7 @@
 import { accessPointOperations } from './access-points.ts';
 import { iamOperations } from './iam.ts';
 import { leftOutOperations } from './left-out.ts';
+import { replicaOperations } from './replica.ts';
 import type { RequestLine } from './request-line.ts';
 
 export interface Operation {
@@ -311,6 +312,7 @@ export const operations = {
   OptionsBucket: { on: 'OPTIONS bucket', judges: 'none', with: 'anything' },
   OptionsObject: { on: 'OPTIONS object', judges: 'none', with: 'anything' },
 
+  ...replicaOperations,
   ...accessPointOperations,
   ...iamOperations,
   ...leftOutOperations,
@@ -369,6 +371,8 @@ export const subResources: ReadonlySet<string> = new Set([
   'policyStatus',
   'publicAccessBlock',
   'renameObject',
+  'replica',
+  'replica-state',
   'replication',
   'requestPayment',
   'restore',

@@ -104,6 +104,11 @@ function readUserMetadata(request: Authorized): Record<string, string> | undefin
   const pairs = headersUnder(request, 'meta-');
   if (pairs.length === 0) return undefined;
   const user = Object.fromEntries(pairs);
+  assertUserSize(user);
+  return user;
+}
+
+function assertUserSize(user: Readonly<Record<string, string>>): void {
   const size = Object.entries(user).reduce(
     // Header values are bytes, a character each.
     (sum, [name, value]) => sum + name.length + value.length,
@@ -112,8 +117,22 @@ function readUserMetadata(request: Authorized): Record<string, string> | undefin
   if (size > userMetadataMax) {
     throw fail('MetadataTooLarge', { elements: { Size: size, MaxSizeAllowed: userMetadataMax } });
   }
-  return user;
 }
+
+/** For headers that came in another way than as headers. @throws InvalidArgument, MetadataTooLarge, RequestHeaderSectionTooLarge */
+export function assertStoredHeaders(headers: ObjectHeaders): void {
+  const { user = {}, system = {} } = headers;
+  for (const name of Object.keys(system)) if (!Object.hasOwn(shownAs, name)) throw notStored(name);
+  for (const name of Object.keys(user)) if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw notStored(name);
+  assertUserSize(user);
+  if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
+}
+
+const notStored = (name: string) =>
+  fail('InvalidArgument', {
+    message: 'No such header is stored with an object.',
+    elements: { ArgumentName: 'headers', ArgumentValue: name.slice(0, 128) },
+  });
 
 export const quoted = (etag: string): string => `"${etag}"`;
 

@@ -34,7 +34,11 @@ export function parseTags(raw: string | undefined): Tags {
 /** The tags of a body. @throws MalformedXML, InvalidTag or BadRequest naming the tag */
 export function tagsIn(body: Uint8Array): Tags {
   const { TagSet } = readXml(tagging, 'Tagging', body, { maxBytes: bodyMaxDefault });
-  const tags = TagSet.map(({ Key, Value }) => [Key, Value] as const);
+  return checkTagging(TagSet.map(({ Key, Value }) => [Key, Value] as const));
+}
+
+/** Tags in the order of their keys. @throws InvalidTag or BadRequest naming the tag */
+export function checkTagging(tags: Tags): Tags {
   checkCount(tags);
   for (const [i, [key]] of tags.entries()) {
     if (tags.findIndex(([each]) => each === key) < i)

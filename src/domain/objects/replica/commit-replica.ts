@@ -1,0 +1,262 @@
+/** Commits a replicated version at its place among the versions of its key, or the state of one that exists. */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { Encryption } from '../../../metadata/objects/encryption.ts';
+import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import { findSite } from '../../../metadata/site.ts';
+import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
+import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
+import { assertUnblocked } from '../../access/object-ownership.ts';
+import type { Recorder } from '../../events/recorder.ts';
+import { type Ctx, changeKey } from '../commit-version.ts';
+import { assertLockable, lockAtWrite, lockTime } from '../lock/object-lock.ts';
+import { drawVersion, timeOf } from '../version-ids.ts';
+import type { FreshVersion, Plan } from '../versions.ts';
+import { findById, findNeighbours } from './find-replica.ts';
+import { joinLocks } from './join-locks.ts';
+import { newerNull, planReplica } from './plan-replica.ts';
+import { stampOf } from './stamp.ts';
+
+/** `present`: nothing changed. `superseded`: the site has a later state. */
+export type ReplicaOutcome = 'stored' | 'present' | 'superseded';
+
+/** A replicated version as a request brings it; owner and ACL are those of this site. */
+export interface Replica {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly document: ReplicaDocument;
+  readonly owner: string;
+  readonly acl?: readonly Grant[] | undefined;
+  /** The caller may shorten a GOVERNANCE retention. */
+  readonly bypass: boolean;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+export interface ReplicaContent {
+  readonly manifest: Manifest;
+  readonly encryption?: Encryption;
+  readonly uploadId?: string;
+}
+
+export interface ReplicaCommit {
+  /** Absent: only the state of an existing version is changed. */
+  readonly content?: ReplicaContent;
+  readonly op?: Op;
+  readonly then?: readonly SideChange[];
+}
+
+export interface CommittedReplica {
+  readonly outcome: ReplicaOutcome;
+  /** The version; the newer null version where that superseded it. */
+  readonly row: ObjectRow;
+  /** The version was inserted, and owns its content. */
+  readonly won: boolean;
+}
+
+const aheadMax = 24 * 60 * 60 * 1000;
+
+/** @throws InvalidBucketState, InvalidArgument for a version id too far in the future, InvalidRequest for a lock in a bucket without Object Lock */
+export function assertReceivable(
+  { clock }: Pick<Context, 'clock'>,
+  bucket: BucketRow,
+  { version, lock }: Pick<ReplicaDocument, 'version' | 'lock'>,
+): void {
+  if (bucket.versioning !== 'Enabled')
+    throw fail(
+      'InvalidBucketState',
+      `Bucket ${bucket.name} does not take replicas: its versioning must be Enabled.`,
+    );
+  const aheadMs = timeOf(version) - clock.now();
+  if (aheadMs > aheadMax)
+    throw fail('InvalidArgument', {
+      message: `The version id was drawn at ${new Date(timeOf(version)).toISOString()}, more than 24 hours ahead of the clock of this site. Correct the clocks of both sites.`,
+      elements: { ArgumentName: 'replica', ArgumentValue: version },
+    });
+  if (lock !== undefined) assertLockable(bucket);
+}
+
+/** @throws OperationAborted where the site has another content under the same version id */
+export function assertSameContent(
+  row: ObjectRow,
+  { marker, isNull, size, etag, version }: ReplicaDocument,
+): void {
+  if (row.marker === marker && row.isNull === isNull && row.size === size && row.etag === etag) return;
+  throw fail(
+    'OperationAborted',
+    `Version ${version} exists here with another content: here ${describe(row)}, sent ${describe({ marker, isNull, size, etag })}. Nothing was changed; remove one of the two versions.`,
+  );
+}
+
+/** @throws BadDigest where the parts of an upload make another content than the document describes */
+export function assertDescribed(
+  { size, etag, checksum, encryption }: ReplicaDocument,
+  content: Pick<ObjectRow, 'size' | 'etag'> & Pick<Partial<ObjectRow>, 'checksum'>,
+): void {
+  const isOther =
+    content.size !== size ||
+    // The source derived the ETags of the parts from its own key.
+    (encryption?.by !== 'provider' && content.etag !== etag) ||
+    (checksum !== undefined &&
+      content.checksum?.type === checksum.type &&
+      content.checksum.algorithm === checksum.algorithm &&
+      content.checksum.value !== checksum.value);
+  if (isOther)
+    throw fail(
+      'BadDigest',
+      `The parts make ${content.size} bytes with ETag ${content.etag}, and the document describes ${size} bytes with ETag ${etag}. Send the parts with the boundaries and checksums that they have at the source.`,
+    );
+}
+
+const describe = ({
+  marker,
+  isNull,
+  size,
+  etag,
+}: Pick<ObjectRow, 'marker' | 'isNull' | 'size' | 'etag'>): string =>
+  marker ? 'a delete marker' : `${isNull ? 'a null version of ' : ''}${size} bytes with ETag ${etag}`;
+
+/**
+ * Inserts the version; where it exists already, applies the state of the document if that is later.
+ * @throws NoSuchVersion where it does not exist, and its content was not sent
+ */
+export async function commitReplica(
+  ctx: Ctx,
+  replica: Replica,
+  { content, op, then }: ReplicaCommit,
+): Promise<CommittedReplica> {
+  const { bucket, key, document, record, requestId } = replica;
+  const site = await findSite(ctx);
+  let result: CommittedReplica | undefined;
+  await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    record,
+    ...(op === undefined ? {} : { op }),
+    id: op?.id ?? `${requestId}-${drawVersion(ctx)}`,
+    async decide(state) {
+      assertReceivable(ctx, state.bucket, document);
+      const existing = await findById(ctx, state, document.version);
+      if (existing !== undefined) {
+        assertSameContent(existing.row, document);
+        const decided = await decideState(ctx, replica, { bucket: state.bucket, existing, site });
+        result = { ...decided, won: false };
+        return decided.plan;
+      }
+      if (content === undefined)
+        throw fail('NoSuchVersion', { elements: { Key: key, VersionId: document.version } });
+      const around = await findNeighbours(ctx, state, document);
+      const later = document.isNull ? newerNull(around, document.version) : undefined;
+      if (later !== undefined) {
+        result = { outcome: 'superseded', row: later, won: false };
+        return undefined;
+      }
+      const fresh = await freshReplica(ctx, replica, { bucket: state.bucket, content, site });
+      const { version, isNull } = document;
+      const plan = planReplica(around, { fresh, version, isNull });
+      if (plan.fresh === undefined) throw new Error('a replica planned no version');
+      result = { outcome: 'stored', row: plan.fresh, won: true };
+      // The side changes prove that the version was inserted.
+      return then === undefined ? plan : { ...plan, then };
+    },
+  });
+  if (result === undefined) throw new Error('nothing was decided');
+  return result;
+}
+
+async function freshReplica(
+  ctx: Ctx,
+  { key, document, owner, acl, requestId }: Replica,
+  {
+    bucket,
+    content,
+    site,
+  }: { readonly bucket: BucketRow; readonly content: ReplicaContent; readonly site: string },
+): Promise<FreshVersion> {
+  if (acl !== undefined) await assertUnblocked(ctx, bucket, acl);
+  const { marker, modified, size, etag, storageClass, headers, checksum, lock: given, trace } = document;
+  const lock = bucket.objectLock && !marker ? await lockAtWrite(ctx, bucket, given) : undefined;
+  return {
+    ...content,
+    bucketId: bucket.id,
+    key,
+    ...{ marker, modified, size, etag, storageClass, headers, owner, requestId },
+    ...(checksum === undefined ? {} : { checksum }),
+    ...(acl === undefined ? {} : { acl }),
+    ...(lock === undefined ? {} : { lock }),
+    replication: 'REPLICA',
+    ...(document.stamp === stampOf({ version: document.version }) ? {} : { stamp: document.stamp }),
+    trace: withSite(trace, site),
+    conditional: true,
+  };
+}
+
+const withSite = (trace: readonly string[], site: string): readonly string[] =>
+  trace.includes(site) ? trace : [...trace, site];
+
+interface DecidedState {
+  readonly outcome: ReplicaOutcome;
+  readonly row: ObjectRow;
+  readonly plan?: Plan;
+}
+
+/** Tags, ACL and lock of an existing version, if the document has later ones. A COMPLIANCE retention is kept in any case. */
+async function decideState(
+  ctx: Ctx,
+  { document, acl, bypass }: Replica,
+  {
+    bucket,
+    existing,
+    site,
+  }: { readonly bucket: BucketRow; readonly existing: Stored<ObjectRow>; readonly site: string },
+): Promise<DecidedState> {
+  const { row, revision } = existing;
+  const former = stampOf(row);
+  if (row.marker || document.stamp === former) return { outcome: 'present', row };
+  const isLater = document.stamp > former;
+  const now = await lockTime(ctx);
+  const lock = joinLocks(row.lock, document.lock, { now, isLater, bypass });
+  if (!isLater && lock === row.lock) return { outcome: 'superseded', row };
+  const amended = isLater
+    ? await withState(ctx, { row, document, acl }, { bucket, lock, site })
+    : withLock(row, lock);
+  const plan = {
+    changes: [{ put: amended, expect: revision }],
+    before: [row],
+    gone: [],
+    amended,
+    former: row,
+  };
+  return { outcome: isLater ? 'stored' : 'superseded', row: amended, plan };
+}
+
+function withLock({ lock: _, ...row }: ObjectRow, lock: Lock | undefined): ObjectRow {
+  return lock === undefined ? row : { ...row, lock };
+}
+
+async function withState(
+  ctx: Ctx,
+  {
+    row,
+    document,
+    acl,
+  }: { readonly row: ObjectRow; readonly document: ReplicaDocument; readonly acl: Replica['acl'] },
+  {
+    bucket,
+    lock,
+    site,
+  }: { readonly bucket: BucketRow; readonly lock: Lock | undefined; readonly site: string },
+): Promise<ObjectRow> {
+  if (acl !== undefined) await assertUnblocked(ctx, bucket, acl);
+  const { acl: _, ...kept } = withLock(row, lock);
+  const { tags: __, ...headers } = row.headers;
+  const { tags } = document.headers;
+  return {
+    ...kept,
+    headers: tags === undefined || tags.length === 0 ? headers : { ...headers, tags },
+    ...(acl === undefined ? {} : { acl }),
+    stamp: document.stamp,
+    trace: withSite(document.trace, site),
+  };
+}

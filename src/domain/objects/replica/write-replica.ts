@@ -1,0 +1,117 @@
+/** Receives versions of other sites: stores the content of a version, creates delete markers, changes states, removes versions. */
+import { fromHex } from '../../../base/text/hex.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { findHead, newestInHistory } from '../../../metadata/objects/objects.ts';
+import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { mfaRequired } from '../../buckets/bucket-versioning.ts';
+import { type Claims, toBase64 } from '../../content/digests.ts';
+import type { ObjectKey } from '../../content/encryption/key.ts';
+import { type Content, queueUnowned, storeBytes } from '../../content/store-bytes.ts';
+import type { Recorder } from '../../events/recorder.ts';
+import { assertNotEmptied } from '../../storage/clusters/assert-not-emptied.ts';
+import { placeWrite } from '../../storage/placement/place-write.ts';
+import { changeKey } from '../commit-version.ts';
+import { drawVersion } from '../version-ids.ts';
+import { planRemoveVersion } from '../versions.ts';
+import type { Ctx as WriteCtx } from '../write-object.ts';
+import {
+  assertReceivable,
+  assertSameContent,
+  type CommittedReplica,
+  commitReplica,
+  type Replica,
+  type ReplicaOutcome,
+} from './commit-replica.ts';
+import { findById } from './find-replica.ts';
+import { stampOf } from './stamp.ts';
+
+export interface ReplicaWrite extends Replica {
+  /** Absent: the content is stored unencrypted. */
+  readonly objectKey?: ObjectKey | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Stores a version with its content. The content of a version that exists is not stored again.
+ * @throws BadDigest, InvalidRequest where the content is not the one that the document describes
+ */
+export async function writeReplica(
+  ctx: WriteCtx,
+  write: ReplicaWrite,
+  { source, length }: Pick<Content, 'source' | 'length'>,
+): Promise<CommittedReplica> {
+  const { bucket, key, document, objectKey, requestId, signal } = write;
+  const { version, isNull, size, storageClass } = document;
+  assertReceivable(ctx, bucket, document);
+  if (length !== undefined && length !== size) throw wrongSize(document, length);
+  const head = await findHead(ctx.metadata, bucket, key);
+  const existing = (await findById(ctx, { bucket, head }, version))?.row;
+  if (existing !== undefined) {
+    assertSameContent(existing, document);
+    if (stampOf(existing) === document.stamp) return { outcome: 'present', row: existing, won: false };
+    // The signature of the document is verified at the end of the body.
+    for await (const _ of source);
+    return commitReplica(ctx, write, {});
+  }
+  const cluster = await placeWrite(ctx, { bucket, storageClass }, requestId);
+  const owner = { bucketId: bucket.id, key, ...(isNull ? {} : { version }) };
+  const content = { source, length: size, claims: toClaims(document) };
+  const at = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
+  return await storeBytes(ctx, content, at, async (stored, op) => {
+    if (stored.size !== size) throw wrongSize(document, stored.size);
+    await assertNotEmptied(ctx, cluster);
+    const manifest = { extents: size === 0 ? [] : [stored.extent] };
+    const owned = { manifest, ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }) };
+    const committed = await commitReplica(ctx, write, { op, content: owned });
+    if (!committed.won) await queueUnowned(ctx, stored.extent, requestId);
+    return committed;
+  });
+}
+
+const wrongSize = ({ size }: ReplicaDocument, actual: number) =>
+  fail('InvalidRequest', `The document describes a content of ${size} bytes, and ${actual} were sent.`);
+
+/** The digests of the content that the document tells. An ETag of parts, or of an object under a provider's key, is no MD5. */
+function toClaims({ etag, encryption, checksum }: ReplicaDocument): Claims {
+  const isMd5 = !etag.includes('-') && encryption?.by !== 'provider';
+  return {
+    ...(isMd5 ? { md5: toBase64(fromHex(etag)) } : {}),
+    ...(checksum?.type === 'FULL_OBJECT'
+      ? { checksum: { algorithm: checksum.algorithm, value: () => checksum.value } }
+      : {}),
+  };
+}
+
+/** Creates a delete marker, or changes the tags, ACL and lock of an existing version. @throws NoSuchVersion */
+export const writeReplicaState = (ctx: WriteCtx, replica: Replica): Promise<CommittedReplica> =>
+  commitReplica(ctx, replica, replica.document.marker ? { content: { manifest: { extents: [] } } } : {});
+
+export interface ReplicaRemoval {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly version: string;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+/** Removes a version permanently. @throws AccessDenied for one under Object Lock, and where the bucket requires MFA */
+export async function removeReplica(
+  ctx: WriteCtx,
+  { bucket, key, version, record, requestId }: ReplicaRemoval,
+): Promise<Exclude<ReplicaOutcome, 'superseded'>> {
+  const { done } = await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    id: `${requestId}-${drawVersion(ctx)}`,
+    record,
+    async decide(state) {
+      if (state.bucket.mfaDelete) throw mfaRequired();
+      const target = await findById(ctx, state, version);
+      if (state.head === undefined || target === undefined) return undefined;
+      return planRemoveVersion(state.head, target, await newestInHistory(ctx.metadata, state.bucket, key));
+    },
+  });
+  return done === 'applied' ? 'stored' : 'present';
+}

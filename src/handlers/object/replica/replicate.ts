@@ -1,0 +1,128 @@
+/** The requests by which another site brings its versions: ReplicateObject, ReplicateUpload, ReplicateState, ReplicateDelete. */
+import { openKeyUser } from '../../../auth/session/key-user.ts';
+import type { Context } from '../../../context.ts';
+import { drawObjectKey } from '../../../domain/content/encryption/object-key.ts';
+import {
+  assertReceivable,
+  type CommittedReplica,
+  type ReplicaOutcome,
+} from '../../../domain/objects/replica/commit-replica.ts';
+import {
+  removeReplica,
+  writeReplica,
+  writeReplicaState,
+} from '../../../domain/objects/replica/write-replica.ts';
+import { createUpload } from '../../../domain/uploads/upload-session.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import { findSite } from '../../../metadata/site.ts';
+import type { HeaderPair } from '../../../protocol/reply/reply.ts';
+import { initiateMultipartUploadResult } from '../../../protocol/schemas/object/multipart.ts';
+import { readClaims } from '../../common/claims.ts';
+import { defined } from '../../common/parameters.ts';
+import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
+import type { HandlerOf } from '../../handler.ts';
+import { quoted, writtenVersionHeader } from '../headers/object-headers.ts';
+import {
+  assertMayReplicate,
+  readDocument,
+  readReplicaId,
+  toReplica,
+  wantedReplicaEncryption,
+} from './read-replica.ts';
+import { splitBody } from './split-body.ts';
+
+const outcomeHeaders = async (ctx: Context, outcome: ReplicaOutcome): Promise<readonly HeaderPair[]> => [
+  ['*-replica-outcome', outcome],
+  ['*-replica-site', await findSite(ctx)],
+];
+
+const replicaReply = async (ctx: Context, { outcome, row }: CommittedReplica) =>
+  emptyReply(200, [
+    ...(await outcomeHeaders(ctx, outcome)),
+    ...(row.marker ? [] : [['ETag', quoted(row.etag)] as const]),
+    ...writtenVersionHeader(row),
+  ]);
+
+export const ReplicateObject: HandlerOf<'ReplicateObject'> = async (ctx, request) => {
+  const version = readReplicaId(request, 'replica');
+  assertNoClaims(request);
+  const { document: bytes, source, length } = await splitBody(ctx, request);
+  const document = readDocument(bytes, version);
+  if (document.marker)
+    throw fail('InvalidArgument', 'A delete marker has no content: send its document to ?replica-state.');
+  await assertMayTag(ctx, request, document);
+  const write = {
+    ...(await toReplica(ctx, request, document)),
+    objectKey: await drawReplicaKey(ctx, request, document),
+    signal: request.signal,
+  };
+  return replicaReply(ctx, await writeReplica(ctx, write, { source, length }));
+};
+
+/** Such headers would be about document and content together. */
+function assertNoClaims(request: AuthorizedInBucket): void {
+  const { md5, checksum } = readClaims(request);
+  if (md5 === undefined && checksum === undefined) return;
+  throw fail(
+    'InvalidRequest',
+    'The digests of a replica are in its document: send neither content-md5 nor a checksum.',
+  );
+}
+
+const drawReplicaKey = (ctx: Context, request: AuthorizedInBucket, document: ReplicaDocument) =>
+  drawObjectKey(ctx, request, {
+    wanted: wantedReplicaEncryption(document),
+    user: openKeyUser(ctx, request),
+  });
+
+async function assertMayTag(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  { headers: { tags } }: ReplicaDocument,
+): Promise<void> {
+  if (tags !== undefined) await assertMayReplicate(ctx, request, 's3:ReplicateTags');
+}
+
+export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request) => {
+  const { bucket, key, record, requestId, identity } = request;
+  const document = readDocument(request.body, readReplicaId(request, 'replica'));
+  if (document.marker) throw fail('InvalidArgument', 'A delete marker has no parts.');
+  assertReceivable(ctx, bucket, document);
+  await assertMayTag(ctx, request, document);
+  const { owner, acl } = await toReplica(ctx, request, document);
+  const { storageClass, headers, checksum, lock } = document;
+  const objectKey = await drawReplicaKey(ctx, request, document);
+  const { uploadId } = await createUpload(ctx, {
+    ...{ bucket, key, record, requestId, storageClass, headers, owner },
+    initiator: identity?.owner ?? bucket.owner,
+    replica: document,
+    ...defined({
+      acl,
+      lock,
+      checksumAlgorithm: checksum?.algorithm,
+      checksumType: checksum?.type,
+      encryption: objectKey?.encryption,
+    }),
+  });
+  return xmlReply(
+    initiateMultipartUploadResult,
+    'InitiateMultipartUploadResult',
+    { Bucket: bucket.name, Key: key, UploadId: uploadId },
+    [['*-replica-site', await findSite(ctx)]],
+  );
+};
+
+export const ReplicateState: HandlerOf<'ReplicateState'> = async (ctx, request) => {
+  const document = readDocument(request.body, readReplicaId(request, 'replica-state'));
+  await assertMayReplicate(ctx, request, document.marker ? 's3:ReplicateDelete' : 's3:ReplicateTags');
+  return replicaReply(ctx, await writeReplicaState(ctx, await toReplica(ctx, request, document)));
+};
+
+export const ReplicateDelete: HandlerOf<'ReplicateDelete'> = async (ctx, request) => {
+  const { bucket, key, record, requestId } = request;
+  const version = readReplicaId(request, 'replica');
+  const outcome = await removeReplica(ctx, { bucket, key, version, record, requestId });
+  return emptyReply(204, await outcomeHeaders(ctx, outcome));
+};

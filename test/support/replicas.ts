@@ -1,0 +1,58 @@
+/** Two sites in a test: reads a version at one, and brings it to another by the requests between sites. */
+import type { Context } from '../../src/context.ts';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { stampOf } from '../../src/domain/objects/replica/stamp.ts';
+import { scanVersions } from '../../src/metadata/objects/objects.ts';
+import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import { findSite } from '../../src/metadata/site.ts';
+import { historySpace, liveSpace, type ObjectRow, objects } from '../../src/metadata/tables.ts';
+import type { Answer, Client } from './gateway-client.ts';
+
+/** Every row of a key, newest first. */
+export async function rowsOf({ metadata }: Context, bucketName: string, key: string): Promise<ObjectRow[]> {
+  const bucket = await openBucket({ metadata }, bucketName);
+  const at = { table: objects, in: { bucketId: bucket.id }, ways: bucket.shards };
+  const live = await metadata
+    .scan(at, { from: { space: liveSpace, key }, before: { space: historySpace } })
+    .next(1000);
+  const behind = await scanVersions(metadata, bucket, key).next(1000);
+  return [...live, ...behind].map(({ row }) => row).filter((row) => row.key === key);
+}
+
+/** The document of a row, as its site sends it. */
+export async function documentOf(context: Context, row: ObjectRow): Promise<ReplicaDocument> {
+  const { version, isNull, marker, modified, size, etag, storageClass, headers, owner } = row;
+  const { checksum, acl, lock, encryption } = row;
+  return {
+    ...{ version, isNull, marker, modified, size, etag, storageClass, headers, owner },
+    ...(checksum === undefined ? {} : { checksum }),
+    ...(acl === undefined ? {} : { acl }),
+    ...(lock === undefined ? {} : { lock }),
+    ...(encryption === undefined
+      ? {}
+      : {
+          encryption:
+            encryption.by === 'provider' ? { by: 'provider', keyId: encryption.keyId } : { by: 'gateway' },
+        }),
+    stamp: stampOf(row),
+    trace: row.trace ?? [await findSite(context)],
+  };
+}
+
+export const joined = (document: ReplicaDocument, content: Uint8Array | string): Uint8Array =>
+  Buffer.concat([encodeReplica(document), Buffer.from(content)]);
+
+/** Sends ReplicateObject. `path` is `/bucket/key`. */
+export function sendObject(
+  client: Client,
+  path: string,
+  document: ReplicaDocument,
+  content: Uint8Array | string,
+): Promise<Answer> {
+  const body = joined(document, content);
+  const headers = { '*-replica-document-length': String(encodeReplica(document).length) };
+  return client.put(`${path}?replica=${document.version}`, { body, headers });
+}
+
+export const sendState = (client: Client, path: string, document: ReplicaDocument): Promise<Answer> =>
+  client.put(`${path}?replica-state=${document.version}`, { body: encodeReplica(document) });
