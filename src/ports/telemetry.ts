@@ -70,6 +70,8 @@ export interface Telemetry {
   scrubState(state: ScrubTelemetry | undefined): void;
   /** The contents of the largest buckets by storage class; replaces the former values. */
   bucketClasses(classes: readonly BucketClass[]): void;
+  /** The drift of the byte counters that a walk last found, by bucket; replaces the former values. */
+  usageDrifts(drifts: ReadonlyMap<string, number>): void;
   /** The free space of a component's disk. */
   diskRoom(state: RoomState): void;
   /** The text of `/metrics`, in the Prometheus exposition format. */
@@ -98,6 +100,7 @@ export const silentTelemetry: Telemetry = {
   scrubbed: () => {},
   scrubState: () => {},
   bucketClasses: () => {},
+  usageDrifts: () => {},
   diskRoom: () => {},
   metrics: async () => '',
 };

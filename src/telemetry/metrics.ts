@@ -149,6 +149,12 @@ export const measurements = {
     doc: 'Versions and parts of open uploads with a damaged or missing chunk, by the last pass of the scrub, where it leads, else 0.',
     across: 'max',
   },
+  svc_quota_reconcile_drift_bytes: {
+    kind: 'gauge',
+    labels: ['bucket'],
+    doc: 'The last observed drift of the byte counter of a bucket, where quota-reconcile leads: positive when the counter is too low, negative when it is too high.',
+    across: 'max',
+  },
   svc_storage_class_bytes: {
     kind: 'gauge',
     labels: ['bucket', 'class'],

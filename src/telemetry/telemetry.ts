@@ -62,6 +62,11 @@ export function createTelemetry({
       metrics.replace('svc_storage_class_bytes', of('bytes'));
       metrics.replace('svc_storage_class_objects', of('objects'));
     },
+    usageDrifts: (drifts) =>
+      metrics.replace(
+        'svc_quota_reconcile_drift_bytes',
+        [...drifts].map(([bucket, bytes]) => [[bucket], bytes] as const),
+      ),
     diskRoom: ({ component, freeBytes, complaint }) => {
       metrics.set('svc_disk_free_bytes', [component], freeBytes);
       metrics.set('svc_disk_refuses_writes', [component], complaint === undefined ? 0 : 1);

@@ -19,6 +19,7 @@ import { Heartbeats } from './supervision/heartbeats.ts';
 import { reportingTelemetry } from './supervision/reporting-telemetry.ts';
 import { supervise } from './supervision/supervisor.ts';
 import { aloneHere, type Surroundings, type Unit, type Worker } from './supervision/worker.ts';
+import { quotaReconcileEveryMs, reconcileQuotas } from './usage/quota-reconcile.ts';
 import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
 
 export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWrites'>;
@@ -127,9 +128,16 @@ export const workers = {
     interval: ({ config }) => config.SVC_NOTIFY_INTERVAL,
     make: deliverNotifications,
   },
-  'usage-rollup': {
+  'quota-reconcile': {
     leased: true,
     counts: 'buckets',
+    givesWay: true,
+    interval: () => quotaReconcileEveryMs,
+    make: reconcileQuotas,
+  },
+  'usage-rollup': {
+    leased: true,
+    counts: 'pages',
     givesWay: true,
     interval: ({ config }) => usageRollupEveryMs(config),
     make: rollUpUsage,

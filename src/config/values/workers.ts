@@ -15,12 +15,13 @@ export const workerNames = [
   'access-log',
   'inventory',
   'notify',
+  'quota-reconcile',
   'usage-rollup',
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 
 /** Names of the specification (item 11) that this build has no worker for: they start nothing, with a warning. */
-export const workersNotBuilt = ['replicator', 'quota-reconcile'] as const;
+export const workersNotBuilt = ['replicator'] as const;
 
 const accepted: readonly string[] = [...workerNames, 'all', 'gateway', ...workersNotBuilt];
 

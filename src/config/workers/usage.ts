@@ -1,5 +1,5 @@
 /** The settings of the usage workers. */
-import { duration, integer, text } from '../read/kinds.ts';
+import { bytes, duration, integer, text } from '../read/kinds.ts';
 
 export const usageSettings = {
   SVC_USAGE_ROLLUP_AT: text({
@@ -19,5 +19,22 @@ export const usageSettings = {
     range: ['1', '1440'],
     outside: 'clamped',
     doc: 'How many samples of the counters of each bucket the usage-rollup worker takes in an interval.',
+  }),
+  SVC_QUOTA_RECONCILE_INTERVAL: duration({
+    fallback: '6h',
+    range: ['1m', '30d'],
+    doc: 'How often the quota-reconcile worker compares the counters of all buckets with their rows.',
+  }),
+  SVC_QUOTA_RECONCILE_MIN_DRIFT_BYTES: bytes({
+    fallback: '1MiB',
+    range: ['0', '1TiB'],
+    doc: 'A drift of a counter up to this many bytes is not corrected, unless its number of objects is wrong too.',
+  }),
+  SVC_QUOTA_RECONCILE_MIN_DRIFT_RATIO: text({
+    kind: 'percentage',
+    fallback: '0.5%',
+    pattern: /^(?:\d{1,2}(?:\.\d{1,4})?|100)%$/,
+    otherwise: 'is not a percentage such as 0.5%',
+    doc: 'A drift up to this part of what the counter says is not corrected, unless its number of objects is wrong too.',
   }),
 } as const;

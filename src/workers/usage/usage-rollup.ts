@@ -3,7 +3,7 @@ import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { type Held, holdProgress, toSchedule } from '../../domain/buckets/usage/progress.ts';
 import { stepRollup } from '../../domain/buckets/usage/rollup.ts';
-import type { Unit } from '../supervision/worker.ts';
+import { aloneHere, type Unit } from '../supervision/worker.ts';
 
 export type UsageRollupContext = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
@@ -11,12 +11,13 @@ export type UsageRollupContext = Pick<Context, 'metadata' | 'config' | 'telemetr
 export const usageRollupEveryMs = (config: Config): number => Math.min(5_000, toSchedule(config).sampleMs);
 
 /** @param generation of the leader's lease */
-export const rollUpUsage = (context: UsageRollupContext, generation = 0): Unit => {
+export const rollUpUsage = (context: UsageRollupContext, generation = 0, around = aloneHere): Unit => {
   let held: Held | undefined;
   return async () => {
     held ??= await holdProgress(context.metadata, generation);
     const step = await stepRollup(context, held);
     held = step.held;
+    if (step.isBusy) around.report({ done: 1 });
     return step.isBusy ? 'busy' : 'idle';
   };
 };

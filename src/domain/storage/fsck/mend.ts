@@ -39,7 +39,7 @@ export async function queueExtent(
 /** The last correction of counters by any run, of any bucket. */
 const corrections: TaskKind<{ readonly bucketId: string }> = { kind: 'usage-correction' };
 
-export const lastCorrection = async ({ metadata }: FsckRun): Promise<'absent' | Revision> =>
+export const lastCorrection = async ({ metadata }: Pick<FsckRun, 'metadata'>): Promise<'absent' | Revision> =>
   (await findTask(metadata, corrections, ''))?.revision ?? 'absent';
 
 /**
@@ -47,7 +47,7 @@ export const lastCorrection = async ({ metadata }: FsckRun): Promise<'absent' | 
  * outcome of a commit is always settled: a bare addition with an unknown outcome could apply after the next run has repeated it.
  */
 export async function correctUsage(
-  run: FsckRun,
+  run: Pick<FsckRun, 'metadata' | 'random'>,
   bucket: BucketRow,
   {
     deltas,
@@ -65,7 +65,7 @@ export async function correctUsage(
   });
   return outcome.applied
     ? { fixed: 'counter corrected' }
-    : { left: 'another run of fsck corrected counters meanwhile' };
+    : { left: 'another run corrected counters meanwhile' };
 }
 
 export async function unlistUpload(

@@ -29,12 +29,11 @@ const looksMax = 4;
 const none = { bytes: 0, objects: 0 };
 
 export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void> {
-  const { sums } = await summed(run, bucket);
-  if (differencesBetween(await readUsage(run.metadata, bucket.id), sums).length === 0) return;
-  for (let look = 0; look < looksMax; look += 1) {
-    const correction = await lastCorrection(run);
-    const proven = await provenDifferences(run, bucket);
-    if (proven === undefined) continue;
+  if (await agreesWithRows(run, bucket)) return;
+  const found = await proveUsage(run, bucket);
+  if (found === undefined) run.count('unjudged');
+  else {
+    const { proven, correction } = found;
     const deltas = proven.map(({ delta }) => delta);
     let mending: Promise<Mended> | undefined;
     // One commit corrects all storage classes.
@@ -43,21 +42,45 @@ export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void>
       return mending;
     };
     for (const { detail } of proven) await run.find({ kind: 'usage', bucket: bucket.name, detail }, mend);
-    return;
   }
-  run.count('unjudged');
 }
 
-interface Difference {
+type Walk = Pick<FsckRun, 'metadata' | 'signal'>;
+
+/**
+ * What a bucket's counters lack, and the last correction before it was proven, which `correctUsage` must state. Undefined when writers
+ * did not let the walk prove anything.
+ */
+export async function proveUsage(
+  walk: Walk,
+  bucket: BucketRow,
+): Promise<
+  | {
+      readonly proven: readonly Difference[];
+      readonly correction: Awaited<ReturnType<typeof lastCorrection>>;
+    }
+  | undefined
+> {
+  for (let look = 0; look < looksMax; look += 1) {
+    const correction = await lastCorrection(walk);
+    const proven = await provenDifferences(walk, bucket);
+    if (proven !== undefined) return { proven, correction };
+  }
+  return undefined;
+}
+
+/** Whether the counters of a bucket equal one walk over its rows: then they need no proof. */
+export const agreesWithRows = async (walk: Walk, bucket: BucketRow): Promise<boolean> =>
+  differencesBetween(await readUsage(walk.metadata, bucket.id), (await summed(walk, bucket)).sums).length ===
+  0;
+
+export interface Difference {
   readonly detail: string;
   readonly delta: UsageDelta;
 }
 
 /** Undefined when concurrent writers, or a commit that is not settled, could explain the difference. */
-async function provenDifferences(
-  run: FsckRun,
-  bucket: BucketRow,
-): Promise<readonly Difference[] | undefined> {
+async function provenDifferences(run: Walk, bucket: BucketRow): Promise<readonly Difference[] | undefined> {
   const before = await usageRevisions(run.metadata, bucket.id);
   const first = await summed(run, bucket);
   const second = await summed(run, bucket);
@@ -73,7 +96,7 @@ interface Summed {
   readonly digest: string;
 }
 
-async function summed(run: FsckRun, bucket: BucketRow): Promise<Summed> {
+async function summed(run: Walk, bucket: BucketRow): Promise<Summed> {
   const sums = new Map<string, { bytes: number; objects: number }>();
   let digest = '';
   const columns = ['storageClass', 'size', 'marker'] as const;
