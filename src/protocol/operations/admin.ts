@@ -52,6 +52,7 @@ export const adminOperations = {
   DiscardNotifications: { on: 'POST /notify/discard' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
   GetBucketUsage: { on: 'GET /buckets/:name/usage' },
+  ExportUsage: { on: 'GET /usage/export' },
   GetUserUsage: { on: 'GET /iam/users/:user/usage' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
 } as const satisfies Readonly<Record<string, AdminOperation>>;

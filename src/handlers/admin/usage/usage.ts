@@ -1,9 +1,11 @@
 /** The usage feed: rows of closed UTC days, by bucket and by account (spec, "Operator JSON API"). */
 import { openBucket } from '../../../domain/buckets/buckets.ts';
+import { assertClosed, exportDay, exportFormats } from '../../../domain/buckets/usage/export-day.ts';
 import { sumOwned } from '../../../domain/buckets/usage/read-usage.ts';
+import { fail } from '../../../errors/refusal.ts';
 import { pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
 import type { AdminHandler } from '../call.ts';
-import { pageReply, readRange, readToken, withByteSeconds } from './usage-page.ts';
+import { pageReply, readDay, readRange, readToken, withByteSeconds } from './usage-page.ts';
 
 export const GetBucketUsage: AdminHandler = async (ctx, { params, query }) => {
   const { id } = await openBucket(ctx, params.get('name') ?? '');
@@ -29,4 +31,22 @@ export const GetUserUsage: AdminHandler = async (ctx, { params, query }) => {
     toToken: ({ day, bucketId, storageClass }) => [day, bucketId, storageClass],
     totals: await sumOwned(ctx, owner),
   });
+};
+
+export const ExportUsage: AdminHandler = async (ctx, { query }) => {
+  const day = readDay(query, 'day');
+  if (day === undefined) throw fail('InvalidArgument', 'day is missing: a UTC day such as 2026-01-31.');
+  const name = query.get('format') ?? 'csv';
+  const format = Object.hasOwn(exportFormats, name) ? exportFormats[name] : undefined;
+  if (format === undefined)
+    throw fail('InvalidArgument', `format must be one of ${Object.keys(exportFormats).join(', ')}.`);
+  await assertClosed(ctx, day);
+  return {
+    status: 200,
+    headers: [
+      ['Content-Type', format.mediaType],
+      ['Cache-Control', 'no-store'],
+    ],
+    body: exportDay(ctx, day, format),
+  };
 };

@@ -1,0 +1,92 @@
+/** The export of a closed day has every bucket once, and is the same whenever it is asked for. */
+import { describe, expect, test } from 'vitest';
+import { alice } from '../support/gateway.ts';
+import { hourMs, openUsageWorld, type UsageWorld } from '../support/usage-world.ts';
+
+const day = '2026-01-01';
+const exported = async (world: UsageWorld, format: string): Promise<string> => {
+  const { status, text } = await world.ask(`/usage/export?day=${day}&format=${format}`);
+  expect(status, text).toBe(200);
+  return text;
+};
+
+describe.each(['memory', 'embedded+file'] as const)('usage export: %s', (backend) => {
+  test('every format has each bucket once, deleted ones too, and never changes', async () => {
+    const settings = { SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: '2' };
+    await using world = await openUsageWorld(backend, { settings });
+    const names = Array.from({ length: 20 }, (_, at) => `bucket-${at}`);
+    for (const name of names) {
+      await world.client.put(`/${name}`);
+      await world.client.put(`/${name}/key`, { body: 'ten bytes.' });
+    }
+    await world.rollUp();
+    await world.client.delete('/bucket-7/key');
+    await world.client.delete('/bucket-7');
+    world.clock.jump(12 * hourMs);
+    await world.rollUp();
+    world.clock.jump(12 * hourMs);
+    await world.rollUp();
+    const before = await Promise.all(['csv', 'jsonl', 'focus'].map((format) => exported(world, format)));
+    const [csv = '', jsonl = '', focus = ''] = before;
+    const lines = jsonl.trimEnd().split('\n');
+    const rows = lines.map((line) => JSON.parse(line));
+    expect(rows.map(({ bucket }) => bucket).sort()).toEqual([...names].sort());
+    for (const row of rows)
+      expect(row).toMatchObject({
+        day,
+        owner: alice.owner,
+        storageClass: 'STANDARD',
+        // The samples of the deleted bucket are 10 and 0 bytes.
+        byteSeconds: row.bucket === 'bucket-7' ? 5 * 43_200 : 864_000,
+        samples: 2,
+      });
+    const table = csv.trimEnd().split('\n');
+    expect(table[0]).toBe(
+      'day,bucket,bucketId,owner,storageClass,byteSeconds,objectCountAvg,objectCountMax,samples,computedAt',
+    );
+    expect(table.slice(1).map((line) => line.split(',')[1])).toEqual(rows.map(({ bucket }) => bucket));
+    const [header = '', first = ''] = focus.split('\n');
+    const columns = Object.fromEntries(header.split(',').map((name, at) => [name, at]));
+    // Descriptions hold a comma, so the fields are matched with their quotes.
+    const fields = [...first.matchAll(/("[^"]*"|[^,]*)(?:,|$)/g)].map(([, field]) => field);
+    expect(header.split(',').length).toBe(22);
+    expect(fields[columns['BillingPeriodEnd'] ?? -1]).toBe('2026-02-01T00:00:00Z');
+    expect(fields[columns['ChargePeriodEnd'] ?? -1]).toBe('2026-01-02T00:00:00Z');
+    expect(fields[columns['ConsumedQuantity'] ?? -1]).toBe(String(rows[0].byteSeconds));
+    // Later days, other contents and another leader change nothing.
+    await world.client.put('/bucket-1/more', { body: 'x'.repeat(1_000) });
+    world.changeLeader();
+    world.clock.jump(24 * hourMs);
+    await world.rollUp();
+    expect(await Promise.all(['csv', 'jsonl', 'focus'].map((format) => exported(world, format)))).toEqual(
+      before,
+    );
+  });
+});
+
+test('an export of a day that is not closed or unknown, or in a bad format, is refused, and only operators get one', async () => {
+  await using world = await openUsageWorld();
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'x' });
+  await world.rollUp();
+  for (const [query, status, says] of [
+    ['', 400, 'day is missing'],
+    ['?day=2026-02-30', 400, 'day must be a UTC day'],
+    [`?day=${day}&format=xml`, 400, 'format must be one of csv, jsonl, focus'],
+    [`?day=${day}&format=constructor`, 400, 'format must be one of'],
+    [`?day=${day}`, 404, 'is not written yet'],
+    ['?day=2030-01-01', 404, 'is not written yet'],
+  ] as const) {
+    const reply = await world.ask(`/usage/export${query}`);
+    expect([reply.status, reply.text]).toEqual([status, expect.stringContaining(says)]);
+  }
+  expect((await world.client.get(`/admin/v1/usage/export?day=${day}`)).status).toBe(403);
+  world.clock.jump(4 * 24 * hourMs);
+  await world.rollUp();
+  const missed = await world.ask('/usage/export?day=2026-01-03');
+  expect([missed.status, missed.text]).toEqual([
+    404,
+    expect.stringContaining('No usage of 2026-01-03 is known'),
+  ]);
+  expect((await world.ask('/usage/export?day=2026-01-04')).status).toBe(200);
+});
