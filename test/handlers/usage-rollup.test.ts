@@ -98,6 +98,21 @@ test('a day that is closed never changes', async () => {
   expect(before).toHaveLength(1);
 });
 
+test('samples under a clock that was set back into a closed day count for the first open day', async () => {
+  await using world = await openUsageWorld();
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'x' });
+  await world.rollUp();
+  await world.hours(24);
+  world.clock.jump(-5 * hourMs);
+  await world.hours(5 + 24);
+  const samplesOn = async (day: string): Promise<number> =>
+    JSON.parse((await world.ask(`/usage/export?day=${day}&format=jsonl`)).text).samples;
+  expect(await samplesOn('2026-01-01')).toBe(24);
+  // Those of its own hours, its midnight again, and 21:00, 22:00 and 23:00 of the closed day; at 20:00 the schedule was adjusted.
+  expect(await samplesOn('2026-01-02')).toBe(24 + 1 + 3);
+});
+
 test('a leader that resumes after its successor has begun writes nothing', async () => {
   await using world = await openUsageWorld();
   await world.client.put('/bucket');
