@@ -1,45 +1,21 @@
 /** The requests by which another site brings its versions. */
-import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import { encodeReplica } from '../../src/metadata/objects/replica.ts';
 import { findSite } from '../../src/metadata/site.ts';
-import { openGateway } from '../support/gateway.ts';
-import { setVersioning } from '../support/gateway-bodies.ts';
-import { documentOf, rowsOf, sendObject, sendState } from '../support/replicas.ts';
-
-async function openSite() {
-  const world = await openGateway();
-  await world.client.put('/bucket');
-  await setVersioning(world.client, 'bucket', 'Enabled');
-  return world;
-}
-
-const md5 = (text: string): string => createHash('md5').update(text).digest('hex');
-
-/** A version that was drawn at a time at a site named `elsewhere`. */
-const versionAt = (ms: number, tail = '0'): string =>
-  `${ms.toString(16).padStart(12, '0')}0000${tail.padStart(16, '0')}`;
-
-function written(content: string, more: Partial<ReplicaDocument> = {}): ReplicaDocument {
-  const version = more.version ?? versionAt(Date.now());
-  return {
-    version,
-    isNull: false,
-    marker: false,
-    modified: Number.parseInt(version.slice(0, 12), 16),
-    size: content.length,
-    etag: md5(content),
-    storageClass: 'STANDARD',
-    headers: {},
-    owner: 'alice-account',
-    stamp: version.slice(0, 16),
-    trace: ['elsewhere'],
-    ...more,
-  };
-}
-
-const markerAt = (version: string): ReplicaDocument =>
-  written('', { version, marker: true, etag: '', storageClass: '' });
+import { policyOf } from '../support/access.ts';
+import { digest64, md5 } from '../support/gateway-bodies.ts';
+import { auditRows, eventsOf, inShort, tickingClock } from '../support/recorded.ts';
+import {
+  documentOf,
+  joined,
+  markerAt,
+  openSite,
+  rowsOf,
+  sendObject,
+  sendState,
+  versionAt,
+  written,
+} from '../support/replicas.ts';
 
 test('ReplicateObject keeps version id, ETag, time, headers, tags and checksum, and says REPLICA', async () => {
   await using source = await openSite();
@@ -50,7 +26,7 @@ test('ReplicateObject keeps version id, ETag, time, headers, tags and checksum, 
       '*-meta-a': 'b',
       '*-tagging': 't=1',
       'content-type': 'text/x',
-      '*-checksum-sha256': createHash('sha256').update('content').digest('base64'),
+      '*-checksum-sha256': digest64('sha256', 'content'),
     },
   });
   expect(put.status, put.text).toBe(200);
@@ -79,42 +55,198 @@ test('ReplicateObject keeps version id, ETag, time, headers, tags and checksum, 
   expect(await target.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
 });
 
-test('a replica that is older than the current version becomes a noncurrent version at its place', async () => {
-  await using target = await openSite();
-  const now = Date.now();
-  const ids = [30_000, 10_000, 20_000].map((ago) => versionAt(now - ago));
-  const local = await target.client.put('/bucket/key', { body: 'local' });
-  for (const version of ids) {
-    const sent = await sendObject(target.client, '/bucket/key', written(version, { version }), version);
-    expect(sent.status, sent.text).toBe(200);
-  }
-  const listed = await target.client.get('/bucket?versions');
-  const expected = [local.header('*-version-id'), ...ids.toSorted().reverse()];
-  expect(listed.all('VersionId')).toEqual(expected);
-  expect(listed.all('IsLatest')).toEqual(['true', 'false', 'false', 'false']);
-  for (const version of ids)
-    expect((await target.client.get(`/bucket/key?versionId=${version}`)).text).toBe(version);
-  expect((await target.client.get('/bucket/key')).text).toBe('local');
-  expect(await target.usage('bucket')).toEqual({ bytes: 5 + 96, objects: 4 });
+test('GetReplicaSite tells the id of the site, and whether the bucket takes replicas', async () => {
+  await using site = await openSite();
+  const told = await site.client.get('/bucket?replica');
+  expect(JSON.parse(told.text)).toEqual({
+    protocol: 1,
+    site: await findSite(site.context),
+    versioning: 'Enabled',
+    objectLock: false,
+  });
+  expect((await site.client.get('/missing?replica')).code).toBe('NoSuchBucket');
+  expect((await site.bob.get('/bucket?replica')).code).toBe('AccessDenied');
+  expect((await site.anonymous.get('/bucket?replica')).code).toBe('AccessDenied');
 });
 
-test('ReplicateState inserts a delete marker at its place', async () => {
-  await using target = await openSite();
-  const now = Date.now();
-  const [first, second, third] = [9000, 6000, 3000].map((ago) => versionAt(now - ago)) as [
-    string,
-    string,
-    string,
+test('ReplicateDelete removes a version permanently, and promotes the next one', async () => {
+  await using site = await openSite();
+  const first = await site.client.put('/bucket/key', { body: 'one' });
+  const second = await site.client.put('/bucket/key', { body: 'two' });
+  const path = `/bucket/key?replica=${second.header('*-version-id')}`;
+  const gone = await site.client.delete(path);
+  expect([gone.status, gone.header('*-replica-outcome')], gone.text).toEqual([204, 'stored']);
+  expect((await site.client.get('/bucket/key')).header('*-version-id')).toBe(first.header('*-version-id'));
+  expect((await site.client.delete(path)).header('*-replica-outcome')).toBe('present');
+  expect((await site.client.delete('/bucket/key?replica=null')).code).toBe('InvalidArgument');
+});
+
+test('a content that is not the described one is refused, and nothing is stored', async () => {
+  await using site = await openSite();
+  const checksum = { algorithm: 'SHA256', type: 'FULL_OBJECT', value: digest64('sha256', 'other') } as const;
+  const refusals = [
+    [written('content', { size: 6 }), 'InvalidRequest'],
+    [written('content', { size: 8 }), 'InvalidRequest'],
+    [written('content', { etag: md5('other') }), 'BadDigest'],
+    [written('content', { checksum }), 'BadDigest'],
+  ] as const;
+  for (const [document, code] of refusals)
+    expect((await sendObject(site.client, '/bucket/key', document, 'content')).code).toBe(code);
+  expect((await site.client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+  await site.gc();
+  expect(await site.stored()).toEqual([]);
+  const right = written('content', { checksum: { ...checksum, value: digest64('sha256', 'content') } });
+  expect((await sendObject(site.client, '/bucket/key', right, 'content')).status).toBe(200);
+});
+
+test('a document that is malformed, or a request that contradicts it, is refused with the place', async () => {
+  await using site = await openSite();
+  const { client } = site;
+  const document = written('x');
+  const send = (change: object) => sendObject(client, '/bucket/key', { ...document, ...change }, 'x');
+  const refusals: readonly (readonly [object, string, string])[] = [
+    [{ size: -1 }, 'MalformedJSON', 'size'],
+    [{ surplus: 1 }, 'MalformedJSON', 'surplus'],
+    [{ etag: '"x"' }, 'MalformedJSON', 'etag'],
+    [{ trace: [] }, 'MalformedJSON', 'trace'],
+    [{ stamp: 'zz' }, 'MalformedJSON', 'stamp'],
+    [{ lock: { mode: 'COMPLIANCE' } }, 'MalformedJSON', 'retainUntil'],
+    [{ acl: [{ grantee: { is: 'user' }, permission: 'READ' }] }, 'MalformedJSON', 'grantee'],
+    [{ headers: { user: { a: 'x\r\ny: z' } } }, 'MalformedJSON', 'headers.user.a'],
+    [{ headers: { user: { 'a: b': 'x' } } }, 'InvalidArgument', 'a: b'],
+    [{ headers: { system: { 'x-other': 'x' } } }, 'InvalidArgument', 'x-other'],
+    [{ headers: { tags: [['aws:t', 'x']] } }, 'InvalidTag', 'aws:t'],
+    [{ headers: { user: { a: 'x'.repeat(3000) } } }, 'MetadataTooLarge', '2048'],
+    [{ storageClass: 'NONE' }, 'InvalidStorageClass', 'NONE'],
   ];
-  expect((await sendState(target.client, '/bucket/key', markerAt(third))).header('*-replica-outcome')).toBe(
-    'stored',
+  for (const [change, code, place] of refusals) {
+    const answer = await send(change);
+    expect([change, answer.code], answer.text).toEqual([change, code]);
+    expect(answer.text).toContain(place);
+  }
+  const body = joined(document, 'x');
+  const length = String(encodeReplica(document).length);
+  const put = (query: string, headers: Record<string, string>) =>
+    client.put(`/bucket/key?replica=${query}`, { body, headers });
+  expect((await put(document.version, {})).code).toBe('InvalidArgument');
+  for (const wrong of ['0', '-1', '9999999', 'x'])
+    expect((await put(document.version, { '*-replica-document-length': wrong })).code).toBe(
+      'InvalidArgument',
+    );
+  expect((await put(document.version, { '*-replica-document-length': '200000' })).code).toBe(
+    'IncompleteBody',
   );
-  expect((await target.client.get('/bucket/key')).status).toBe(404);
-  await sendObject(target.client, '/bucket/key', written('x', { version: second }), 'x');
-  await sendState(target.client, '/bucket/key', markerAt(first));
-  const listed = await target.client.get('/bucket?versions');
-  expect([...listed.all('VersionId')].sort()).toEqual([first, second, third]);
-  expect((await target.client.get('/bucket/key')).header('*-delete-marker')).toBe('true');
-  await target.client.delete(`/bucket/key?versionId=${third}`);
-  expect((await target.client.get('/bucket/key')).text).toBe('x');
+  expect((await put(versionAt(1), { '*-replica-document-length': length })).code).toBe('InvalidArgument');
+  const sum = digest64('md5', body);
+  const claimed = { '*-replica-document-length': length, 'content-md5': sum };
+  expect((await put(document.version, claimed)).code).toBe('InvalidRequest');
+  const marker = markerAt(document.version);
+  expect((await sendObject(client, '/bucket/key', marker, '')).code).toBe('InvalidArgument');
+  expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+});
+
+test('a bucket without versioning takes no replica, and no site takes a version of the day after tomorrow', async () => {
+  await using site = await openSite();
+  await site.client.put('/plain');
+  const document = written('x');
+  expect((await sendObject(site.client, '/plain/key', document, 'x')).code).toBe('InvalidBucketState');
+  expect((await sendState(site.client, '/plain/key', markerAt(versionAt(1)))).code).toBe(
+    'InvalidBucketState',
+  );
+  const ahead = versionAt(Date.now() + 25 * 3_600_000);
+  const refused = await sendObject(site.client, '/bucket/key', written('x', { version: ahead }), 'x');
+  expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('clock')]);
+  const near = versionAt(Date.now() + 23 * 3_600_000);
+  await sendObject(site.client, '/bucket/key', written('near', { version: near }), 'near');
+  const local = await site.client.put('/bucket/key', { body: 'local' });
+  expect((local.header('*-version-id') ?? '') > near).toBe(true);
+  expect((await site.client.get('/bucket/key')).text).toBe('local');
+});
+
+test('another content under the id of a version that exists is refused, and the version stays', async () => {
+  await using site = await openSite();
+  const document = written('first');
+  await sendObject(site.client, '/bucket/key', document, 'first');
+  const other = written('other', { version: document.version });
+  const refused = await sendObject(site.client, '/bucket/key', other, 'other');
+  expect([refused.status, refused.code], refused.text).toEqual([409, 'OperationAborted']);
+  expect(refused.text).toContain('another content');
+  const marker = await sendState(site.client, '/bucket/key', markerAt(document.version));
+  expect(marker.status).toBe(409);
+  expect((await site.client.get('/bucket/key')).text).toBe('first');
+});
+
+test('each replica request needs its own permission', async () => {
+  await using site = await openSite();
+  const { client, bob } = site;
+  const tagged = written('x', { headers: { tags: [['t', '1']] } });
+  const marker = markerAt(versionAt(5));
+  const later = { ...tagged, stamp: `${versionAt(Date.now() + 1000).slice(0, 16)}-far` };
+  const ask = {
+    plain: () => sendObject(bob, '/bucket/plain', written('x', { version: versionAt(1) }), 'x'),
+    tagged: () => sendObject(bob, '/bucket/tagged', tagged, 'x'),
+    upload: () =>
+      bob.post(`/bucket/plain?uploads&replica=${versionAt(2)}`, {
+        body: encodeReplica(written('x', { version: versionAt(2) })),
+      }),
+    state: () => sendState(bob, '/bucket/tagged', later),
+    marker: () => sendState(bob, '/bucket/marker', marker),
+    remove: () => bob.delete(`/bucket/plain?replica=${versionAt(1)}`),
+    site: () => bob.get('/bucket?replica'),
+  } as const;
+  const rights = {
+    's3:ReplicateObject': ['plain', 'upload', 'site'],
+    's3:ReplicateObject s3:ReplicateTags': ['plain', 'tagged', 'upload', 'state', 'site'],
+    's3:ReplicateObject s3:ReplicateDelete': ['plain', 'upload', 'marker', 'remove', 'site'],
+    's3:ReplicateDelete': ['remove'],
+    's3:PutObject s3:DeleteObjectVersion s3:PutObjectTagging': [],
+  };
+  await sendObject(client, '/bucket/tagged', tagged, 'x');
+  for (const [actions, allowed] of Object.entries(rights)) {
+    const Principal = { AWS: 'bob-account' };
+    const Resource = 'arn:aws:s3:::bucket/*';
+    const body = policyOf({ Principal, Action: actions.split(' '), Resource });
+    const put = await client.put('/bucket?policy', { body });
+    expect(put.status, put.text).toBe(204);
+    for (const [name, send] of Object.entries(ask)) {
+      const { code } = await send();
+      expect([actions, name, code === 'AccessDenied']).toEqual([actions, name, !allowed.includes(name)]);
+    }
+  }
+});
+
+test('replica requests send the events of what they change, and each has an audit row', async () => {
+  const sinks = JSON.stringify([{ id: 'jobs', type: 'queue', url: 'redis://example.com' }]);
+  await using site = await openSite({ settings: { SVC_NOTIFY_TARGETS: sinks }, clock: tickingClock() });
+  const { client, context } = site;
+  const kinds = ['ObjectCreated', 'ObjectRemoved', 'ObjectTagging'].map(
+    (kind) => `<Event>s3:${kind}:*</Event>`,
+  );
+  await client.put('/bucket?notification', {
+    body: `<NotificationConfiguration><QueueConfiguration>${kinds.join('')}<Queue>arn:aws:sqs:default:123456789012:jobs</Queue></QueueConfiguration></NotificationConfiguration>`,
+  });
+  const document = written('x', { version: versionAt(1000) });
+  const path = '/bucket/key';
+  await sendObject(client, path, document, 'x');
+  await sendState(client, path, {
+    ...document,
+    headers: { tags: [['t', '1']] },
+    stamp: `${versionAt(2000).slice(0, 16)}-a`,
+  });
+  await sendState(client, path, markerAt(versionAt(3000)));
+  await client.delete(`${path}?replica=${document.version}`);
+  await sendState(client, path, markerAt(versionAt(3000)));
+  expect((await eventsOf(context)).map(({ eventName }) => eventName)).toEqual([
+    'ObjectCreated:Put',
+    'ObjectRemoved:DeleteMarkerCreated',
+    'ObjectRemoved:Delete',
+  ]);
+  const audited = (await auditRows(context)).map(inShort).filter((row) => row.startsWith('Replicate'));
+  expect(audited).toEqual([
+    'ReplicateObject bucket:bucket/key 200',
+    'ReplicateState bucket:bucket/key 200',
+    'ReplicateState bucket:bucket/key 200',
+    'ReplicateDelete bucket:bucket/key 204',
+    'ReplicateState bucket:bucket/key 200',
+  ]);
 });

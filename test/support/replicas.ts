@@ -6,6 +6,8 @@ import { scanVersions } from '../../src/metadata/objects/objects.ts';
 import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/replica.ts';
 import { findSite } from '../../src/metadata/site.ts';
 import { historySpace, liveSpace, type ObjectRow, objects } from '../../src/metadata/tables.ts';
+import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';
+import { md5, setVersioning } from './gateway-bodies.ts';
 import type { Answer, Client } from './gateway-client.ts';
 
 /** Every row of a key, newest first. */
@@ -56,3 +58,37 @@ export function sendObject(
 
 export const sendState = (client: Client, path: string, document: ReplicaDocument): Promise<Answer> =>
   client.put(`${path}?replica-state=${document.version}`, { body: encodeReplica(document) });
+
+/** A gateway with `/bucket`, which has versioning. */
+export async function openSite(options: GatewayWorldOptions = {}): Promise<GatewayWorld> {
+  const world = await openGateway(options);
+  await world.client.put('/bucket');
+  await setVersioning(world.client, 'bucket', 'Enabled');
+  return world;
+}
+
+/** A version id that another site drew at that time. */
+export const versionAt = (ms: number, tail = '0'): string =>
+  `${ms.toString(16).padStart(12, '0')}0000${tail.padStart(16, '0')}`;
+
+/** A version of another site with that content. */
+export function written(content: string, more: Partial<ReplicaDocument> = {}): ReplicaDocument {
+  const version = more.version ?? versionAt(Date.now());
+  return {
+    version,
+    isNull: false,
+    marker: false,
+    modified: Number.parseInt(version.slice(0, 12), 16),
+    size: content.length,
+    etag: md5(content),
+    storageClass: 'STANDARD',
+    headers: {},
+    owner: alice.owner,
+    stamp: version.slice(0, 16),
+    trace: ['elsewhere'],
+    ...more,
+  };
+}
+
+export const markerAt = (version: string): ReplicaDocument =>
+  written('', { version, marker: true, etag: '', storageClass: '' });
