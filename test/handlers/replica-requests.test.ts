@@ -194,7 +194,7 @@ test('each replica request needs its own permission', async () => {
     remove: () => bob.delete(`/bucket/plain?replica=${versionAt(1)}`),
     site: () => bob.get('/bucket?replica'),
   } as const;
-  const rights = {
+  const rights: Readonly<Record<string, readonly string[]>> = {
     's3:ReplicateObject': ['plain', 'upload', 'site'],
     's3:ReplicateObject s3:ReplicateTags': ['plain', 'tagged', 'upload', 'state', 'site'],
     's3:ReplicateObject s3:ReplicateDelete': ['plain', 'upload', 'marker', 'remove', 'site'],
