@@ -1,5 +1,7 @@
 /** A gateway whose usage rollup runs on a virtual clock: a test says how many hours pass, and reads the feed as an operator. */
+import type { Context } from '../../src/context.ts';
 import { rollUpUsage } from '../../src/workers/usage/usage-rollup.ts';
+import { faulty } from './faulty.ts';
 import {
   type Backend,
   type GatewayWorld,
@@ -31,7 +33,17 @@ export async function openUsageWorld(
   options: GatewayWorldOptions = {},
 ): Promise<UsageWorld> {
   const clock = virtualClock();
-  const world = await openGateway({ ...options, backend, clock });
+  const { wrap = (context: Context) => context } = options;
+  const world = await openGateway({
+    ...options,
+    backend,
+    clock,
+    wrap: (context) => {
+      // An engine has a clock of its own, which no test can advance.
+      const metadata = faulty(context.metadata, { now: async () => clock.now() });
+      return wrap({ ...context, metadata });
+    },
+  });
   let generation = 1;
   let unit = rollUpUsage(world.context, generation);
   const rollUp = async (): Promise<void> => {
