@@ -4,7 +4,7 @@
 export interface SinkTarget {
   /** The last field of the ARNs that point to it. */
   readonly id: string;
-  readonly type: 'webhook' | 'queue';
+  readonly type: 'webhook' | 'kafka' | 'nats' | 'amqp' | 'redis' | 'mqtt' | 'postgres';
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token?: string;
@@ -17,6 +17,22 @@ export interface SinkTarget {
   readonly caFile?: string;
   readonly certFile?: string;
   readonly keyFile?: string;
+  /** The subject of NATS. */
+  readonly subject?: string;
+  /** The stream or list of Redis. */
+  readonly key?: string;
+  /** Redis: `stream` or `list`. PostgreSQL: `insert` or `upsert`. Kafka: the SASL mechanism. */
+  readonly mode?: string;
+  /** About how many entries a stream of Redis keeps. */
+  readonly maxLength?: number;
+  readonly table?: string;
+  /** The topic of MQTT or Kafka. */
+  readonly topic?: string;
+  /** Further first brokers of Kafka: `host:port`, separated by commas. */
+  readonly brokers?: string;
+  /** Of AMQP; the default exchange when it is absent. */
+  readonly exchange?: string;
+  readonly routingKey?: string;
 }
 
 export interface SinkMessage {

@@ -186,7 +186,9 @@ export const familiesOf = (bucket: string): readonly ClientFamily[] => {
 
 /** The sinks that the notification names. */
 export const familySettings = {
-  SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'jobs', type: 'queue', url: 'redis://127.0.0.1:1' }]),
+  SVC_NOTIFY_TARGETS: JSON.stringify([
+    { id: 'jobs', type: 'redis', url: 'redis://127.0.0.1:1', key: 'events' },
+  ]),
 };
 
 /** The expected Get responses, in order: while unset, after Put, after Delete. */

@@ -4,7 +4,7 @@ import { openGateway } from '../support/gateway.ts';
 
 const sinks = JSON.stringify([
   { id: 'hooks', type: 'webhook', url: 'https://example.com/hook', token: 'hidden' },
-  { id: 'jobs', type: 'queue', url: 'redis://example.com' },
+  { id: 'jobs', type: 'redis', url: 'redis://example.com', key: 'events' },
 ]);
 
 const open = async () => {

@@ -10,7 +10,7 @@ import { auditRows, type EventRecord, eventsOf, tasksOf, tickingClock } from '..
 
 const sinks = JSON.stringify([
   { id: 'hooks', type: 'webhook', url: 'https://example.com/hook', token: 'hidden-token' },
-  { id: 'jobs', type: 'queue', url: 'redis://example.com' },
+  { id: 'jobs', type: 'redis', url: 'redis://example.com', key: 'events' },
 ]);
 
 interface Rule {

@@ -105,7 +105,9 @@ describe.each(backends)('on %s', (backend) => {
   test('the row of an event is in its hour in the commit of the change', async () => {
     await using world = await openGateway({
       backend,
-      settings: { SVC_NOTIFY_TARGETS: '[{"id":"here","type":"queue","url":"redis://example.com"}]' },
+      settings: {
+        SVC_NOTIFY_TARGETS: '[{"id":"here","type":"redis","url":"redis://example.com","key":"events"}]',
+      },
     });
     const { client } = world;
     await client.put('/bucket');

@@ -202,7 +202,7 @@ describe('a configuration', () => {
   });
 
   it('parses the sinks of notifications, and never prints their secrets', () => {
-    const given = [{ id: 'jobs', type: 'queue', url: 'redis://q', token: 'hidden' }];
+    const given = [{ id: 'jobs', type: 'nats', url: 'nats://q', subject: 'events', token: 'hidden' }];
     expect(configWith().SVC_NOTIFY_TARGETS).toEqual([]);
     expect(configWith({ SVC_NOTIFY_TARGETS: JSON.stringify(given) }).SVC_NOTIFY_TARGETS).toEqual(given);
     const wrong = [
@@ -215,10 +215,9 @@ describe('a configuration', () => {
     expect(faults.map((each) => each.replace(/^.*?: entry/, 'entry'))).toEqual([
       'entry 1 is not an object',
       'entry 2 needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long',
-      'entry 2 needs a type that is one of webhook, queue',
+      'entry 2 needs a type that is one of webhook, nats, redis, postgres, mqtt, amqp, kafka',
       'entry 2 needs a url',
       'entry 2 has a token that is not printable ASCII without spaces',
-      'entry 2 has an unknown field "path"',
       'entry 4 repeats the id "jobs"',
     ]);
     expect(faults.join()).not.toContain('hidden');

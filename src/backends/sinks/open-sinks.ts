@@ -5,10 +5,15 @@ import type { SinkOptions } from './sink-options.ts';
 
 /** Opens the sink of a type. */
 const kinds: Readonly<
-  Record<SinkTarget['type'], ((target: SinkTarget, options: SinkOptions) => Promise<EventSink>) | undefined>
+  Record<SinkTarget['type'], (target: SinkTarget, options: SinkOptions) => Promise<EventSink>>
 > = {
   webhook: async (target, options) => (await import('./webhook.ts')).openWebhook(target, options),
-  queue: undefined,
+  nats: async (target, options) => (await import('./nats.ts')).openNats(target, options),
+  redis: async (target, options) => (await import('./redis.ts')).openRedis(target, options),
+  postgres: async (target, options) => (await import('./postgres.ts')).openPostgres(target, options),
+  mqtt: async (target, options) => (await import('./mqtt.ts')).openMqtt(target, options),
+  amqp: async (target, options) => (await import('./amqp.ts')).openAmqp(target, options),
+  kafka: async (target, options) => (await import('./kafka.ts')).openKafka(target, options),
 };
 
 export function openSinks(targets: readonly SinkTarget[], options: SinkOptions): EventSinks {
@@ -18,7 +23,6 @@ export function openSinks(targets: readonly SinkTarget[], options: SinkOptions):
       const target = targets.find((each) => each.id === id);
       if (target === undefined) return `SVC_NOTIFY_TARGETS has no target "${id}"`;
       const open = kinds[target.type];
-      if (open === undefined) return `this build has no sink for targets of type ${target.type}`;
       let sink = opened.get(id);
       if (sink === undefined) {
         sink = open(target, options);

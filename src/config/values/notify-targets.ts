@@ -1,8 +1,10 @@
 /** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to. */
 import type { SinkTarget } from '../../ports/event-sink.ts';
 import { fault, type Read, type Setting, value } from '../read/setting.ts';
+import { kindFaults, targetKinds } from './target-kinds.ts';
 
-export const notifyTargetTypes = ['webhook', 'queue'] as const satisfies readonly SinkTarget['type'][];
+const isTargetType = (type: unknown): type is SinkTarget['type'] =>
+  typeof type === 'string' && Object.hasOwn(targetKinds, type);
 
 /** What a sink gets as its messages: see `domain/events/deliver/envelope.ts`. */
 export const envelopes = ['s3', 'cloudevents', 'eventbridge'] as const;
@@ -17,7 +19,22 @@ const targetsMax = 256;
 const textMax = 2048;
 
 /** Optional fields of texts. */
-const texts = ['username', 'password', 'secret', 'caFile', 'certFile', 'keyFile'] as const;
+const texts = [
+  'username',
+  'password',
+  'secret',
+  'caFile',
+  'certFile',
+  'keyFile',
+  'subject',
+  'key',
+  'table',
+  'topic',
+  'exchange',
+  'routingKey',
+  'brokers',
+  'mode',
+] as const;
 const printable = /^[\x20-\x7e]{1,2048}$/;
 
 function entryFaults(entry: unknown, index: number, earlier: readonly unknown[]): readonly string[] {
@@ -30,13 +47,9 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
   } else if (earlier.some((other) => (other as { id?: unknown } | null)?.id === id)) {
     faults.push(`${at} repeats the id "${id}"`);
   }
-  if (!notifyTargetTypes.some((known) => known === type))
-    faults.push(`${at} needs a type that is one of ${notifyTargetTypes.join(', ')}`);
+  if (!isTargetType(type))
+    faults.push(`${at} needs a type that is one of ${Object.keys(targetKinds).join(', ')}`);
   if (typeof url !== 'string' || url.length > textMax || !URL.canParse(url)) faults.push(`${at} needs a url`);
-  else if (type === 'webhook' && !/^https?:$/.test(new URL(url).protocol))
-    faults.push(`${at} needs a url of http or https`);
-  else if (type === 'webhook' && new URL(url).username !== '')
-    faults.push(`${at} has a user name in its url: write username and password as fields`);
   if (token !== undefined && (typeof token !== 'string' || !/^[\x21-\x7e]{1,2048}$/.test(token)))
     faults.push(`${at} has a token that is not printable ASCII without spaces`);
   if (envelope !== undefined && !envelopes.some((known) => known === envelope))
@@ -45,9 +58,9 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
     const text = others[name];
     if (text !== undefined && (typeof text !== 'string' || !printable.test(text)))
       faults.push(`${at} has a ${name} that is not printable ASCII`);
-    delete others[name];
   }
-  for (const name of Object.keys(others)) faults.push(`${at} has an unknown field "${name}"`);
+  if (isTargetType(type))
+    faults.push(...kindFaults(type, entry as Record<string, unknown>).map((each) => `${at} ${each}`));
   return [...faults, ...combinationFaults(at, entry as Record<string, unknown>)];
 }
 
@@ -55,7 +68,9 @@ function combinationFaults(at: string, entry: Record<string, unknown>): readonly
   const has = (name: string): boolean => entry[name] !== undefined;
   const faults: string[] = [];
   if (has('certFile') !== has('keyFile')) faults.push(`${at} needs certFile and keyFile together`);
-  if (has('password') && !has('username')) faults.push(`${at} has a password without a username`);
+  // The default user of Redis has a password alone.
+  if (has('password') && !has('username') && entry['type'] !== 'redis')
+    faults.push(`${at} has a password without a username`);
   if (has('token') && has('username')) faults.push(`${at} has a token and a username: name one of them`);
   const { secret } = entry;
   if (typeof secret === 'string' && /^whsec_(?![A-Za-z0-9+/]+={0,2}$)/.test(secret))
@@ -79,7 +94,7 @@ function readTargets(given: string): Read<readonly NotifyTarget[]> {
 }
 
 export const notifyTargets = (doc: string): Setting<readonly NotifyTarget[]> => ({
-  kind: 'JSON array of `{id, type, url, token?, username?, password?, secret?, caFile?, certFile?, keyFile?, envelope?}`',
+  kind: 'JSON array of `{id, type, url, envelope?, …}`; the fields of each type are in docs/operations.md',
   doc,
   fallback: '',
   read: readTargets,

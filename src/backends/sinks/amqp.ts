@@ -1,0 +1,66 @@
+/** Publishes messages to an exchange of an AMQP 0-9-1 broker (RabbitMQ), which confirms each once its queues have it. */
+import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import { loadClient } from './load-client.ts';
+import { sendInWaves } from './send-in-waves.ts';
+import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import type { SinkOptions } from './sink-options.ts';
+
+export async function openAmqp(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
+  const { Connection } = await loadClient('rabbitmq-client@5.0.8', () => import('rabbitmq-client'));
+  const exchange = target.exchange ?? '';
+  const routingKey = target.routingKey ?? '';
+  const vhost = decodeURIComponent(new URL(target.url).pathname.slice(1)) || '/';
+
+  async function connect({ address, port, tls, timeoutMs }: Place, signal: AbortSignal): Promise<Session> {
+    const client = new Connection({
+      hostname: address,
+      port,
+      vhost,
+      username: target.username ?? 'guest',
+      password: target.password ?? 'guest',
+      ...(tls === undefined ? {} : { tls: { ...tls } }),
+      connectionTimeout: timeoutMs,
+      acquireTimeout: timeoutMs,
+    });
+    // The library would connect again by itself, so its first error ends the connection.
+    const lost = new Promise<never>((_, reject) => {
+      client.on('error', (error) => {
+        client.unsafeDestroy();
+        reject(error);
+      });
+    });
+    lost.catch(() => {});
+    signal.addEventListener('abort', () => void (client.ready || client.unsafeDestroy()), { once: true });
+    await Promise.race([client.onConnect(timeoutMs, true), lost]);
+    const returned = new Set<string>();
+    const publisher = client.createPublisher({
+      confirm: true,
+      maxAttempts: 1,
+      onReturn: ({ messageId }) => void returned.add(messageId ?? ''),
+    });
+    return {
+      lost,
+      send: (messages) => sendInWaves(messages, publish),
+      close: async () => client.unsafeDestroy(),
+    };
+
+    async function publish({ id, contentType, body }: SinkMessage): Promise<SinkFailure | undefined> {
+      try {
+        // `mandatory`: without it a broker confirms, and forgets, what no queue is bound to.
+        const envelope = { exchange, routingKey, durable: true, mandatory: true, messageId: id, contentType };
+        await publisher.send(envelope, Buffer.from(body));
+      } catch (cause) {
+        return { kind: 'unavailable', error: `the sink answered ${describe(cause)}` };
+      }
+      if (!returned.delete(id)) return undefined;
+      const where = exchange === '' ? 'the default exchange' : `the exchange ${exchange}`;
+      return {
+        kind: 'unavailable',
+        error: `no queue of the sink is bound to ${where} with the routing key ${routingKey}: bind one`,
+      };
+    }
+  }
+
+  const isTls = new URL(target.url).protocol === 'amqps:';
+  return sessionSink(target, options, { port: isTls ? 5671 : 5672, tlsSchemes: ['amqps'], connect });
+}

@@ -1,0 +1,88 @@
+/**
+ * Sends messages to a topic of Kafka with `acks=all`. The object is the key, so its events are in one partition, in order. The brokers
+ * that the cluster names are checked like the first one.
+ */
+import type { Delivery, EventSink, SinkTarget } from '../../ports/event-sink.ts';
+import { resolveGuarded } from '../egress/guarded-address.ts';
+import { guardedLookup } from '../egress/guarded-agent.ts';
+import { loadClient } from './load-client.ts';
+import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import type { SinkOptions } from './sink-options.ts';
+
+export async function openKafka(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
+  const { Producer, stringSerializers } = await loadClient(
+    '@platformatic/kafka@2.12.1',
+    () => import('@platformatic/kafka'),
+  );
+  const { mayReach } = options;
+  const topic = target.topic ?? '';
+  const others = target.brokers?.split(',') ?? [];
+
+  async function connect({ host, port, tls, timeoutMs }: Place): Promise<Session> {
+    const producer = new Producer({
+      clientId: 'sluice',
+      bootstrapBrokers: [`${host}:${port}`, ...others],
+      serializers: stringSerializers,
+      // The cluster drops repetitions of a batch within a session of the producer.
+      idempotent: true,
+      acks: -1,
+      timeout: timeoutMs,
+      connectTimeout: timeoutMs,
+      retries: 0,
+      autocreateTopics: false,
+      ...(tls === undefined ? {} : { tls: { ...tls, lookup: guardedLookup(mayReach) }, tlsServerName: true }),
+      ...(target.username === undefined ? {} : { sasl: saslOf(target) }),
+    });
+    const pool = producer.connections;
+    const connectTo = pool.get.bind(pool) as (broker: Broker, done: Done) => void;
+    // Every connection of the library begins here, those to brokers that the cluster names too.
+    const checked = (broker: Broker | undefined, done: Done): void => {
+      if (broker === undefined) {
+        done(new Error('the cluster has no leader for the partition'));
+        return;
+      }
+      resolveGuarded(broker.host, mayReach).then(
+        (address) => connectTo(tls === undefined ? { ...broker, host: address } : broker, done),
+        done,
+      );
+    };
+    pool.get = checked as unknown as typeof pool.get;
+    return {
+      async send(messages): Promise<Delivery> {
+        try {
+          await producer.send({
+            messages: messages.map(({ id, subject, contentType, body }) => ({
+              topic,
+              key: subject,
+              value: body,
+              headers: { id, 'content-type': contentType },
+            })),
+          });
+          return { delivered: messages.length };
+        } catch (cause) {
+          const text = describe(cause);
+          const hint = /UNKNOWN_TOPIC|does not host this topic/i.test(text)
+            ? `: create the topic ${topic}`
+            : '';
+          const error = `the sink answered ${text}${hint}`;
+          return { delivered: 0, failure: { kind: 'unavailable', error } };
+        }
+      },
+      close: () => producer.close(true),
+    };
+  }
+
+  return sessionSink(target, options, { port: 9092, tlsSchemes: ['kafkas'], connect });
+}
+
+interface Broker {
+  readonly host: string;
+  readonly port: number;
+}
+type Done = (error: Error | null, connection?: unknown) => void;
+
+const saslOf = ({ username = '', password = '', mode = 'SCRAM-SHA-512' }: SinkTarget) => ({
+  mechanism: mode as 'SCRAM-SHA-512' | 'SCRAM-SHA-256' | 'PLAIN',
+  username,
+  password,
+});

@@ -1,0 +1,66 @@
+/** Publishes messages to a topic of an MQTT 5 broker with QoS 1: the broker acknowledges each. */
+import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import { loadClient } from './load-client.ts';
+import { sendInWaves } from './send-in-waves.ts';
+import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import type { SinkOptions } from './sink-options.ts';
+
+export async function openMqtt(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
+  const { default: mqtt } = await loadClient('mqtt@5.16.0', () => import('mqtt'));
+  const topic = target.topic ?? '';
+
+  async function connect({ address, port, tls, timeoutMs }: Place, signal: AbortSignal): Promise<Session> {
+    const client = mqtt.connect({
+      host: address,
+      port,
+      protocol: tls === undefined ? 'mqtt' : 'mqtts',
+      ...tls,
+      ...(target.username === undefined ? {} : { username: target.username }),
+      ...(target.password === undefined ? {} : { password: target.password }),
+      protocolVersion: 5,
+      clean: true,
+      connectTimeout: timeoutMs,
+      // No reconnect and no queue of the library's own.
+      reconnectPeriod: 0,
+      queueQoSZero: false,
+      resubscribe: false,
+    });
+    let heard: unknown;
+    const lost = new Promise<never>((_, reject) => {
+      client.on('error', (error) => {
+        heard = error;
+        reject(error);
+      });
+      client.on('close', () => reject(heard ?? new Error('the connection was closed')));
+    });
+    lost.catch(() => {});
+    const close = async (): Promise<void> => void client.end(true);
+    signal.addEventListener('abort', () => void (client.connected || close()), { once: true });
+    const connected = new Promise<void>((resolve) => client.once('connect', () => resolve()));
+    await Promise.race([connected, lost]).catch(async (error: unknown) => {
+      await close();
+      throw error;
+    });
+    return { lost, close, send: (messages) => sendInWaves(messages, publish) };
+
+    async function publish({
+      id,
+      subject,
+      contentType,
+      body,
+    }: SinkMessage): Promise<SinkFailure | undefined> {
+      try {
+        const properties = { contentType, userProperties: { id, subject } };
+        await client.publishAsync(topic, body, { qos: 1, properties });
+        return undefined;
+      } catch (cause) {
+        const { code } = cause as { readonly code?: number };
+        // 149: the packet is too large for this broker. 153: it does not take such a payload.
+        const kind = code === 149 || code === 153 ? 'refused' : 'unavailable';
+        return { kind, error: `the sink answered ${describe(cause)}` };
+      }
+    }
+  }
+
+  return sessionSink(target, options, { port: 1883, tlsSchemes: ['mqtts'], connect });
+}

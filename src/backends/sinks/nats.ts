@@ -1,0 +1,62 @@
+/** Publishes messages to a subject of NATS, and waits until JetStream has stored each in a stream. */
+import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import { loadClient } from './load-client.ts';
+import { sendInWaves } from './send-in-waves.ts';
+import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
+import type { SinkOptions } from './sink-options.ts';
+
+export async function openNats(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
+  const libraries = '@nats-io/transport-node@3.4.0 @nats-io/jetstream@3.4.0';
+  const [transport, streams] = await loadClient(libraries, () =>
+    Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]),
+  );
+  const subject = target.subject ?? '';
+
+  async function connect({ address, port, tls, timeoutMs }: Place): Promise<Session> {
+    const client = await transport.connect({
+      servers: `${address.includes(':') ? `[${address}]` : address}:${port}`,
+      name: 'sluice',
+      ...(target.token === undefined ? {} : { token: target.token }),
+      ...(target.username === undefined ? {} : { user: target.username, pass: target.password ?? '' }),
+      // TLS only when the URL asks for it, and then never without.
+      tls: tls === undefined ? null : (tls as object),
+      timeout: timeoutMs,
+      reconnect: false,
+      // Other addresses of a cluster were not checked.
+      ignoreClusterUpdates: true,
+    });
+    const stream = streams.jetstream(client, { timeout: timeoutMs });
+    const lost = client.closed().then((cause) => {
+      throw cause ?? new Error('the connection was closed');
+    });
+    lost.catch(() => {});
+    return {
+      lost,
+      send: (messages) => sendInWaves(messages, publish),
+      close: () => client.close(),
+    };
+
+    async function publish({ id, body }: SinkMessage): Promise<SinkFailure | undefined> {
+      try {
+        // The stream recognizes a repetition by the id, within its window for duplicates.
+        await stream.publish(subject, body, { msgID: id, timeout: timeoutMs, retries: 0 });
+        return undefined;
+      } catch (cause) {
+        return judge(cause);
+      }
+    }
+  }
+
+  function judge(cause: unknown): SinkFailure {
+    const text = describe(cause);
+    if (/no responders|jetstream is not enabled|503/i.test(text))
+      return {
+        kind: 'unavailable',
+        error: `no stream of the sink takes the subject ${subject}: create a JetStream stream with it`,
+      };
+    const isTooLarge = /maximum payload|max_payload|message size exceeds/i.test(text);
+    return { kind: isTooLarge ? 'refused' : 'unavailable', error: `the sink answered ${text}` };
+  }
+
+  return sessionSink(target, options, { port: 4222, tlsSchemes: ['tls'], connect });
+}

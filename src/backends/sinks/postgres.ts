@@ -1,0 +1,82 @@
+/**
+ * Writes messages into a table of PostgreSQL. A batch is one statement, which applies as a whole. Mode `insert` keeps each event once, by
+ * its id; mode `upsert` keeps the last event of each object.
+ */
+import type { EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import { loadClient } from './load-client.ts';
+import { type Place, type Session, sessionSink } from './session-sink.ts';
+import type { SinkOptions } from './sink-options.ts';
+
+/** Connections; each delivery uses one at a time. */
+const connectionsMax = 4;
+
+const columns = 'event_id, subject, content_type, body';
+/** The cast comes last: the library would encode an array of json once more. */
+const rows =
+  'SELECT id, about, kind, text::json FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS sent (id, about, kind, text, place) ORDER BY place';
+
+export async function openPostgres(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
+  const { default: postgres } = await loadClient('postgres@3.4.9', () => import('postgres'));
+  const isUpsert = target.mode === 'upsert';
+  const name = (target.table ?? '')
+    .split('.')
+    .map((part) => `"${part}"`)
+    .join('.');
+  const unique = isUpsert ? 'subject' : 'event_id';
+  const create = `CREATE TABLE IF NOT EXISTS ${name} (position bigint GENERATED ALWAYS AS IDENTITY, event_id text NOT NULL,
+    subject text NOT NULL, content_type text NOT NULL, body json NOT NULL, received_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (${unique}))`;
+  const conflict = isUpsert
+    ? 'UPDATE SET event_id = excluded.event_id, content_type = excluded.content_type, body = excluded.body, received_at = now()'
+    : 'NOTHING';
+  const write = `INSERT INTO ${name} (${columns}) ${rows} ON CONFLICT (${unique}) DO ${conflict}`;
+
+  async function connect({ address, port, tls, timeoutMs }: Place): Promise<Session> {
+    const client = postgres({
+      host: address,
+      port,
+      database: decodeURIComponent(new URL(target.url).pathname.slice(1)) || 'postgres',
+      ...(target.username === undefined ? {} : { username: target.username }),
+      password: target.password ?? '',
+      ssl: tls === undefined ? false : (tls as object),
+      max: connectionsMax,
+      connect_timeout: Math.ceil(timeoutMs / 1000),
+      connection: { application_name: 'sluice', statement_timeout: timeoutMs },
+      onnotice: () => {},
+    });
+    const session: Session = {
+      async send(messages) {
+        const sent = isUpsert ? lastOfSubjects(messages) : messages;
+        const texts = (read: (message: SinkMessage) => string): string[] => sent.map(read);
+        await client.unsafe(
+          write,
+          [
+            texts(({ id }) => id),
+            texts(({ subject }) => subject),
+            texts(({ contentType }) => contentType),
+            texts(({ body }) => body),
+          ],
+          { prepare: true },
+        );
+        return { delivered: messages.length };
+      },
+      close: () => client.end({ timeout: 0 }),
+    };
+    try {
+      // Ask first, because a user who may only insert may not create, even where the table is there.
+      const [found] = await client.unsafe('SELECT to_regclass($1) IS NOT NULL AS here', [name]);
+      if (found?.['here'] !== true) await client.unsafe(create);
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+    return session;
+  }
+
+  return sessionSink(target, options, { port: 5432, tlsSchemes: ['postgres+tls'], connect });
+}
+
+/** A statement may write a row once. */
+const lastOfSubjects = (messages: readonly SinkMessage[]): readonly SinkMessage[] => [
+  ...new Map(messages.map((message) => [message.subject, message])).values(),
+];

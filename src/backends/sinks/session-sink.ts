@@ -1,0 +1,150 @@
+/**
+ * A sink that holds one connection. A failed or late delivery closes it, and the next delivery connects anew: the client libraries
+ * neither reconnect nor queue by themselves, so the pauses of the notify worker are the only backoff, and each connect checks the address.
+ */
+import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import { resolveGuarded } from '../egress/guarded-address.ts';
+import type { SinkOptions } from './sink-options.ts';
+
+export interface Tls {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  /** The name in the certificate; empty where the URL has an address. */
+  readonly servername: string;
+}
+
+/** Where a session connects to. */
+export interface Place {
+  /** Resolved and checked. */
+  readonly address: string;
+  readonly port: number;
+  /** The host of the URL. */
+  readonly host: string;
+  readonly tls: Tls | undefined;
+  readonly timeoutMs: number;
+}
+
+export interface Session {
+  /** Delivers in order. Throws when the connection is of no use any more. */
+  send(messages: readonly SinkMessage[]): Promise<Delivery>;
+  /** Rejects when the connection ends; never resolves. Absent where `send` rejects by itself. */
+  readonly lost?: Promise<never>;
+  /** Ends the connection at once, and rejects what is still sent. */
+  close(): Promise<void>;
+}
+
+export interface SessionKind {
+  readonly port: number;
+  /** Schemes of URLs that ask for TLS. */
+  readonly tlsSchemes: readonly string[];
+  connect(place: Place, signal: AbortSignal): Promise<Session>;
+}
+
+const readText = (path: string | undefined): Promise<string> | undefined =>
+  path === undefined ? undefined : readFile(path, 'utf8');
+
+async function readTls(target: SinkTarget, host: string): Promise<Tls> {
+  const [ca, cert, key] = await Promise.all(
+    [target.caFile, target.certFile, target.keyFile].map((path) => readText(path)),
+  );
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    servername: isIP(host) === 0 ? host : '',
+  };
+}
+
+export async function sessionSink(
+  target: SinkTarget,
+  { mayReach, timeoutMs }: SinkOptions,
+  { port, tlsSchemes, connect }: SessionKind,
+): Promise<EventSink> {
+  const url = new URL(target.url);
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const tls = tlsSchemes.includes(url.protocol.slice(0, -1)) ? await readTls(target, host) : undefined;
+  let current: Promise<Session> | undefined;
+
+  const open = async (): Promise<Session> => {
+    const late = AbortSignal.timeout(timeoutMs);
+    const address = await resolveGuarded(host, mayReach);
+    return connect({ address, port: Number(url.port) || port, host, tls, timeoutMs }, late);
+  };
+  const drop = (session: Promise<Session>): void => {
+    if (current === session) current = undefined;
+    void session.then((opened) => opened.close()).catch(() => {});
+  };
+
+  return {
+    async deliver(messages, signal): Promise<Delivery> {
+      signal.throwIfAborted();
+      current ??= open();
+      const session = current;
+      try {
+        const delivery = await inTime(
+          session.then((opened) => {
+            const sent = opened.send(messages);
+            return opened.lost === undefined ? sent : Promise.race([sent, opened.lost]);
+          }),
+          { timeoutMs, signal },
+        );
+        if (delivery.failure?.kind === 'unavailable') drop(session);
+        return delivery.failure === undefined ? delivery : hideSecrets(delivery, target);
+      } catch (cause) {
+        drop(session);
+        signal.throwIfAborted();
+        const error = cause instanceof Late ? cause.message : `the sink cannot be used: ${describe(cause)}`;
+        return hideSecrets({ delivered: 0, failure: { kind: 'unavailable', error } }, target);
+      }
+    },
+    async close() {
+      const session = current;
+      current = undefined;
+      await session?.then((opened) => opened.close()).catch(() => {});
+    },
+  };
+}
+
+class Late extends Error {}
+
+/** Settles like the promise; rejects when the time is over or the signal aborts. */
+function inTime<T>(
+  promise: Promise<T>,
+  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(new Late(`the sink did not acknowledge within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+    const stop = (): void => reject(signal.reason as Error);
+    signal.addEventListener('abort', stop, { once: true });
+    promise.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', stop);
+    });
+  });
+}
+
+const errorMax = 500;
+
+/** The message of an error, or of the first one that it gathers or hides. */
+export function describe(cause: unknown): string {
+  const { message, errors, code, cause: inner } = (cause ?? {}) as Record<string, unknown>;
+  const first = Array.isArray(errors) ? errors[0] : inner;
+  const own = typeof message === 'string' && message !== '' ? message : String(code ?? cause);
+  const rest = first === undefined || first === null ? '' : describe(first);
+  return (rest === '' || own.includes(rest) ? own : `${own}: ${rest}`).slice(0, errorMax);
+}
+
+/** Servers and libraries repeat in their errors what they were given. */
+function hideSecrets(delivery: Delivery, { password, token, secret }: SinkTarget): Delivery {
+  if (delivery.failure === undefined) return delivery;
+  const { kind, error } = delivery.failure;
+  const secrets = [password, token, secret].filter((each) => each !== undefined && each !== '');
+  const hidden = secrets.reduce<string>((text, each) => text.replaceAll(each as string, '***'), error);
+  return { ...delivery, failure: { kind, error: hidden } };
+}

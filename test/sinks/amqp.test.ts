@@ -1,0 +1,37 @@
+/** Events reach a real RabbitMQ. */
+import { Connection } from 'rabbitmq-client';
+import { sinkLaws } from '../support/sink-laws.ts';
+
+let count = 0;
+
+sinkLaws({
+  server: 'rabbitmq',
+  async open(port) {
+    count += 1;
+    const queue = `events-${count}`;
+    const bodies: string[] = [];
+    const client = new Connection({ hostname: '127.0.0.1', port, retryLow: 50, retryHigh: 200 });
+    client.on('error', () => {});
+    await client.queueDeclare({ queue, durable: true });
+    const consumer = client.createConsumer(
+      { queue, queueOptions: { durable: true }, concurrency: 1 },
+      async ({ body }) => {
+        bodies.push(Buffer.isBuffer(body) ? body.toString() : JSON.stringify(body));
+      },
+    );
+    consumer.on('error', () => {});
+    return {
+      target: {
+        type: 'amqp',
+        url: `amqp://127.0.0.1:${port}`,
+        routingKey: queue,
+        username: 'guest',
+        password: 'guest',
+      },
+      bodies: async () => [...bodies],
+      async [Symbol.asyncDispose]() {
+        client.unsafeDestroy();
+      },
+    };
+  },
+});

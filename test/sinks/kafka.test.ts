@@ -1,0 +1,53 @@
+/** Events reach a real Kafka. */
+import { Admin, Consumer, stringDeserializers } from '@platformatic/kafka';
+import { sinkLaws } from '../support/sink-laws.ts';
+
+let count = 0;
+let readers = 0;
+
+async function read(bootstrapBrokers: string[], topic: string) {
+  readers += 1;
+  const bodies: string[] = [];
+  const consumer = new Consumer({
+    groupId: `reader-${readers}`,
+    clientId: 'reader',
+    bootstrapBrokers,
+    deserializers: stringDeserializers,
+    autocommit: false,
+  });
+  const stream = await consumer.consume({
+    topics: [topic],
+    mode: 'earliest',
+    sessionTimeout: 10_000,
+    heartbeatInterval: 500,
+  });
+  stream.on('error', () => {});
+  stream.on('data', ({ value }) => void bodies.push(value ?? ''));
+  return { bodies, close: () => consumer.close(true).catch(() => {}) };
+}
+
+sinkLaws({
+  server: 'kafka',
+  noPassword: 'the broker of the tests has no users',
+  async open(port) {
+    count += 1;
+    const topic = `events-${count}`;
+    const bootstrapBrokers = [`127.0.0.1:${port}`];
+    const admin = new Admin({ clientId: 'admin', bootstrapBrokers });
+    await admin.createTopics({ topics: [topic], partitions: 3, replicas: 1 });
+    await admin.close();
+    let reader = await read(bootstrapBrokers, topic);
+    return {
+      target: { type: 'kafka', url: `kafka://127.0.0.1:${port}`, topic },
+      bodies: async () => [...reader.bodies],
+      // The stream of the library ends with its broker.
+      async afterRestart() {
+        await reader.close();
+        reader = await read(bootstrapBrokers, topic);
+      },
+      async [Symbol.asyncDispose]() {
+        await reader.close();
+      },
+    };
+  },
+});

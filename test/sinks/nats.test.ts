@@ -1,0 +1,41 @@
+/** Events reach a real NATS server with JetStream. */
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import { sinkLaws } from '../support/sink-laws.ts';
+
+let count = 0;
+
+sinkLaws({
+  server: 'nats',
+  environment: { NATS_ARGS: '--user sluice --pass right' },
+  async open(port) {
+    count += 1;
+    const name = `events-${count}`;
+    const client = await connect({
+      servers: `127.0.0.1:${port}`,
+      user: 'sluice',
+      pass: 'right',
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 50,
+    });
+    const manager = await jetstreamManager(client);
+    await manager.streams.add({ name, subjects: [name] });
+    return {
+      target: {
+        type: 'nats',
+        url: `nats://127.0.0.1:${port}`,
+        subject: name,
+        username: 'sluice',
+        password: 'right',
+      },
+      async bodies() {
+        const { state } = await manager.streams.info(name);
+        const bodies: string[] = [];
+        for (let seq = Math.max(state.first_seq, 1); seq <= state.last_seq; seq += 1)
+          bodies.push((await manager.streams.getMessage(name, { seq }))?.string() ?? '');
+        return bodies;
+      },
+      [Symbol.asyncDispose]: () => client.close(),
+    };
+  },
+});

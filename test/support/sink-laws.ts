@@ -1,0 +1,181 @@
+/** The laws of every event target, which the suites in `test/sinks` run on real servers. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import {
+  noSinkServer,
+  type SinkServer,
+  type SinkServerName,
+  startSinkServer,
+} from './engines/sink-servers.ts';
+import { openNotifyWorld, rule, until } from './notify-world.ts';
+
+type Fields = Readonly<Record<string, string>>;
+
+/** What a suite opens on its started server. */
+export interface Receiver extends AsyncDisposable {
+  /** The fields of the target, without its id. */
+  readonly target: Fields & { readonly url: string };
+  /** The bodies that have arrived, the oldest first. */
+  bodies(): Promise<readonly string[]>;
+  /** After the server was started again. */
+  afterRestart?(): Promise<void>;
+}
+
+export interface SinkSuite {
+  readonly server: SinkServerName;
+  readonly environment?: Fields;
+  /** Opens a new stream, queue or table. */
+  open(port: number): Promise<Receiver>;
+  /** Why there is no law about a wrong password. */
+  readonly noPassword?: string;
+  /** Why the server is paused, but not killed. */
+  readonly forgets?: string;
+}
+
+interface Event {
+  readonly key: string;
+  readonly name: string;
+}
+type Message = {
+  readonly Records?: readonly {
+    readonly eventName: string;
+    readonly s3: { readonly object: { readonly key: string } };
+  }[];
+};
+
+const eventsIn = (bodies: readonly string[]): readonly Event[] =>
+  bodies.flatMap((body) =>
+    ((JSON.parse(body) as Message).Records ?? []).map(({ eventName, s3 }) => ({
+      key: s3.object.key,
+      name: eventName,
+    })),
+  );
+const namesOf = (events: readonly Event[], key: string): readonly string[] =>
+  events.filter((event) => event.key === key).map(({ name }) => name);
+
+const created = 'ObjectCreated:Put';
+const removed = 'ObjectRemoved:Delete';
+
+export function sinkLaws({ server: name, environment, open, noPassword, forgets }: SinkSuite): void {
+  const missing = noSinkServer(name);
+  describe.skipIf(missing !== undefined)(`${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
+    let server: SinkServer;
+    beforeAll(async () => {
+      server = await startSinkServer(name, environment);
+    }, 60_000);
+    afterAll(() => server?.[Symbol.asyncDispose]());
+
+    const openWorld = async (receiver: Receiver, settings: Fields = {}, fields: Fields = {}) =>
+      openNotifyWorld({
+        targets: [{ id: 'sink', ...receiver.target, ...fields }],
+        rules: [rule('sink')],
+        settings: { SVC_NOTIFY_TIMEOUT: '2s', ...settings },
+      });
+    type World = Awaited<ReturnType<typeof openWorld>>;
+    const change = async ({ client }: World, keys: readonly string[]): Promise<void> => {
+      for (const key of keys) {
+        await client.put(`/bucket/${key}`, { body: 'x' });
+        await client.delete(`/bucket/${key}`);
+      }
+    };
+    const untilDelivered = ({ queued, clock }: World): Promise<void> =>
+      vi.waitFor(async () => {
+        clock.hurry(1_000);
+        expect(await queued()).toEqual([]);
+      }, until);
+    const untilWarned = ({ warned }: World, message: RegExp): Promise<void> =>
+      vi.waitFor(
+        () => expect(warned.map(({ error }) => error)).toContainEqual(expect.stringMatching(message)),
+        until,
+      );
+    const untilArrived = (receiver: Receiver, keys: readonly string[]): Promise<void> =>
+      vi.waitFor(async () => {
+        const events = eventsIn(await receiver.bodies());
+        for (const key of keys) {
+          const names = namesOf(events, key);
+          expect(names.indexOf(created)).toBeGreaterThanOrEqual(0);
+          expect(names.indexOf(removed)).toBeGreaterThan(names.indexOf(created));
+          expect(names.at(-1)).toBe(removed);
+        }
+      }, until);
+    const keys = Array.from({ length: 20 }, (_, n) => `key-${n}`);
+
+    test('gets each change of an object once and in order, after the test event', async () => {
+      await using receiver = await open(server.port);
+      await using world = await openWorld(receiver);
+      await change(world, keys);
+      world.worker.start();
+      await untilDelivered(world);
+      await untilArrived(receiver, keys);
+      const bodies = await receiver.bodies();
+      expect(bodies.filter((body) => body.includes('s3:TestEvent'))).toHaveLength(1);
+      expect(eventsIn(bodies)).toHaveLength(2 * keys.length);
+      expect(world.warned).toEqual([]);
+    });
+
+    test.skipIf(noPassword !== undefined)(
+      'that refuses the password keeps its events queued, and the warning does not contain the password',
+      async () => {
+        await using receiver = await open(server.port);
+        await using world = await openWorld(receiver, {}, { password: 'not-the-password' });
+        await change(world, ['key']);
+        world.worker.start();
+        await untilWarned(world, /auth|password|credential|ACCESS.REFUSED|WRONGPASS/i);
+        expect(JSON.stringify(world.warned)).not.toContain('not-the-password');
+        await world.worker.stop();
+        expect((await world.queued()).length).toBe(3);
+        expect(eventsIn(await receiver.bodies())).toEqual([]);
+      },
+    );
+
+    test('on loopback gets nothing unless SVC_EGRESS_ALLOW contains its address', async () => {
+      await using receiver = await open(server.port);
+      for (const host of ['127.0.0.1', 'localhost']) {
+        const url = receiver.target.url.replace('127.0.0.1', host);
+        await using world = await openWorld(receiver, { SVC_EGRESS_ALLOW: '' }, { url });
+        world.worker.start();
+        await untilWarned(world, /SVC_EGRESS_ALLOW does not contain it/);
+        await world.worker.stop();
+        expect(await receiver.bodies()).toEqual([]);
+      }
+    });
+
+    test('that hangs is given up in time, and gets its events once it answers again', async () => {
+      await using receiver = await open(server.port);
+      await using world = await openWorld(receiver, { SVC_NOTIFY_TIMEOUT: '500ms' });
+      world.worker.start();
+      await change(world, ['before']);
+      await untilDelivered(world);
+      server.pause();
+      try {
+        await change(world, keys.slice(0, 3));
+        await untilWarned(world, /within 500 ms|timed? ?out/i);
+      } finally {
+        server.resume();
+      }
+      await untilDelivered(world);
+      await untilArrived(receiver, ['before', ...keys.slice(0, 3)]);
+    });
+
+    test.skipIf(forgets !== undefined)(
+      'that is killed has every event in order after its restart',
+      async () => {
+        await using receiver = await open(server.port);
+        await using world = await openWorld(receiver);
+        world.worker.start();
+        await change(world, keys);
+        await vi.waitFor(async () => expect((await receiver.bodies()).length).toBeGreaterThan(3), until);
+        await server.kill9();
+        const later = keys.map((key) => `later-${key}`);
+        await change(world, later);
+        await untilWarned(world, /./);
+        await world.worker.stop();
+        await server.restart();
+        await receiver.afterRestart?.();
+        world.worker.start();
+        await untilDelivered(world);
+        await untilArrived(receiver, [...keys, ...later]);
+      },
+      60_000,
+    );
+  });
+}
