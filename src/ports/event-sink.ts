@@ -4,7 +4,7 @@
 export interface SinkTarget {
   /** The last field of the ARNs that point to it. */
   readonly id: string;
-  readonly type: 'webhook' | 'kafka' | 'nats' | 'amqp' | 'redis' | 'mqtt' | 'postgres';
+  readonly type: 'webhook' | 'kafka' | 'nats' | 'amqp' | 'redis' | 'sqs' | 'mqtt' | 'postgres';
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token?: string;
@@ -33,6 +33,8 @@ export interface SinkTarget {
   /** Of AMQP; the default exchange when it is absent. */
   readonly exchange?: string;
   readonly routingKey?: string;
+  /** The region in the signatures of SQS. */
+  readonly region?: string;
 }
 
 export interface SinkMessage {

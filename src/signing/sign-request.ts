@@ -1,4 +1,4 @@
-/** Signs requests of this service to another S3 service (signature version 4, in headers). */
+/** Signs requests of this service to another service (signature version 4, in headers). */
 
 import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -14,6 +14,8 @@ export interface SignerOptions {
   readonly accessKey: string;
   readonly secretKey: string;
   readonly region: string;
+  /** Default `s3`. */
+  readonly service?: 's3' | 'sqs';
 }
 
 export interface UnsignedRequest {
@@ -36,7 +38,14 @@ export interface SignedRequest {
 
 export type Signer = (request: UnsignedRequest) => SignedRequest;
 
-export function signer({ hasher, clock, accessKey, secretKey, region }: SignerOptions): Signer {
+export function signer({
+  hasher,
+  clock,
+  accessKey,
+  secretKey,
+  region,
+  service = 's3',
+}: SignerOptions): Signer {
   // A signing key is valid for one day.
   let known: { readonly scope: string; readonly key: Uint8Array } | undefined;
   const keyFor = (scope: string): Uint8Array => {
@@ -46,7 +55,7 @@ export function signer({ hasher, clock, accessKey, secretKey, region }: SignerOp
   };
   return ({ method, path, query, headers, payloadHash }) => {
     const timestamp = formatTimestamp(clock.now());
-    const scope = `${timestamp.slice(0, 8)}/${region}/s3/${amz.terminator}`;
+    const scope = `${timestamp.slice(0, 8)}/${region}/${service}/${amz.terminator}`;
     const all: Record<string, string> = {
       ...headers,
       [`${amz.headerPrefix}content-sha256`]: payloadHash,

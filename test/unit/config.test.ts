@@ -215,7 +215,7 @@ describe('a configuration', () => {
     expect(faults.map((each) => each.replace(/^.*?: entry/, 'entry'))).toEqual([
       'entry 1 is not an object',
       'entry 2 needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long',
-      'entry 2 needs a type that is one of webhook, nats, redis, postgres, mqtt, amqp, kafka',
+      'entry 2 needs a type that is one of webhook, nats, redis, postgres, mqtt, amqp, sqs, kafka',
       'entry 2 needs a url',
       'entry 2 has a token that is not printable ASCII without spaces',
       'entry 4 repeats the id "jobs"',

@@ -1,7 +1,7 @@
 /** Publishes messages to an exchange of an AMQP 0-9-1 broker (RabbitMQ), which confirms each once its queues have it. */
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './load-client.ts';
-import { sendInWaves } from './send-in-waves.ts';
+import { loadClient } from './common/load-client.ts';
+import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

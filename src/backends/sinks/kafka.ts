@@ -5,7 +5,7 @@
 import type { Delivery, EventSink, SinkTarget } from '../../ports/event-sink.ts';
 import { resolveGuarded } from '../egress/guarded-address.ts';
 import { guardedLookup } from '../egress/guarded-agent.ts';
-import { loadClient } from './load-client.ts';
+import { loadClient } from './common/load-client.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

@@ -1,7 +1,7 @@
 /** Publishes messages to a subject of NATS, and waits until JetStream has stored each in a stream. */
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './load-client.ts';
-import { sendInWaves } from './send-in-waves.ts';
+import { loadClient } from './common/load-client.ts';
+import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

@@ -13,6 +13,7 @@ const kinds: Readonly<
   postgres: async (target, options) => (await import('./postgres.ts')).openPostgres(target, options),
   mqtt: async (target, options) => (await import('./mqtt.ts')).openMqtt(target, options),
   amqp: async (target, options) => (await import('./amqp.ts')).openAmqp(target, options),
+  sqs: async (target, options) => (await import('./sqs.ts')).openSqs(target, options),
   kafka: async (target, options) => (await import('./kafka.ts')).openKafka(target, options),
 };
 

@@ -3,7 +3,7 @@
  * its id; mode `upsert` keeps the last event of each object.
  */
 import type { EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './load-client.ts';
+import { loadClient } from './common/load-client.ts';
 import { type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

@@ -1,6 +1,6 @@
 /** Adds messages to a stream or a list of Redis (or Valkey). A batch is one transaction, which applies as a whole. */
 import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './load-client.ts';
+import { loadClient } from './common/load-client.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

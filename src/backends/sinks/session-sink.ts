@@ -46,7 +46,7 @@ export interface SessionKind {
 const readText = (path: string | undefined): Promise<string> | undefined =>
   path === undefined ? undefined : readFile(path, 'utf8');
 
-async function readTls(target: SinkTarget, host: string): Promise<Tls> {
+export async function readTls(target: SinkTarget, host: string): Promise<Tls> {
   const [ca, cert, key] = await Promise.all(
     [target.caFile, target.certFile, target.keyFile].map((path) => readText(path)),
   );

@@ -32,6 +32,7 @@ const texts = [
   'topic',
   'exchange',
   'routingKey',
+  'region',
   'brokers',
   'mode',
 ] as const;

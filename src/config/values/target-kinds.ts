@@ -30,6 +30,7 @@ export const targetKinds: Readonly<Record<SinkTarget['type'], TargetKind>> = {
   },
   mqtt: { schemes: ['mqtt', 'mqtts'], needs: ['topic'], takes: [...password, ...tls] },
   amqp: { schemes: ['amqp', 'amqps'], needs: ['routingKey'], takes: [...password, ...tls, 'exchange'] },
+  sqs: { schemes: ['http', 'https'], needs: ['region', ...password], takes: [...tls] },
   kafka: {
     schemes: ['kafka', 'kafkas'],
     needs: ['topic'],

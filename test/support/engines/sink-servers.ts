@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { freePorts } from './ports.ts';
 import { missingEngine } from './wanted.ts';
 
-export type SinkServerName = 'redis' | 'nats' | 'postgres' | 'mosquitto' | 'rabbitmq' | 'kafka';
+export type SinkServerName = 'redis' | 'nats' | 'postgres' | 'mosquitto' | 'rabbitmq' | 'elasticmq' | 'kafka';
 
 const scripts = join(import.meta.dirname, '../../../engines/sinks');
 const home = process.env['ENGINES_HOME'] ?? join(homedir(), '.cache/sluice-engines');
@@ -25,6 +25,7 @@ const isInstalled: Readonly<Record<SinkServerName, () => boolean>> = {
   postgres: () => existsSync('/usr/lib/postgresql'),
   mosquitto: () => hasProgram('mosquitto'),
   rabbitmq: () => hasProgram('rabbitmq-server'),
+  elasticmq: () => existsSync(join(home, 'jars/elasticmq/lib')),
   kafka: () => existsSync(join(home, 'jars/kafka/lib')),
 };
 

@@ -2,7 +2,7 @@
  * Sends messages one beside the other, but those of one subject one after the other: when one of them fails, none of its subject has
  * overtaken it.
  */
-import type { Delivery, SinkFailure, SinkMessage } from '../../ports/event-sink.ts';
+import type { Delivery, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 
 /** The longest prefixes in which no subject is twice. */
 export function* waves(messages: readonly SinkMessage[], max = messages.length): Generator<SinkMessage[]> {

@@ -1,0 +1,48 @@
+/** Events reach a FIFO queue of a real ElasticMQ; other queues keep no order. */
+import { sinkLaws } from '../support/sink-laws.ts';
+
+let count = 0;
+
+sinkLaws({
+  server: 'elasticmq',
+  noPassword: 'ElasticMQ checks no signatures',
+  forgets: 'ElasticMQ keeps its queues in memory',
+  async open(port) {
+    count += 1;
+    const origin = `http://127.0.0.1:${port}`;
+    const call = async (action: string, body: object): Promise<Record<string, unknown>> => {
+      const reply = await fetch(origin, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': `AmazonSQS.${action}` },
+        body: JSON.stringify(body),
+      });
+      const text = await reply.text();
+      // DeleteMessage has an empty answer.
+      return text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
+    };
+    const made = await call('CreateQueue', {
+      QueueName: `events-${count}.fifo`,
+      Attributes: { FifoQueue: 'true' },
+    });
+    const url = String(made['QueueUrl']);
+    const all: string[] = [];
+    return {
+      target: { type: 'sqs', url, region: 'us-east-1', username: 'key', password: 'secret' },
+      async bodies() {
+        for (;;) {
+          const { Messages = [] } = (await call('ReceiveMessage', {
+            QueueUrl: url,
+            MaxNumberOfMessages: 10,
+            AttributeNames: ['SentTimestamp'],
+          })) as { Messages?: readonly { Body: string; ReceiptHandle: string }[] };
+          if (Messages.length === 0) return [...all];
+          for (const { Body, ReceiptHandle } of Messages) {
+            all.push(Body);
+            await call('DeleteMessage', { QueueUrl: url, ReceiptHandle });
+          }
+        }
+      },
+      async [Symbol.asyncDispose]() {},
+    };
+  },
+});
