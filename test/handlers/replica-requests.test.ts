@@ -110,6 +110,11 @@ test('a document that is malformed, or a request that contradicts it, is refused
     [{ etag: '"x"' }, 'MalformedJSON', 'etag'],
     [{ trace: [] }, 'MalformedJSON', 'trace'],
     [{ stamp: 'zz' }, 'MalformedJSON', 'stamp'],
+    [{ stamp: `${'f'.repeat(16)}-a` }, 'InvalidArgument', 'clock'],
+    [{ modified: Date.now() + 48 * 3_600_000 }, 'InvalidArgument', 'clock'],
+    [{ owner: 'a\u0000b' }, 'MalformedJSON', 'owner'],
+    [{ lock: { mode: 'COMPLIANCE', retainUntil: 9e15 } }, 'MalformedJSON', 'retainUntil'],
+    [{ encryption: { by: 'provider', keyId: 'a b' } }, 'MalformedJSON', 'keyId'],
     [{ lock: { mode: 'COMPLIANCE' } }, 'MalformedJSON', 'retainUntil'],
     [{ acl: [{ grantee: { is: 'user' }, permission: 'READ' }] }, 'MalformedJSON', 'grantee'],
     [{ headers: { user: { a: 'x\r\ny: z' } } }, 'MalformedJSON', 'headers.user.a'],
@@ -161,6 +166,26 @@ test('a bucket without versioning takes no replica, and no site takes a version 
   const local = await site.client.put('/bucket/key', { body: 'local' });
   expect((local.header('*-version-id') ?? '') > near).toBe(true);
   expect((await site.client.get('/bucket/key')).text).toBe('local');
+});
+
+test('the state of a replica that makes its row too long is refused', async () => {
+  await using site = await openSite();
+  const user = { a: 'x'.repeat(2000) };
+  const grants = Array.from({ length: 100 }, (_, n) => ({
+    grantee: { is: 'user', id: `${n}`.padStart(250, 'a') } as const,
+    permission: 'READ' as const,
+  }));
+  const document = written('x', { headers: { user }, acl: grants });
+  expect((await sendObject(site.client, '/bucket/key', document, 'x')).code).toBe('InvalidRequest');
+  expect(
+    (await sendObject(site.client, '/bucket/key', { ...document, acl: grants.slice(0, 20) }, 'x')).status,
+  ).toBe(200);
+  const stamp = `${versionAt(Date.now() + 1000).slice(0, 16)}-a`;
+  expect((await sendState(site.client, '/bucket/key', { ...document, stamp })).code).toBe('InvalidRequest');
+  const marker = { ...markerAt(versionAt(5)), headers: { user: { a: 'x'.repeat(8000) } } };
+  expect((await sendState(site.client, '/bucket/key', marker)).status).toBe(200);
+  const [, row] = await rowsOf(site.context, 'bucket', 'key');
+  expect([row?.marker, row?.headers]).toEqual([true, {}]);
 });
 
 test('another content under the id of a version that exists is refused, and the version stays', async () => {

@@ -27,6 +27,12 @@ export interface Amendment {
   amend(row: ObjectRow, bucket: BucketRow): Awaitable<ObjectRow>;
 }
 
+/** @throws InvalidRequest for a row that is too long to store */
+export function assertFits(row: ObjectRow): void {
+  if (JSON.stringify(row).length > rowMax)
+    throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');
+}
+
 /**
  * Amends one version. Changes of it by concurrent requests are not lost.
  * @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker
@@ -45,8 +51,7 @@ export async function amendVersion(ctx: Ctx, amendment: Amendment): Promise<Obje
       amended = await amend(target.row, state.bucket);
       if (amended === target.row) return undefined;
       amended = await stamped(ctx, state.bucket, { former: target.row, amended });
-      if (JSON.stringify(amended).length > rowMax)
-        throw fail('InvalidRequest', 'The tags, metadata and ACL of the object are too large together.');
+      assertFits(amended);
       const changes = [{ put: amended, expect: target.revision }];
       return { changes, before: [target.row], gone: [], amended, former: target.row };
     },

@@ -8,6 +8,7 @@ import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metad
 import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { assertUnblocked } from '../../access/object-ownership.ts';
 import type { Recorder } from '../../events/recorder.ts';
+import { assertFits } from '../amend-version.ts';
 import { type Ctx, changeKey } from '../commit-version.ts';
 import { assertLockable, lockAtWrite, lockTime } from '../lock/object-lock.ts';
 import { drawVersion, timeOf } from '../version-ids.ts';
@@ -56,21 +57,23 @@ export interface CommittedReplica {
 
 const aheadMax = 24 * 60 * 60 * 1000;
 
-/** @throws InvalidBucketState, InvalidArgument for a version id too far in the future, InvalidRequest for a lock in a bucket without Object Lock */
+const formatTime = (ms: number): string => new Date(ms).toISOString();
+
+/** @throws InvalidBucketState, InvalidArgument for a time too far in the future, InvalidRequest for a lock in a bucket without Object Lock */
 export function assertReceivable(
   { clock }: Pick<Context, 'clock'>,
   bucket: BucketRow,
-  { version, lock }: Pick<ReplicaDocument, 'version' | 'lock'>,
+  { version, stamp, modified, lock }: Pick<ReplicaDocument, 'version' | 'stamp' | 'modified' | 'lock'>,
 ): void {
   if (bucket.versioning !== 'Enabled')
     throw fail(
       'InvalidBucketState',
       `Bucket ${bucket.name} does not take replicas: its versioning must be Enabled.`,
     );
-  const aheadMs = timeOf(version) - clock.now();
-  if (aheadMs > aheadMax)
+  const latest = Math.max(timeOf(version), timeOf(stamp), modified);
+  if (latest > clock.now() + aheadMax)
     throw fail('InvalidArgument', {
-      message: `The version id was drawn at ${new Date(timeOf(version)).toISOString()}, more than 24 hours ahead of the clock of this site. Correct the clocks of both sites.`,
+      message: `The version has the time ${formatTime(latest)}, more than 24 hours ahead of the clock of this site. Correct the clocks of both sites.`,
       elements: { ArgumentName: 'replica', ArgumentValue: version },
     });
   if (lock !== undefined) assertLockable(bucket);
@@ -156,6 +159,7 @@ export async function commitReplica(
       const { version, isNull } = document;
       const plan = planReplica(around, { fresh, version, isNull });
       if (plan.fresh === undefined) throw new Error('a replica planned no version');
+      assertFits(plan.fresh);
       result = { outcome: 'stored', row: plan.fresh, won: true };
       // The side changes prove that the version was inserted.
       return then === undefined ? plan : { ...plan, then };
@@ -221,6 +225,7 @@ async function decideState(
   const amended = isLater
     ? await withState(ctx, { row, document, acl }, { bucket, lock, site })
     : withLock(row, lock);
+  assertFits(amended);
   const plan = {
     changes: [{ put: amended, expect: revision }],
     before: [row],

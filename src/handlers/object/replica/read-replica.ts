@@ -32,11 +32,22 @@ export function readDocument(bytes: Uint8Array, version: string): ReplicaDocumen
       message: 'The query and the document name different versions.',
       elements: { ArgumentName: 'version', ArgumentValue: document.version },
     });
-  if (document.marker) return document;
+  if (document.marker) return bareMarker(document);
   const storageClass = toWireClass(document.storageClass);
   if (storageClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: document.storageClass } });
   return { ...document, storageClass, headers: checkedHeaders(document.headers) };
+}
+
+/** A delete marker has no headers, ACL or lock. */
+function bareMarker({
+  headers: _,
+  acl: __,
+  lock: ___,
+  checksum: ____,
+  ...document
+}: ReplicaDocument): ReplicaDocument {
+  return { ...document, headers: {} };
 }
 
 function checkedHeaders({ tags, ...others }: ObjectHeaders): ObjectHeaders {

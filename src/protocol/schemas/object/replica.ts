@@ -15,9 +15,9 @@ import {
 
 /** Public API: 10,000 parts of 5 GiB. */
 const sizeMax = 10_000 * 5 * 1024 ** 3;
-/** The largest time that a version id can contain has 12 hexadecimal digits. */
-const timeMax = 2 ** 48 - 1;
-const sitesMax = 64;
+/** The end of the year 9999, the last one that every time in a reply can be written with. */
+const timeMax = Date.UTC(10_000, 0, 1) - 1;
+const sitesMax = 16;
 const grantsMax = 100;
 const tagsMax = 50;
 const fieldsMax = 1024;
@@ -38,12 +38,13 @@ const headerValue: JsonReader<string> = (value, at) => {
   throw fail('MalformedJSON', `${at} must be the value of a header.`);
 };
 
+const account = matching(/^[\x20-\x7e]{1,256}$/, 'the id of an account');
 const headers = jsonMap(headerValue, { max: fieldsMax });
 const site = matching(/^[0-9A-Za-z-]{1,64}$/, 'the id of a site');
 
 const grantee = jsonObject({
   is: jsonChoice(['user', 'group']),
-  id: jsonOptional(jsonText({ max: 256 })),
+  id: jsonOptional(account),
   group: jsonOptional(jsonChoice(['AllUsers', 'AuthenticatedUsers', 'LogDelivery'])),
 });
 
@@ -78,7 +79,7 @@ const document = jsonObject({
       value: matching(/^[A-Za-z0-9+/]{1,100}={0,2}(-\d{1,5})?$/, 'a checksum in base64'),
     }),
   ),
-  owner: jsonText({ max: 256 }),
+  owner: account,
   acl: jsonOptional(
     jsonList(
       jsonObject({
@@ -91,12 +92,15 @@ const document = jsonObject({
   lock: jsonOptional(
     jsonObject({
       mode: jsonOptional(jsonChoice(['GOVERNANCE', 'COMPLIANCE'])),
-      retainUntil: jsonOptional(jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER })),
+      retainUntil: jsonOptional(time),
       legalHold: jsonOptional(jsonBoolean),
     }),
   ),
   encryption: jsonOptional(
-    jsonObject({ by: jsonChoice(['gateway', 'provider']), keyId: jsonOptional(jsonText({ max: 512 })) }),
+    jsonObject({
+      by: jsonChoice(['gateway', 'provider']),
+      keyId: jsonOptional(matching(/^[\x21-\x7e]{1,512}$/, 'the id of a key')),
+    }),
   ),
   stamp: matching(
     /^[0-9a-f]{16}(-[0-9A-Za-z-]{1,64})?$/,
