@@ -241,7 +241,7 @@ test('each replica request needs its own permission', async () => {
 });
 
 test('replica requests send the events of what they change, and each has an audit row', async () => {
-  const sinks = JSON.stringify([{ id: 'jobs', type: 'queue', url: 'redis://example.com' }]);
+  const sinks = JSON.stringify([{ id: 'jobs', type: 'redis', url: 'redis://example.com', key: 'events' }]);
   await using site = await openSite({ settings: { SVC_NOTIFY_TARGETS: sinks }, clock: tickingClock() });
   const { client, context } = site;
   const kinds = ['ObjectCreated', 'ObjectRemoved', 'ObjectTagging'].map(
