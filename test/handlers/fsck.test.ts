@@ -17,6 +17,7 @@ import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';
 import { tickingClock } from '../support/recorded.ts';
+import { openSite, sendObject, versionAt, written } from '../support/replicas.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -199,6 +200,21 @@ test('a version that is stored on two clusters, because it was being moved, beco
   expect((await rebuilt(world)).summary).toEqual({ rebuilt: 1, left: 0 });
   expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([id]);
   expect((await client.get('/bucket/key')).text).toBe('content');
+});
+
+test('a rebuild gives replicas their version ids, also those that arrived after newer versions', async () => {
+  await using world = await openSite();
+  const now = Date.now();
+  const local = await world.client.put('/bucket/key', { body: 'local' });
+  const older = [1000, 3000, 2000].map((ago) => versionAt(now - ago));
+  for (const version of older)
+    await sendObject(world.client, '/bucket/key', written(version, { version }), version);
+  await loseRows(world);
+  expect((await rebuilt(world)).told.length).toBe(4);
+  const listed = await world.client.get('/bucket?versions');
+  const wanted = [local.header('*-version-id'), ...older.toSorted().reverse()];
+  expect(listed.all('VersionId')).toEqual(wanted);
+  expect((await world.client.get('/bucket/key')).text).toBe('local');
 });
 
 test('a rebuild that is killed at any commit continues to the same result', async () => {

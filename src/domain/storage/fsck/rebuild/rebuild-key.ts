@@ -102,6 +102,16 @@ export interface Read extends Remains {
   readonly size: number;
 }
 
+/**
+ * The versions with known ids in the order of their ids: a replica may have been written after newer versions. All others keep their
+ * places in the order of the writes.
+ */
+function sortById(remains: readonly Read[]): readonly Read[] {
+  const named = remains.filter(({ wanted }) => wanted !== undefined);
+  const sorted = named.toSorted((a, b) => ((a.wanted ?? '') < (b.wanted ?? '') ? -1 : 1)).values();
+  return remains.map((each) => (each.wanted === undefined ? each : (sorted.next().value ?? each)));
+}
+
 /** Rows of versions, the oldest first, with their original ids where possible, else with ids that sort the same way. */
 export async function buildRows(
   ctx: RebuildContext,
@@ -109,9 +119,10 @@ export async function buildRows(
   remains: readonly Read[],
 ): Promise<readonly ObjectRow[]> {
   const rows: ObjectRow[] = [];
-  for (const [i, each] of remains.entries()) {
+  const ordered = sortById(remains);
+  for (const [i, each] of ordered.entries()) {
     const behind = rows.at(-1)?.version;
-    const next = remains.slice(i + 1).find(({ wanted }) => wanted !== undefined)?.wanted;
+    const next = ordered.slice(i + 1).find(({ wanted }) => wanted !== undefined)?.wanted;
     const wanted =
       each.wanted ?? each.uploadId ?? (next === undefined ? undefined : versionBefore(ctx, next));
     const version = versionFor(ctx, wanted, { behind });
