@@ -6,6 +6,7 @@ import { wideColumnSettings } from './config/metadata/wide-column.ts';
 import { notifySettings } from './config/notify.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/read/kinds.ts';
 import { fault, optional, type Setting, secret, type ValueOf, value } from './config/read/setting.ts';
+import { replicationSettings } from './config/replication.ts';
 import { clusters } from './config/values/clusters.ts';
 import { credentials } from './config/values/credentials.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
@@ -302,11 +303,7 @@ export const settings = {
     doc: 'The least severe log line that is written.',
   }),
   ...notifySettings,
-  SVC_REPLICATION_TIMEOUT: duration({
-    fallback: '10s',
-    range: ['100ms', '5m'],
-    doc: 'How long a replication peer may take to answer a request of its check.',
-  }),
+  ...replicationSettings,
   SVC_REGION: text({
     kind: 'region name',
     fallback: 'default',

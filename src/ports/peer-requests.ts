@@ -19,6 +19,19 @@ export interface PeerRequest {
   readonly body?: Uint8Array;
 }
 
+/** A request over a connection that stays open for the next one. */
+export interface PeerSending extends Omit<PeerRequest, 'method' | 'body'> {
+  readonly method: PeerRequest['method'] | 'POST';
+  /** By lower-case name; `*-` stands for the prefix of the public API. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | PeerContent;
+}
+/** A body that is read while it is sent, and not held in memory. */
+export interface PeerContent {
+  readonly length: number;
+  readonly pieces: AsyncIterable<Uint8Array>;
+}
+
 /** Any answer, errors too. */
 export interface PeerReply {
   readonly status: number;
@@ -36,4 +49,11 @@ export interface PeerRequests {
    * @throws PeerSilent
    */
   ask(access: PeerAccess, request: PeerRequest): Promise<PeerReply>;
+  /**
+   * The same over pooled connections. The peer may be silent for the time-out, however long the whole request takes. An answer may come
+   * before the body is sent; the rest of the body is then left out.
+   * @throws PeerSilent; the error of a body that cannot be read; the reason of the signal
+   */
+  send(access: PeerAccess, request: PeerSending, signal: AbortSignal): Promise<PeerReply>;
+  close(): Promise<void>;
 }

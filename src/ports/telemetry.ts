@@ -60,6 +60,10 @@ export interface Telemetry {
   eventFailed(target: string, why: 'refused' | 'unavailable'): void;
   /** An event became a dead letter. */
   eventGivenUp(target: string): void;
+  /** A version arrived at a destination, so long after its task was queued. */
+  replicated(destination: string, sent: { readonly bytes: number; readonly lagSeconds: number }): void;
+  /** A destination took nothing (`unavailable`), or a version was given up (`given-up`). */
+  replicationFailed(destination: string, why: 'unavailable' | 'given-up'): void;
   /** A run of an inventory ended; `rows` is 0 where it failed. */
   inventoryEnded(outcome: 'written' | 'failed', rows: number): void;
   /** Actions of lifecycle rules, by kind. */
@@ -95,6 +99,8 @@ export const silentTelemetry: Telemetry = {
   eventsDelivered: () => {},
   eventFailed: () => {},
   eventGivenUp: () => {},
+  replicated: () => {},
+  replicationFailed: () => {},
   inventoryEnded: () => {},
   lifecycleActions: () => {},
   scrubbed: () => {},

@@ -11,6 +11,7 @@ export interface Measurement {
 }
 
 const requestSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const replicationSeconds = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400];
 const backendSeconds = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30,
 ];
@@ -116,6 +117,27 @@ export const measurements = {
     kind: 'counter',
     labels: ['target'],
     doc: 'Events that became dead letters, because the target refused them or SVC_NOTIFY_RETRY_MAX was over.',
+  },
+  svc_replication_versions_total: {
+    kind: 'counter',
+    labels: ['peer'],
+    doc: 'Versions that were sent to a replication peer.',
+  },
+  svc_replication_bytes_total: {
+    kind: 'counter',
+    labels: ['peer'],
+    doc: 'Bytes of these versions.',
+  },
+  svc_replication_lag_seconds: {
+    kind: 'histogram',
+    labels: ['peer'],
+    doc: 'From the commit of a version to its arrival at a replication peer.',
+    buckets: replicationSeconds,
+  },
+  svc_replication_failures_total: {
+    kind: 'counter',
+    labels: ['peer', 'why'],
+    doc: 'Attempts at which a peer took no version (`unavailable`), and versions that were given up (`given-up`): see GET /admin/v1/replication/failed.',
   },
   svc_inventory_runs_total: {
     kind: 'counter',

@@ -42,6 +42,12 @@ export function createTelemetry({
     eventsDelivered: (target, events) => metrics.add('svc_notify_delivered_total', [target], events),
     eventFailed: (target, why) => metrics.add('svc_notify_failures_total', [target, why]),
     eventGivenUp: (target) => metrics.add('svc_notify_dead_letters_total', [target]),
+    replicated: (peer, { bytes, lagSeconds }) => {
+      metrics.add('svc_replication_versions_total', [peer]);
+      metrics.add('svc_replication_bytes_total', [peer], bytes);
+      metrics.observe('svc_replication_lag_seconds', [peer], lagSeconds);
+    },
+    replicationFailed: (peer, why) => metrics.add('svc_replication_failures_total', [peer, why]),
     inventoryEnded: (outcome, rows) => {
       metrics.add('svc_inventory_runs_total', [outcome]);
       metrics.add('svc_inventory_rows_total', [], rows);

@@ -9,6 +9,7 @@ import { writeInventories } from './inventory.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
 import { deliverNotifications } from './queues/notify.ts';
 import { boundAllQueues } from './queues/queue-retention.ts';
+import { replicate } from './queues/replicator.ts';
 import { reshardBuckets } from './reshard.ts';
 import { compareAll } from './storage/fsck.ts';
 import { collectGarbage } from './storage/gc.ts';
@@ -121,6 +122,12 @@ export const workers = {
     counts: 'rows',
     interval: () => inventoryMs,
     make: writeInventories,
+  },
+  replicator: {
+    leased: true,
+    counts: 'versions',
+    interval: ({ config }) => config.SVC_REPLICATION_INTERVAL,
+    make: replicate,
   },
   notify: {
     leased: true,

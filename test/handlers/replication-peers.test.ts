@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { scanReplicationPeers } from '../../src/metadata/background/replication-peers.ts';
+import { scanReplicationPeers } from '../../src/metadata/background/replication/peers.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';

@@ -1,4 +1,5 @@
-/** Signed requests to replication peers. Each has connections of its own, which end with it. */
+/** Signed requests to replication peers: single ones with connections of their own, and those of the replicator over pools. */
+import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { toHex } from '../../base/text/hex.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -6,10 +7,11 @@ import type { Hasher } from '../../ports/crypto/hasher.ts';
 import {
   type PeerAccess,
   type PeerReply,
-  type PeerRequest,
   type PeerRequests,
+  type PeerSending,
   PeerSilent,
 } from '../../ports/peer-requests.ts';
+import { amz } from '../../protocol/dialect.ts';
 import { encode } from '../../signing/encode.ts';
 import { signer } from '../../signing/sign-request.ts';
 import { guardedAgent, type MayReach } from '../egress/guarded-agent.ts';
@@ -25,43 +27,107 @@ export interface PeerRequestOptions {
 /** A longer answer is refused. */
 const answerBytesMax = 256 * 1024;
 
-export const peerRequests = (options: PeerRequestOptions): PeerRequests => ({
-  async ask(access, request) {
-    const { mayReach, timeoutMs } = options;
-    const signed = signedRequest(options, access, request);
-    const signal = AbortSignal.timeout(timeoutMs);
-    let agent: ReturnType<typeof guardedAgent> | undefined;
-    try {
-      agent = guardedAgent({ mayReach, timeoutMs, connections: 1, ca: access.ca });
-      return await dispatch(agent, signed, signal);
-    } catch (cause) {
-      throw new PeerSilent(signal.aborted ? `no whole answer within ${timeoutMs} ms` : describe(cause), {
-        cause,
-      });
-    } finally {
-      await agent?.destroy();
+/** Connections of a pool; the replicator has fewer requests in flight. */
+const connectionsMax = 64;
+/** Pools that are kept: peers are few, and a changed certificate makes another pool. */
+const poolsMax = 128;
+
+export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
+  const pools = new Map<string, Agent>();
+  const { mayReach, timeoutMs } = options;
+  const pool = ({ endpoint, ca }: PeerAccess): Agent => {
+    const name = JSON.stringify([endpoint, ca]);
+    const found = pools.get(name);
+    if (found !== undefined) return found;
+    const [oldest] = pools.keys();
+    if (pools.size >= poolsMax && oldest !== undefined) {
+      void pools.get(oldest)?.close();
+      pools.delete(oldest);
     }
-  },
-});
+    const agent = guardedAgent({ mayReach, timeoutMs, connections: connectionsMax, ca });
+    pools.set(name, agent);
+    return agent;
+  };
+  return {
+    async ask(access, request) {
+      const signed = signedRequest(options, access, request);
+      const signal = AbortSignal.timeout(timeoutMs);
+      const agent = guardedAgent({ mayReach, timeoutMs, connections: 1, ca: access.ca });
+      try {
+        return await dispatch(agent, signed, signal);
+      } catch (cause) {
+        throw new PeerSilent(signal.aborted ? `no whole answer within ${timeoutMs} ms` : describe(cause), {
+          cause,
+        });
+      } finally {
+        await agent.destroy();
+      }
+    },
+    async send(access, request, signal) {
+      let unread: { readonly cause: unknown } | undefined;
+      /** Remembers that the content failed and not the connection. */
+      async function* watched(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+        try {
+          yield* pieces;
+        } catch (cause) {
+          unread = { cause };
+          throw cause;
+        }
+      }
+      const signed = signedRequest(options, access, request);
+      const { body } = request;
+      const isStreamed = body !== undefined && 'pieces' in body;
+      try {
+        return await dispatch(
+          pool(access),
+          isStreamed ? { ...signed, body: Readable.from(watched(body.pieces)) } : signed,
+          signal,
+        );
+      } catch (cause) {
+        signal.throwIfAborted();
+        if (unread !== undefined) throw unread.cause;
+        throw new PeerSilent(describe(cause), { cause });
+      }
+    },
+    async close() {
+      await Promise.all([...pools.values()].map((agent) => agent.destroy()));
+      pools.clear();
+    },
+  };
+};
+
+type Agent = ReturnType<typeof guardedAgent>;
+
+const unsigned = 'UNSIGNED-PAYLOAD';
 
 function signedRequest(
   { hasher, clock }: PeerRequestOptions,
   { endpoint, accessKey, secretKey, region }: PeerAccess,
-  { method, bucket, key, query = [], body }: PeerRequest,
+  { method, bucket, key, query = [], headers: given = {}, body }: PeerSending,
 ) {
   const { origin, host } = new URL(endpoint);
   const place = key === undefined ? '' : `/${key.split('/').map(encode).join('/')}`;
-  const hash = hasher.create('sha256');
-  hash.update(body ?? new Uint8Array(0));
+  const isStreamed = body !== undefined && 'pieces' in body;
   const sign = signer({ hasher, clock, accessKey, secretKey, region });
   const { target, headers } = sign({
     method,
     path: `/${encode(bucket)}${place}`,
     query,
-    headers: { host },
-    payloadHash: toHex(hash.digest()),
+    headers: { ...prefixed(given), host, ...(isStreamed ? { 'content-length': String(body.length) } : {}) },
+    payloadHash: isStreamed ? unsigned : hashOf(hasher, body),
   });
-  return { origin, method, path: target, headers, body: body ?? null };
+  return { origin, method, path: target, headers, body: isStreamed ? null : (body ?? null) };
+}
+
+const prefixed = (headers: Readonly<Record<string, string>>) =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.replace(/^\*-/, amz.headerPrefix), value]),
+  );
+
+function hashOf(hasher: Hasher, body: Uint8Array | undefined): string {
+  const hash = hasher.create('sha256');
+  hash.update(body ?? new Uint8Array(0));
+  return toHex(hash.digest());
 }
 
 async function dispatch(

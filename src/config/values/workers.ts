@@ -16,14 +16,12 @@ export const workerNames = [
   'inventory',
   'notify',
   'quota-reconcile',
+  'replicator',
   'usage-rollup',
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 
-/** Names of the specification (item 11) that this build has no worker for: they start nothing, with a warning. */
-export const workersNotBuilt = ['replicator'] as const;
-
-const accepted: readonly string[] = [...workerNames, 'all', 'gateway', ...workersNotBuilt];
+const accepted: readonly string[] = [...workerNames, 'all', 'gateway'];
 
 function readWorkers(given: string): Read<readonly WorkerName[]> {
   const named = given
@@ -34,13 +32,7 @@ function readWorkers(given: string): Read<readonly WorkerName[]> {
   if (unknown.length > 0) {
     return fault(...unknown.map((name) => `: unknown worker "${name}", known are ${accepted.join(', ')}`));
   }
-  const missing = workersNotBuilt.filter((name) => named.includes(name));
-  return {
-    ...value(workerNames.filter((name) => named.includes('all') || named.includes(name))),
-    ...(missing.length === 0
-      ? {}
-      : { warning: `: not built yet, and starts nothing: ${missing.join(', ')}` }),
-  };
+  return value(workerNames.filter((name) => named.includes('all') || named.includes(name)));
 }
 
 export const workers = (fallback: string, doc: string): Setting<readonly WorkerName[]> => ({

@@ -79,6 +79,7 @@ export interface ReplicationRule {
     readonly Metrics?: { readonly Status: Switch; readonly EventThreshold?: { readonly Minutes: number } };
   };
   readonly DeleteMarkerReplication?: { readonly Status?: Switch };
+  readonly DeleteReplication?: { readonly Status?: Switch };
 }
 
 export interface Replication {

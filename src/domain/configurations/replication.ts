@@ -3,9 +3,11 @@
  * creates it also queues it for the replicator.
  */
 import type { Context } from '../../context.ts';
-import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
 import type { ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import { nameDestination, readDestination } from '../deliveries/replication/destination.ts';
 import type { Plan } from '../objects/versions.ts';
 import { readDocument } from './documents.ts';
 import { bucketReplication, type ReplicationRule } from './families.ts';
@@ -20,20 +22,20 @@ export async function replicated(
   { bucket, requestId }: { readonly bucket: BucketRow; readonly requestId: string },
 ): Promise<Plan> {
   const [rule] = (await readDocument(ctx, bucket, bucketReplication))?.Rule ?? [];
+  if (rule === undefined || rule.Status !== 'Enabled') return plan;
   const subject = plan.fresh ?? plan.amended;
-  if (rule === undefined || subject === undefined || !concerns(rule, plan)) return plan;
+  const queue = (row: ObjectRow, removed?: true): Promise<SideChange> =>
+    queueTask(ctx, { bucket, rule, row, requestId, removed });
+  if (subject === undefined) {
+    if (rule.DeleteReplication?.Status !== 'Enabled' || bucket.versioning === '') return plan;
+    const removals = await Promise.all(plan.gone.filter(wasSent).map((row) => queue(row, true)));
+    return { ...plan, then: [...(plan.then ?? []), ...removals] };
+  }
+  if (!concerns(rule, plan)) return plan;
+  const row = await queue(subject);
+  // A replica stays one for its readers; it is sent on to the sites that it has not passed.
+  if (subject.replication === 'REPLICA') return { ...plan, then: [...(plan.then ?? []), row] };
   const pending: ObjectRow = { ...subject, replication: 'PENDING' };
-  const { key, version, isNull, marker } = subject;
-  const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
-  const task: ReplicationTask = { ...about, rule: rule.ID ?? '', destination: rule.Destination };
-  const due = await ctx.metadata.now();
-  const queue = { queue: 'replication', slotKey: key } as const;
-  const row = await queuedByHour(ctx, queue, {
-    task,
-    id: `${requestId}/${version}`,
-    due,
-    requestId,
-  });
   return {
     ...plan,
     changes: plan.changes.map((change) =>
@@ -44,23 +46,61 @@ export async function replicated(
   };
 }
 
+interface Queued {
+  readonly bucket: BucketRow;
+  readonly rule: ReplicationRule;
+  readonly row: ObjectRow;
+  readonly requestId: string;
+  readonly removed?: true | undefined;
+  readonly isResync?: true;
+}
+
+/** The side change that queues a version for the replicator, or its removal. */
+export async function queueTask(
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
+  { bucket, rule, row: { key, version, isNull, marker }, requestId, removed, isResync }: Queued,
+): Promise<SideChange> {
+  const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
+  const task: ReplicationTask = {
+    ...about,
+    rule: rule.ID ?? '',
+    destination: rule.Destination,
+    ...(removed ? { removed } : {}),
+    ...(isResync ? { isResync } : {}),
+  };
+  const target = readDestination(rule.Destination.Bucket);
+  const slot = laneSlot(target === undefined ? '' : nameDestination(target), key);
+  const due = await ctx.metadata.now();
+  // Rows of one millisecond sort by id, and the ids of versions by age.
+  const id = `${version}/${requestId}`;
+  return queuedByHour(ctx, { queue: 'replication', slot }, { task, id, due, requestId });
+}
+
+const sendsReplicas = ({ SourceSelectionCriteria }: ReplicationRule): boolean =>
+  SourceSelectionCriteria?.ReplicaModifications?.Status === 'Enabled';
+
+/** Whether a peer may have the version. */
+const wasSent = ({ replication }: ObjectRow): boolean => replication !== undefined;
+
+/** Whether the rule selects a version that exists already. */
+export const coversExisting = (rule: ReplicationRule, row: ObjectRow): boolean =>
+  (row.replication !== 'REPLICA' || sendsReplicas(rule)) &&
+  (row.marker ? concernsMarker(rule, row) : applies(rule, row));
+
 function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): boolean {
-  if (rule.Status !== 'Enabled') return false;
   if (fresh !== undefined) {
-    if (fresh.replication === 'REPLICA') return false;
+    if (fresh.replication === 'REPLICA' && !sendsReplicas(rule)) return false;
     return fresh.marker ? concernsMarker(rule, fresh) : applies(rule, fresh);
   }
   // A version that was not replicated stays so when it changes; the same holds for changes that the target does not read.
-  if (amended === undefined || former === undefined || !wasReplicated(former)) return false;
+  if (amended === undefined || former === undefined || former.replication === undefined) return false;
+  if (former.replication === 'REPLICA' && !sendsReplicas(rule)) return false;
   const isSeen =
     amended.headers.tags !== former.headers.tags ||
     amended.acl !== former.acl ||
     amended.lock !== former.lock;
   return isSeen && applies(rule, former);
 }
-
-const wasReplicated = ({ replication }: ObjectRow): boolean =>
-  replication !== undefined && replication !== 'REPLICA';
 
 /** A rule of the first version of the API, which has no filter, also replicates delete markers. */
 const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>

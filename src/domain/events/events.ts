@@ -59,7 +59,8 @@ export async function eventChanges(
     const record = buildRecord({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
     const task: NotifyTask = { sink: findSink(rule) ?? rule.arn, message: { Records: [record] } };
     const { requestId } = cause;
-    const id = `${requestId}/${subject.version}/${n}`;
+    // Rows of one millisecond sort by id, and the sequencer grows with every event of a key.
+    const id = `${sequencer}/${requestId}/${subject.version}/${n}`;
     const slot = laneSlot(task.sink, subject.key);
     return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
   });

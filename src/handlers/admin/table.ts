@@ -16,6 +16,8 @@ import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
 import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
+import * as replicationResync from './replication/resync.ts';
+import * as replicationStatus from './replication/status.ts';
 import * as usage from './usage/usage.ts';
 
 export const adminHandlers: AdminHandlers = {
@@ -35,5 +37,7 @@ export const adminHandlers: AdminHandlers = {
   ...placement,
   ...defaultClass,
   ...replicationPeers,
+  ...replicationResync,
+  ...replicationStatus,
   ...usage,
 };

@@ -5,10 +5,10 @@ import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata
 import { type QueueRow, queues } from '../records/queues.ts';
 
 /**
- * The queues with one partition for each slot: `gc` deletes bytes; `notify-dlq` has notifications that could not be delivered. The
- * others are in `hourly-queues.ts`.
+ * The queues with one partition for each slot: `gc` deletes bytes; `notify-dlq` has notifications that could not be delivered,
+ * `replication-failed` versions that could not be replicated. The others are in `hourly-queues.ts`.
  */
-export type QueueName = 'gc' | 'notify-dlq';
+export type QueueName = 'gc' | 'notify-dlq' | 'replication-failed';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;

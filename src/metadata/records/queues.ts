@@ -125,5 +125,26 @@ export interface ReplicationTask {
   readonly marker: boolean;
   /** The id of the rule, and the `Destination` that it named. */
   readonly rule: string;
-  readonly destination: object;
+  readonly destination: ReplicationDestination;
+  /** The version was deleted permanently, and the rule replicates that. */
+  readonly removed?: true;
+  /** Queued by a resync: the peer may have the version. */
+  readonly isResync?: true;
+}
+
+/** What a rule says about its destination. */
+export interface ReplicationDestination {
+  /** The ARN of a bucket. */
+  readonly Bucket: string;
+  readonly Account?: string | undefined;
+  readonly StorageClass?: string | undefined;
+  readonly AccessControlTranslation?: object | undefined;
+  readonly EncryptionConfiguration?: { readonly ReplicaKmsKeyID?: string | undefined } | undefined;
+}
+
+/** A row of the `replication-failed` queue. */
+export interface FailedReplication extends ReplicationTask {
+  readonly error: string;
+  /** Store time (ms) at which the task was first due. */
+  readonly since: number;
 }

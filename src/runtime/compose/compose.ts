@@ -202,6 +202,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clock,
     timeoutMs: config.SVC_NOTIFY_TIMEOUT,
   });
+  const peers = await openPeers({ config, hasher, clock });
   const context: Context = {
     caches: new Caches(),
     config,
@@ -211,7 +212,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
     bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
     siblings,
-    peers: await openPeers({ config, hasher, clock }),
+    peers,
     clock,
     random,
     hasher,
@@ -225,7 +226,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   };
   const close = async (): Promise<void> => {
     await late.flush();
-    await Promise.all([sinks.close(), metadata.close(), stored.close(), rooms?.close()]);
+    await Promise.all([sinks.close(), peers.close(), metadata.close(), stored.close(), rooms?.close()]);
   };
   return { context, installation, close };
 }

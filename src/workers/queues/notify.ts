@@ -1,13 +1,13 @@
 /** `notify`: delivers the events of buckets to the targets of SVC_NOTIFY_TARGETS, until it loses its lease. */
-import type { Ctx } from '../../domain/events/deliver/deliver-rows.ts';
-import { Lanes } from '../../domain/events/deliver/lanes.ts';
+import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
+import { type Ctx, notifyQueue } from '../../domain/events/deliver/deliver-rows.ts';
 import type { Unit } from '../supervision/worker.ts';
 
 /** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
 export const deliverNotifications =
   (context: Ctx): Unit =>
   async (signal) => {
-    const lanes = new Lanes(context);
+    const lanes = new Lanes(context, notifyQueue(context));
     try {
       while (!signal.aborted) {
         await lanes.start(signal);

@@ -18,6 +18,10 @@ export const reportingTelemetry = (telemetry: Telemetry, report: Surroundings['r
     telemetry.eventsDelivered(target, events);
     report({ done: events });
   },
+  replicated(peer, sent) {
+    telemetry.replicated(peer, sent);
+    report({ done: 1 });
+  },
   accessLogDelivered(lines) {
     telemetry.accessLogDelivered(lines);
     report({ done: lines });

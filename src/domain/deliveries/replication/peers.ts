@@ -5,7 +5,7 @@ import {
   commitReplicationPeer,
   findReplicationPeer,
   scanReplicationPeers,
-} from '../../../metadata/background/replication-peers.ts';
+} from '../../../metadata/background/replication/peers.ts';
 import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { PeerAccess } from '../../../ports/peer-requests.ts';
 import { retryInTurn } from '../../buckets/retry-in-turn.ts';

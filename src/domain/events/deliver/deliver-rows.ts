@@ -5,9 +5,9 @@ import { deadLetter } from '../../../metadata/background/dead-letters.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
 import type { SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
+import type { LaneQueue, Pass } from '../../deliveries/lanes/lanes.ts';
 import { wrapMessage } from './envelope.ts';
 import { readSubject } from './subject.ts';
-import type { TargetStates } from './target-states.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry' | 'sinks'> & {
   readonly config: Pick<
@@ -16,21 +16,22 @@ export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'te
   >;
 };
 
-export interface Pass {
-  readonly states: TargetStates;
-  /** Store time. */
-  readonly now: number;
-  readonly signal: AbortSignal;
-}
-
 /** The cast: each queue has one type of task. */
-export const taskOf = (row: Pick<HourlyRow, 'task'>): NotifyTask => row.task as NotifyTask;
+const taskOf = (row: Pick<HourlyRow, 'task'>): NotifyTask => row.task as NotifyTask;
 
-/**
- * Rows of one slot, the oldest first. A target that rests gets none of them, except that rows which were retried for long enough become
- * dead letters. @returns how many rows are done
- */
-export async function deliverRows(ctx: Ctx, rows: readonly HourlyRow[], pass: Pass): Promise<number> {
+/** A row has up to 24 KiB. */
+const batchMax = 32;
+
+export const notifyQueue = (ctx: Ctx): LaneQueue => ({
+  queue: 'notify',
+  batchMax,
+  targets: ctx.config.SVC_NOTIFY_TARGETS.map(({ id }) => id),
+  targetOf: (row) => taskOf(row).sink,
+  deliver: (rows, pass) => deliverRows(ctx, rows, pass),
+});
+
+/** Rows that were retried for long enough become dead letters, also where their target rests. */
+async function deliverRows(ctx: Ctx, rows: readonly HourlyRow[], pass: Pass): Promise<number> {
   let done = 0;
   const byTarget = Map.groupBy(rows.toSorted(inOrder), (row) => taskOf(row).sink);
   for (const [target, group] of byTarget) done += await deliverGroup(ctx, { target, rows: group, pass });

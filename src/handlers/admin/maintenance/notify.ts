@@ -4,6 +4,7 @@ import { discardLetters, type LetterFilter, redriveLetters } from '../../../doma
 import { fail } from '../../../errors/refusal.ts';
 import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { readTime } from '../times.ts';
 
 export const GetNotifyTargets: AdminHandler = async (ctx) => {
   const targets = ctx.config.SVC_NOTIFY_TARGETS;
@@ -35,13 +36,6 @@ function readFilter(body: Uint8Array): LetterFilter {
   if ([since, until, ...Object.values(filter)].every((value) => value === undefined))
     throw fail('InvalidRequest', 'Name the letters by target, bucket, id, since or until.');
   return { ...filter, since: readTime('since', since), until: readTime('until', until) };
-}
-
-function readTime(name: string, given: string | undefined): number | undefined {
-  if (given === undefined) return undefined;
-  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(given) ? Date.parse(given) : Number.NaN;
-  if (Number.isNaN(time)) throw fail('InvalidRequest', `${name} is not a time such as 2026-01-31T12:00:00Z.`);
-  return time;
 }
 
 export const RedriveNotifications: AdminHandler = async (ctx, { body, record }) => {

@@ -1,11 +1,14 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
 
 import { toWireClass } from '../../../config/values/storage-classes.ts';
+import type { Context } from '../../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
+import { defaultPeer, readDestination } from '../../../domain/deliveries/replication/destination.ts';
 import { fail } from '../../../errors/refusal.ts';
+import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
 import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
 import { document } from '../../common/document.ts';
-import { bucketOfArn, checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
+import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1;
 const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/\S+$/;
@@ -56,8 +59,12 @@ function checkSecondVersion({
 
 function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationRule): void {
   const { Bucket, Account, AccessControlTranslation, EncryptionConfiguration } = Destination;
-  if (bucketOfArn(Bucket) === undefined)
-    throw invalid('Bucket', Bucket, 'The destination must be the ARN of a bucket');
+  if (readDestination(Bucket) === undefined)
+    throw invalid(
+      'Bucket',
+      Bucket,
+      'The destination must be the ARN of a bucket, arn:aws:s3:::<bucket> or arn:sluice:replication::<peer>:<bucket>',
+    );
   if (Destination.StorageClass !== undefined && toWireClass(Destination.StorageClass) === undefined)
     throw fail('MalformedXML', `${Destination.StorageClass} is not a storage class`);
   if (AccessControlTranslation !== undefined && Account === undefined)
@@ -81,12 +88,23 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
     throw fail('InvalidRequest', 'Metrics must be Enabled if ReplicationTime is.');
 }
 
+/** A peer that the ARN names must exist. An ARN that names a bucket only waits for the peer `default`. */
+async function checkPeer(
+  ctx: Pick<Context, 'metadata'>,
+  { Destination: { Bucket } }: ReplicationRule,
+): Promise<void> {
+  const destination = readDestination(Bucket);
+  if (destination === undefined || destination.peer === defaultPeer) return;
+  if ((await findReplicationPeer(ctx.metadata, destination.peer)) === undefined)
+    throw invalid('Bucket', Bucket, `There is no replication peer ${destination.peer}.`);
+}
+
 const replicationDocument = document({
   family: bucketReplication,
   root: 'ReplicationConfiguration',
   schema: replicationConfiguration,
   unset: 'ReplicationConfigurationNotFoundError',
-  validate: (ctx, _call, value) => {
+  validate: async (ctx, _call, value) => {
     if (value.Rule.length > rulesMax)
       throw fail(
         'InvalidRequest',
@@ -98,8 +116,12 @@ const replicationDocument = document({
       if (rule.Filter === undefined) checkFirstVersion(rule);
       else checkSecondVersion(rule);
       checkDestination(rule);
+      await checkPeer(ctx, rule);
       if (rule.ExistingObjectReplication?.Status === 'Enabled')
-        throw fail('NotImplemented', 'Replication of objects that exist already is not implemented.');
+        throw fail(
+          'NotImplemented',
+          'Replication of objects that exist already is started by POST /admin/v1/replication/resync/<bucket>.',
+        );
     }
     return { ...value, Rule: withIds(ctx, value.Rule) };
   },

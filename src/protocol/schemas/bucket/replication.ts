@@ -54,6 +54,8 @@ const rule = element({
   ExistingObjectReplication: optional(element({ Status: status })),
   Destination: destination,
   DeleteMarkerReplication: optional(element({ Status: optional(status) })),
+  // An extension, as in MinIO: permanent deletions of versions are replicated too.
+  DeleteReplication: optional(element({ Status: optional(status) })),
 });
 export type ReplicationRule = Infer<typeof rule>;
 

@@ -1,4 +1,4 @@
-/** What a worker remembers about the targets of events: which ones rest after a failure, and for how long. */
+/** What a worker remembers about the targets of a queue: which ones rest after a failure, and for how long. */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -21,7 +21,7 @@ const statesMax = 1_024;
 
 export class TargetStates {
   readonly #ctx: { readonly clock: Pick<Clock, 'elapsed'>; readonly random: Random };
-  readonly #states = new BoundedCache<TargetState>({ name: 'notify-targets', entriesMax: statesMax });
+  readonly #states = new BoundedCache<TargetState>({ name: 'delivery-targets', entriesMax: statesMax });
 
   constructor(ctx: { readonly clock: Pick<Clock, 'elapsed'>; readonly random: Random }) {
     this.#ctx = ctx;

@@ -1,6 +1,13 @@
 /** The replication peers of the installation: one partition, read and committed as one. */
-import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
-import { type ReplicationPeerRow, replicationPeers } from '../records/replication-peers.ts';
+import type {
+  At,
+  Change,
+  MetadataStore,
+  Outcome,
+  SideChange,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import { type ReplicationPeerRow, replicationPeers } from '../../records/replication-peers.ts';
 
 const peersAt: At<typeof replicationPeers> = { table: replicationPeers, in: { slot: 0 } };
 

@@ -1,33 +1,56 @@
 /**
- * The lanes of the queue `notify`: each target has its own, which runs beside the others, so a target that hangs delays no other. In a
- * lane the slots run in parallel, and the rows of a slot one after the other: the events of an object are in one slot.
+ * The lanes of an hourly queue whose rows go to targets: each target has its own, which runs beside the others, so a target that hangs
+ * delays no other. In a lane the slots run in parallel, and the rows of a slot one after the other: the rows of an object are in one slot.
  *
  * Nothing is held in memory but the rows that are on their way. Where a target takes nothing, its rows stay in the queue.
  */
 import { inParallel } from '../../../base/in-parallel.ts';
+import type { Context } from '../../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
-import { laneOf, laneOfSlot } from '../../../metadata/background/hourly-queues.ts';
+import { type HourlyQueue, laneOf, laneOfSlot } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
-import { type Ctx, deliverRows, type Pass, taskOf } from './deliver-rows.ts';
 import { TargetStates } from './target-states.ts';
 
-/** Rows that a slot has in memory; a row has up to 24 KiB. After a kill at most these are delivered again. */
-const batchMax = 32;
 /** Slots of a lane that are delivered at a time. */
 const slotsMax = 16;
 
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+
+export interface Pass {
+  readonly states: TargetStates;
+  /** Store time. */
+  readonly now: number;
+  readonly signal: AbortSignal;
+}
+
+export interface LaneQueue {
+  readonly queue: HourlyQueue;
+  /** Rows that a slot has in memory. After a kill at most these are delivered again. */
+  readonly batchMax: number;
+  /** The targets that are known; rows may name others. */
+  readonly targets: readonly string[];
+  targetOf(row: HourlyRow): string;
+  /**
+   * Rows of one slot, the oldest first. Rows whose target rests stay in the queue.
+   * @returns how many rows are done
+   */
+  deliver(rows: readonly HourlyRow[], pass: Pass): Promise<number>;
+}
+
 export class Lanes {
   readonly #ctx: Ctx;
+  readonly #queue: LaneQueue;
   readonly #states: TargetStates;
   readonly #running = new Map<number, Promise<void>>();
   /** The targets of each lane: those of the settings, and others that rows named. */
   readonly #targets = new Map<number, Set<string>>();
   #failure: { readonly cause: unknown } | undefined;
 
-  constructor(ctx: Ctx) {
+  constructor(ctx: Ctx, queue: LaneQueue) {
     this.#ctx = ctx;
+    this.#queue = queue;
     this.#states = new TargetStates(ctx);
-    for (const { id } of ctx.config.SVC_NOTIFY_TARGETS) this.#targetsOf(laneOf(id)).add(id);
+    for (const target of queue.targets) this.#targetsOf(laneOf(target)).add(target);
   }
 
   /** Starts every lane that has rows and does not run. @throws the error of a lane that failed since */
@@ -38,7 +61,7 @@ export class Lanes {
       throw cause;
     }
     const now = await this.#ctx.metadata.now();
-    const hours = await listDueHours(this.#ctx, 'notify', now);
+    const hours = await listDueHours(this.#ctx, this.#queue.queue, now);
     const pass: Pass = { states: this.#states, now, signal };
     for (const [lane, places] of Map.groupBy(hours, ({ slot }) => laneOfSlot(slot))) {
       if (this.#running.has(lane) || this.#isResting(lane)) continue;
@@ -92,8 +115,8 @@ export class Lanes {
     const deliver = async (): Promise<boolean> => {
       if (batch.length === 0) return true;
       const targets = this.#targetsOf(lane);
-      for (const row of batch) targets.add(taskOf(row).sink);
-      const done = await deliverRows(this.#ctx, batch, pass);
+      for (const row of batch) targets.add(this.#queue.targetOf(row));
+      const done = await this.#queue.deliver(batch, pass);
       batch = [];
       // A target that rests may still have rows that are overdue, and these are the oldest.
       return done > 0 || !this.#isResting(lane);
@@ -101,7 +124,7 @@ export class Lanes {
     for await (const row of dueRowsOfHour(this.#ctx, place, pass)) {
       pass.signal.throwIfAborted();
       batch.push(row);
-      if (batch.length >= batchMax && !(await deliver())) return false;
+      if (batch.length >= this.#queue.batchMax && !(await deliver())) return false;
     }
     return deliver();
   }

@@ -1,0 +1,20 @@
+/** The settings of replication to peers. */
+import { duration } from './read/kinds.ts';
+
+export const replicationSettings = {
+  SVC_REPLICATION_TIMEOUT: duration({
+    fallback: '10s',
+    range: ['100ms', '5m'],
+    doc: 'How long a replication peer may be silent, before the request counts as failed.',
+  }),
+  SVC_REPLICATION_INTERVAL: duration({
+    fallback: '1s',
+    range: ['10ms', '1h'],
+    doc: 'How often the replicator looks for versions that are due.',
+  }),
+  SVC_REPLICATION_RETRY_MAX: duration({
+    fallback: '3d',
+    range: ['1s', '365d'],
+    doc: 'How long the replication of a version is retried; then its status is FAILED. Should be shorter than SVC_QUEUE_RETENTION.',
+  }),
+} as const;

@@ -1,0 +1,290 @@
+/** Carries out the tasks of the queue `replication`, in order for each key, and stores the replication status of their versions. */
+import { inParallel } from '../../../base/in-parallel.ts';
+import type { Config } from '../../../config.ts';
+import type { Context } from '../../../context.ts';
+import { Refusal } from '../../../errors/refusal.ts';
+import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
+import { failedReplication } from '../../../metadata/background/replication/failed.ts';
+import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import { findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
+import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
+import { findSite } from '../../../metadata/site.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import type { Stored } from '../../../ports/metadata-store.ts';
+import { type PeerAccess, type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
+import { openObjectKey } from '../../content/encryption/object-key.ts';
+import type { LaneQueue, Pass } from '../lanes/lanes.ts';
+import { type Destination, nameDestination, readDestination } from './destination.ts';
+import { openAccess } from './peers.ts';
+import { PeerRefused } from './send-content.ts';
+import { askSite, type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
+import { sendToService } from './send-to-service.ts';
+
+export type Ctx = Pick<
+  Context,
+  'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'hasher' | 'cipher' | 'sealer' | 'keys' | 'telemetry'
+> & {
+  readonly peers: PeerRequests;
+  readonly config: Context['config'] & Pick<Config, 'SVC_REPLICATION_RETRY_MAX'>;
+};
+
+const batchMax = 64;
+/** Keys of a slot that are sent at a time. */
+const keysMax = 4;
+/** How long the description of a peer is used: its operator may change versioning, or the service itself. */
+const siteMs = 60_000;
+
+/** The version cannot be replicated, now or later. */
+class Unreplicable extends Error {}
+/** The destination takes nothing now. */
+class DestinationAway extends Error {}
+
+/** The cast: each queue has one type of task. */
+const taskOf = (row: Pick<HourlyRow, 'task'>): ReplicationTask => row.task as ReplicationTask;
+
+const destinationOf = (row: HourlyRow): Destination =>
+  readDestination(taskOf(row).destination.Bucket) ?? { peer: '', bucket: '' };
+
+/** What this process knows about destinations. */
+class Sites {
+  readonly known = new Map<string, { readonly site: PeerSite | undefined; readonly until: number }>();
+}
+
+export const replicationQueue = (ctx: Ctx): LaneQueue => {
+  const sites = new Sites();
+  return {
+    queue: 'replication',
+    batchMax,
+    targets: [],
+    targetOf: (row) => nameDestination(destinationOf(row)),
+    deliver: (rows, pass) => deliverRows(ctx, { rows, pass, sites }),
+  };
+};
+
+interface Delivery {
+  readonly rows: readonly HourlyRow[];
+  readonly pass: Pass;
+  readonly sites: Sites;
+}
+
+async function deliverRows(ctx: Ctx, { rows, pass, sites }: Delivery): Promise<number> {
+  let done = 0;
+  const byTarget = Map.groupBy(rows, (row) => nameDestination(destinationOf(row)));
+  for (const [target, group] of byTarget) {
+    const keys = [...Map.groupBy(group, (row) => `${taskOf(row).bucketId}/${taskOf(row).key}`).values()];
+    await inParallel(keysMax, keys, async (ofKey) => {
+      for (const row of ofKey) {
+        pass.signal.throwIfAborted();
+        if (!(await carryOut(ctx, { row, target, pass, sites }))) return;
+        done += 1;
+      }
+    });
+  }
+  return done;
+}
+
+interface Step {
+  readonly row: HourlyRow;
+  readonly target: string;
+  readonly pass: Pass;
+  readonly sites: Sites;
+}
+
+/** @returns whether the row is done; otherwise it stays in the queue, and those of its key behind it */
+async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
+  const { row, target, pass } = step;
+  const { states } = pass;
+  const isOverdue = row.due + ctx.config.SVC_REPLICATION_RETRY_MAX <= pass.now;
+  if (states.isResting(target)) {
+    if (!isOverdue) return false;
+    await giveUp(ctx, row, states.get(target).error);
+    return true;
+  }
+  try {
+    const bytes = await replicate(ctx, step);
+    states.succeeded(target);
+    await finishHourlyRows(ctx.metadata, [row]);
+    if (bytes !== undefined)
+      ctx.telemetry.replicated(destinationOf(row).peer, {
+        bytes,
+        lagSeconds: ((await ctx.metadata.now()) - row.due) / 1000,
+      });
+    return true;
+  } catch (cause) {
+    pass.signal.throwIfAborted();
+    const { message, isFinal } = explain(cause);
+    if (!isFinal) states.failed(target, message);
+    if (isFinal || isOverdue) {
+      await giveUp(ctx, row, message);
+      return true;
+    }
+    ctx.telemetry.replicationFailed(destinationOf(row).peer, 'unavailable');
+    ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
+      destination: target,
+      error: message,
+      failures: states.get(target).failures,
+    });
+    return false;
+  }
+}
+
+/** Answers about one version, which will not change. Others are about the bucket, the keys or the service, and are tried again. */
+const finalStatus = new Set([400, 405, 409, 411, 412, 413, 414, 431]);
+const finalCodes = new Set([
+  'InvalidBucketState',
+  'OperationAborted',
+  'SlowDown',
+  'RequestTimeTooSkewed',
+  'RequestTimeout',
+]);
+
+function explain(cause: unknown): { readonly message: string; readonly isFinal: boolean } {
+  if (cause instanceof Unreplicable) return { message: cause.message, isFinal: true };
+  if (cause instanceof PeerSilent || cause instanceof DestinationAway)
+    return { message: cause.message, isFinal: false };
+  if (cause instanceof PeerRefused) {
+    const isFinal = finalStatus.has(cause.status) && !finalCodes.has(cause.code);
+    return { message: `${cause.message}${advise(cause)}`, isFinal };
+  }
+  // The source refuses: its key provider, or an archived content.
+  if (cause instanceof Refusal)
+    return { message: `the source: ${cause.code}`, isFinal: cause.code === 'AccessDenied' };
+  throw cause;
+}
+
+const advice: Readonly<Record<string, string>> = {
+  NoSuchBucket: 'create the bucket at the peer',
+  InvalidBucketState: 'enable versioning of the bucket at the peer',
+  AccessDenied:
+    'allow s3:ReplicateObject, s3:ReplicateDelete, s3:ReplicateTags and s3:PutObject to the user of the peer',
+  InvalidAccessKeyId: 'PUT the peer again with a key that it knows',
+  SignatureDoesNotMatch: 'PUT the peer again with the right secret key',
+  RequestTimeTooSkewed: 'correct the clock of this machine or of the peer',
+};
+const advise = ({ code }: PeerRefused): string => (code in advice ? `: ${advice[code]}` : '');
+
+/** @returns the bytes that were sent; undefined where there was nothing to do */
+async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
+  const task = taskOf(step.row);
+  const bucket = (await findBucket(ctx.metadata, task.bucket))?.row;
+  // The bucket was deleted, and perhaps made again: its versions are gone.
+  if (bucket?.id !== task.bucketId && task.removed !== true) return undefined;
+  const name = task.isNull ? 'null' : task.version;
+  const found = bucket && (await findVersion(ctx.metadata, bucket, task.key, name));
+  if (task.removed === true) return remove(ctx, step);
+  if (bucket === undefined || found === undefined || found.row.version !== task.version) return undefined;
+  const { row } = found;
+  if (row.encryption?.by === 'customer')
+    throw new Unreplicable(
+      'the object is encrypted with a key of its client (SSE-C), which this service does not have',
+    );
+  const { access, destination } = await openDestination(ctx, step);
+  const site = await describeSite(ctx, step, { access, bucket: destination.bucket });
+  const own = await findSite(ctx);
+  const trace = row.trace ?? [own];
+  // The peer has it, or sent it.
+  if (site !== undefined && (trace.includes(site.id) || site.id === own)) {
+    await complete(ctx, bucket, found);
+    return undefined;
+  }
+  if (site !== undefined && site.versioning !== 'Enabled')
+    throw new DestinationAway('the bucket at the peer has no versioning: enable it there');
+  const objectKey =
+    row.encryption &&
+    (await openObjectKey(ctx, { bucket, key: row.key }, { encryption: row.encryption, user: serviceUser }));
+  const { signal } = step.pass;
+  const to = destination.bucket;
+  const document = toDocument(row, { site: own, destination: task.destination });
+  const isRepeated = step.row.attempts > 0 || task.isResync === true;
+  if (site === undefined)
+    await sendToService(ctx, { access, to, row, objectKey, destination: task.destination, signal });
+  else await sendReplica(ctx, { access, to, row, document, objectKey, isRepeated, signal });
+  await complete(ctx, bucket, found);
+  return row.size;
+}
+
+/** The key's policy was checked when the rule was stored; the provider authorizes this service itself. */
+const serviceUser = { assertMayUse: async (): Promise<void> => {} };
+
+async function remove(ctx: Ctx, step: Step): Promise<undefined> {
+  const { key, version } = taskOf(step.row);
+  const { access, destination } = await openDestination(ctx, step);
+  const site = await describeSite(ctx, step, { access, bucket: destination.bucket });
+  // Another service gave the version an id of its own.
+  if (site === undefined) return undefined;
+  await sendRemoval(ctx, { access, to: destination.bucket, signal: step.pass.signal }, { key, version });
+  return undefined;
+}
+
+async function openDestination(
+  ctx: Ctx,
+  { row }: Step,
+): Promise<{ readonly access: PeerAccess; readonly destination: Destination }> {
+  const destination = destinationOf(row);
+  const { peer } = destination;
+  const found = await findReplicationPeer(ctx.metadata, peer);
+  if (found === undefined)
+    throw new DestinationAway(
+      `there is no replication peer ${peer}: PUT /admin/v1/replication/peers/${peer}`,
+    );
+  const access = await openAccess(ctx, found.row);
+  if (access === undefined)
+    throw new DestinationAway(`the master key does not open the keys of peer ${peer}: PUT the peer again`);
+  return { access, destination };
+}
+
+async function describeSite(
+  ctx: Ctx,
+  { target, sites, pass }: Step,
+  { access, bucket }: { readonly access: PeerAccess; readonly bucket: string },
+): Promise<PeerSite | undefined> {
+  const name = `${target} ${access.endpoint}`;
+  const now = ctx.clock.elapsed();
+  const known = sites.known.get(name);
+  if (known !== undefined && known.until > now) return known.site;
+  const site = await askSite(ctx, access, bucket, pass.signal);
+  if (sites.known.size > 1_024) sites.known.clear();
+  // One that cannot take versions is asked again, because its operator may just be enabling versioning.
+  const until = site === undefined || site.versioning === 'Enabled' ? now + siteMs : now;
+  sites.known.set(name, { site, until });
+  return site;
+}
+
+/** Stores a status, unless the version has changed since: then the task of that change stores one. */
+async function storeStatus(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { row, revision }: Stored<ObjectRow>,
+  replication: 'COMPLETED' | 'FAILED',
+): Promise<void> {
+  if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return;
+  await ctx.metadata.commit(objectsAt(bucket), [{ put: { ...row, replication }, expect: revision }]);
+}
+
+const complete = (ctx: Ctx, bucket: BucketRow, found: Stored<ObjectRow>): Promise<void> =>
+  storeStatus(ctx, bucket, found, 'COMPLETED');
+
+/** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
+async function giveUp(ctx: Ctx, row: HourlyRow, error: string): Promise<void> {
+  const task = taskOf(row);
+  const { metadata, telemetry } = ctx;
+  await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
+  const bucket = (await findBucket(metadata, task.bucket))?.row;
+  if (bucket?.id === task.bucketId) {
+    const found = await findVersion(metadata, bucket, task.key, task.isNull ? 'null' : task.version);
+    if (found !== undefined && found.row.version === task.version)
+      await storeStatus(ctx, bucket, found, 'FAILED');
+  }
+  await finishHourlyRows(metadata, [row]);
+  const { peer } = destinationOf(row);
+  const destination = nameDestination(destinationOf(row));
+  telemetry.replicationFailed(peer, 'given-up');
+  telemetry.log('ERROR', 'a version is not replicated', {
+    bucket: task.bucket,
+    key: task.key,
+    version: task.version,
+    destination,
+    error,
+  });
+}

@@ -1,0 +1,99 @@
+/** What operators ask about replication: how much waits, what was given up, and that it is tried again. */
+import type { Context } from '../../../context.ts';
+import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
+import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
+import {
+  everyFailedReplication,
+  removeFailedReplication,
+} from '../../../metadata/background/replication/failed.ts';
+import type { FailedReplication, QueueRow, ReplicationTask } from '../../../metadata/records/queues.ts';
+import { nameDestination, readDestination } from './destination.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+/** Rows that one request reads of the queue, lists or changes. */
+const countedMax = 20_000;
+const listedMax = 1_000;
+
+export interface Waiting {
+  waiting: number;
+  /** Store time (ms). */
+  oldest: number;
+}
+
+/** The versions that wait, by destination. */
+export async function countWaiting(
+  ctx: Ctx,
+  now: number,
+): Promise<{ readonly destinations: ReadonlyMap<string, Waiting>; readonly isCut: boolean }> {
+  const destinations = new Map<string, Waiting>();
+  let read = 0;
+  for (const hour of await listDueHours(ctx, 'replication', now))
+    for await (const { task, due } of dueRowsOfHour(ctx, hour, { now, max: countedMax })) {
+      // The cast: each queue has one type of task.
+      const arn = (task as ReplicationTask).destination.Bucket;
+      const target = readDestination(arn);
+      const name = target === undefined ? arn : nameDestination(target);
+      const found = destinations.get(name);
+      if (found === undefined) destinations.set(name, { waiting: 1, oldest: due });
+      else {
+        found.waiting += 1;
+        found.oldest = Math.min(found.oldest, due);
+      }
+      read += 1;
+      if (read >= countedMax) return { destinations, isCut: true };
+    }
+  return { destinations, isCut: false };
+}
+
+export interface FailureFilter {
+  readonly bucket?: string | undefined;
+  readonly peer?: string | undefined;
+  readonly id?: string | undefined;
+}
+
+/** The cast: each queue has one type of task. */
+const failureOf = (row: QueueRow): FailedReplication => row.task as FailedReplication;
+
+function matches(row: QueueRow, { bucket, peer, id }: FailureFilter): boolean {
+  const failure = failureOf(row);
+  return (
+    (bucket === undefined || failure.bucket === bucket) &&
+    (peer === undefined || readDestination(failure.destination.Bucket)?.peer === peer) &&
+    (id === undefined || row.id === id)
+  );
+}
+
+export async function listFailures(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  filter: FailureFilter,
+): Promise<{ readonly rows: readonly QueueRow[]; readonly isTruncated: boolean }> {
+  const rows: QueueRow[] = [];
+  for await (const row of everyFailedReplication(metadata)) {
+    if (!matches(row, filter)) continue;
+    if (rows.length === listedMax) return { rows, isTruncated: true };
+    rows.push(row);
+  }
+  return { rows, isTruncated: false };
+}
+
+/** Queues failures again. The task is queued before its failure is removed: a kill between the two leaves both, and loses none. */
+export async function changeFailures(
+  ctx: Ctx,
+  filter: FailureFilter,
+): Promise<{ readonly changed: number; readonly isTruncated: boolean }> {
+  const { rows, isTruncated } = await listFailures(ctx, filter);
+  for (const row of rows) {
+    const { error: _, since: __, ...task } = failureOf(row);
+    const target = readDestination(task.destination.Bucket);
+    const slot = laneSlot(target === undefined ? '' : nameDestination(target), task.key);
+    const due = await ctx.metadata.now();
+    const { id, requestId } = row;
+    const queued: ReplicationTask = { ...task, isResync: true };
+    await ctx.metadata.apply([
+      await queuedByHour(ctx, { queue: 'replication', slot }, { task: queued, id, due, requestId }),
+    ]);
+    await ctx.metadata.apply([removeFailedReplication(row)]);
+  }
+  return { changed: rows.length, isTruncated };
+}

@@ -1,0 +1,100 @@
+/** What the two ways to a peer share: requests about a key, refusals, and the content of a version, whole or in its parts. */
+import type { Context } from '../../../context.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../../ports/peer-requests.ts';
+import type { ObjectKey } from '../../content/encryption/key.ts';
+import { contentSize } from '../../content/encryption/segments.ts';
+import { partsFrom, readObject } from '../../objects/read-object.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
+  readonly peers: PeerRequests;
+};
+
+export interface Shipment {
+  readonly access: PeerAccess;
+  /** The bucket at the peer. */
+  readonly to: string;
+  readonly row: ObjectRow;
+  /** For encrypted contents. */
+  readonly objectKey: ObjectKey | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** The peer answered, and refused. */
+export class PeerRefused extends Error {
+  readonly status: number;
+  readonly code: string;
+  constructor(status: number, code: string, what: string) {
+    super(`${what} was answered by ${status}${code === '' ? '' : ` ${code}`}`);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const decoder = new TextDecoder();
+/** An error is read up to here. */
+const errorMax = 4096;
+
+/** @param what names the request in the message @throws PeerRefused */
+export function checkReply(reply: PeerReply, what: string): PeerReply {
+  const { status, body } = reply;
+  const text = decoder.decode(body.subarray(0, errorMax));
+  const [, code = ''] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
+  // A completion may send the head of its answer before it fails.
+  if (status >= 300) throw new PeerRefused(status, code, what);
+  if (code !== '') throw new PeerRefused(500, code, what);
+  return reply;
+}
+
+export const send = (
+  { peers }: Pick<Ctx, 'peers'>,
+  { access, to, row, signal }: Shipment,
+  request: Omit<PeerSending, 'bucket' | 'key'>,
+): Promise<PeerReply> => peers.send(access, { ...request, bucket: to, key: row.key }, signal);
+
+export async function* contentOf(
+  ctx: Ctx,
+  { row, objectKey, signal }: Shipment,
+  { start, size }: { readonly start: number; readonly size: number },
+): AsyncGenerator<Uint8Array> {
+  if (size > 0) yield* readObject(ctx, row, { start, end: start + size - 1 }, { objectKey, signal });
+}
+
+/** Sends the parts of a version. An upload that fails is aborted, so that it does not stay at the peer. */
+export async function sendUpload(
+  ctx: Ctx,
+  shipment: Shipment,
+  begin: Pick<PeerSending, 'query' | 'headers' | 'body'>,
+): Promise<void> {
+  const { row } = shipment;
+  const begun = await send(ctx, shipment, { ...begin, method: 'POST' });
+  const text = decoder.decode(checkReply(begun, 'CreateMultipartUpload').body);
+  const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(text) ?? [];
+  // Another site that has the version answers without an upload.
+  if (uploadId === '') return;
+  const ofUpload = ['uploadId', uploadId] as const;
+  try {
+    const parts: string[] = [];
+    let start = 0;
+    for await (const { number, extent } of partsFrom(ctx, row)) {
+      const size = contentSize(extent, row.encryption);
+      const reply = await send(ctx, shipment, {
+        method: 'PUT',
+        query: [['partNumber', String(number)], ofUpload],
+        body: { length: size, pieces: contentOf(ctx, shipment, { start, size }) },
+      });
+      const { etag = '' } = checkReply(reply, 'UploadPart').headers;
+      parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag></Part>`);
+      start += size;
+    }
+    const list = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
+    const body = new TextEncoder().encode(list);
+    checkReply(
+      await send(ctx, shipment, { method: 'POST', query: [ofUpload], body }),
+      'CompleteMultipartUpload',
+    );
+  } catch (cause) {
+    await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
+    throw cause;
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Sends a version to another site, which keeps its id (docs/adr/0020-replicated-versions-keep-their-ids.md). A content that was uploaded in
+ * parts is sent in the same parts, so that its ETag is the same.
+ */
+import { encodeReplica, type ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import type { ReplicationTask } from '../../../metadata/records/queues.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { PeerAccess, PeerSending } from '../../../ports/peer-requests.ts';
+import { stampOf } from '../../objects/replica/stamp.ts';
+import { type Ctx, checkReply, contentOf, decoder, type Shipment, send, sendUpload } from './send-content.ts';
+
+/** A larger content is sent only after the peer has said that it lacks the version. */
+const unaskedMax = 1024 * 1024;
+
+export interface ReplicaShipment extends Shipment {
+  readonly document: ReplicaDocument;
+  /** The peer probably has the version: ask before the content is sent. */
+  readonly isRepeated: boolean;
+}
+
+/** What a peer says about itself. */
+export interface PeerSite {
+  readonly id: string;
+  readonly versioning: string;
+  readonly objectLock: boolean;
+}
+
+/** @returns undefined where the service is no gateway of this kind */
+export async function askSite(
+  { peers }: Ctx,
+  access: PeerAccess,
+  bucket: string,
+  signal: AbortSignal,
+): Promise<PeerSite | undefined> {
+  const reply = await peers.send(access, { method: 'GET', bucket, query: [['replica', '']] }, signal);
+  const isJson = reply.headers['content-type']?.startsWith('application/json') === true;
+  if (!isJson || reply.status !== 200) {
+    // A service that does not know the query answers something else than a refusal of this caller or bucket.
+    if (reply.status === 400 || reply.status === 501 || reply.status < 300) return undefined;
+    checkReply(reply, `GET /${bucket}?replica`);
+    return undefined;
+  }
+  const { site, versioning, objectLock } = JSON.parse(decoder.decode(reply.body)) as Readonly<
+    Record<string, unknown>
+  >;
+  if (typeof site !== 'string' || typeof versioning !== 'string') return undefined;
+  return { id: site, versioning, objectLock: objectLock === true };
+}
+
+/** The document of a version for a destination, with what the rule changes. */
+export function toDocument(
+  row: ObjectRow,
+  { site, destination }: { readonly site: string; readonly destination: ReplicationTask['destination'] },
+): ReplicaDocument {
+  const { version, isNull, marker, modified, size, etag, headers, checksum, lock, encryption } = row;
+  const { StorageClass, Account, AccessControlTranslation, EncryptionConfiguration } = destination;
+  const owned =
+    AccessControlTranslation !== undefined && Account !== undefined
+      ? { owner: Account }
+      : { owner: row.owner, ...(row.acl === undefined ? {} : { acl: row.acl }) };
+  const keyId = EncryptionConfiguration?.ReplicaKmsKeyID;
+  return {
+    ...{ version, isNull, marker, modified, headers },
+    ...(marker
+      ? { size: 0, etag: '', storageClass: '' }
+      : { size, etag, storageClass: StorageClass ?? row.storageClass }),
+    ...(checksum === undefined ? {} : { checksum }),
+    ...owned,
+    ...(lock === undefined ? {} : { lock }),
+    ...(encryption?.by === 'service' ? { encryption: { by: 'gateway' } } : {}),
+    ...(encryption?.by === 'provider'
+      ? { encryption: { by: 'provider', ...(keyId === undefined ? {} : { keyId }) } }
+      : {}),
+    stamp: stampOf(row),
+    trace: row.trace ?? [site],
+  };
+}
+
+/** @throws PeerRefused, PeerSilent */
+export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
+  const { row, isRepeated } = shipment;
+  const mayLack = !row.marker && !isRepeated && row.stamp === undefined && row.size <= unaskedMax;
+  if (!mayLack) {
+    const reply = await send(ctx, shipment, {
+      method: 'PUT',
+      query: [['replica-state', row.version]],
+      body: encodeReplica(shipment.document),
+    });
+    if (reply.status !== 404 || row.marker) {
+      checkReply(reply, 'ReplicateState');
+      return;
+    }
+    // The bucket is missing, and not only the version.
+    if (!decoder.decode(reply.body).includes('NoSuchVersion')) checkReply(reply, 'ReplicateState');
+  }
+  if ('extents' in row.manifest) await sendWhole(ctx, shipment);
+  else await sendParts(ctx, shipment);
+}
+
+/** Removes a version at the peer. A version that is gone there already is no error. */
+export async function sendRemoval(
+  ctx: Pick<Ctx, 'peers'>,
+  { access, to, signal }: Pick<Shipment, 'access' | 'to' | 'signal'>,
+  { key, version }: { readonly key: string; readonly version: string },
+): Promise<void> {
+  const request: PeerSending = { method: 'DELETE', bucket: to, key, query: [['replica', version]] };
+  const reply = await ctx.peers.send(access, request, signal);
+  if (reply.status !== 404 || !decoder.decode(reply.body).includes('NoSuchVersion'))
+    checkReply(reply, 'ReplicateDelete');
+}
+
+async function sendWhole(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
+  const { row, document } = shipment;
+  const encoded = encodeReplica(document);
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield encoded;
+    yield* contentOf(ctx, shipment, { start: 0, size: row.size });
+  }
+  const reply = await send(ctx, shipment, {
+    method: 'PUT',
+    query: [['replica', row.version]],
+    headers: { '*-replica-document-length': String(encoded.length) },
+    body: { length: encoded.length + row.size, pieces: pieces() },
+  });
+  checkReply(reply, 'ReplicateObject');
+}
+
+async function sendParts(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
+  const query = [
+    ['uploads', ''],
+    ['replica', shipment.row.version],
+  ] as const;
+  await sendUpload(ctx, shipment, { query, body: encodeReplica(shipment.document) });
+}

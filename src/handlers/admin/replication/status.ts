@@ -1,0 +1,64 @@
+/** What waits for replication and since when, and the versions whose replication was given up. */
+
+import { nameDestination, readDestination } from '../../../domain/deliveries/replication/destination.ts';
+import {
+  changeFailures,
+  countWaiting,
+  listFailures,
+} from '../../../domain/deliveries/replication/failures.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { FailedReplication, QueueRow } from '../../../metadata/records/queues.ts';
+import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+export const GetReplicationStatus: AdminHandler = async (ctx) => {
+  const now = await ctx.metadata.now();
+  const { destinations, isCut } = await countWaiting(ctx, now);
+  return jsonReply({
+    destinations: [...destinations].map(([destination, { waiting, oldest }]) => ({
+      destination,
+      waiting,
+      oldestSeconds: Math.max(0, Math.floor((now - oldest) / 1000)),
+    })),
+    isCut,
+  });
+};
+
+const failureJson = ({ due, id, task }: QueueRow) => {
+  // The cast: each queue has one type of task.
+  const { bucket, key, version, isNull, marker, destination, error, since } = task as FailedReplication;
+  const target = readDestination(destination.Bucket);
+  return {
+    id,
+    bucket,
+    key,
+    versionId: isNull ? 'null' : version,
+    ...(marker ? { marker } : {}),
+    destination: target === undefined ? destination.Bucket : nameDestination(target),
+    error,
+    since: new Date(since).toISOString(),
+    failedAt: new Date(due).toISOString(),
+  };
+};
+
+export const ListFailedReplications: AdminHandler = async (ctx, { query }) => {
+  const bucket = query.get('bucket');
+  const { rows, isTruncated } = await listFailures(ctx, { bucket });
+  return jsonReply({ failed: rows.map(failureJson), isTruncated });
+};
+
+const wanted = jsonObject({
+  bucket: jsonOptional(jsonText()),
+  peer: jsonOptional(jsonText()),
+  id: jsonOptional(jsonText()),
+});
+
+/** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every failure */
+export const RetryFailedReplications: AdminHandler = async (ctx, { body, record }) => {
+  const filter = readJson(wanted, body);
+  if (Object.values(filter).every((value) => value === undefined))
+    throw fail('InvalidRequest', 'Name the failures by bucket, peer or id.');
+  record?.about(`bucket:${filter.bucket ?? '*'}`);
+  const { changed, isTruncated } = await changeFailures(ctx, filter);
+  return jsonReply({ retried: changed, isTruncated });
+};

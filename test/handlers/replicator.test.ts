@@ -1,0 +1,328 @@
+/** The replicator between two and three gateways, each behind a real listener. */
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Reply } from '../../src/protocol/reply/reply.ts';
+import { startWorkers } from '../../src/workers/registry.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
+import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import { serveStub } from '../support/server-stub.ts';
+
+const settings = {
+  SVC_EGRESS_ALLOW: '127.0.0.1',
+  SVC_REPLICATION_TIMEOUT: '2s',
+  SVC_REPLICATION_INTERVAL: '10ms',
+};
+const keys = { accessKey: alice.accessKey, secretKey: alice.secretKey };
+const until = { timeout: 20_000, interval: 20 };
+const refusal = (status: number, code: string): Reply => ({
+  status,
+  headers: [],
+  body: `<Error><Code>${code}</Code></Error>`,
+});
+const never = new AbortController().signal;
+
+interface Site {
+  readonly world: GatewayWorld;
+  readonly endpoint: string;
+  /** Requests that other sites have sent, for example `PUT replica`. */
+  readonly requests: string[];
+  /** Answers instead of the gateway, while it is set. */
+  instead: (() => Reply) | undefined;
+}
+
+async function openSite(options: GatewayWorldOptions = {}): Promise<Site> {
+  const world = await openGateway({ settings, ...options });
+  onTestFinished(() => world.close());
+  const requests: string[] = [];
+  const site: { -readonly [K in keyof Site]: Site[K] } = {
+    world,
+    endpoint: '',
+    requests,
+    instead: undefined,
+  };
+  const handle: typeof world.gateway.handle = async (...call) => {
+    const { method, target } = call[0].wire;
+    for (const name of ['replica', 'replica-state'])
+      if (new RegExp(`[?&]${name}=[0-9a-f]`).test(target)) requests.push(`${method} ${name}`);
+    return site.instead?.() ?? world.gateway.handle(...call);
+  };
+  const { port } = await serveStub(handle);
+  site.endpoint = `http://127.0.0.1:${port}`;
+  await world.client.put('/bucket');
+  await setVersioning(world.client, 'bucket', 'Enabled');
+  return site;
+}
+
+const rule = (peer: string, more = '', criteria = '', destination = ''): string =>
+  `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
+   <Status>Enabled</Status>${criteria}<Destination><Bucket>arn:sluice:replication::${peer}:bucket</Bucket>${destination}</Destination>
+   <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication>${more}</Rule></ReplicationConfiguration>`;
+const modifications =
+  '<SourceSelectionCriteria><ReplicaModifications><Status>Enabled</Status></ReplicaModifications></SourceSelectionCriteria>';
+
+/** Makes `from` replicate its bucket to `to`. */
+async function link(
+  from: Site,
+  to: Site,
+  { more = '', criteria = '', destination = '' } = {},
+): Promise<void> {
+  await operatorOf(from.world).must('PUT', '/replication/peers/far', { ...keys, endpoint: to.endpoint });
+  const put = await from.world.client.put('/bucket?replication', {
+    body: rule('far', more, criteria, destination),
+  });
+  expect(put.text).toBe('');
+}
+
+function run(...sites: readonly Site[]): void {
+  for (const { world } of sites) {
+    const running = startWorkers(world.context, ['replicator'], never);
+    onTestFinished(() => running.stop());
+  }
+}
+
+interface Listed {
+  readonly id: string;
+  readonly key: string;
+  readonly etag: string;
+  readonly isLatest: string;
+}
+
+async function versions({ world }: Site): Promise<readonly Listed[]> {
+  const list = await world.client.get('/bucket?versions');
+  return [...list.text.matchAll(/<(Version|DeleteMarker)>(.*?)<\/\1>/gs)].map(([, , text = '']) => {
+    const of = (name: string): string => new RegExp(`<${name}>(.*?)</${name}>`).exec(text)?.[1] ?? '';
+    return { id: of('VersionId'), key: of('Key'), etag: of('ETag'), isLatest: of('IsLatest') };
+  });
+}
+
+const alike = (one: Site, two: Site) =>
+  vi.waitFor(async () => expect(await versions(two)).toEqual(await versions(one)), until);
+
+const statusOf = async ({ world }: Site, path: string): Promise<string | undefined> =>
+  (await world.client.head(path)).header('*-replication-status');
+
+const settled = (site: Site, path: string, status: string) =>
+  vi.waitFor(async () => expect(await statusOf(site, path)).toBe(status), until);
+
+describe('one way', () => {
+  test('versions, markers, metadata, tags and parts arrive with their ids, and the status becomes COMPLETED', async () => {
+    const [near, far] = [await openSite(), await openSite()];
+    await link(near, far);
+    run(near);
+    const { client } = near.world;
+    await client.put('/bucket/a', {
+      body: 'one',
+      headers: { '*-meta-colour': 'blue', 'content-type': 'text/x' },
+    });
+    await client.put('/bucket/a', { body: 'two', headers: { '*-tagging': 'k=v' } });
+    await client.put('/bucket/empty', { body: '' });
+    await client.put('/bucket/gone', { body: 'x' });
+    await client.delete('/bucket/gone');
+    const uploadId = await createUpload(client, '/bucket/parts');
+    const large = Buffer.alloc(5 * 1024 * 1024, 7);
+    const parts = [
+      await putPart(client, '/bucket/parts', { uploadId, number: 1, body: large }),
+      await putPart(client, '/bucket/parts', { uploadId, number: 3, body: 'the end' }),
+    ];
+    await complete(client, '/bucket/parts', { uploadId, parts });
+    await alike(near, far);
+    for (const path of ['/bucket/a', '/bucket/empty', '/bucket/parts'])
+      await settled(near, path, 'COMPLETED');
+    expect(await statusOf(far, '/bucket/a')).toBe('REPLICA');
+    const first = (await versions(near)).filter(({ key }) => key === 'a')[1];
+    const old = await far.world.client.get(`/bucket/a?versionId=${first?.id}`);
+    expect([old.text, old.header('*-meta-colour'), old.header('content-type')]).toEqual([
+      'one',
+      'blue',
+      'text/x',
+    ]);
+    expect((await far.world.client.get('/bucket/a?tagging')).text).toContain('<Value>v</Value>');
+    expect((await far.world.client.get('/bucket/parts')).text.length).toBe(large.length + 'the end'.length);
+    expect((await far.world.client.head('/bucket/parts?partNumber=3')).header('content-length')).toBe('7');
+  });
+
+  test('changes of tags follow, and a version is sent once', async () => {
+    const [near, far] = [await openSite(), await openSite()];
+    await link(near, far);
+    run(near);
+    await near.world.client.put('/bucket/a', { body: 'one' });
+    await settled(near, '/bucket/a', 'COMPLETED');
+    const body = '<Tagging><TagSet><Tag><Key>k</Key><Value>later</Value></Tag></TagSet></Tagging>';
+    await near.world.client.put('/bucket/a?tagging', { body });
+    await vi.waitFor(
+      async () => expect((await far.world.client.get('/bucket/a?tagging')).text).toContain('later'),
+      until,
+    );
+    await settled(near, '/bucket/a', 'COMPLETED');
+    expect(far.requests).toEqual(['PUT replica', 'PUT replica-state']);
+  });
+
+  test('permanent deletions are replicated only where the rule has DeleteReplication', async () => {
+    const [near, far, other] = [await openSite(), await openSite(), await openSite()];
+    await link(near, far, { more: '<DeleteReplication><Status>Enabled</Status></DeleteReplication>' });
+    run(near);
+    const { client } = near.world;
+    const put = await client.put('/bucket/a', { body: 'one' });
+    await settled(near, '/bucket/a', 'COMPLETED');
+    await client.delete(`/bucket/a?versionId=${put.header('*-version-id')}`);
+    await vi.waitFor(async () => expect(await versions(far)).toEqual([]), until);
+    await link(near, other);
+    const kept = await client.put('/bucket/b', { body: 'two' });
+    await settled(near, '/bucket/b', 'COMPLETED');
+    await client.delete(`/bucket/b?versionId=${kept.header('*-version-id')}`);
+    await client.put('/bucket/c', { body: 'three' });
+    await settled(near, '/bucket/c', 'COMPLETED');
+    expect((await versions(other)).map(({ key }) => key)).toEqual(['b', 'c']);
+  });
+
+  test('an object with a key of its client becomes FAILED, with the reason in the list of failures', async () => {
+    const near = await openSite({ settings: { ...settings, ...(await encryptingSettings()) } });
+    const far = await openSite();
+    await link(near, far);
+    run(near);
+    const headers = customer();
+    await near.world.client.put('/bucket/secret', { body: 'one', headers });
+    await vi.waitFor(async () => {
+      const head = await near.world.client.head('/bucket/secret', { headers });
+      expect(head.header('*-replication-status')).toBe('FAILED');
+    }, until);
+    const { failed } = await operatorOf(near.world).must('GET', '/replication/failed');
+    expect(failed).toMatchObject([{ key: 'secret', destination: 'far/bucket' }]);
+    expect(JSON.stringify(failed)).toContain('SSE-C');
+    expect(far.requests).toEqual([]);
+  });
+});
+
+test('encrypted objects are encrypted anew at the destination, with the kind and the key that the rule names', async () => {
+  const encrypting = { ...settings, ...(await encryptingSettings()) };
+  const near = await openSite({ settings: encrypting });
+  const far = await openSite({ settings: encrypting });
+  const kms =
+    '<SourceSelectionCriteria><SseKmsEncryptedObjects><Status>Enabled</Status></SseKmsEncryptedObjects></SourceSelectionCriteria>';
+  const keyId =
+    '<EncryptionConfiguration><ReplicaKmsKeyID>second</ReplicaKmsKeyID></EncryptionConfiguration>';
+  await link(near, far, { criteria: kms, destination: keyId });
+  run(near);
+  const { client } = near.world;
+  expect((await client.put('/bucket/service', { body: 'one', headers: service })).text).toBe('');
+  expect((await client.put('/bucket/provider', { body: 'two', headers: provider('first') })).text).toBe('');
+  for (const path of ['/bucket/service', '/bucket/provider']) await settled(near, path, 'COMPLETED');
+  const [one, two] = [
+    await far.world.client.get('/bucket/service'),
+    await far.world.client.get('/bucket/provider'),
+  ];
+  expect([one.text, one.header('*-server-side-encryption')]).toEqual(['one', 'AES256']);
+  expect([two.text, two.header('*-server-side-encryption')]).toEqual(['two', 'aws:kms']);
+  expect(two.header('*-server-side-encryption-aws-kms-key-id')).toContain('second');
+});
+
+describe('a destination that takes nothing', () => {
+  for (const [what, answer] of [
+    ['answers 503', refusal(503, 'SlowDown')],
+    ['answers something that is no S3', { status: 502, headers: [], body: '<html>' }],
+    ['redirects', { status: 307, headers: [['Location', 'http://127.0.0.1:1/']] }],
+    ['refuses the key', refusal(403, 'InvalidAccessKeyId')],
+    ['has no such bucket', refusal(404, 'NoSuchBucket')],
+  ] as const satisfies readonly (readonly [string, Reply])[])
+    test(`${what}: versions stay PENDING, and arrive in order when it recovers`, async () => {
+      const [near, far] = [await openSite(), await openSite()];
+      far.instead = () => answer;
+      await link(near, far);
+      run(near);
+      for (const body of ['one', 'two', 'three']) await near.world.client.put('/bucket/a', { body });
+      await vi.waitFor(async () => {
+        const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
+        expect(destinations).toMatchObject([{ destination: 'far/bucket', waiting: 3 }]);
+      }, until);
+      expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
+      far.instead = undefined;
+      await alike(near, far);
+      await settled(near, '/bucket/a', 'COMPLETED');
+    });
+
+  test('after SVC_REPLICATION_RETRY_MAX its versions are FAILED, and arrive after a retry', async () => {
+    const near = await openSite({ settings: { ...settings, SVC_REPLICATION_RETRY_MAX: '1s' } });
+    const far = await openSite();
+    far.instead = () => refusal(503, 'SlowDown');
+    await link(near, far);
+    run(near);
+    await near.world.client.put('/bucket/a', { body: 'one' });
+    await settled(near, '/bucket/a', 'FAILED');
+    far.instead = undefined;
+    const admin = operatorOf(near.world);
+    expect(await admin.must('POST', '/replication/retry', { peer: 'far' })).toEqual({
+      retried: 1,
+      isTruncated: false,
+    });
+    await alike(near, far);
+    await settled(near, '/bucket/a', 'COMPLETED');
+    expect(await admin.must('GET', '/replication/failed')).toMatchObject({ failed: [] });
+  });
+});
+
+test('two sites that replicate to each other have the same versions, and each crosses the link once', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  await link(near, far, { criteria: modifications });
+  await link(far, near, { criteria: modifications });
+  run(near, far);
+  for (let n = 0; n < 10; n += 1) {
+    await Promise.all([
+      near.world.client.put(`/bucket/${n % 3}`, { body: `near ${n}` }),
+      far.world.client.put(`/bucket/${n % 3}`, { body: `far ${n}` }),
+    ]);
+  }
+  await vi.waitFor(async () => expect(await versions(near)).toHaveLength(20), until);
+  await alike(near, far);
+  for (const site of [near, far]) expect(site.requests).toEqual(Array(10).fill('PUT replica'));
+});
+
+test('in a ring of three each version crosses each link once, and two of them for each version', async () => {
+  const sites = [await openSite(), await openSite(), await openSite()] as const;
+  const [a, b, c] = sites;
+  await link(a, b, { criteria: modifications });
+  await link(b, c, { criteria: modifications });
+  await link(c, a, { criteria: modifications });
+  run(...sites);
+  for (const [n, site] of sites.entries()) await site.world.client.put('/bucket/key', { body: `${n}` });
+  await vi.waitFor(async () => {
+    for (const site of sites) expect(await versions(site)).toHaveLength(3);
+  }, until);
+  await alike(a, b);
+  await alike(a, c);
+  for (const site of sites) expect(site.requests).toEqual(['PUT replica', 'PUT replica']);
+});
+
+test('a resync sends the versions from before the rule, once, and those that failed', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  for (let n = 0; n < 230; n += 1) await near.world.client.put(`/bucket/${n}`, { body: `${n}` });
+  await near.world.client.delete('/bucket/7');
+  await link(near, far);
+  run(near);
+  const admin = operatorOf(near.world);
+  expect(await admin.must('POST', '/replication/resync/bucket', {})).toMatchObject({ state: 'running' });
+  await vi.waitFor(async () => {
+    expect(await admin.must('GET', '/replication/resync/bucket')).toMatchObject({
+      state: 'done',
+      queued: 231,
+    });
+  }, until);
+  await alike(near, far);
+  await settled(near, '/bucket/8', 'COMPLETED');
+  const sent = far.requests.length;
+  await admin.must('POST', '/replication/resync/bucket', { status: 'all', prefix: '1' });
+  await vi.waitFor(async () => {
+    expect(await admin.must('GET', '/replication/status')).toMatchObject({ destinations: [] });
+    expect(await admin.must('GET', '/replication/resync/bucket')).toMatchObject({ state: 'done' });
+  }, until);
+  expect(new Set(far.requests.slice(sent))).toEqual(new Set(['PUT replica-state']));
+});
+
+test('a rule for a peer that does not exist is refused, and a resync without a rule', async () => {
+  const { world } = await openSite();
+  const put = await world.client.put('/bucket?replication', { body: rule('nowhere') });
+  expect([put.status, put.code]).toEqual([400, 'InvalidArgument']);
+  expect(put.text).toContain('There is no replication peer nowhere.');
+  const resync = await operatorOf(world).ask('POST', '/replication/resync/bucket', {});
+  expect(resync.status).toBe(404);
+});
