@@ -1,8 +1,10 @@
 /** The events of a bucket reach the webhook that its configuration names: at least once, in order, and whatever the receiver answers. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
-import { backends } from '../support/gateway.ts';
+import { deliverNotifications } from '../../src/workers/queues/notify.ts';
+import { backends, openGateway } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, recordsIn, rule, until } from '../support/notify-world.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
 
 describe.each(backends)('on %s', (backend) => {
@@ -254,4 +256,31 @@ test('CloudEvents and EventBridge are envelopes of a target', async () => {
       detail: { bucket: { name: 'bucket' }, object: { key: 'two words', size: 1 }, reason: 'PutObject' },
     },
   ]);
+});
+
+test('events of an object within one millisecond are delivered in their order, however many there are', async () => {
+  await using sink = await openWebhookSink();
+  const clock = virtualClock();
+  await using world = await openGateway({
+    clock,
+    settings: {
+      SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: sink.url }]),
+      SVC_EGRESS_ALLOW: '127.0.0.0/8',
+    },
+  });
+  await world.client.put('/bucket');
+  const body = `<NotificationConfiguration>${rule('hook')}</NotificationConfiguration>`;
+  await world.client.put('/bucket?notification', { body });
+  const etags: string[] = [];
+  for (let n = 0; n < 100; n += 1)
+    etags.push(
+      (await world.client.put('/bucket/key', { body: `${n}` })).header('etag')?.replaceAll('"', '') ?? '',
+    );
+  const stop = new AbortController();
+  const ended = deliverNotifications(world.context)(stop.signal);
+  await vi.waitFor(() => expect(recordsIn(sink.received)).toHaveLength(100), until);
+  stop.abort();
+  await clock.advance(10_000);
+  await ended;
+  expect(recordsIn(sink.received).map(({ s3 }) => s3.object.eTag)).toEqual(etags);
 });

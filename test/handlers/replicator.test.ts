@@ -1,5 +1,9 @@
 /** The replicator between two and three gateways, each behind a real listener. */
+import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
+import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
@@ -29,6 +33,8 @@ interface Site {
   readonly requests: string[];
   /** Answers instead of the gateway, while it is set. */
   instead: (() => Reply) | undefined;
+  /** Happens before each request is answered. */
+  before: (() => Promise<unknown>) | undefined;
 }
 
 async function openSite(options: GatewayWorldOptions = {}): Promise<Site> {
@@ -36,15 +42,15 @@ async function openSite(options: GatewayWorldOptions = {}): Promise<Site> {
   onTestFinished(() => world.close());
   const requests: string[] = [];
   const site: { -readonly [K in keyof Site]: Site[K] } = {
-    world,
-    endpoint: '',
-    requests,
+    ...{ world, endpoint: '', requests },
     instead: undefined,
+    before: undefined,
   };
   const handle: typeof world.gateway.handle = async (...call) => {
     const { method, target } = call[0].wire;
     for (const name of ['replica', 'replica-state'])
       if (new RegExp(`[?&]${name}=[0-9a-f]`).test(target)) requests.push(`${method} ${name}`);
+    await site.before?.();
     return site.instead?.() ?? world.gateway.handle(...call);
   };
   const { port } = await serveStub(handle);
@@ -259,6 +265,67 @@ describe('a destination that takes nothing', () => {
     await settled(near, '/bucket/a', 'COMPLETED');
     expect(await admin.must('GET', '/replication/failed')).toMatchObject({ failed: [] });
   });
+});
+
+test('a version whose row changes while it is sent, because its bytes are moved, becomes COMPLETED', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  await link(near, far);
+  const { metadata } = near.world.context;
+  let moves = 0;
+  far.before = async () => {
+    const bucket = await openBucket(near.world.context, 'bucket');
+    const found = await findHead(metadata, bucket, 'a');
+    if (found === undefined) return;
+    const { applied } = await metadata.commit(objectsAt(bucket), [
+      { put: found.row, expect: found.revision },
+    ]);
+    moves += applied ? 1 : 0;
+  };
+  await near.world.client.put('/bucket/a', { body: 'one' });
+  run(near);
+  await settled(near, '/bucket/a', 'COMPLETED');
+  expect(moves).toBeGreaterThan(0);
+});
+
+test('a content that cannot be read delays no other version', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  await link(near, far);
+  const { context, client } = near.world;
+  for (const key of ['a', 'b', 'c']) await client.put(`/bucket/${key}`, { body: key });
+  const damaged = await findHead(context.metadata, await openBucket(context, 'bucket'), 'b');
+  const lost =
+    damaged !== undefined && 'extents' in damaged.row.manifest ? damaged.row.manifest.extents[0]?.id : '';
+  let isAway = true;
+  const bytes: typeof context.bytes = Object.create(context.bytes, {
+    read: {
+      value: (...call: Parameters<typeof context.bytes.read>) => {
+        if (isAway && call[0].id === lost) throw new DataUnavailable('the cluster is away');
+        return context.bytes.read(...call);
+      },
+    },
+  });
+  const running = startWorkers({ ...context, bytes }, ['replicator'], never);
+  onTestFinished(() => running.stop());
+  for (const path of ['/bucket/a', '/bucket/c']) await settled(near, path, 'COMPLETED');
+  expect(await statusOf(near, '/bucket/b')).toBe('PENDING');
+  isAway = false;
+  await settled(near, '/bucket/b', 'COMPLETED');
+});
+
+test('a peer that takes a part of a body and then nothing more counts as silent after SVC_REPLICATION_TIMEOUT', async () => {
+  const near = await openSite({ settings: { ...settings, SVC_REPLICATION_TIMEOUT: '200ms' } });
+  const server = createServer((socket) => socket.once('data', () => socket.pause()));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const { peers } = near.world.context;
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    for (;;) yield new Uint8Array(1024 * 1024);
+  }
+  const access = { ...keys, endpoint: `http://127.0.0.1:${port}`, region: 'us-east-1' };
+  const body = { length: 2 ** 40, pieces: endless() };
+  const sent = peers?.send(access, { method: 'PUT', bucket: 'bucket', key: 'a', body }, never);
+  await expect(sent).rejects.toThrow('the peer took nothing of the body for 200 ms');
 });
 
 test('two sites that replicate to each other have the same versions, and each crosses the link once', async () => {

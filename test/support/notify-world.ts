@@ -92,7 +92,10 @@ export async function openNotifyWorld({
   };
 }
 
-type EventRecord = { readonly eventName: string; readonly s3: { readonly object: { readonly key: string } } };
+type EventRecord = {
+  readonly eventName: string;
+  readonly s3: { readonly object: { readonly key: string; readonly eTag?: string } };
+};
 export const recordsIn = (received: readonly Received[]): readonly EventRecord[] =>
   received.flatMap(
     ({ body }) => (JSON.parse(body) as { readonly Records?: readonly EventRecord[] }).Records ?? [],

@@ -65,13 +65,24 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
     },
     async send(access, request, signal) {
       let unread: { readonly cause: unknown } | undefined;
-      /** Remembers that the content failed and not the connection. */
+      const stalled = new AbortController();
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      /**
+       * Remembers that the content failed and not the connection, and notices a peer that takes nothing more: the time-outs of the client
+       * begin when the body is sent.
+       */
       async function* watched(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
         try {
-          yield* pieces;
+          for await (const piece of pieces) {
+            timer = setTimeout(() => stalled.abort(), timeoutMs);
+            yield piece;
+            clearTimeout(timer);
+          }
         } catch (cause) {
           unread = { cause };
           throw cause;
+        } finally {
+          clearTimeout(timer);
         }
       }
       const signed = signedRequest(options, access, request);
@@ -81,10 +92,12 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
         return await dispatch(
           pool(access),
           isStreamed ? { ...signed, body: Readable.from(watched(body.pieces)) } : signed,
-          signal,
+          AbortSignal.any([signal, stalled.signal]),
         );
       } catch (cause) {
         signal.throwIfAborted();
+        if (stalled.signal.aborted)
+          throw new PeerSilent(`the peer took nothing of the body for ${timeoutMs} ms`, { cause });
         if (unread !== undefined) throw unread.cause;
         throw new PeerSilent(describe(cause), { cause });
       }

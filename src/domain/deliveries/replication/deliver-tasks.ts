@@ -1,5 +1,6 @@
 /** Carries out the tasks of the queue `replication`, in order for each key, and stores the replication status of their versions. */
 import { inParallel } from '../../../base/in-parallel.ts';
+import { Semaphore } from '../../../base/semaphore.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { Refusal } from '../../../errors/refusal.ts';
@@ -11,9 +12,10 @@ import { findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import type { Stored } from '../../../ports/metadata-store.ts';
+import { type Stored, StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { type PeerAccess, type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
+import { stampOf } from '../../objects/replica/stamp.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
 import { type Destination, nameDestination, readDestination } from './destination.ts';
 import { openAccess } from './peers.ts';
@@ -46,8 +48,14 @@ const taskOf = (row: Pick<HourlyRow, 'task'>): ReplicationTask => row.task as Re
 const destinationOf = (row: HourlyRow): Destination =>
   readDestination(taskOf(row).destination.Bucket) ?? { peer: '', bucket: '' };
 
+/** Larger contents take one of a few turns, because each holds some chunks of its content in memory. */
+const largeMin = 1024 * 1024;
+const largeMax = 4;
+
 /** What this process knows about destinations. */
 class Sites {
+  /** Contents of `largeMin` bytes and more that are being sent. */
+  readonly large = new Semaphore(largeMax);
   readonly known = new Map<string, { readonly site: PeerSite | undefined; readonly until: number }>();
 }
 
@@ -113,11 +121,21 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     return true;
   } catch (cause) {
     pass.signal.throwIfAborted();
-    const { message, isFinal } = explain(cause);
-    if (!isFinal) states.failed(target, message);
+    const { message, isFinal = false, isLocal = false } = explain(cause);
+    if (!isFinal && !isLocal) states.failed(target, message);
     if (isFinal || isOverdue) {
       await giveUp(ctx, row, message);
       return true;
+    }
+    if (isLocal) {
+      const { bucket, key, version } = taskOf(row);
+      ctx.telemetry.log('WARN', 'a version cannot be read for its replication; it is tried again', {
+        bucket,
+        key,
+        version,
+        error: message,
+      });
+      return false;
     }
     ctx.telemetry.replicationFailed(destinationOf(row).peer, 'unavailable');
     ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
@@ -139,18 +157,26 @@ const finalCodes = new Set([
   'RequestTimeout',
 ]);
 
-function explain(cause: unknown): { readonly message: string; readonly isFinal: boolean } {
+interface Explained {
+  readonly message: string;
+  readonly isFinal?: boolean;
+  /** The fault is of this site, and not of the destination. */
+  readonly isLocal?: boolean;
+}
+
+function explain(cause: unknown): Explained {
   if (cause instanceof Unreplicable) return { message: cause.message, isFinal: true };
-  if (cause instanceof PeerSilent || cause instanceof DestinationAway)
-    return { message: cause.message, isFinal: false };
+  if (cause instanceof PeerSilent || cause instanceof DestinationAway) return { message: cause.message };
   if (cause instanceof PeerRefused) {
     const isFinal = finalStatus.has(cause.status) && !finalCodes.has(cause.code);
     return { message: `${cause.message}${advise(cause)}`, isFinal };
   }
-  // The source refuses: its key provider, or an archived content.
-  if (cause instanceof Refusal)
-    return { message: `the source: ${cause.code}`, isFinal: cause.code === 'AccessDenied' };
-  throw cause;
+  // Without metadata nothing works: the supervisor starts the worker again.
+  if (cause instanceof StoreUnavailable || cause instanceof StoreRefused) throw cause;
+  // A key provider that refuses, an archived content, a cluster that is away, damaged bytes.
+  const message =
+    cause instanceof Refusal ? cause.code : cause instanceof Error ? cause.message : String(cause);
+  return { message: `the source: ${message}`, isLocal: true };
 }
 
 const advice: Readonly<Record<string, string>> = {
@@ -197,9 +223,12 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
   const to = destination.bucket;
   const document = toDocument(row, { site: own, destination: task.destination });
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
-  if (site === undefined)
-    await sendToService(ctx, { access, to, row, objectKey, destination: task.destination, signal });
-  else await sendReplica(ctx, { access, to, row, document, objectKey, isRepeated, signal });
+  const shipment = { access, to, row, objectKey, signal };
+  const sendIt = (): Promise<void> =>
+    site === undefined
+      ? sendToService(ctx, { ...shipment, destination: task.destination })
+      : sendReplica(ctx, { ...shipment, document, isRepeated });
+  await (row.size < largeMin ? sendIt() : step.sites.large.run(sendIt));
   await complete(ctx, bucket, found);
   return row.size;
 }
@@ -251,15 +280,31 @@ async function describeSite(
   return site;
 }
 
-/** Stores a status, unless the version has changed since: then the task of that change stores one. */
+/** Attempts against commits that change the row of a version meanwhile. */
+const statusAttempts = 8;
+
+/**
+ * Stores a status, unless tags, ACL or lock have changed since: then the task of that change stores one. A row that changed otherwise,
+ * because its bytes were moved, gets it all the same.
+ */
 async function storeStatus(
   ctx: Ctx,
   bucket: BucketRow,
-  { row, revision }: Stored<ObjectRow>,
+  sent: Stored<ObjectRow>,
   replication: 'COMPLETED' | 'FAILED',
 ): Promise<void> {
-  if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return;
-  await ctx.metadata.commit(objectsAt(bucket), [{ put: { ...row, replication }, expect: revision }]);
+  const { key, version, isNull } = sent.row;
+  let found: Stored<ObjectRow> | undefined = sent;
+  for (let attempt = 0; attempt < statusAttempts; attempt += 1) {
+    if (found === undefined || found.row.version !== version || stampOf(found.row) !== stampOf(sent.row))
+      return;
+    const { row, revision }: Stored<ObjectRow> = found;
+    if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return;
+    const change = { put: { ...row, replication }, expect: revision };
+    if ((await ctx.metadata.commit(objectsAt(bucket), [change])).applied) return;
+    found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
+  }
+  throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
 }
 
 const complete = (ctx: Ctx, bucket: BucketRow, found: Stored<ObjectRow>): Promise<void> =>
