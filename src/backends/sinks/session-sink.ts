@@ -74,7 +74,9 @@ export async function sessionSink(
     return connect({ address, port: Number(url.port) || port, host, tls, timeoutMs }, late);
   };
   const drop = (session: Promise<Session>): void => {
-    if (current === session) current = undefined;
+    // Of the deliveries that fail together, the first closes their session.
+    if (current !== session) return;
+    current = undefined;
     void session.then((opened) => opened.close()).catch(() => {});
   };
 
