@@ -9,13 +9,14 @@ import {
 } from '../../src/domain/storage/fsck/rebuild/rebuild.ts';
 import { findBucket, removeBucket } from '../../src/metadata/buckets/buckets.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
+import { encodeReplica } from '../../src/metadata/objects/replica.ts';
 import { uploads } from '../../src/metadata/tables.ts';
 import type { Owner } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { compareAll } from '../../src/workers/storage/fsck.ts';
 import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { bytesOf, MiB } from '../support/gateway-bodies.ts';
+import { bytesOf, complete, MiB, md5, putPart } from '../support/gateway-bodies.ts';
 import { tickingClock } from '../support/recorded.ts';
 import { openSite, sendObject, versionAt, written } from '../support/replicas.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -36,6 +37,12 @@ async function loseRows(
     await context.metadata.commit(objectsAt(bucket), [{ remove: { space, key, slot }, expect: revision }]);
   }
 }
+async function loseSession({ context: { metadata } }: GatewayWorld, uploadId: string): Promise<void> {
+  const at = { table: uploads, in: { uploadId } };
+  for (const { row, revision } of await metadata.scan(at).next(100))
+    await metadata.commit(at, [{ remove: { part: row.part }, expect: revision }]);
+}
+
 async function rebuilt(
   world: GatewayWorld,
   options: { buckets?: readonly LostBucket[]; atOnce?: number } = {},
@@ -81,12 +88,7 @@ describe.each(backends)('a lost index: %s', (backend) => {
     expect(done.status, done.text).toBe(200);
     await world.gc();
 
-    const uploadRows = {
-      table: uploads,
-      in: { uploadId: upload },
-    };
-    for (const { row, revision } of await world.context.metadata.scan(uploadRows).next(100))
-      await world.context.metadata.commit(uploadRows, [{ remove: { part: row.part }, expect: revision }]);
+    await loseSession(world, upload);
     await loseRows(world);
     expect((await client.get('/bucket?versions')).all('Key')).toEqual([]);
     const { told, summary } = await rebuilt(world);
@@ -209,8 +211,19 @@ test('a rebuild gives replicas their version ids, also those that arrived after 
   const older = [1000, 3000, 2000].map((ago) => versionAt(now - ago));
   for (const version of older)
     await sendObject(world.client, '/bucket/key', written(version, { version }), version);
+  const inParts = versionAt(now - 1500);
+  const document = written('part', { version: inParts, etag: `${md5(Buffer.from(md5('part'), 'hex'))}-1` });
+  const begun = await world.client.post(`/bucket/key?uploads&replica=${inParts}`, {
+    body: encodeReplica(document),
+  });
+  const uploadId = begun.one('UploadId') ?? '';
+  const part = await putPart(world.client, '/bucket/key', { uploadId, number: 1, body: 'part' });
+  expect((await complete(world.client, '/bucket/key', { uploadId, parts: [part] })).status).toBe(200);
+  older.push(inParts);
+  await world.gc();
   await loseRows(world);
-  expect((await rebuilt(world)).told.length).toBe(4);
+  await loseSession(world, uploadId);
+  expect((await rebuilt(world)).told.length).toBe(5);
   const listed = await world.client.get('/bucket?versions');
   const wanted = [local.header('*-version-id'), ...older.toSorted().reverse()];
   expect(listed.all('VersionId')).toEqual(wanted);

@@ -37,7 +37,8 @@ export async function writePart(
   const { session, uploadId } = found.row;
   const { part, objectKey, requestId, signal } = write;
   const { bucketId, key, storageClass } = session;
-  const owner = { bucketId, key, uploadId, part };
+  const { version, isNull = false } = session.replica ?? {};
+  const owner = { bucketId, key, ...(version === undefined || isNull ? {} : { version }), uploadId, part };
   const held = parseHeldUpload(session);
   let receipt: string | undefined;
   const into: ByteWrite['into'] =

@@ -30,7 +30,7 @@ export const unknownSize = -1;
 export interface Owner {
   readonly bucketId: string;
   readonly key: string;
-  /** The version id that the write has drawn; after a race the version may have a later one. Absent on parts. */
+  /** The version id that the write has drawn; after a race the version may have a later one. On parts: of replicas only. */
   readonly version?: string;
   /** The multipart session, when the bytes are a part of one. */
   readonly uploadId?: string;

@@ -84,12 +84,12 @@ async function moveStretch(ctx: Ctx, move: Move, { stretch, leaving }: Leaving):
 
 /** The owner record that the write would have made on that cluster. */
 const toOwner = (
-  { bucketId, key, version, isNull, uploadId, storageClass, encryption }: ObjectRow,
+  { bucketId, key, version, isNull, uploadId, storageClass, encryption, replication }: ObjectRow,
   piece: Piece,
 ): Owner => ({
   bucketId,
   key,
-  ...('number' in piece || isNull ? {} : { version }),
+  ...(('number' in piece && replication !== 'REPLICA') || isNull ? {} : { version }),
   ...('number' in piece && uploadId !== undefined ? { uploadId, part: piece.number } : {}),
   size: piece.extent.size,
   ...(storageClass === 'STANDARD' ? {} : { storageClass }),

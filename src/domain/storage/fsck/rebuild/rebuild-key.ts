@@ -83,6 +83,7 @@ function toUpload(uploadId: string, found: readonly FoundExtent[]): Remains {
     opId: last?.extent.id ?? '',
     storageClass: last?.owner.storageClass ?? 'STANDARD',
     uploadId,
+    ...(last?.owner.version === undefined ? {} : { wanted: last.owner.version }),
     parts: [...parts].sort(([a], [b]) => a - b).map(([number, extent]) => ({ number, extent })),
   };
 }
