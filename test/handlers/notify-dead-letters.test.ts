@@ -91,11 +91,33 @@ test('the operator sees how many events wait for each target, and how many are d
       id: 'one',
       type: 'webhook',
       envelope: 's3',
+      state: 'ok',
       queued: 1,
       oldestSeconds: expect.any(Number),
       deadLetters: 3,
     },
-    { id: 'two', type: 'webhook', envelope: 's3', queued: 0, oldestSeconds: 0, deadLetters: 2 },
+    { id: 'two', type: 'webhook', envelope: 's3', state: 'ok', queued: 0, oldestSeconds: 0, deadLetters: 2 },
   ]);
   expect(targets[0].oldestSeconds).toBeGreaterThanOrEqual(5);
+});
+
+test('the operator sees that a target fails, since when and why, also after a restart, until it takes events again', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = status(503);
+  await using world = await openNotifyWorld({
+    targets: [{ id: 'hook', url: sink.url }],
+    rules: [rule('hook')],
+  });
+  const operate = world.world.as({ credential: operator });
+  const shown = async () => JSON.parse((await operate.get('/admin/v1/notify/targets')).text).targets[0];
+  world.worker.start();
+  await vi.waitFor(async () => expect(await shown()).toMatchObject({ state: 'failing', failures: 1 }), until);
+  expect((await shown()).lastError).toEqual({
+    at: expect.any(String),
+    message: expect.stringContaining('503'),
+  });
+  await world.worker.stop();
+  sink.answer = status(200);
+  world.worker.start();
+  await vi.waitFor(async () => expect(await shown()).toMatchObject({ state: 'ok', queued: 0 }), until);
 });

@@ -239,7 +239,7 @@ describe('a destination that takes nothing', () => {
       for (const body of ['one', 'two', 'three']) await near.world.client.put('/bucket/a', { body });
       await vi.waitFor(async () => {
         const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
-        expect(destinations).toMatchObject([{ destination: 'far/bucket', waiting: 3 }]);
+        expect(destinations).toMatchObject([{ destination: 'far/bucket', waiting: 3, state: 'failing' }]);
       }, until);
       expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
       far.instead = undefined;

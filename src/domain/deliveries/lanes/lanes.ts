@@ -9,12 +9,13 @@ import type { Context } from '../../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
 import { type HourlyQueue, laneOf, laneOfSlot } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
-import { TargetStates } from './target-states.ts';
+import { forgetFailure, storeFailure } from './stored-states.ts';
+import { type TargetState, TargetStates } from './target-states.ts';
 
 /** Slots of a lane that are delivered at a time. */
 const slotsMax = 16;
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
 export interface Pass {
   readonly states: TargetStates;
@@ -44,12 +45,13 @@ export class Lanes {
   readonly #running = new Map<number, Promise<void>>();
   /** The targets of each lane: those of the settings, and others that rows named. */
   readonly #targets = new Map<number, Set<string>>();
+  #storing: Promise<void> = Promise.resolve();
   #failure: { readonly cause: unknown } | undefined;
 
   constructor(ctx: Ctx, queue: LaneQueue) {
     this.#ctx = ctx;
     this.#queue = queue;
-    this.#states = new TargetStates(ctx);
+    this.#states = new TargetStates(ctx, (target, state) => this.#store(target, state));
     for (const target of queue.targets) this.#targetsOf(laneOf(target)).add(target);
   }
 
@@ -77,6 +79,22 @@ export class Lanes {
   /** Resolves when no lane runs. */
   async settle(): Promise<void> {
     await Promise.all(this.#running.values());
+    await this.#storing;
+  }
+
+  /** Stores a change for the operator; one that fails is left out, and the next one follows. */
+  #store(target: string, { failures, error }: TargetState): void {
+    const { metadata, telemetry } = this.#ctx;
+    const { queue } = this.#queue;
+    this.#storing = this.#storing
+      .then(() =>
+        failures === 0
+          ? forgetFailure(metadata, queue, target)
+          : storeFailure(metadata, queue, { target, failures, error }),
+      )
+      .catch((cause: unknown) =>
+        telemetry.log('DEBUG', 'the state of a target could not be stored', { target, cause }),
+      );
   }
 
   #targetsOf(lane: number): Set<string> {

@@ -23,8 +23,17 @@ export class TargetStates {
   readonly #ctx: { readonly clock: Pick<Clock, 'elapsed'>; readonly random: Random };
   readonly #states = new BoundedCache<TargetState>({ name: 'delivery-targets', entriesMax: statesMax });
 
-  constructor(ctx: { readonly clock: Pick<Clock, 'elapsed'>; readonly random: Random }) {
+  /** Targets that have taken something: a former worker may have left a failure of another one. */
+  readonly #succeeded = new Set<string>();
+  readonly #changed: (target: string, state: TargetState) => void;
+
+  /** @param changed is called when a target has failed, and when it takes something again */
+  constructor(
+    ctx: { readonly clock: Pick<Clock, 'elapsed'>; readonly random: Random },
+    changed: (target: string, state: TargetState) => void,
+  ) {
     this.#ctx = ctx;
+    this.#changed = changed;
   }
 
   get(target: string): TargetState {
@@ -43,10 +52,15 @@ export class TargetStates {
     const longest = Math.min(pauseFirstMs * 2 ** (failures - 1), pauseMaxMs);
     const share = (this.#ctx.random.bytes(1)[0] ?? 0) / 255;
     const restsUntil = this.#ctx.clock.elapsed() + longest * (0.5 + share / 2);
-    this.#states.set(target, { failures, error, restsUntil });
+    const state = { failures, error, restsUntil };
+    this.#states.set(target, state);
+    this.#changed(target, state);
   }
 
   succeeded(target: string): void {
-    if (this.get(target).failures > 0) this.#states.set(target, fresh);
+    if (this.get(target).failures === 0 && this.#succeeded.has(target)) return;
+    if (this.#succeeded.size < statesMax) this.#succeeded.add(target);
+    this.#states.set(target, fresh);
+    this.#changed(target, fresh);
   }
 }

@@ -1,5 +1,6 @@
 /** What waits for replication and since when, and the versions whose replication was given up. */
 
+import { listFailing } from '../../../domain/deliveries/lanes/stored-states.ts';
 import { nameDestination, readDestination } from '../../../domain/deliveries/replication/destination.ts';
 import {
   changeFailures,
@@ -10,13 +11,16 @@ import { fail } from '../../../errors/refusal.ts';
 import type { FailedReplication, QueueRow } from '../../../metadata/records/queues.ts';
 import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { failingJson } from '../failing-target.ts';
 
 export const GetReplicationStatus: AdminHandler = async (ctx) => {
   const now = await ctx.metadata.now();
   const { destinations, isCut } = await countWaiting(ctx, now);
+  const failing = await listFailing(ctx.metadata, 'replication');
   return jsonReply({
     destinations: [...destinations].map(([destination, { waiting, oldest }]) => ({
       destination,
+      ...failingJson(failing.get(destination)),
       waiting,
       oldestSeconds: Math.max(0, Math.floor((now - oldest) / 1000)),
     })),
