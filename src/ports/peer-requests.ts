@@ -51,7 +51,8 @@ export interface PeerRequests {
   ask(access: PeerAccess, request: PeerRequest): Promise<PeerReply>;
   /**
    * The same over pooled connections. The peer may be silent for the time-out, however long the whole request takes. An answer may come
-   * before the body is sent; the rest of the body is then left out.
+   * before the body is sent; the rest of the body is then left out. In the names of headers of the answer `*-` stands for the prefix of the
+   * public API, too.
    * @throws PeerSilent; the error of a body that cannot be read; the reason of the signal
    */
   send(access: PeerAccess, request: PeerSending, signal: AbortSignal): Promise<PeerReply>;

@@ -3,113 +3,27 @@ import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
-import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
-import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
-import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
-import { complete, createUpload, putPart, setVersioning } from '../support/gateway-bodies.ts';
-import { serveStub } from '../support/server-stub.ts';
-
-const settings = {
-  SVC_EGRESS_ALLOW: '127.0.0.1',
-  SVC_REPLICATION_TIMEOUT: '2s',
-  SVC_REPLICATION_INTERVAL: '10ms',
-};
-const keys = { accessKey: alice.accessKey, secretKey: alice.secretKey };
-const until = { timeout: 20_000, interval: 20 };
-const refusal = (status: number, code: string): Reply => ({
-  status,
-  headers: [],
-  body: `<Error><Code>${code}</Code></Error>`,
-});
-const never = new AbortController().signal;
-
-interface Site {
-  readonly world: GatewayWorld;
-  readonly endpoint: string;
-  /** Requests that other sites have sent, for example `PUT replica`. */
-  readonly requests: string[];
-  /** Answers instead of the gateway, while it is set. */
-  instead: (() => Reply) | undefined;
-  /** Happens before each request is answered. */
-  before: (() => Promise<unknown>) | undefined;
-}
-
-async function openSite(options: GatewayWorldOptions = {}): Promise<Site> {
-  const world = await openGateway({ settings, ...options });
-  onTestFinished(() => world.close());
-  const requests: string[] = [];
-  const site: { -readonly [K in keyof Site]: Site[K] } = {
-    ...{ world, endpoint: '', requests },
-    instead: undefined,
-    before: undefined,
-  };
-  const handle: typeof world.gateway.handle = async (...call) => {
-    const { method, target } = call[0].wire;
-    for (const name of ['replica', 'replica-state'])
-      if (new RegExp(`[?&]${name}=[0-9a-f]`).test(target)) requests.push(`${method} ${name}`);
-    await site.before?.();
-    return site.instead?.() ?? world.gateway.handle(...call);
-  };
-  const { port } = await serveStub(handle);
-  site.endpoint = `http://127.0.0.1:${port}`;
-  await world.client.put('/bucket');
-  await setVersioning(world.client, 'bucket', 'Enabled');
-  return site;
-}
-
-const rule = (peer: string, more = '', criteria = '', destination = ''): string =>
-  `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
-   <Status>Enabled</Status>${criteria}<Destination><Bucket>arn:sluice:replication::${peer}:bucket</Bucket>${destination}</Destination>
-   <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication>${more}</Rule></ReplicationConfiguration>`;
-const modifications =
-  '<SourceSelectionCriteria><ReplicaModifications><Status>Enabled</Status></ReplicaModifications></SourceSelectionCriteria>';
-
-/** Makes `from` replicate its bucket to `to`. */
-async function link(
-  from: Site,
-  to: Site,
-  { more = '', criteria = '', destination = '' } = {},
-): Promise<void> {
-  await operatorOf(from.world).must('PUT', '/replication/peers/far', { ...keys, endpoint: to.endpoint });
-  const put = await from.world.client.put('/bucket?replication', {
-    body: rule('far', more, criteria, destination),
-  });
-  expect(put.text).toBe('');
-}
-
-function run(...sites: readonly Site[]): void {
-  for (const { world } of sites) {
-    const running = startWorkers(world.context, ['replicator'], never);
-    onTestFinished(() => running.stop());
-  }
-}
-
-interface Listed {
-  readonly id: string;
-  readonly key: string;
-  readonly etag: string;
-  readonly isLatest: string;
-}
-
-async function versions({ world }: Site): Promise<readonly Listed[]> {
-  const list = await world.client.get('/bucket?versions');
-  return [...list.text.matchAll(/<(Version|DeleteMarker)>(.*?)<\/\1>/gs)].map(([, , text = '']) => {
-    const of = (name: string): string => new RegExp(`<${name}>(.*?)</${name}>`).exec(text)?.[1] ?? '';
-    return { id: of('VersionId'), key: of('Key'), etag: of('ETag'), isLatest: of('IsLatest') };
-  });
-}
-
-const alike = (one: Site, two: Site) =>
-  vi.waitFor(async () => expect(await versions(two)).toEqual(await versions(one)), until);
-
-const statusOf = async ({ world }: Site, path: string): Promise<string | undefined> =>
-  (await world.client.head(path)).header('*-replication-status');
-
-const settled = (site: Site, path: string, status: string) =>
-  vi.waitFor(async () => expect(await statusOf(site, path)).toBe(status), until);
+import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
+import {
+  alike,
+  hideContent,
+  keys,
+  link,
+  modifications,
+  never,
+  openSite,
+  refusal,
+  rule,
+  run,
+  settings,
+  settled,
+  statusOf,
+  until,
+  versions,
+} from '../support/replication-sites.ts';
 
 describe('one way', () => {
   test('versions, markers, metadata, tags and parts arrive with their ids, and the status becomes COMPLETED', async () => {
@@ -229,6 +143,7 @@ describe('a destination that takes nothing', () => {
     ['answers something that is no S3', { status: 502, headers: [], body: '<html>' }],
     ['redirects', { status: 307, headers: [['Location', 'http://127.0.0.1:1/']] }],
     ['refuses the key', refusal(403, 'InvalidAccessKeyId')],
+    ['expects another region', refusal(400, 'AuthorizationHeaderMalformed')],
     ['has no such bucket', refusal(404, 'NoSuchBucket')],
   ] as const satisfies readonly (readonly [string, Reply])[])
     test(`${what}: versions stay PENDING, and arrive in order when it recovers`, async () => {
@@ -290,25 +205,11 @@ test('a version whose row changes while it is sent, because its bytes are moved,
 test('a content that cannot be read delays no other version', async () => {
   const [near, far] = [await openSite(), await openSite()];
   await link(near, far);
-  const { context, client } = near.world;
-  for (const key of ['a', 'b', 'c']) await client.put(`/bucket/${key}`, { body: key });
-  const damaged = await findHead(context.metadata, await openBucket(context, 'bucket'), 'b');
-  const lost =
-    damaged !== undefined && 'extents' in damaged.row.manifest ? damaged.row.manifest.extents[0]?.id : '';
-  let isAway = true;
-  const bytes: typeof context.bytes = Object.create(context.bytes, {
-    read: {
-      value: (...call: Parameters<typeof context.bytes.read>) => {
-        if (isAway && call[0].id === lost) throw new DataUnavailable('the cluster is away');
-        return context.bytes.read(...call);
-      },
-    },
-  });
-  const running = startWorkers({ ...context, bytes }, ['replicator'], never);
-  onTestFinished(() => running.stop());
+  for (const key of ['a', 'b', 'c']) await near.world.client.put(`/bucket/${key}`, { body: key });
+  const found = await hideContent(near, 'b');
   for (const path of ['/bucket/a', '/bucket/c']) await settled(near, path, 'COMPLETED');
   expect(await statusOf(near, '/bucket/b')).toBe('PENDING');
-  isAway = false;
+  found();
   await settled(near, '/bucket/b', 'COMPLETED');
 });
 

@@ -89,11 +89,12 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
       const { body } = request;
       const isStreamed = body !== undefined && 'pieces' in body;
       try {
-        return await dispatch(
+        const reply = await dispatch(
           pool(access),
           isStreamed ? { ...signed, body: Readable.from(watched(body.pieces)) } : signed,
           AbortSignal.any([signal, stalled.signal]),
         );
+        return { ...reply, headers: unprefixed(reply.headers) };
       } catch (cause) {
         signal.throwIfAborted();
         if (stalled.signal.aborted)
@@ -135,6 +136,14 @@ function signedRequest(
 const prefixed = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name.replace(/^\*-/, amz.headerPrefix), value]),
+  );
+
+const unprefixed = (headers: PeerReply['headers']): PeerReply['headers'] =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name.startsWith(amz.headerPrefix) ? `*-${name.slice(amz.headerPrefix.length)}` : name,
+      value,
+    ]),
   );
 
 function hashOf(hasher: Hasher, body: Uint8Array | undefined): string {

@@ -22,6 +22,8 @@ export interface Pass {
   /** Store time. */
   readonly now: number;
   readonly signal: AbortSignal;
+  /** What the queue orders by, where a row of it stays: its later rows wait for the next pass. One set for each slot. */
+  readonly stuck: Set<string>;
 }
 
 export interface LaneQueue {
@@ -64,7 +66,7 @@ export class Lanes {
     }
     const now = await this.#ctx.metadata.now();
     const hours = await listDueHours(this.#ctx, this.#queue.queue, now);
-    const pass: Pass = { states: this.#states, now, signal };
+    const pass = { states: this.#states, now, signal };
     for (const [lane, places] of Map.groupBy(hours, ({ slot }) => laneOfSlot(slot))) {
       if (this.#running.has(lane) || this.#isResting(lane)) continue;
       const run = this.#runLane(lane, { places, pass })
@@ -114,13 +116,14 @@ export class Lanes {
 
   async #runLane(
     lane: number,
-    { places, pass }: { readonly places: readonly QueueHour[]; readonly pass: Pass },
+    { places, pass }: { readonly places: readonly QueueHour[]; readonly pass: Omit<Pass, 'stuck'> },
   ): Promise<void> {
     const bySlot = [...Map.groupBy(places, ({ slot }) => slot).values()];
     // A target that failed is tried by one slot, because each try may take as long as the time-out.
     const isDoubtful = [...this.#targetsOf(lane)].some((target) => this.#states.get(target).failures > 0);
     await inParallel(isDoubtful ? 1 : slotsMax, bySlot, async (hours) => {
-      for (const place of hours) if (!(await this.#drainHour(lane, { place, pass }))) return;
+      const ofSlot: Pass = { ...pass, stuck: new Set() };
+      for (const place of hours) if (!(await this.#drainHour(lane, { place, pass: ofSlot }))) return;
     });
   }
 

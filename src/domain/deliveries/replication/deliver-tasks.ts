@@ -8,7 +8,7 @@ import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.t
 import { failedReplication } from '../../../metadata/background/replication/failed.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
-import { findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
+import { findHead, findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
@@ -19,9 +19,9 @@ import { stampOf } from '../../objects/replica/stamp.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
 import { type Destination, nameDestination, readDestination } from './destination.ts';
 import { openAccess } from './peers.ts';
-import { PeerRefused } from './send-content.ts';
+import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { askSite, type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
-import { sendToService } from './send-to-service.ts';
+import { type ServiceShipment, Superseded, sendToService } from './send-to-service.ts';
 
 export type Ctx = Pick<
   Context,
@@ -34,6 +34,8 @@ export type Ctx = Pick<
 const batchMax = 64;
 /** Keys of a slot that are sent at a time. */
 const keysMax = 4;
+/** Keys whose later rows wait for an earlier one, for each slot. Beyond these, rows are sent out of order, which gateways bear. */
+const stuckMax = 1_000;
 /** How long the description of a peer is used: its operator may change versioning, or the service itself. */
 const siteMs = 60_000;
 
@@ -80,11 +82,15 @@ async function deliverRows(ctx: Ctx, { rows, pass, sites }: Delivery): Promise<n
   let done = 0;
   const byTarget = Map.groupBy(rows, (row) => nameDestination(destinationOf(row)));
   for (const [target, group] of byTarget) {
-    const keys = [...Map.groupBy(group, (row) => `${taskOf(row).bucketId}/${taskOf(row).key}`).values()];
-    await inParallel(keysMax, keys, async (ofKey) => {
+    const keys = Map.groupBy(group, (row) => `${target}/${taskOf(row).bucketId}/${taskOf(row).key}`);
+    const ready = [...keys].filter(([key]) => !pass.stuck.has(key));
+    await inParallel(keysMax, ready, async ([key, ofKey]) => {
       for (const row of ofKey) {
         pass.signal.throwIfAborted();
-        if (!(await carryOut(ctx, { row, target, pass, sites }))) return;
+        if (!(await carryOut(ctx, { row, target, pass, sites }))) {
+          if (pass.stuck.size < stuckMax) pass.stuck.add(key);
+          return;
+        }
         done += 1;
       }
     });
@@ -149,13 +155,7 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
 
 /** Answers about one version, which will not change. Others are about the bucket, the keys or the service, and are tried again. */
 const finalStatus = new Set([400, 405, 409, 411, 412, 413, 414, 431]);
-const finalCodes = new Set([
-  'InvalidBucketState',
-  'OperationAborted',
-  'SlowDown',
-  'RequestTimeTooSkewed',
-  'RequestTimeout',
-]);
+const passingCodes = new Set(['InvalidBucketState', 'OperationAborted', 'SlowDown', 'RequestTimeTooSkewed']);
 
 interface Explained {
   readonly message: string;
@@ -165,10 +165,13 @@ interface Explained {
 }
 
 function explain(cause: unknown): Explained {
-  if (cause instanceof Unreplicable) return { message: cause.message, isFinal: true };
-  if (cause instanceof PeerSilent || cause instanceof DestinationAway) return { message: cause.message };
+  if (cause instanceof Unreplicable || cause instanceof Superseded)
+    return { message: cause.message, isFinal: true };
+  if (cause instanceof PeerSilent || cause instanceof DestinationAway || cause instanceof UnexpectedAnswer)
+    return { message: cause.message };
   if (cause instanceof PeerRefused) {
-    const isFinal = finalStatus.has(cause.status) && !finalCodes.has(cause.code);
+    const mayPass = passingCodes.has(cause.code) || isAboutCaller(cause.code);
+    const isFinal = finalStatus.has(cause.status) && !mayPass;
     return { message: `${cause.message}${advise(cause)}`, isFinal };
   }
   // Without metadata nothing works: the supervisor starts the worker again.
@@ -186,6 +189,7 @@ const advice: Readonly<Record<string, string>> = {
     'allow s3:ReplicateObject, s3:ReplicateDelete, s3:ReplicateTags and s3:PutObject to the user of the peer',
   InvalidAccessKeyId: 'PUT the peer again with a key that it knows',
   SignatureDoesNotMatch: 'PUT the peer again with the right secret key',
+  AuthorizationHeaderMalformed: 'PUT the peer again with the region that it expects',
   RequestTimeTooSkewed: 'correct the clock of this machine or of the peer',
 };
 const advise = ({ code }: PeerRefused): string => (code in advice ? `: ${advice[code]}` : '');
@@ -226,11 +230,22 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
   const shipment = { access, to, row, objectKey, signal };
   const sendIt = (): Promise<void> =>
     site === undefined
-      ? sendToService(ctx, { ...shipment, destination: task.destination })
+      ? deliverToService(ctx, bucket, { ...shipment, destination: task.destination, isRepeated })
       : sendReplica(ctx, { ...shipment, document, isRepeated });
   await (row.size < largeMin ? sendIt() : step.sites.large.run(sendIt));
   await complete(ctx, bucket, found);
   return row.size;
+}
+
+async function deliverToService(
+  ctx: Ctx,
+  bucket: BucketRow,
+  shipment: Omit<ServiceShipment, 'head'>,
+): Promise<void> {
+  // It was sent before this process, or an earlier one, could finish the task.
+  if (shipment.row.replication === 'COMPLETED') return;
+  const head = (await findHead(ctx.metadata, bucket, shipment.row.key))?.row;
+  await sendToService(ctx, { ...shipment, head });
 }
 
 /** The key's policy was checked when the rule was stored; the provider authorizes this service itself. */

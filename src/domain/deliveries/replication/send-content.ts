@@ -31,9 +31,27 @@ export class PeerRefused extends Error {
   }
 }
 
+/** Something answered that is not the peer, for example a proxy: its success says nothing about a version. */
+export class UnexpectedAnswer extends Error {
+  constructor(status: number, what: string) {
+    super(
+      `${what} was answered by ${status}, but not as an S3 service does: see what answers at the peer's endpoint`,
+    );
+  }
+}
+
 export const decoder = new TextDecoder();
 /** An error is read up to here. */
 const errorMax = 4096;
+
+/** Refusals with status 400 that are about the settings of the peer or the connection, and not about the request. */
+const callerCodes = new Set([
+  'AuthorizationHeaderMalformed',
+  'ExpiredToken',
+  'InvalidToken',
+  'RequestTimeout',
+]);
+export const isAboutCaller = (code: string): boolean => callerCodes.has(code);
 
 /** @param what names the request in the message @throws PeerRefused */
 export function checkReply(reply: PeerReply, what: string): PeerReply {
@@ -45,6 +63,20 @@ export function checkReply(reply: PeerReply, what: string): PeerReply {
   if (code !== '') throw new PeerRefused(500, code, what);
   return reply;
 }
+
+/** Refuses a success without the sign that the peer itself has answered. @throws PeerRefused, UnexpectedAnswer */
+export function checkSign(reply: PeerReply, what: string, hasSign: (reply: PeerReply) => boolean): PeerReply {
+  checkReply(reply, what);
+  if (!hasSign(reply)) throw new UnexpectedAnswer(reply.status, what);
+  return reply;
+}
+
+export const hasEtag = ({ headers }: PeerReply): boolean => (headers['etag'] ?? '') !== '';
+
+const hasElement =
+  (name: string) =>
+  ({ body }: PeerReply): boolean =>
+    decoder.decode(body).includes(`<${name}`);
 
 export const send = (
   { peers }: Pick<Ctx, 'peers'>,
@@ -68,10 +100,8 @@ export async function sendUpload(
 ): Promise<void> {
   const { row } = shipment;
   const begun = await send(ctx, shipment, { ...begin, method: 'POST' });
-  const text = decoder.decode(checkReply(begun, 'CreateMultipartUpload').body);
-  const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(text) ?? [];
-  // Another site that has the version answers without an upload.
-  if (uploadId === '') return;
+  checkSign(begun, 'CreateMultipartUpload', hasElement('UploadId'));
+  const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(decoder.decode(begun.body)) ?? [];
   const ofUpload = ['uploadId', uploadId] as const;
   try {
     const parts: string[] = [];
@@ -83,16 +113,14 @@ export async function sendUpload(
         query: [['partNumber', String(number)], ofUpload],
         body: { length: size, pieces: contentOf(ctx, shipment, { start, size }) },
       });
-      const { etag = '' } = checkReply(reply, 'UploadPart').headers;
+      const { etag = '' } = checkSign(reply, 'UploadPart', hasEtag).headers;
       parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag></Part>`);
       start += size;
     }
     const list = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
     const body = new TextEncoder().encode(list);
-    checkReply(
-      await send(ctx, shipment, { method: 'POST', query: [ofUpload], body }),
-      'CompleteMultipartUpload',
-    );
+    const completed = await send(ctx, shipment, { method: 'POST', query: [ofUpload], body });
+    checkSign(completed, 'CompleteMultipartUpload', hasElement('CompleteMultipartUploadResult'));
   } catch (cause) {
     await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
     throw cause;

@@ -5,9 +5,20 @@
 import { encodeReplica, type ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import type { ReplicationTask } from '../../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
-import type { PeerAccess, PeerSending } from '../../../ports/peer-requests.ts';
+import type { PeerAccess, PeerReply, PeerSending } from '../../../ports/peer-requests.ts';
 import { stampOf } from '../../objects/replica/stamp.ts';
-import { type Ctx, checkReply, contentOf, decoder, type Shipment, send, sendUpload } from './send-content.ts';
+import {
+  type Ctx,
+  checkReply,
+  checkSign,
+  contentOf,
+  decoder,
+  isAboutCaller,
+  type Shipment,
+  send,
+  sendUpload,
+  UnexpectedAnswer,
+} from './send-content.ts';
 
 /** A larger content is sent only after the peer has said that it lacks the version. */
 const unaskedMax = 1024 * 1024;
@@ -25,7 +36,7 @@ export interface PeerSite {
   readonly objectLock: boolean;
 }
 
-/** @returns undefined where the service is no gateway of this kind */
+/** @returns undefined where the service is no gateway of this kind @throws PeerRefused, PeerSilent, UnexpectedAnswer */
 export async function askSite(
   { peers }: Ctx,
   access: PeerAccess,
@@ -33,17 +44,29 @@ export async function askSite(
   signal: AbortSignal,
 ): Promise<PeerSite | undefined> {
   const reply = await peers.send(access, { method: 'GET', bucket, query: [['replica', '']] }, signal);
-  const isJson = reply.headers['content-type']?.startsWith('application/json') === true;
-  if (!isJson || reply.status !== 200) {
-    // A service that does not know the query answers something else than a refusal of this caller or bucket.
-    if (reply.status === 400 || reply.status === 501 || reply.status < 300) return undefined;
-    checkReply(reply, `GET /${bucket}?replica`);
-    return undefined;
+  const what = `GET /${bucket}?replica`;
+  const text = decoder.decode(reply.body);
+  if (reply.headers['content-type']?.startsWith('application/json') === true && reply.status === 200)
+    return readSite(reply, text, what);
+  // A service that does not know the query refuses it, or lists the bucket. A proxy in the place of a gateway does neither.
+  if (reply.status === 400 || reply.status === 501) {
+    const [, code] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
+    if (code !== undefined && !isAboutCaller(code)) return undefined;
   }
-  const { site, versioning, objectLock } = JSON.parse(decoder.decode(reply.body)) as Readonly<
-    Record<string, unknown>
-  >;
-  if (typeof site !== 'string' || typeof versioning !== 'string') return undefined;
+  if (reply.status === 200 && text.includes('<ListBucketResult')) return undefined;
+  checkReply(reply, what);
+  throw new UnexpectedAnswer(reply.status, what);
+}
+
+function readSite({ status }: PeerReply, text: string, what: string): PeerSite {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    throw new UnexpectedAnswer(status, what);
+  }
+  const { site, versioning, objectLock } = (parsed ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof site !== 'string' || typeof versioning !== 'string') throw new UnexpectedAnswer(status, what);
   return { id: site, versioning, objectLock: objectLock === true };
 }
 
@@ -76,7 +99,10 @@ export function toDocument(
   };
 }
 
-/** @throws PeerRefused, PeerSilent */
+/** A gateway says what became of the version. */
+const hasOutcome = ({ headers }: PeerReply): boolean => '*-replica-outcome' in headers;
+
+/** @throws PeerRefused, PeerSilent, UnexpectedAnswer */
 export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
   const { row, isRepeated } = shipment;
   const mayLack = !row.marker && !isRepeated && row.stamp === undefined && row.size <= unaskedMax;
@@ -87,7 +113,7 @@ export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<
       body: encodeReplica(shipment.document),
     });
     if (reply.status !== 404 || row.marker) {
-      checkReply(reply, 'ReplicateState');
+      checkSign(reply, 'ReplicateState', hasOutcome);
       return;
     }
     // The bucket is missing, and not only the version.
@@ -106,7 +132,7 @@ export async function sendRemoval(
   const request: PeerSending = { method: 'DELETE', bucket: to, key, query: [['replica', version]] };
   const reply = await ctx.peers.send(access, request, signal);
   if (reply.status !== 404 || !decoder.decode(reply.body).includes('NoSuchVersion'))
-    checkReply(reply, 'ReplicateDelete');
+    checkSign(reply, 'ReplicateDelete', hasOutcome);
 }
 
 async function sendWhole(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
@@ -122,7 +148,7 @@ async function sendWhole(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
     headers: { '*-replica-document-length': String(encoded.length) },
     body: { length: encoded.length + row.size, pieces: pieces() },
   });
-  checkReply(reply, 'ReplicateObject');
+  checkSign(reply, 'ReplicateObject', hasOutcome);
 }
 
 async function sendParts(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {

@@ -1,34 +1,88 @@
 /**
- * Sends a version to another S3 service by the requests of any client. The service gives its versions ids of its own, so a later change
- * of tags reaches its latest version, and ACLs, locks and deletions of versions are not sent.
+ * Sends a version to another S3 service by the requests of any client. The service gives its versions ids of its own and puts the one that
+ * arrives last on top. So versions go in their order, and one that would cover a newer version is not sent. A later change of tags
+ * reaches the latest version only; ACLs, locks and deletions of versions are not sent.
  */
 import type { ReplicationDestination } from '../../../metadata/records/queues.ts';
-import { type Ctx, checkReply, contentOf, type Shipment, send, sendUpload } from './send-content.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { PeerReply } from '../../../ports/peer-requests.ts';
+import {
+  type Ctx,
+  checkReply,
+  checkSign,
+  contentOf,
+  hasEtag,
+  type Shipment,
+  send,
+  sendUpload,
+} from './send-content.ts';
 
 export interface ServiceShipment extends Shipment {
   readonly destination: ReplicationDestination;
+  /** The current version of the key here. */
+  readonly head: ObjectRow | undefined;
+  /** The task is out of order: of a resync, or of a retry. */
+  readonly isRepeated: boolean;
 }
 
-/** @throws PeerRefused, PeerSilent */
+/** The service has a newer version of the key. */
+export class Superseded extends Error {}
+
+/** @throws PeerRefused, PeerSilent, UnexpectedAnswer, Superseded */
 export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
   const { row } = shipment;
-  if (row.marker) return void checkReply(await send(ctx, shipment, { method: 'DELETE' }), 'DeleteObject');
-  if (row.stamp !== undefined && row.replication !== 'FAILED') return sendTags(ctx, shipment);
+  if (await hasVersion(ctx, shipment)) {
+    if (row.stamp !== undefined) await sendTags(ctx, shipment);
+    return;
+  }
+  if (row.marker)
+    return void checkSign(await send(ctx, shipment, { method: 'DELETE' }), 'DeleteObject', isEmpty);
   const headers = headersOf(shipment);
   if (!('extents' in row.manifest)) return sendUpload(ctx, shipment, { query: [['uploads', '']], headers });
   const pieces = contentOf(ctx, shipment, { start: 0, size: row.size });
   const reply = await send(ctx, shipment, { method: 'PUT', headers, body: { length: row.size, pieces } });
-  checkReply(reply, 'PutObject');
+  checkSign(reply, 'PutObject', hasEtag);
 }
+
+/** Asks the service only where its object may be this version or a newer one: most tasks are of new versions, in their order. */
+async function hasVersion(ctx: Ctx, shipment: ServiceShipment): Promise<boolean> {
+  const { row, head, isRepeated } = shipment;
+  const isCurrent = head === undefined || head.version === row.version;
+  if (!isCurrent && (isRepeated || head.replication === 'COMPLETED')) throw superseded();
+  // Versions of other sites arrive here in any order.
+  const isLate = !isCurrent && row.replication === 'REPLICA';
+  if (!isRepeated && !isLate && row.stamp === undefined) return false;
+  const there = await send(ctx, shipment, { method: 'HEAD' });
+  if (there.status !== 404) checkReply(there, 'HeadObject');
+  if (!isCurrent && !head.marker && isSame(there, head)) throw superseded();
+  return isSame(there, row);
+}
+
+const superseded = (): Superseded =>
+  new Superseded(
+    'the destination may have a newer version of the key: it orders versions by their arrival, and takes changes of the latest one only',
+  );
+
+/** By ETag and size. Where a key provider encrypts, ETags differ, and the version counts as missing. */
+function isSame({ status, headers }: PeerReply, { marker, etag, size }: ObjectRow): boolean {
+  if (marker) return status === 404;
+  return status === 200 && headers['etag'] === `"${etag}"` && headers['content-length'] === String(size);
+}
+
+const isEmpty = ({ body }: PeerReply): boolean => body.length === 0;
 
 async function sendTags(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
   const { tags = [] } = shipment.row.headers;
   const query = [['tagging', '']] as const;
   if (tags.length === 0)
-    return void checkReply(await send(ctx, shipment, { method: 'DELETE', query }), 'DeleteObjectTagging');
+    return void checkSign(
+      await send(ctx, shipment, { method: 'DELETE', query }),
+      'DeleteObjectTagging',
+      isEmpty,
+    );
   const set = tags.map(([key, value]) => `<Tag><Key>${xml(key)}</Key><Value>${xml(value)}</Value></Tag>`);
   const body = new TextEncoder().encode(`<Tagging><TagSet>${set.join('')}</TagSet></Tagging>`);
-  checkReply(await send(ctx, shipment, { method: 'PUT', query, body }), 'PutObjectTagging');
+  checkSign(await send(ctx, shipment, { method: 'PUT', query, body }), 'PutObjectTagging', isEmpty);
 }
 
 const xml = (text: string): string => text.replace(/[&<>]/g, (char) => `&#${char.charCodeAt(0)};`);

@@ -1,0 +1,221 @@
+/** The replicator and peers that are no gateways of this kind: other S3 services, and servers that answer 200 to everything. */
+import { expect, test, vi } from 'vitest';
+import type { Reply } from '../../src/protocol/reply/reply.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
+import {
+  hideContent,
+  link,
+  openSite,
+  refusal,
+  run,
+  type Site,
+  settings,
+  settled,
+  statusOf,
+  until,
+  versions,
+} from '../support/replication-sites.ts';
+
+const listing: Reply = {
+  status: 200,
+  headers: [['Content-Type', 'application/xml']],
+  body: '<?xml version="1.0"?><ListBucketResult><Name>bucket</Name></ListBucketResult>',
+};
+const page: Reply = { status: 200, headers: [['Content-Type', 'text/html']], body: '<html>It works</html>' };
+
+/** The service does not know the query `replica`, and lists the bucket instead. */
+async function openService(): Promise<Site> {
+  const site = await openSite();
+  site.instead = asService;
+  return site;
+}
+const asService = (_method: string, target: string): Reply | undefined =>
+  target.includes('?replica') ? listing : undefined;
+
+const tagging = (value: string): string =>
+  `<Tagging><TagSet><Tag><Key>k</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
+
+const waiting = async ({ world }: Site): Promise<number> => {
+  const { destinations } = await operatorOf(world).must('GET', '/replication/status');
+  return (destinations as readonly { readonly waiting: number }[]).reduce((sum, one) => sum + one.waiting, 0);
+};
+const drained = (site: Site) => vi.waitFor(async () => expect(await waiting(site)).toBe(0), until);
+
+async function resync({ world }: Site, filter: object): Promise<void> {
+  const admin = operatorOf(world);
+  await admin.must('POST', '/replication/resync/bucket', filter);
+  await vi.waitFor(
+    async () =>
+      expect(await admin.must('GET', '/replication/resync/bucket')).toMatchObject({ state: 'done' }),
+    until,
+  );
+}
+
+test('another S3 service gets versions in their order, with metadata, tags and parts, and delete markers', async () => {
+  const [near, far] = [await openSite(), await openService()];
+  await link(near, far);
+  const { client } = near.world;
+  const blue = { '*-meta-colour': 'blue', '*-tagging': 'k=v', 'content-type': 'text/x' };
+  for (const body of ['one', 'two']) await client.put('/bucket/a', { body, headers: blue });
+  await client.put('/bucket/gone', { body: 'x' });
+  await client.delete('/bucket/gone');
+  const uploadId = await createUpload(client, '/bucket/parts');
+  const parts = [
+    await putPart(client, '/bucket/parts', { uploadId, number: 1, body: Buffer.alloc(5 * 1024 * 1024, 7) }),
+    await putPart(client, '/bucket/parts', { uploadId, number: 3, body: 'the end' }),
+  ];
+  await complete(client, '/bucket/parts', { uploadId, parts });
+  run(near);
+  for (const path of ['/bucket/a', '/bucket/parts']) await settled(near, path, 'COMPLETED');
+  await drained(near);
+  const copy = await far.world.client.get('/bucket/a');
+  expect([copy.text, copy.header('*-meta-colour'), copy.header('content-type')]).toEqual([
+    'two',
+    'blue',
+    'text/x',
+  ]);
+  expect((await far.world.client.get('/bucket/a?tagging')).text).toContain('<Value>v</Value>');
+  const shown = async (site: Site) =>
+    (await versions(site)).map(({ key, etag, isLatest }) => ({ key, etag, isLatest }));
+  expect(await shown(far)).toEqual(await shown(near));
+});
+
+test('a version that is tagged before it is sent arrives at another S3 service with its tags', async () => {
+  const [near, far] = [await openSite(), await openService()];
+  await link(near, far);
+  await near.world.client.put('/bucket/a', { body: 'one' });
+  await near.world.client.put('/bucket/a?tagging', { body: tagging('early') });
+  run(near);
+  await settled(near, '/bucket/a', 'COMPLETED');
+  await drained(near);
+  expect((await far.world.client.get('/bucket/a')).text).toBe('one');
+  expect((await far.world.client.get('/bucket/a?tagging')).text).toContain('early');
+  expect(await versions(far)).toHaveLength(1);
+});
+
+test('tags of an older version do not replace those of the latest version at another S3 service', async () => {
+  const [near, far] = [await openSite(), await openService()];
+  await link(near, far);
+  run(near);
+  const { client } = near.world;
+  const first = await client.put('/bucket/a', { body: 'one' });
+  await client.put('/bucket/a', { body: 'two' });
+  await settled(near, '/bucket/a', 'COMPLETED');
+  await client.put(`/bucket/a?tagging&versionId=${first.header('*-version-id')}`, { body: tagging('old') });
+  await drained(near);
+  const { client: there } = far.world;
+  expect((await there.get('/bucket/a')).text).toBe('two');
+  expect((await there.get('/bucket/a?tagging')).text).not.toContain('old');
+  await client.put('/bucket/a?tagging', { body: tagging('new') });
+  await drained(near);
+  expect((await there.get('/bucket/a?tagging')).text).toContain('new');
+  expect(await versions(far)).toHaveLength(2);
+});
+
+test('a retry does not put an older version above a newer one at another S3 service', async () => {
+  const near = await openSite({ settings: { ...settings, SVC_REPLICATION_RETRY_MAX: '1s' } });
+  const far = await openService();
+  far.instead = () => refusal(503, 'SlowDown');
+  await link(near, far);
+  run(near);
+  const { client } = near.world;
+  const first = await client.put('/bucket/a', { body: 'one' });
+  await settled(near, '/bucket/a', 'FAILED');
+  far.instead = asService;
+  await client.put('/bucket/a', { body: 'two' });
+  await settled(near, '/bucket/a', 'COMPLETED');
+  const admin = operatorOf(near.world);
+  await admin.must('POST', '/replication/retry', { peer: 'far' });
+  await drained(near);
+  expect((await far.world.client.get('/bucket/a')).text).toBe('two');
+  expect(await statusOf(near, `/bucket/a?versionId=${first.header('*-version-id')}`)).toBe('FAILED');
+  const { failed } = await admin.must('GET', '/replication/failed');
+  expect(JSON.stringify(failed)).toContain('newer version');
+});
+
+test('a resync leaves the current version of each key on top at another S3 service, and sends it once', async () => {
+  const [near, far] = [await openSite(), await openService()];
+  const { client } = near.world;
+  for (const body of ['one', 'two', 'three']) await client.put('/bucket/a', { body });
+  await client.put('/bucket/gone', { body: 'x' });
+  await client.delete('/bucket/gone');
+  await link(near, far);
+  run(near);
+  await resync(near, {});
+  await drained(near);
+  const { client: there } = far.world;
+  expect((await there.get('/bucket/a')).text).toBe('three');
+  expect((await there.get('/bucket/gone')).status).toBe(404);
+  const before = await versions(far);
+  await resync(near, { status: 'all' });
+  await drained(near);
+  expect(await versions(far)).toEqual(before);
+});
+
+test('a server that answers 200 to everything gets no version: all stay PENDING', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  let answered = 0;
+  far.instead = () => {
+    answered += 1;
+    return page;
+  };
+  await link(near, far);
+  run(near);
+  await near.world.client.put('/bucket/a', { body: 'one' });
+  // The second attempt comes after the first one has stored its outcome.
+  await vi.waitFor(() => expect(answered).toBeGreaterThan(1), until);
+  expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
+  far.instead = undefined;
+  await settled(near, '/bucket/a', 'COMPLETED');
+  expect(await versions(far)).toEqual(await versions(near));
+});
+
+for (const [what, open] of [
+  ['a gateway', openSite],
+  ['another S3 service', openService],
+] as const)
+  test(`a 200 that ${what} did not send completes nothing`, async () => {
+    const [near, far] = [await openSite(), await open()];
+    await link(near, far);
+    run(near);
+    const { client } = near.world;
+    await client.put('/bucket/a', { body: 'one' });
+    await settled(near, '/bucket/a', 'COMPLETED');
+    // A proxy answers in its place, for a while.
+    const { instead } = far;
+    let answered = 0;
+    far.instead = () => {
+      answered += 1;
+      return page;
+    };
+    await client.put('/bucket/a', { body: 'two' });
+    await client.put('/bucket/b', { body: 'x' });
+    await client.delete('/bucket/b');
+    const uploadId = await createUpload(client, '/bucket/parts');
+    const parts = [await putPart(client, '/bucket/parts', { uploadId, number: 1, body: 'the end' })];
+    await complete(client, '/bucket/parts', { uploadId, parts });
+    await vi.waitFor(() => expect(answered).toBeGreaterThan(0), until);
+    far.instead = instead;
+    for (const path of ['/bucket/a', '/bucket/parts']) await settled(near, path, 'COMPLETED');
+    await drained(near);
+    const shown = async (site: Site) => (await versions(site)).map(({ key, etag }) => ({ key, etag }));
+    expect(await shown(far)).toEqual(await shown(near));
+  });
+
+test('where a version cannot be read, the later ones of its key wait for it, and those of other keys do not', async () => {
+  const [near, far] = [await openSite(), await openService()];
+  await link(near, far);
+  const { client } = near.world;
+  await client.put('/bucket/a', { body: 'first' });
+  const found = await hideContent(near, 'a');
+  // More than one batch of a slot.
+  for (let n = 0; n < 130; n += 1) await client.put('/bucket/a', { body: `${n}` });
+  await client.put('/bucket/b', { body: 'x' });
+  await settled(near, '/bucket/b', 'COMPLETED');
+  expect((await versions(far)).map(({ key }) => key)).toEqual(['b']);
+  found();
+  await settled(near, '/bucket/a', 'COMPLETED');
+  const etags = async (site: Site) => (await versions(site)).map(({ etag }) => etag);
+  expect(await etags(far)).toEqual(await etags(near));
+});
