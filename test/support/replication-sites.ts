@@ -16,7 +16,8 @@ export const settings = {
   SVC_REPLICATION_INTERVAL: '10ms',
 };
 export const keys = { accessKey: alice.accessKey, secretKey: alice.secretKey };
-export const until = { timeout: 20_000, interval: 20 };
+/** Long enough on a machine that runs other suites at the same time. */
+export const until = { timeout: 60_000, interval: 20 };
 export const refusal = (status: number, code: string): Reply => ({
   status,
   headers: [],
