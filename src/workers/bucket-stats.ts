@@ -3,14 +3,14 @@ import type { Context } from '../context.ts';
 import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everyBucket } from '../metadata/buckets/buckets.ts';
-import { aloneHere, type Unit } from './supervision/worker.ts';
+import { type Unit, unsupervised } from './supervision/worker.ts';
 
 export type BucketStatsContext = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
 const unitBuckets = 100;
 
 /** @param generation of the leader's lease */
-export const sampleBuckets = (context: BucketStatsContext, generation = 0, around = aloneHere): Unit => {
+export const sampleBuckets = (context: BucketStatsContext, generation = 0, services = unsupervised): Unit => {
   const { metadata, config, telemetry } = context;
   let pass: { readonly sample: ClassSample; readonly names: AsyncGenerator<string> } | undefined;
   let isWatched = false;
@@ -27,7 +27,7 @@ export const sampleBuckets = (context: BucketStatsContext, generation = 0, aroun
       const { value, done } = await names.next();
       if (done !== true) {
         await sample.add(context, value);
-        around.report({ done: 1 });
+        services.report({ done: 1 });
       } else {
         pass = undefined;
         await publishSnapshot(context, sample, term);

@@ -6,14 +6,18 @@ import { beginDueInventories } from '../domain/deliveries/inventory/schedule.ts'
 import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Term } from '../metadata/background/tasks.ts';
-import { aloneHere, ShardPanic, type Unit } from './supervision/worker.ts';
+import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
 export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
 };
 
 /** @param generation of the leader's lease */
-export const writeInventories = (context: InventoryContext, generation = 0, around = aloneHere): Unit => {
+export const writeInventories = (
+  context: InventoryContext,
+  generation = 0,
+  services = unsupervised,
+): Unit => {
   const { metadata, clock, config } = context;
   const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
   let term: Term | undefined;
@@ -31,8 +35,8 @@ export const writeInventories = (context: InventoryContext, generation = 0, arou
       said = 'busy';
       try {
         const pause = async (rows: number): Promise<void> => {
-          around.report({ done: rows });
-          await around.giveWay(signal);
+          services.report({ done: rows });
+          await services.yieldToClients(signal);
           await clock.sleep(0, signal);
         };
         await stepInventory(ctx, task, { term, pause, signal });

@@ -7,7 +7,7 @@ import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
-import { aloneHere, ShardPanic, type Unit } from './supervision/worker.ts';
+import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 
@@ -23,10 +23,14 @@ interface Turn {
 }
 
 /** @param generation of the leader's lease */
-export const carryOutLifecycles = (context: LifecycleContext, generation = 0, around = aloneHere): Unit => {
+export const carryOutLifecycles = (
+  context: LifecycleContext,
+  generation = 0,
+  services = unsupervised,
+): Unit => {
   const { config, clock, metadata } = context;
-  const actions = behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), around.giveWay);
-  const bytes = behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), around.giveWay);
+  const actions = behindClients(openPace(clock, config.SVC_LIFECYCLE_RATE), services.yieldToClients);
+  const bytes = behindClients(openPace(clock, config.SVC_LIFECYCLE_BYTES_RATE), services.yieldToClients);
   let term: Term | undefined;
   /** The id of the last bucket that had its turn. */
   let behind = '';
@@ -41,7 +45,7 @@ export const carryOutLifecycles = (context: LifecycleContext, generation = 0, ar
     while (open.size > 0 && clock.elapsed() < until) {
       for (const turn of [...open]) {
         if (signal.aborted) return 'idle';
-        await around.giveWay(signal);
+        await services.yieldToClients(signal);
         const step: Step = { ...turn, term, actions, bytes, signal };
         try {
           const stepped = await stepBucket(context, step);

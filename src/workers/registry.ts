@@ -19,7 +19,7 @@ import type { ClientLoad } from './supervision/client-load.ts';
 import { Heartbeats } from './supervision/heartbeats.ts';
 import { reportingTelemetry } from './supervision/reporting-telemetry.ts';
 import { supervise } from './supervision/supervisor.ts';
-import { aloneHere, type Surroundings, type Unit, type Worker } from './supervision/worker.ts';
+import { type Unit, unsupervised, type Worker, type WorkerServices } from './supervision/worker.ts';
 import { quotaReconcileEveryMs, reconcileQuotas } from './usage/quota-reconcile.ts';
 import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
 
@@ -30,9 +30,9 @@ interface Registered {
   /** What its progress counts. */
   readonly counts: string;
   /** Each unit is a short piece of a long walk, which begins when clients leave room. A worker with long units asks for room itself. */
-  readonly givesWay?: true;
+  readonly yieldsToClients?: true;
   interval(context: WorkerContext): number;
-  make(context: WorkerContext, generation: number, around: Surroundings): Unit;
+  make(context: WorkerContext, generation: number, services: WorkerServices): Unit;
 }
 
 /** The delay before an operator's request to empty a bucket is served. */
@@ -62,7 +62,7 @@ export const workers = {
   'bucket-stats': {
     leased: true,
     counts: 'buckets',
-    givesWay: true,
+    yieldsToClients: true,
     interval: ({ config }) => config.SVC_BUCKETSTATS_INTERVAL,
     make: sampleBuckets,
   },
@@ -75,7 +75,7 @@ export const workers = {
   fsck: {
     leased: true,
     counts: 'rows',
-    givesWay: true,
+    yieldsToClients: true,
     interval: () => fsckRestMs,
     make: compareAll,
   },
@@ -100,14 +100,14 @@ export const workers = {
   reshard: {
     leased: true,
     counts: 'rounds',
-    givesWay: true,
+    yieldsToClients: true,
     interval: () => reshardMs,
     make: reshardBuckets,
   },
   scrub: {
     leased: true,
     counts: 'bytes',
-    givesWay: true,
+    yieldsToClients: true,
     interval: () => scrubRestMs,
     make: scrubAll,
   },
@@ -138,14 +138,14 @@ export const workers = {
   'quota-reconcile': {
     leased: true,
     counts: 'buckets',
-    givesWay: true,
+    yieldsToClients: true,
     interval: () => quotaReconcileEveryMs,
     make: reconcileQuotas,
   },
   'usage-rollup': {
     leased: true,
     counts: 'pages',
-    givesWay: true,
+    yieldsToClients: true,
     interval: ({ config }) => usageRollupEveryMs(config),
     make: rollUpUsage,
   },
@@ -181,15 +181,16 @@ export function startWorkers(
   const stopping = new AbortController();
   const ends = AbortSignal.any([signal, stopping.signal]);
   const heartbeats = new Heartbeats(context, process);
-  const giveWay = clientLoad === undefined ? aloneHere.giveWay : clientLoad.giveWay.bind(clientLoad);
+  const yieldToClients =
+    clientLoad === undefined ? unsupervised.yieldToClients : clientLoad.yieldToClients.bind(clientLoad);
   const named = names.map((name): Worker => {
-    const { leased, counts, givesWay, interval, make } = workers[name];
+    const { leased, counts, yieldsToClients, interval, make } = workers[name];
     const watch = heartbeats.watch(name, counts);
-    const around: Surroundings = { report: watch.report, giveWay };
+    const services: WorkerServices = { report: watch.report, yieldToClients };
     const telemetry = reportingTelemetry(context.telemetry, watch.report);
     const start = (generation: number): Unit => {
-      const unit = make({ ...context, telemetry }, generation, around);
-      return givesWay === true ? (held) => giveWay(held).then(() => unit(held)) : unit;
+      const unit = make({ ...context, telemetry }, generation, services);
+      return yieldsToClients === true ? (held) => yieldToClients(held).then(() => unit(held)) : unit;
     };
     return { name, leased, everyMs: interval(context), start, watch };
   });

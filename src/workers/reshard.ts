@@ -1,9 +1,9 @@
 /** `reshard`: moves rows of the buckets that operators want more shards for, a round of each in turn. */
 import { type Doubling, everyResharding, reshardRound } from '../domain/buckets/reshard.ts';
 import type { LeaseContext } from './supervision/leadership.ts';
-import { aloneHere, ShardPanic, type Unit } from './supervision/worker.ts';
+import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
-export const reshardBuckets = (context: LeaseContext, _generation = 0, around = aloneHere): Unit => {
+export const reshardBuckets = (context: LeaseContext, _generation = 0, services = unsupervised): Unit => {
   const doublings = new Map<string, Doubling>();
   return async (signal) => {
     let said: 'busy' | 'idle' = 'idle';
@@ -14,7 +14,7 @@ export const reshardBuckets = (context: LeaseContext, _generation = 0, around = 
       said = 'busy';
       try {
         waitMs = Math.min(waitMs, await reshardRound(context, task, { doublings, signal }));
-        around.report({ done: 1 });
+        services.report({ done: 1 });
       } catch (cause) {
         // The other buckets are not to wait for this one; then it is the supervisor's.
         waitMs = 0;

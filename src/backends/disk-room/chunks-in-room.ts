@@ -5,12 +5,12 @@ import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import type { DiskRoom } from './disk-room.ts';
 
 /** Other errors than that of a full disk are not changed. */
-const giveWay = (room: DiskRoom, error: unknown): ReturnType<DiskRoom['giveWay']> =>
-  isStorageFull(error) ? room.giveWay(error) : { error, isWorthRetry: false };
+const yieldToClients = (room: DiskRoom, error: unknown): ReturnType<DiskRoom['yieldToClients']> =>
+  isStorageFull(error) ? room.yieldToClients(error) : { error, isWorthRetry: false };
 
 export function chunksInRoom(store: ChunkStore, room: DiskRoom): ChunkStore {
   const failed = (error: unknown): never => {
-    throw giveWay(room, error).error;
+    throw yieldToClients(room, error).error;
   };
   const small = ({ bytesMax, write }: SmallWrite): SmallWrite => ({
     bytesMax,
@@ -28,7 +28,7 @@ export function chunksInRoom(store: ChunkStore, room: DiskRoom): ChunkStore {
     ...(store.small === undefined ? {} : { small: small(store.small) }),
     async remove(chunks) {
       await store.remove(chunks).catch((error: unknown) => {
-        const way = giveWay(room, error);
+        const way = yieldToClients(room, error);
         if (!way.isWorthRetry) throw way.error;
         return store.remove(chunks);
       });

@@ -78,7 +78,7 @@ export class DiskRoom {
    * After a failed write: gives up the ballast where the disk is full, so that a retried deletion finds space.
    * @returns the error to report: `StorageFull` where that was the cause
    */
-  giveWay(cause: unknown): { readonly error: unknown; readonly isWorthRetry: boolean } {
+  yieldToClients(cause: unknown): { readonly error: unknown; readonly isWorthRetry: boolean } {
     if (!isStorageFull(cause) && !this.#isFull()) return { error: cause, isWorthRetry: false };
     const isWorthRetry = this.#ballast.spend();
     this.#last = undefined;

@@ -4,7 +4,7 @@ import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../../do
 import { beginComparing, type SavedRun, savedRun, saveRun } from '../../domain/storage/fsck/saved-run.ts';
 import type { Term } from '../../metadata/background/tasks.ts';
 import { MendingElsewhere, type MendingTurn, mendAlone } from '../supervision/mending.ts';
-import { aloneHere, type Unit } from '../supervision/worker.ts';
+import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 
@@ -12,7 +12,7 @@ export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 const loggedMax = 100;
 
 /** @param generation of the leader's lease */
-export const compareAll = (context: FsckWorkerContext, generation = 0, around = aloneHere): Unit => {
+export const compareAll = (context: FsckWorkerContext, generation = 0, services = unsupervised): Unit => {
   const { telemetry } = context;
   let working: { readonly fsck: Fsck; readonly run: SavedRun } | undefined;
   let logged = 0;
@@ -55,7 +55,7 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, around = 
     const before = fsck.state.seen;
     if (!(await step(fsck, signal))) return 'idle';
     const { versions: seen, stored: read } = fsck.state.seen;
-    around.report({ done: seen - before.versions + read - before.stored });
+    services.report({ done: seen - before.versions + read - before.stored });
     if (!fsck.isDone) {
       await saveRun(context, 'worker', { ...run, state: fsck.state, term });
       return 'idle';

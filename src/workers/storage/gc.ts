@@ -11,7 +11,7 @@ import { dueRows, finishRows, queueBatchMax, queueSlots } from '../../metadata/b
 import type { GarbageTask, QueueRow } from '../../metadata/records/queues.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
-import { aloneHere, ShardPanic, type Surroundings, type Unit } from '../supervision/worker.ts';
+import { ShardPanic, type Unit, unsupervised, type WorkerServices } from '../supervision/worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
 
@@ -21,14 +21,14 @@ const concerningAttempts = 8;
 type Said = 'busy' | 'idle';
 
 /** One unit: a batch of every slot that has due rows and that no other process works on, then some compaction. */
-export const collectGarbage = (context: GcContext, _generation = 0, around = aloneHere): Unit => {
+export const collectGarbage = (context: GcContext, _generation = 0, services = unsupervised): Unit => {
   const holder = drawId(context.random);
   return async (signal) => {
     const said: Said[] = [];
     let panic: ShardPanic | undefined;
     for (let slot = 0; slot < queueSlots && !signal.aborted; slot += 1) {
       try {
-        said.push(await collectSlot(context, { slot, holder, signal, around }));
+        said.push(await collectSlot(context, { slot, holder, signal, services }));
       } catch (cause) {
         // Continue with the other slots; the supervisor gets the error at the end.
         panic ??= new ShardPanic(String(slot), cause);
@@ -54,11 +54,11 @@ async function collectSlot(
     readonly slot: number;
     readonly holder: string;
     readonly signal: AbortSignal;
-    readonly around: Surroundings;
+    readonly services: WorkerServices;
   },
 ): Promise<Said> {
   const { metadata } = context;
-  const { slot, holder, signal, around } = run;
+  const { slot, holder, signal, services } = run;
   const look = async (max: number) =>
     dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
   // Look first, because a read is cheaper than a lease, and in most cases there is nothing to do.
@@ -67,7 +67,7 @@ async function collectSlot(
   if (lease === undefined) return 'idle';
   return withLease(context, { lease, signal }, async (held) => {
     const rows = await look(queueBatchMax);
-    around.report({ done: await workOff(context, rows, held) });
+    services.report({ done: await workOff(context, rows, held) });
     return rows.length === queueBatchMax ? 'busy' : 'idle';
   });
 }

@@ -23,7 +23,7 @@ import type { Stored } from '../../ports/metadata-store.ts';
 import type { ClusterView } from '../../ports/storage/cluster-states.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
-import { aloneHere, ShardPanic, type Unit } from '../supervision/worker.ts';
+import { ShardPanic, type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 
@@ -43,12 +43,15 @@ interface Round {
 }
 
 /** One unit: a turn with every slot that is due and that no other process works on. */
-export const rebalance = (context: RebalanceContext, _generation = 0, around = aloneHere): Unit => {
+export const rebalance = (context: RebalanceContext, _generation = 0, services = unsupervised): Unit => {
   const holder = drawId(context.random);
-  const rate = behindClients(openPace(context.clock, context.config.SVC_REBALANCE_RATE), around.giveWay);
+  const rate = behindClients(
+    openPace(context.clock, context.config.SVC_REBALANCE_RATE),
+    services.yieldToClients,
+  );
   const pace: Pace = async (bytes, signal) => {
     await rate(bytes, signal);
-    around.report({ done: bytes });
+    services.report({ done: bytes });
   };
   return async (signal) => {
     const round = await openRound(context, { holder, pace });

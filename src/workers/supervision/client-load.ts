@@ -49,7 +49,7 @@ export class ClientLoad {
   }
 
   /** Resolves in the working part of a cycle. */
-  async giveWay(signal: AbortSignal): Promise<void> {
+  async yieldToClients(signal: AbortSignal): Promise<void> {
     while (this.#workEnds() <= 0 && !signal.aborted) {
       const untilNext = cycleMs - (this.#clock.elapsed() % cycleMs);
       await this.#clock.sleep(Math.max(1, untilNext), signal);

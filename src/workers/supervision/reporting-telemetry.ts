@@ -1,6 +1,6 @@
 /** Derives the progress of workers from what they tell telemetry anyway. */
 import type { Telemetry } from '../../ports/telemetry.ts';
-import type { Surroundings } from './worker.ts';
+import type { WorkerServices } from './worker.ts';
 
 const sum = (counts: Iterable<number>): number => {
   let total = 0;
@@ -8,7 +8,7 @@ const sum = (counts: Iterable<number>): number => {
   return total;
 };
 
-export const reportingTelemetry = (telemetry: Telemetry, report: Surroundings['report']): Telemetry => ({
+export const reportingTelemetry = (telemetry: Telemetry, report: WorkerServices['report']): Telemetry => ({
   ...telemetry,
   lifecycleActions(action, count) {
     telemetry.lifecycleActions(action, count);

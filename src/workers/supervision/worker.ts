@@ -19,14 +19,14 @@ export interface Watch {
 }
 
 /** What the process gives to the units of a worker. */
-export interface Surroundings {
+export interface WorkerServices {
   report(progress: Progress): void;
   /** Resolves when the clients of this process leave room for background work. Call it before each short piece of a long unit. */
-  giveWay(signal: AbortSignal): Promise<void>;
+  yieldToClients(signal: AbortSignal): Promise<void>;
 }
 
 /** For a worker without a supervisor. */
-export const aloneHere: Surroundings = { report() {}, async giveWay() {} };
+export const unsupervised: WorkerServices = { report() {}, async yieldToClients() {} };
 
 export interface Worker {
   readonly name: string;

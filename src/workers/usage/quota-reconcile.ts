@@ -1,7 +1,7 @@
 /** `quota-reconcile`: compares the counters of every bucket with its rows, a bucket at a time, and corrects what drifted. */
 import type { Context } from '../../context.ts';
 import { type HeldReconcile, holdReconcile, stepReconcile } from '../../domain/buckets/usage/reconcile.ts';
-import { aloneHere, type Unit } from '../supervision/worker.ts';
+import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type QuotaReconcileContext = Pick<Context, 'metadata' | 'random' | 'config' | 'telemetry'>;
 
@@ -11,7 +11,11 @@ export const quotaReconcileEveryMs = 30_000;
 const gaugesMax = 1_000;
 
 /** @param generation of the leader's lease */
-export const reconcileQuotas = (context: QuotaReconcileContext, generation = 0, around = aloneHere): Unit => {
+export const reconcileQuotas = (
+  context: QuotaReconcileContext,
+  generation = 0,
+  services = unsupervised,
+): Unit => {
   const { metadata, telemetry } = context;
   let held: HeldReconcile | undefined;
   let drifts = new Map<string, number>();
@@ -28,7 +32,7 @@ export const reconcileQuotas = (context: QuotaReconcileContext, generation = 0, 
     }
     const step = await stepReconcile(context, held, signal);
     held = step.held;
-    if (step.is === 'busy') around.report({ done: 1 });
+    if (step.is === 'busy') services.report({ done: 1 });
     if (step.found !== undefined) drifts.set(step.found.bucket, step.found.driftBytes);
     if (drifts.size >= 2 * gaugesMax) cut();
     if (step.is === 'finished') {

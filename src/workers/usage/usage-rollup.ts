@@ -3,7 +3,7 @@ import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { type Held, holdProgress, toSchedule } from '../../domain/buckets/usage/progress.ts';
 import { stepRollup } from '../../domain/buckets/usage/rollup.ts';
-import { aloneHere, type Unit } from '../supervision/worker.ts';
+import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type UsageRollupContext = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
@@ -11,13 +11,13 @@ export type UsageRollupContext = Pick<Context, 'metadata' | 'config' | 'telemetr
 export const usageRollupEveryMs = (config: Config): number => Math.min(5_000, toSchedule(config).sampleMs);
 
 /** @param generation of the leader's lease */
-export const rollUpUsage = (context: UsageRollupContext, generation = 0, around = aloneHere): Unit => {
+export const rollUpUsage = (context: UsageRollupContext, generation = 0, services = unsupervised): Unit => {
   let held: Held | undefined;
   return async () => {
     held ??= await holdProgress(context.metadata, generation);
     const step = await stepRollup(context, held);
     held = step.held;
-    if (step.isBusy) around.report({ done: 1 });
+    if (step.isBusy) services.report({ done: 1 });
     return step.isBusy ? 'busy' : 'idle';
   };
 };

@@ -22,7 +22,7 @@ async function simulate(
   let endPiece: (() => void) | undefined;
   const working = (async () => {
     while (!stop.signal.aborted) {
-      await load.giveWay(stop.signal);
+      await load.yieldToClients(stop.signal);
       pieceEnds = now + 5;
       await new Promise<void>((resolve) => (endPiece = resolve));
     }

@@ -151,7 +151,7 @@ export class Journal {
           for (const entry of damaged) entry.reject(entry.error);
           return taken.filter((entry) => !damaged.includes(entry));
         }
-        const way = this.#room?.giveWay(reason) ?? { error: reason, isWorthRetry: false };
+        const way = this.#room?.yieldToClients(reason) ?? { error: reason, isWorthRetry: false };
         if (isRefused) this.#database.onRefused?.(reason);
         const isWorthRetry = way.isWorthRetry || isRefused;
         if (isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;

@@ -20,8 +20,8 @@ export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond
 
 /** The pace that also waits until clients leave room for background work. */
 export const behindClients =
-  (pace: Pace, giveWay: (signal: AbortSignal) => Promise<void>): Pace =>
+  (pace: Pace, yieldToClients: (signal: AbortSignal) => Promise<void>): Pace =>
   async (count, signal) => {
-    await giveWay(signal);
+    await yieldToClients(signal);
     await pace(count, signal);
   };
