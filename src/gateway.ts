@@ -15,6 +15,7 @@ import { PacedBody } from './gateway/body-pace.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
 import { recordingOfUnknown } from './gateway/records/recording.ts';
+import { countTraffic } from './gateway/records/traffic.ts';
 import { toRefusal } from './gateway/refusal.ts';
 import { type Ending, establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
@@ -85,6 +86,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   }
   ctx.bodyMemory.give(request.heldBytes);
   await request.record?.end({ status: reply.status, code });
+  reply = countTraffic(ctx, request, reply);
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   reportAnswer(ctx, request, { status: reply.status, code });
   const headers = renderHeaders(

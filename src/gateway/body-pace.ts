@@ -22,7 +22,10 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
   #isLate = false;
   #miss: ((error: Error) => void) | undefined;
   #waitedMs = 0;
+  /** Of the present window. */
   #receivedBytes = 0;
+  /** Everything that the client has sent so far. */
+  totalBytes = 0;
 
   constructor(ctx: Ctx, source: AsyncIterable<Uint8Array>) {
     this.#ctx = ctx;
@@ -56,6 +59,7 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
       this.#waitedMs += clock.elapsed() - askedAt;
       if (step.done === true) return step;
       this.#receivedBytes += step.value.length;
+      this.totalBytes += step.value.length;
       if (this.#waitedMs < windowMs) return step;
       const isTooSlow = this.#receivedBytes < (config.SVC_BODY_RATE_MIN * this.#waitedMs) / 1000;
       this.#waitedMs = 0;
@@ -74,6 +78,7 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
     try {
       const step = await Promise.race([iterator.next(), missed]);
       if (step.done === true) this.#deadline?.abort();
+      else this.totalBytes += step.value.length;
       return step;
     } catch (cause) {
       this.#deadline?.abort();

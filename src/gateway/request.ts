@@ -109,6 +109,8 @@ export interface Authorized extends Selected {
   readonly accessPoint?: AccessPointRow | undefined;
   /** The whole body, verified, where the operation's row bounds it; else empty. */
   readonly body: Uint8Array;
+  /** The requester pays for the request, not the owner of the bucket. */
+  readonly requesterPays?: boolean | undefined;
 }
 
 /** The additional facts of a request about an existing bucket. */
@@ -170,6 +172,7 @@ export function receive(
     parameters: undefined,
     accessPoint: undefined,
     body: undefined,
+    requesterPays: undefined,
     bucket: undefined,
     isCached: undefined,
     target: undefined,

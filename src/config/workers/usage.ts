@@ -20,6 +20,11 @@ export const usageSettings = {
     outside: 'clamped',
     doc: 'How many samples of the counters of each bucket the usage-rollup worker takes in an interval.',
   }),
+  SVC_USAGE_TRAFFIC_INTERVAL: duration({
+    fallback: '10s',
+    range: ['0', '1h'],
+    doc: 'How often a process writes the requests and bytes that it has counted for each bucket and account. A process that is killed loses what it counted since. 0: traffic is not counted.',
+  }),
   SVC_QUOTA_RECONCILE_INTERVAL: duration({
     fallback: '6h',
     range: ['1m', '30d'],

@@ -14,6 +14,7 @@ import { type AccessLogEntry, accessLogLine, loggedOperation } from '../../proto
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request.ts';
 import { askedAt, bucketNameAt, whereLocated } from '../stages/locate.ts';
+import { countedBody } from './counted-body.ts';
 
 /** A request whose bucket is known. */
 type LoggedRequest = RequestContext & Located;
@@ -62,7 +63,7 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
   };
   const { body } = reply;
   if (typeof body === 'object' && Symbol.asyncIterator in body)
-    return { ...reply, body: counted(body, write) };
+    return { ...reply, body: countedBody(body, write) };
   await write(typeof body === 'string' ? new TextEncoder().encode(body).length : (body?.length ?? 0));
   return reply;
 }
@@ -157,41 +158,4 @@ function nameLoggedOperation(request: LoggedRequest): string {
   const name = operation === unknownOperation ? askedAt(request)?.action : operation;
   if (name !== undefined && isOperation(name)) return loggedOperation(name);
   return `REST.${method}.${key ? 'OBJECT' : 'BUCKET'}`;
-}
-
-/** The same body; calls `over` once with the number of bytes that were read, at its end or when the reader stops. */
-function counted(
-  body: AsyncIterable<Uint8Array>,
-  over: (bytes: number) => Promise<void>,
-): AsyncIterable<Uint8Array> {
-  return {
-    [Symbol.asyncIterator]() {
-      const inner = body[Symbol.asyncIterator]();
-      let bytes = 0;
-      let isOver = false;
-      const end = async (): Promise<void> => {
-        if (isOver) return;
-        isOver = true;
-        await over(bytes);
-      };
-      return {
-        async next() {
-          try {
-            const step = await inner.next();
-            if (step.done === true) await end();
-            else bytes += step.value.length;
-            return step;
-          } catch (cause) {
-            await end();
-            throw cause;
-          }
-        },
-        async return() {
-          await inner.return?.();
-          await end();
-          return { done: true, value: undefined };
-        },
-      };
-    },
-  };
 }

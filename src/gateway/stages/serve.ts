@@ -14,7 +14,14 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { StorageFull } from '../../ports/storage/storage-room.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { PacedBody } from '../body-pace.ts';
-import { type Authorized, establish, type Identified, type InBucket, type Selected } from '../request.ts';
+import {
+  type Authorized,
+  establish,
+  type Identified,
+  type InBucket,
+  type RequestContext,
+  type Selected,
+} from '../request.ts';
 import { showIndex } from '../site.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
 import { assertMayAsk, permit } from './permit.ts';
@@ -31,8 +38,10 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   // A decision that needs the body waits for it, unless the caller is refused in any case.
   const needsBody = !isAction && handlers[operation].facts !== undefined;
   if (needsBody) assertMayAsk(request);
-  let isPaid = needsBody ? false : await judgeFresh(ctx, request);
-  if (!needsBody && row.adds) assertRoom(ctx);
+  if (!needsBody) {
+    await judgeFresh(ctx, request);
+    if (row.adds) assertRoom(ctx);
+  }
   const hasBody = incoming.body !== undefined;
   if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
   // The body of an action has been read, because its parameters are in it.
@@ -40,11 +49,14 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const complete = establish(request, { body: reading === undefined ? emptyBody : await reading });
   // Policies and the caller's key may have changed while the body arrived: judge by their present state.
   if (reading !== undefined) await renew(ctx, complete);
-  if (reading !== undefined || needsBody) isPaid = await judge(ctx, complete);
+  if (reading !== undefined || needsBody) await judge(ctx, complete);
   if (needsBody && row.adds) assertRoom(ctx);
   if (row.streams && hasBody) establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
   const reply = await dispatch(ctx, complete);
-  return isPaid ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] } : reply;
+  const { requesterPays }: RequestContext = complete;
+  return requesterPays === true
+    ? { ...reply, headers: [...reply.headers, ['*-request-charged', 'requester']] }
+    : reply;
 }
 
 /** The index of the bucket, or of a directory in it, for requests to the storage address that a browser makes as to a website. */
@@ -84,23 +96,25 @@ function assertRoom({ room }: Pick<Context, 'room'>): void {
 
 type Judged = Selected & Partial<InBucket> & Pick<Authorized, 'accessPoint'>;
 
-/** @throws AccessDenied, and what else the caller is refused with. @returns whether the requester pays */
-async function judge(ctx: Context, request: Judged): Promise<boolean> {
+/** @throws AccessDenied, and what else the caller is refused with */
+async function judge(ctx: Context, request: Judged): Promise<void> {
   const { row, bucket } = request;
   const target = await permit(ctx, request);
-  establish(request, { target });
-  return bucket !== undefined && row.judges !== 'none' && (await isCharged(ctx, request, bucket));
+  establish(request, {
+    target,
+    requesterPays: bucket !== undefined && row.judges !== 'none' && (await isCharged(ctx, request, bucket)),
+  });
 }
 
 /** As `judge`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */
-async function judgeFresh(ctx: Context, request: Judged): Promise<boolean> {
+async function judgeFresh(ctx: Context, request: Judged): Promise<void> {
   if (!request.isCached) return judge(ctx, request);
   try {
-    return await judge(ctx, request);
+    await judge(ctx, request);
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause;
     establish(request, found(request, await findBucket(ctx, request)));
-    return judge(ctx, request);
+    await judge(ctx, request);
   }
 }
 

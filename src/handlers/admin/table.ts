@@ -18,6 +18,7 @@ import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
 import * as replicationStatus from './replication/status.ts';
+import * as traffic from './usage/traffic.ts';
 import * as usage from './usage/usage.ts';
 
 export const adminHandlers: AdminHandlers = {
@@ -40,4 +41,5 @@ export const adminHandlers: AdminHandlers = {
   ...replicationResync,
   ...replicationStatus,
   ...usage,
+  ...traffic,
 };

@@ -72,14 +72,14 @@ export async function pageOwnerDays(
   return (await cursor.next(limit)).map(({ row }) => row);
 }
 
-/** Every row of a day, slot by slot, in pages; the order is the same each time. */
+/** Every row of a day, slot by slot; the order is the same each time. */
 export async function* everyUsageOf(
   metadata: Pick<MetadataStore, 'scan'>,
   day: string,
-): AsyncGenerator<readonly DayUsageRow[]> {
+): AsyncGenerator<DayUsageRow> {
   for (let slot = 0; slot < usageDaySlots; slot += 1) {
     const cursor = metadata.scan({ table: usageByDay, in: { day, slot } });
     for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256))
-      yield page.map(({ row }) => row);
+      for (const { row } of page) yield row;
   }
 }

@@ -76,4 +76,75 @@ export const usageByDay = table<SlotUsageRow>()({
   columns: { ...dayUsageColumns, slot: 'int' },
 });
 
-export const usageTables = { usage, usageAggregates, usageByOwner, usageByDay } as const;
+/**
+ * The requests and bytes of one UTC day between one account and one bucket, as one process has counted them. The process writes the row
+ * again with its present sums, so a repeated write counts nothing twice; the sum over the writers is the traffic.
+ */
+export interface TrafficRow {
+  /** '' for requests about no bucket, such as ListBuckets. */
+  readonly bucketId: string;
+  /** `YYYY-MM-DD`, in UTC. */
+  readonly day: string;
+  /** The account that sent the requests; '' for anonymous ones. */
+  readonly requester: string;
+  /** The account that pays: the bucket's owner, or the requester where the bucket says so. */
+  readonly payer: string;
+  readonly writer: string;
+  readonly bucket: string;
+  readonly requestsA: number;
+  readonly requestsB: number;
+  readonly requestsFree: number;
+  readonly ingressBytes: number;
+  readonly egressBytes: number;
+}
+const trafficColumns = {
+  bucketId: 'text',
+  day: 'text',
+  requester: 'text',
+  payer: 'text',
+  writer: 'text',
+  bucket: 'text',
+  requestsA: 'int',
+  requestsB: 'int',
+  requestsFree: 'int',
+  ingressBytes: 'int',
+  egressBytes: 'int',
+} as const;
+export const traffic = table<TrafficRow>()({
+  name: 'traffic',
+  kind: 'plain',
+  partition: ['bucketId'],
+  sort: ['day', 'requester', 'payer', 'writer'],
+  columns: trafficColumns,
+});
+
+/** The same rows by the account that pays. */
+export const trafficByPayer = table<TrafficRow>()({
+  name: 'traffic_by_payer',
+  kind: 'plain',
+  partition: ['payer'],
+  sort: ['day', 'bucketId', 'requester', 'writer'],
+  columns: trafficColumns,
+});
+
+/** The same rows by day, in slots, so that no partition holds a whole day. */
+export interface SlotTrafficRow extends TrafficRow {
+  readonly slot: number;
+}
+export const trafficByDay = table<SlotTrafficRow>()({
+  name: 'traffic_by_day',
+  kind: 'plain',
+  partition: ['day', 'slot'],
+  sort: ['bucketId', 'requester', 'payer', 'writer'],
+  columns: { ...trafficColumns, slot: 'int' },
+});
+
+export const usageTables = {
+  usage,
+  usageAggregates,
+  usageByOwner,
+  usageByDay,
+  traffic,
+  trafficByPayer,
+  trafficByDay,
+} as const;

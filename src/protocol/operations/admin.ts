@@ -58,6 +58,8 @@ export const adminOperations = {
   DiscardNotifications: { on: 'POST /notify/discard' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
   GetBucketUsage: { on: 'GET /buckets/:name/usage' },
+  GetBucketTraffic: { on: 'GET /buckets/:name/traffic' },
+  GetUserTraffic: { on: 'GET /iam/users/:user/traffic' },
   ExportUsage: { on: 'GET /usage/export' },
   GetUserUsage: { on: 'GET /iam/users/:user/usage' },
   GetReshardBucket: { on: 'GET /buckets/:name/reshard' },

@@ -15,6 +15,7 @@ import { metadataBackends } from '../../config/metadata/backends.ts';
 import { mayReach } from '../../config/values/egress.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
+import { TrafficCounter } from '../../domain/buckets/usage/traffic-counter.ts';
 import { openClusterStates } from '../../domain/storage/clusters/cluster-states.ts';
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
@@ -225,6 +226,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     telemetry,
   };
   const close = async (): Promise<void> => {
+    await context.caches.of(TrafficCounter).close(context);
     await late.flush();
     await Promise.all([sinks.close(), peers.close(), metadata.close(), stored.close(), rooms?.close()]);
   };

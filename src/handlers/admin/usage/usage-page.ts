@@ -40,16 +40,17 @@ export function readToken(query: Query, parts: number): readonly string[] | unde
   return read;
 }
 
-interface Page {
-  readonly toJson: (row: DayUsageRow) => string;
-  readonly toToken: (row: DayUsageRow) => readonly string[];
+interface Page<Row> {
+  readonly toJson: (row: Row) => string;
+  readonly toToken: (row: Row) => readonly string[];
   readonly totals?: object;
 }
 
-export function pageReply(
-  rows: readonly DayUsageRow[],
+/** @param rows one more than `limit` where more follow */
+export function pageReply<Row>(
+  rows: readonly Row[],
   limit: number,
-  { toJson, toToken, totals }: Page,
+  { toJson, toToken, totals }: Page<Row>,
 ): Reply {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);

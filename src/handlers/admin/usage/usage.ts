@@ -1,11 +1,20 @@
 /** The usage feed: rows of closed UTC days, by bucket and by account (spec, "Operator JSON API"). */
+import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
-import { assertClosed, exportDay, exportFormats } from '../../../domain/buckets/usage/export-day.ts';
+import { assertClosed, assertTrafficClosed, exportLines } from '../../../domain/buckets/usage/export-day.ts';
+import {
+  type ExportFormat,
+  storageFormats,
+  trafficFormats,
+} from '../../../domain/buckets/usage/export-formats.ts';
 import { sumOwned } from '../../../domain/buckets/usage/read-usage.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
+import { everyUsageOf, pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
+import { everyTrafficOf } from '../../../metadata/buckets/traffic.ts';
 import type { AdminHandler } from '../call.ts';
 import { pageReply, readDay, readRange, readToken, withByteSeconds } from './usage-page.ts';
+
+type Ctx = Pick<Context, 'metadata'>;
 
 export const GetBucketUsage: AdminHandler = async (ctx, { params, query }) => {
   const { id } = await openBucket(ctx, params.get('name') ?? '');
@@ -33,20 +42,46 @@ export const GetUserUsage: AdminHandler = async (ctx, { params, query }) => {
   });
 };
 
+/** What an export is about: the rows of a day, whether it is closed, and their formats. */
+const exports = {
+  storage: {
+    assertClosed,
+    open: (ctx: Ctx, day: string, format: string) =>
+      exported(storageFormats, format, everyUsageOf(ctx.metadata, day)),
+  },
+  traffic: {
+    assertClosed: assertTrafficClosed,
+    open: (ctx: Ctx, day: string, format: string) =>
+      exported(trafficFormats, format, everyTrafficOf(ctx.metadata, day)),
+  },
+} as const;
+
+/** @throws InvalidArgument for a format that does not exist */
+function exported<Row>(
+  formats: Readonly<Record<string, ExportFormat<Row>>>,
+  name: string,
+  rows: AsyncIterable<Row>,
+) {
+  const format = Object.hasOwn(formats, name) ? formats[name] : undefined;
+  if (format === undefined)
+    throw fail('InvalidArgument', `format must be one of ${Object.keys(formats).join(', ')}.`);
+  return { mediaType: format.mediaType, body: exportLines(rows, format) };
+}
+
 export const ExportUsage: AdminHandler = async (ctx, { query }) => {
   const day = readDay(query, 'day');
   if (day === undefined) throw fail('InvalidArgument', 'day is missing: a UTC day such as 2026-01-31.');
-  const name = query.get('format') ?? 'csv';
-  const format = Object.hasOwn(exportFormats, name) ? exportFormats[name] : undefined;
-  if (format === undefined)
-    throw fail('InvalidArgument', `format must be one of ${Object.keys(exportFormats).join(', ')}.`);
-  await assertClosed(ctx, day);
+  const of = query.get('of') ?? 'storage';
+  if (of !== 'storage' && of !== 'traffic')
+    throw fail('InvalidArgument', `of must be one of ${Object.keys(exports).join(', ')}.`);
+  const { mediaType, body } = exports[of].open(ctx, day, query.get('format') ?? 'csv');
+  await exports[of].assertClosed(ctx, day);
   return {
     status: 200,
     headers: [
-      ['Content-Type', format.mediaType],
+      ['Content-Type', mediaType],
       ['Cache-Control', 'no-store'],
     ],
-    body: exportDay(ctx, day, format),
+    body,
   };
 };

@@ -1,0 +1,169 @@
+/** The formats in which operators export the usage of a day: CSV, JSON Lines, and the columns of FOCUS. */
+
+import type { Traffic } from '../../../metadata/buckets/traffic.ts';
+import type { DayUsageRow } from '../../../metadata/records/usage.ts';
+import { addDays } from './days.ts';
+
+export interface ExportFormat<Row> {
+  readonly mediaType: string;
+  /** The first line; absent where the format has none. */
+  readonly header?: string;
+  readonly toLines: (row: Row) => readonly string[];
+}
+
+type Formats<Row> = Readonly<Record<string, ExportFormat<Row>>>;
+type Columns<Row> = Readonly<Record<string, (row: Row) => string | number>>;
+
+/** RFC 4180: quoted where needed. */
+const toField = (value: string | number): string => {
+  const text = String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+
+const csv = <Row>(columns: Columns<Row>): ExportFormat<Row> => ({
+  mediaType: 'text/csv; charset=utf-8; header=present',
+  header: Object.keys(columns).join(','),
+  toLines: (row) => [
+    Object.values(columns)
+      .map((read) => toField(read(row)))
+      .join(','),
+  ],
+});
+
+const jsonLines = 'application/x-ndjson';
+
+/** A time of FOCUS: the first moment of a day. */
+const at = (day: string): string => `${day}T00:00:00Z`;
+const startOfMonth = (day: string): string => `${day.slice(0, 7)}-01`;
+const nextMonth = (day: string): string => startOfMonth(addDays(startOfMonth(day), 31));
+
+/** The gateway knows amounts and no prices: the columns of costs are empty, for the invoice generator to fill. */
+const noPrice = () => '';
+
+/** What FOCUS calls a charge: an amount of one thing that has a price. */
+interface Charge {
+  readonly payer: string;
+  readonly user: string;
+  readonly day: string;
+  readonly bucketId: string;
+  readonly bucket: string;
+  readonly sku: string;
+  readonly says: string;
+  readonly amount: string | number;
+  readonly unit: string;
+}
+
+/** Columns of the FinOps Open Cost and Usage Specification, https://focus.finops.org/focus-columns/ */
+const focusCharge = csv<Charge>({
+  BilledCost: noPrice,
+  BillingAccountId: ({ payer }) => payer,
+  BillingCurrency: noPrice,
+  BillingPeriodStart: ({ day }) => at(startOfMonth(day)),
+  BillingPeriodEnd: ({ day }) => at(nextMonth(day)),
+  ChargeCategory: () => 'Usage',
+  ChargeDescription: ({ says }) => says,
+  ChargeFrequency: () => 'Usage-Based',
+  ChargePeriodStart: ({ day }) => at(day),
+  ChargePeriodEnd: ({ day }) => at(addDays(day, 1)),
+  ConsumedQuantity: ({ amount }) => amount,
+  ConsumedUnit: ({ unit }) => unit,
+  ContractedCost: noPrice,
+  EffectiveCost: noPrice,
+  ListCost: noPrice,
+  ResourceId: ({ bucketId }) => bucketId,
+  ResourceName: ({ bucket }) => bucket,
+  ResourceType: () => 'Bucket',
+  ServiceCategory: () => 'Storage',
+  ServiceName: () => 'Object Storage',
+  SkuId: ({ sku }) => sku,
+  SubAccountId: ({ user }) => user,
+});
+
+const focus = <Row>(toCharges: (row: Row) => readonly Charge[]): ExportFormat<Row> => ({
+  ...focusCharge,
+  toLines: (row) => toCharges(row).flatMap(focusCharge.toLines),
+});
+
+export const storageFormats: Formats<DayUsageRow> = {
+  csv: csv({
+    day: ({ day }) => day,
+    bucket: ({ bucket }) => bucket,
+    bucketId: ({ bucketId }) => bucketId,
+    owner: ({ owner }) => owner,
+    storageClass: ({ storageClass }) => storageClass,
+    byteSeconds: ({ byteSeconds }) => byteSeconds,
+    objectCountAvg: ({ objectCountAvg }) => objectCountAvg,
+    objectCountMax: ({ objectCountMax }) => objectCountMax,
+    samples: ({ samples }) => samples,
+    computedAt: ({ computedAt }) => new Date(computedAt).toISOString(),
+  }),
+  jsonl: {
+    mediaType: jsonLines,
+    toLines: ({ byteSeconds, ...row }) => [
+      // `byteSeconds` may be larger than the integers that a `number` holds exactly.
+      `${JSON.stringify({
+        day: row.day,
+        bucket: row.bucket,
+        bucketId: row.bucketId,
+        owner: row.owner,
+        storageClass: row.storageClass,
+        objectCountAvg: row.objectCountAvg,
+        objectCountMax: row.objectCountMax,
+        samples: row.samples,
+        computedAt: new Date(row.computedAt).toISOString(),
+      }).slice(0, -1)},"byteSeconds":${byteSeconds}}`,
+    ],
+  },
+  focus: focus(({ day, bucket, bucketId, owner, storageClass, byteSeconds }) => [
+    {
+      payer: owner,
+      user: owner,
+      day,
+      bucketId,
+      bucket,
+      sku: storageClass,
+      says: `Storage, ${storageClass}`,
+      amount: byteSeconds,
+      unit: 'B-Seconds',
+    },
+  ]),
+};
+
+/** What of the traffic has a price. */
+const amounts = [
+  { field: 'requestsA', says: 'Requests, class A', unit: 'Requests' },
+  { field: 'requestsB', says: 'Requests, class B', unit: 'Requests' },
+  { field: 'ingressBytes', says: 'Bytes received', unit: 'B' },
+  { field: 'egressBytes', says: 'Bytes sent', unit: 'B' },
+] as const;
+
+export const trafficFormats: Formats<Traffic> = {
+  csv: csv({
+    day: ({ day }) => day,
+    bucket: ({ bucket }) => bucket,
+    bucketId: ({ bucketId }) => bucketId,
+    requester: ({ requester }) => requester,
+    payer: ({ payer }) => payer,
+    requestsA: ({ requestsA }) => requestsA,
+    requestsB: ({ requestsB }) => requestsB,
+    requestsFree: ({ requestsFree }) => requestsFree,
+    ingressBytes: ({ ingressBytes }) => ingressBytes,
+    egressBytes: ({ egressBytes }) => egressBytes,
+  }),
+  jsonl: { mediaType: jsonLines, toLines: (row) => [JSON.stringify(row)] },
+  focus: focus(({ day, bucket, bucketId, requester, payer, ...row }) =>
+    amounts
+      .filter(({ field }) => row[field] > 0)
+      .map(({ field, says, unit }) => ({
+        payer,
+        user: requester,
+        day,
+        bucketId,
+        bucket,
+        sku: field,
+        says,
+        amount: row[field],
+        unit,
+      })),
+  ),
+};

@@ -1,0 +1,66 @@
+/** Counts the requests and bytes of accounts and buckets, for invoices. */
+import type { Context } from '../../context.ts';
+import {
+  type TrafficAmount,
+  TrafficCounter,
+  type TrafficKey,
+} from '../../domain/buckets/usage/traffic-counter.ts';
+import { isOperation } from '../../protocol/operations/operations.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { PacedBody } from '../body-pace.ts';
+import type { RequestContext } from '../request.ts';
+import { countedBody } from './counted-body.ts';
+
+type Class = 'requestsA' | 'requestsB' | 'requestsFree';
+
+/** Nobody pays for what the gateway refused to a stranger, or could not do. */
+const isUncounted = (status: number): boolean => status === 401 || status === 403 || status >= 500;
+
+/** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
+export function countTraffic(ctx: Context, request: RequestContext, reply: Reply): Reply {
+  const { operation, incoming, area } = request;
+  if (ctx.config.SVC_USAGE_TRAFFIC_INTERVAL === 0) return reply;
+  if (area !== undefined || !isOperation(operation) || isUncounted(reply.status)) return reply;
+  const key = findKey(request);
+  if (key === undefined) return reply;
+  const counter = ctx.caches.of(TrafficCounter);
+  const amount: TrafficAmount = {
+    [classify(operation, incoming.wire.method)]: 1,
+    ingressBytes: incoming.body instanceof PacedBody ? incoming.body.totalBytes : 0,
+  };
+  const { body } = reply;
+  const isStreamed = typeof body === 'object' && Symbol.asyncIterator in body;
+  if (!isStreamed || incoming.wire.method === 'HEAD') {
+    const egressBytes = incoming.wire.method === 'HEAD' || isStreamed ? 0 : measure(body);
+    counter.count(ctx, key, { ...amount, egressBytes });
+    return reply;
+  }
+  counter.count(ctx, key, amount);
+  return {
+    ...reply,
+    body: countedBody(body, (egressBytes) => counter.count(ctx, key, { egressBytes })),
+  };
+}
+
+function findKey({ bucket, identity, requesterPays }: RequestContext): TrafficKey | undefined {
+  const requester = identity?.owner ?? '';
+  if (bucket !== undefined)
+    return {
+      bucketId: bucket.id,
+      bucket: bucket.name,
+      requester,
+      payer: requesterPays === true ? requester : bucket.owner,
+    };
+  return requester === '' ? undefined : { bucketId: '', bucket: '', requester, payer: requester };
+}
+
+/** As the price lists of public services: writes and listings, reads, and what is free of charge. */
+function classify(operation: string, method: string): Class {
+  if (/^(?:Delete|Abort)/.test(operation)) return 'requestsFree';
+  const isRead = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
+  return isRead && !operation.startsWith('List') ? 'requestsB' : 'requestsA';
+}
+
+const encoder = new TextEncoder();
+const measure = (body: string | Uint8Array | undefined): number =>
+  typeof body === 'string' ? encoder.encode(body).length : (body?.length ?? 0);
