@@ -284,3 +284,61 @@ test('events of an object within one millisecond are delivered in their order, h
   await ended;
   expect(recordsIn(sink.received).map(({ s3 }) => s3.object.eTag)).toEqual(etags);
 });
+
+describe('a target with validate', () => {
+  const body = (...ids: readonly string[]) =>
+    `<NotificationConfiguration>${ids.map((id, n) => rule(id, { prefix: `${n}/` })).join('')}</NotificationConfiguration>`;
+
+  test('gets its test event before the configuration is stored, and once', async () => {
+    await using sink = await openWebhookSink();
+    const target = { id: 'hook', url: sink.url, validate: true, envelope: 'cloudevents' };
+    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    expect(sink.received.map((each) => JSON.parse(each.body)['Event'])).toEqual(['s3:TestEvent']);
+    expect(await world.queued()).toEqual([]);
+  });
+
+  test.each([
+    ['answers 500', status(500)],
+    ['redirects', status(302, { Location: 'http://127.0.0.1:1/' })],
+    ['never answers', () => {}],
+  ] as const)('that %s is refused by name, and the configuration stays as it was', async (_, answer) => {
+    await using sink = await openWebhookSink();
+    await using other = await openWebhookSink();
+    await using world = await openNotifyWorld({
+      targets: [
+        { id: 'strict', url: sink.url, validate: true, token: 'a-secret-token' },
+        { id: 'lax', url: other.url },
+      ],
+      rules: [rule('lax')],
+      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+    });
+    const before = (await world.client.get('/bucket?notification')).text;
+    const queued = await world.queued();
+    sink.answer = answer;
+    const refused = await world.client.put('/bucket?notification', { body: body('strict', 'lax') });
+    expect([refused.status, refused.code]).toEqual([400, 'InvalidArgument']);
+    expect(refused.text).toContain('arn:aws:sqs:default:123456789012:strict');
+    expect(refused.text).not.toContain(':lax');
+    // Addresses and reasons are for operators.
+    expect(refused.text).not.toContain('127.0.0.1');
+    expect(world.warned).toContainEqual(expect.objectContaining({ target: 'strict' }));
+    expect(JSON.stringify(world.warned)).not.toContain('a-secret-token');
+    expect((await world.client.get('/bucket?notification')).text).toBe(before);
+    expect(await world.queued()).toEqual(queued);
+    // The client may skip the question; the target gets its test event later then.
+    const headers = { '*-skip-destination-validation': 'true' };
+    const skipped = await world.client.put('/bucket?notification', { body: body('strict', 'lax'), headers });
+    expect(skipped.status, skipped.text).toBe(200);
+    expect((await world.queued()).map(({ sink: to }) => to).toSorted()).toEqual(['lax', 'lax', 'strict']);
+  });
+
+  test('is not asked by a caller who may not change the configuration', async () => {
+    await using sink = await openWebhookSink();
+    const target = { id: 'hook', url: sink.url, validate: true };
+    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    sink.received.length = 0;
+    const refused = await world.world.bob.put('/bucket?notification', { body: body('hook') });
+    expect(refused.status).toBe(403);
+    expect(sink.received).toEqual([]);
+  });
+});

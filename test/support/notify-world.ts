@@ -10,7 +10,7 @@ import type { Received } from './webhook-sink.ts';
 interface Target {
   readonly id: string;
   readonly url: string;
-  readonly [field: string]: string;
+  readonly [field: string]: string | boolean;
 }
 
 export const rule = (sink: string, { prefix = '', suffix = '' } = {}): string =>

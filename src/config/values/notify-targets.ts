@@ -12,6 +12,8 @@ export const envelopes = ['s3', 'cloudevents', 'eventbridge'] as const;
 export interface NotifyTarget extends SinkTarget {
   /** Default `s3`. */
   readonly envelope?: (typeof envelopes)[number];
+  /** A bucket's configuration that names the target is stored only after the target has taken a test event. */
+  readonly validate?: boolean;
 }
 
 const targetId = /^[A-Za-z0-9_-]{1,80}$/;
@@ -41,7 +43,7 @@ const printable = /^[\x20-\x7e]{1,2048}$/;
 function entryFaults(entry: unknown, index: number, earlier: readonly unknown[]): readonly string[] {
   const at = `: entry ${index + 1}`;
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [`${at} is not an object`];
-  const { id, type, url, token, envelope, ...others } = entry as Record<string, unknown>;
+  const { id, type, url, token, envelope, validate, ...others } = entry as Record<string, unknown>;
   const faults: string[] = [];
   if (typeof id !== 'string' || !targetId.test(id)) {
     faults.push(`${at} needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long`);
@@ -55,6 +57,8 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
     faults.push(`${at} has a token that is not printable ASCII without spaces`);
   if (envelope !== undefined && !envelopes.some((known) => known === envelope))
     faults.push(`${at} has an envelope that is not one of ${envelopes.join(', ')}`);
+  if (validate !== undefined && typeof validate !== 'boolean')
+    faults.push(`${at} has a validate that is neither true nor false`);
   for (const name of texts) {
     const text = others[name];
     if (text !== undefined && (typeof text !== 'string' || !printable.test(text)))

@@ -149,22 +149,34 @@ const encodedKey = (key: string): string =>
     .replaceAll('%20', '+')
     .replaceAll('%2F', '/');
 
-/** The rows of the test event for every sink of a new configuration, for the commit that stores it. */
+/** What a new configuration is about. */
+export interface NewConfiguration {
+  readonly bucket: Pick<BucketRow, 'name'>;
+  readonly requestId: string;
+}
+
+/** https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html, "test message" */
+export const testEvent = (
+  { clock }: Pick<Context, 'clock'>,
+  { bucket, requestId }: NewConfiguration,
+): object => ({
+  Service: 'Amazon S3',
+  Event: 's3:TestEvent',
+  Time: new Date(clock.now()).toISOString(),
+  Bucket: bucket.name,
+  RequestId: requestId,
+  HostId: requestId,
+});
+
+/** The rows of the test event for sinks of a new configuration, for the commit that stores it. */
 export async function testEvents(
   ctx: Ctx,
-  bucket: Pick<BucketRow, 'name'>,
-  { notification, requestId }: { readonly notification: Notification; readonly requestId: string },
+  sinks: Iterable<string>,
+  configuration: NewConfiguration,
 ): Promise<readonly SideChange[]> {
-  const sinks = new Set(listRules(notification).map((rule) => findSink(rule) ?? rule.arn));
+  const { bucket, requestId } = configuration;
   const due = await ctx.metadata.now();
-  const message = {
-    Service: 'Amazon S3',
-    Event: 's3:TestEvent',
-    Time: new Date(ctx.clock.now()).toISOString(),
-    Bucket: bucket.name,
-    RequestId: requestId,
-    HostId: requestId,
-  };
+  const message = testEvent(ctx, configuration);
   const rows = [...sinks].map((sink) => {
     const task: NotifyTask = { sink, message };
     const id = `${requestId}/test/${sink}`;

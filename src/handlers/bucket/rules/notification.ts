@@ -11,9 +11,11 @@ import {
   readKeyFilter,
   type TargetedRule,
 } from '../../../domain/configurations/notification.ts';
+import { refusingTargets } from '../../../domain/events/deliver/validate-targets.ts';
 import { testEvents } from '../../../domain/events/events.ts';
 import { drawId } from '../../../domain/objects/version-ids.ts';
 import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { notificationConfiguration } from '../../../protocol/schemas/bucket/notification.ts';
 import { document } from '../../common/document.ts';
 import { utf8Length } from '../../common/parameters.ts';
@@ -82,14 +84,52 @@ function checkTargets({ config }: Pick<Context, 'config'>, rules: readonly Targe
   }
 }
 
+const sinksOf = (rules: readonly TargetedRule[]): ReadonlySet<string> =>
+  new Set(rules.map((rule) => findSink(rule) ?? rule.arn));
+
+/** The targets that are asked before the configuration is stored; the others get their test event from the queue. */
+function targetsToAsk(
+  { config }: Pick<Context, 'config'>,
+  { own }: Pick<AuthorizedInBucket, 'own'>,
+  rules: readonly TargetedRule[],
+): ReadonlySet<string> {
+  if (own.get('skip-destination-validation')?.toLowerCase() === 'true') return new Set();
+  const named = sinksOf(rules);
+  const asked = config.SVC_NOTIFY_TARGETS.filter(({ id, validate }) => validate === true && named.has(id));
+  return new Set(asked.map(({ id }) => id));
+}
+
+/** @throws InvalidArgument naming the ARNs of targets that took no test event */
+async function askTargets(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  rules: readonly TargetedRule[],
+): Promise<void> {
+  const asked = targetsToAsk(ctx, request, rules);
+  if (asked.size === 0) return;
+  const refusing = await refusingTargets(ctx, asked, request);
+  const arns = rules.filter((rule) => refusing.includes(findSink(rule) ?? '')).map(({ arn }) => arn);
+  if (arns.length > 0)
+    throw invalid(
+      [...new Set(arns)].join(', '),
+      'null',
+      'Unable to validate the following destination configurations',
+    );
+}
+
 const configuration = document({
   family: bucketNotification,
   root: 'NotificationConfiguration',
   schema: notificationConfiguration,
   unset: { TopicConfiguration: [], QueueConfiguration: [], CloudFunctionConfiguration: [] },
   isEmpty: (value) => listRules(value).length === 0,
-  then: (ctx, { bucket, requestId }, notification) => testEvents(ctx, bucket, { notification, requestId }),
-  validate: (ctx, _call, value) => {
+  then: (ctx, request, notification) => {
+    const rules = listRules(notification);
+    const asked = targetsToAsk(ctx, request, rules);
+    const others = [...sinksOf(rules)].filter((sink) => !asked.has(sink));
+    return testEvents(ctx, others, request);
+  },
+  validate: async (ctx, request, value) => {
     if (value.EventBridgeConfiguration !== undefined)
       throw fail('NotImplemented', 'There is no event bus here: name a queue, a topic or a function.');
     const rules = listRules(value);
@@ -99,6 +139,7 @@ const configuration = document({
     for (const rule of rules) checkRule(rule);
     checkOverlaps(rules);
     checkTargets(ctx, rules);
+    await askTargets(ctx, request, rules);
     // Give an id to configurations without one, as the public service does.
     const identified = <R extends NotificationRule>(rule: R): R => ({
       ...rule,
