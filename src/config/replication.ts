@@ -17,4 +17,9 @@ export const replicationSettings = {
     range: ['1s', '365d'],
     doc: 'How long the replication of a version is retried; then its status is FAILED. Should be shorter than SVC_QUEUE_RETENTION.',
   }),
+  SVC_REPLICATION_TOMBSTONES: duration({
+    fallback: '90d',
+    range: ['1d', '3650d'],
+    doc: 'How long a site remembers that a replicated version was removed permanently, so that no other site brings it back. Should be longer than any site is cut off.',
+  }),
 } as const;

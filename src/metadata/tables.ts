@@ -4,6 +4,7 @@ import type { Extent } from '../ports/storage/object-bytes.ts';
 import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
 import type { Encryption } from './objects/encryption.ts';
 import type { Checksum, Grant, Lock, ObjectHeaders } from './objects/properties.ts';
+import { removedVersions } from './objects/removed-versions.ts';
 import type { ReplicaDocument } from './objects/replica.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
 import { ageTables } from './records/ages.ts';
@@ -338,5 +339,6 @@ export const tables = {
   importReleased,
   ...ageTables,
   replicationPeers,
+  removedVersions,
   heartbeats,
 } as const;

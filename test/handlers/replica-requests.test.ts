@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { encodeReplica } from '../../src/metadata/objects/replica.ts';
 import { findSite } from '../../src/metadata/site.ts';
 import { policyOf } from '../support/access.ts';
+import { faulty } from '../support/faulty.ts';
 import { digest64, md5 } from '../support/gateway-bodies.ts';
 import { auditRows, eventsOf, inShort, tickingClock } from '../support/recorded.ts';
 import {
@@ -16,6 +17,7 @@ import {
   versionAt,
   written,
 } from '../support/replicas.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 test('ReplicateObject keeps version id, ETag, time, headers, tags and checksum, and says REPLICA', async () => {
   await using source = await openSite();
@@ -79,6 +81,84 @@ test('ReplicateDelete removes a version permanently, and promotes the next one',
   expect((await site.client.get('/bucket/key')).header('*-version-id')).toBe(first.header('*-version-id'));
   expect((await site.client.delete(path)).header('*-replica-outcome')).toBe('present');
   expect((await site.client.delete('/bucket/key?replica=null')).code).toBe('InvalidArgument');
+});
+
+test('a version that was removed permanently is not brought back, however it is sent, unless that is asked for', async () => {
+  await using site = await openSite();
+  const { client } = site;
+  const document = written('content');
+  const { version } = document;
+  await sendObject(client, '/bucket/key', document, 'content');
+  await client.delete(`/bucket/key?versionId=${version}`);
+  const again = await sendObject(client, '/bucket/key', document, 'content');
+  expect([again.status, again.header('*-replica-outcome')], again.text).toEqual([200, 'removed']);
+  const state = await sendState(client, '/bucket/key', document);
+  expect([state.status, state.header('*-replica-outcome')], state.text).toEqual([200, 'removed']);
+  expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+  const headers = { '*-replica-restore': 'true' };
+  const body = encodeReplica(document);
+  // The tombstone is gone, so the content is asked for.
+  expect((await client.put(`/bucket/key?replica-state=${version}`, { body, headers })).code).toBe(
+    'NoSuchVersion',
+  );
+  const restored = await sendObject(client, '/bucket/key', document, 'content');
+  expect(restored.header('*-replica-outcome')).toBe('stored');
+  expect((await client.get('/bucket/key')).text).toBe('content');
+  await site.gc();
+  expect(await site.stored()).toHaveLength(1);
+});
+
+test('a removal that arrives before its version keeps it away, a delete marker too', async () => {
+  await using site = await openSite();
+  const { client } = site;
+  const document = written('content');
+  const marker = markerAt(versionAt(Date.now() - 5));
+  for (const { version } of [document, marker]) {
+    const removed = await client.delete(`/bucket/key?replica=${version}`);
+    expect([removed.status, removed.header('*-replica-outcome')]).toEqual([204, 'present']);
+  }
+  const sent = await sendObject(client, '/bucket/key', document, 'content');
+  expect(sent.header('*-replica-outcome')).toBe('removed');
+  const marked = await sendState(client, '/bucket/key', marker);
+  expect(marked.header('*-replica-outcome')).toBe('removed');
+  expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+});
+
+test('a version and its removal that arrive at the same moment leave nothing', async () => {
+  let removing: Promise<unknown> | undefined;
+  await using site = await openSite({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async commit(at, changes, options) {
+          // The version was not there when the removal looked, and its commit follows.
+          if (at.table.name === 'objects' && removing === undefined) {
+            removing = site.client.delete(`/bucket/key?replica=${document.version}`);
+            await removing;
+          }
+          return context.metadata.commit(at, changes, options);
+        },
+      }),
+    }),
+  });
+  const document = written('content');
+  const sent = await sendObject(site.client, '/bucket/key', document, 'content');
+  expect([sent.status, sent.header('*-replica-outcome')], sent.text).toEqual([200, 'removed']);
+  expect((await site.client.get('/bucket?versions')).all('VersionId')).toEqual([]);
+  expect(await site.usage('bucket')).toEqual({ bytes: 0, objects: 0 });
+  await site.gc();
+  expect(await site.stored()).toEqual([]);
+});
+
+test('a tombstone ends after its retention', async () => {
+  const clock = virtualClock(Date.now());
+  await using site = await openSite({ clock, settings: { SVC_REPLICATION_TOMBSTONES: '1d' } });
+  const document = written('content');
+  await sendObject(site.client, '/bucket/key', document, 'content');
+  await site.client.delete(`/bucket/key?versionId=${document.version}`);
+  clock.jump(25 * 3_600_000);
+  const again = await sendObject(site.client, '/bucket/key', document, 'content');
+  expect(again.header('*-replica-outcome')).toBe('stored');
 });
 
 test('a content that is not the described one is refused, and nothing is stored', async () => {

@@ -286,6 +286,53 @@ test('a resync sends the versions from before the rule, once, and those that fai
   expect(new Set(far.requests.slice(sent))).toEqual(new Set(['PUT replica-state']));
 });
 
+test('a version that a peer removed permanently stays removed there after a resync, unless the resync restores it', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  await link(near, far);
+  run(near);
+  const removed = await near.world.client.put('/bucket/removed', { body: 'x'.repeat(6_000_000) });
+  const kept = await near.world.client.put('/bucket/kept', { body: 'x' });
+  await vi.waitFor(async () => expect(await versions(far)).toHaveLength(2), until);
+  await far.world.client.delete(`/bucket/removed?versionId=${removed.header('*-version-id')}`);
+  const admin = operatorOf(near.world);
+  const resync = async (body: object): Promise<void> => {
+    await admin.must('POST', '/replication/resync/bucket', body);
+    await vi.waitFor(async () => {
+      expect(await admin.must('GET', '/replication/resync/bucket')).toMatchObject({ state: 'done' });
+      expect(await admin.must('GET', '/replication/status')).toMatchObject({ destinations: [] });
+    }, until);
+  };
+  await resync({ status: 'all' });
+  expect((await versions(far)).map(({ id }) => id)).toEqual([kept.header('*-version-id')]);
+  await settled(near, '/bucket/removed', 'COMPLETED');
+  await resync({ status: 'all', restoreRemoved: true });
+  expect(await versions(far)).toEqual(await versions(near));
+});
+
+test('in a ring a removal that overtakes its version on another way keeps it away', async () => {
+  const sites = [await openSite(), await openSite(), await openSite()] as const;
+  const [a, b, c] = sites;
+  const more = '<DeleteReplication><Status>Enabled</Status></DeleteReplication>';
+  await link(a, b, { criteria: modifications, more });
+  await link(b, c, { criteria: modifications });
+  run(a);
+  const put = await a.world.client.put('/bucket/key', { body: 'x' });
+  await vi.waitFor(async () => expect(await versions(b)).toHaveLength(1), until);
+  // The queue of b holds the version for c, and c hears of its removal first.
+  await c.world.client.delete(`/bucket/key?replica=${put.header('*-version-id')}`);
+  run(b);
+  await settled(b, '/bucket/key', 'REPLICA');
+  await vi.waitFor(
+    async () =>
+      expect(await operatorOf(b.world).must('GET', '/replication/status')).toMatchObject({
+        destinations: [],
+      }),
+    until,
+  );
+  expect(c.requests).toEqual(['PUT replica']);
+  expect(await versions(c)).toEqual([]);
+});
+
 test('a rule for a peer that does not exist is refused, and a resync without a rule', async () => {
   const { world } = await openSite();
   const put = await world.client.put('/bucket?replication', { body: rule('nowhere') });

@@ -53,12 +53,13 @@ interface Queued {
   readonly requestId: string;
   readonly removed?: true | undefined;
   readonly isResync?: true;
+  readonly restores?: true | undefined;
 }
 
 /** The side change that queues a version for the replicator, or its removal. */
 export async function queueTask(
   ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
-  { bucket, rule, row: { key, version, isNull, marker }, requestId, removed, isResync }: Queued,
+  { bucket, rule, row: { key, version, isNull, marker }, requestId, removed, isResync, restores }: Queued,
 ): Promise<SideChange> {
   const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
   const task: ReplicationTask = {
@@ -67,6 +68,7 @@ export async function queueTask(
     destination: rule.Destination,
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
+    ...(restores ? { restores } : {}),
   };
   const target = readDestination(rule.Destination.Bucket);
   const slot = laneSlot(target === undefined ? '' : nameDestination(target), key);
@@ -79,8 +81,9 @@ export async function queueTask(
 const sendsReplicas = ({ SourceSelectionCriteria }: ReplicationRule): boolean =>
   SourceSelectionCriteria?.ReplicaModifications?.Status === 'Enabled';
 
-/** Whether a peer may have the version. */
-const wasSent = ({ replication }: ObjectRow): boolean => replication !== undefined;
+/** Whether another site may have the version. */
+export const wasSent = ({ replication }: Pick<ObjectRow, 'replication'>): boolean =>
+  replication !== undefined;
 
 /** Whether the rule selects a version that exists already. */
 export const coversExisting = (rule: ReplicationRule, row: ObjectRow): boolean =>

@@ -6,11 +6,12 @@ import { releaseForeign } from '../../metadata/background/imports.ts';
 import { usageChanges } from '../../metadata/buckets/usage.ts';
 import { ageChanges, listLifecycleBucket } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
+import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
-import { isReplicated, replicated } from '../configurations/replication.ts';
+import { isReplicated, replicated, wasSent } from '../configurations/replication.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { inlineExtents, queueManifest } from '../storage/garbage.ts';
 import { assertRemovable, hasLock, lockTime } from './lock/object-lock.ts';
@@ -73,8 +74,13 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
-    const due = plan.gone.some(hasBytes) ? (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE : 0;
-    const then = [...sideChanges(bucket, change, plan, { recorded, due }), ...announceOld(ctx, bucket, plan)];
+    const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
+    const due = now + ctx.config.SVC_GC_GRACE;
+    const then = [
+      ...sideChanges(bucket, change, plan, { recorded, due }),
+      ...announceOld(ctx, bucket, plan),
+      ...tombstones(ctx, plan, now),
+    ];
     const outcome = await ctx.metadata.commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then });
     if (outcome.applied) {
       change.record?.applied();
@@ -118,6 +124,9 @@ function announceOld({ clock }: Ctx, bucket: BucketRow, { fresh }: Plan): readon
     ? [listLifecycleBucket(bucket, fresh.requestId)]
     : [];
 }
+
+const tombstones = ({ config }: Ctx, { gone }: Plan, now: number): readonly SideChange[] =>
+  gone.filter(wasSent).map((row) => tombstone(row, { now, keptMs: config.SVC_REPLICATION_TOMBSTONES }));
 
 const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
 

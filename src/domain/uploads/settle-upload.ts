@@ -65,7 +65,10 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
 }
 
 /** The answer to a retry of a completion. */
-export const toResult = ({ row: { session } }: StoredSession, row: ObjectRow): UploadResult => ({
+export const toResult = (
+  { row: { session } }: StoredSession,
+  row: Pick<ObjectRow, 'version' | 'isNull' | 'etag' | 'checksum' | 'encryption'>,
+): UploadResult => ({
   digest: session.completing?.digest ?? '',
   version: row.version,
   isNull: row.isNull,

@@ -130,6 +130,8 @@ export interface ReplicationTask {
   readonly removed?: true;
   /** Queued by a resync: the peer may have the version. */
   readonly isResync?: true;
+  /** The peer takes the version also where it has removed it permanently. */
+  readonly restores?: true;
 }
 
 /** What a rule says about its destination. */

@@ -213,8 +213,9 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
   const site = await describeSite(ctx, step, { access, bucket: destination.bucket });
   const own = await findSite(ctx);
   const trace = row.trace ?? [own];
-  // The peer has it, or sent it.
-  if (site !== undefined && (trace.includes(site.id) || site.id === own)) {
+  // The peer has it, or sent it. It may have removed it since, and is to have it again.
+  const hasIt = site !== undefined && trace.includes(site.id) && task.restores !== true;
+  if (hasIt || site?.id === own) {
     await complete(ctx, bucket, found);
     return undefined;
   }
@@ -231,7 +232,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
   const sendIt = (): Promise<void> =>
     site === undefined
       ? deliverToService(ctx, bucket, { ...shipment, destination: task.destination, isRepeated })
-      : sendReplica(ctx, { ...shipment, document, isRepeated });
+      : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
   await (row.size < largeMin ? sendIt() : step.sites.large.run(sendIt));
   await complete(ctx, bucket, found);
   return row.size;

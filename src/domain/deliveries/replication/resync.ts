@@ -33,6 +33,8 @@ export interface ResyncFilter {
   readonly until?: number | undefined;
   /** `none` were never selected for replication, `failed` were given up, `all` includes those that were replicated. */
   readonly status: 'none' | 'failed' | 'none-or-failed' | 'all';
+  /** Versions that the peer has removed permanently are sent too, and come back there. */
+  readonly restoresRemoved?: true | undefined;
 }
 
 export interface Resync extends ResyncFilter {
@@ -165,7 +167,8 @@ async function queuePage(
   if (last === undefined) return { ...state, finishedAt: now };
   const wanted = page.filter(({ row }) => isWanted(state, row) && coversExisting(rule, row));
   for (const { row, revision } of wanted) {
-    const changes: SideChange[] = [await queueTask(ctx, { bucket, rule, row, requestId, isResync: true })];
+    const task = { bucket, rule, row, requestId, isResync: true, restores: state.restoresRemoved } as const;
+    const changes: SideChange[] = [await queueTask(ctx, task)];
     if (row.replication === 'REPLICA' || row.replication === 'PENDING') await ctx.metadata.apply(changes);
     else {
       const put: ObjectRow = { ...row, replication: 'PENDING' };

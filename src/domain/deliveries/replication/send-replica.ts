@@ -27,7 +27,12 @@ export interface ReplicaShipment extends Shipment {
   readonly document: ReplicaDocument;
   /** The peer probably has the version: ask before the content is sent. */
   readonly isRepeated: boolean;
+  /** The peer takes the version also where it has removed it permanently. */
+  readonly restores: boolean;
 }
+
+const restoring = ({ restores }: Pick<ReplicaShipment, 'restores'>): Readonly<Record<string, string>> =>
+  restores ? { '*-replica-restore': 'true' } : {};
 
 /** What a peer says about itself. */
 export interface PeerSite {
@@ -110,6 +115,7 @@ export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<
     const reply = await send(ctx, shipment, {
       method: 'PUT',
       query: [['replica-state', row.version]],
+      headers: restoring(shipment),
       body: encodeReplica(shipment.document),
     });
     if (reply.status !== 404 || row.marker) {
@@ -145,7 +151,7 @@ async function sendWhole(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
   const reply = await send(ctx, shipment, {
     method: 'PUT',
     query: [['replica', row.version]],
-    headers: { '*-replica-document-length': String(encoded.length) },
+    headers: { '*-replica-document-length': String(encoded.length), ...restoring(shipment) },
     body: { length: encoded.length + row.size, pieces: pieces() },
   });
   checkSign(reply, 'ReplicateObject', hasOutcome);
@@ -156,5 +162,9 @@ async function sendParts(ctx: Ctx, shipment: ReplicaShipment): Promise<void> {
     ['uploads', ''],
     ['replica', shipment.row.version],
   ] as const;
-  await sendUpload(ctx, shipment, { query, body: encodeReplica(shipment.document) });
+  await sendUpload(ctx, shipment, {
+    query,
+    headers: restoring(shipment),
+    body: encodeReplica(shipment.document),
+  });
 }

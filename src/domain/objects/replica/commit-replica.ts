@@ -2,6 +2,7 @@
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
+import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
@@ -16,10 +17,11 @@ import type { FreshVersion, Plan } from '../versions.ts';
 import { findById, findNeighbours } from './find-replica.ts';
 import { joinLocks } from './join-locks.ts';
 import { newerNull, planReplica } from './plan-replica.ts';
+import { removeReplica } from './remove-replica.ts';
 import { stampOf } from './stamp.ts';
 
-/** `present`: nothing changed. `superseded`: the site has a later state. */
-export type ReplicaOutcome = 'stored' | 'present' | 'superseded';
+/** `present`: nothing changed. `superseded`: the site has a later state. `removed`: the site has removed the version permanently. */
+export type ReplicaOutcome = 'stored' | 'present' | 'superseded' | 'removed';
 
 /** A replicated version as a request brings it; owner and ACL are those of this site. */
 export interface Replica {
@@ -49,8 +51,11 @@ export interface ReplicaCommit {
 
 export interface CommittedReplica {
   readonly outcome: ReplicaOutcome;
-  /** The version; the newer null version where that superseded it. */
-  readonly row: ObjectRow;
+  /** The version, also one that was removed; the newer null version where that superseded it. */
+  readonly row: Pick<
+    ObjectRow,
+    'version' | 'isNull' | 'marker' | 'size' | 'etag' | 'checksum' | 'encryption'
+  >;
   /** The version was inserted, and owns its content. */
   readonly won: boolean;
 }
@@ -147,14 +152,18 @@ export async function commitReplica(
         result = { ...decided, won: false };
         return decided.plan;
       }
-      if (content === undefined)
-        throw fail('NoSuchVersion', { elements: { Key: key, VersionId: document.version } });
       const around = await findNeighbours(ctx, state, document);
       const later = document.isNull ? newerNull(around, document.version) : undefined;
-      if (later !== undefined) {
+      if (later !== undefined && content !== undefined) {
         result = { outcome: 'superseded', row: later, won: false };
         return undefined;
       }
+      if (await wasRemoved(ctx.metadata, { bucketId: state.bucket.id, key, version: document.version })) {
+        result = { outcome: 'removed', row: describedRow(document), won: false };
+        return undefined;
+      }
+      if (content === undefined)
+        throw fail('NoSuchVersion', { elements: { Key: key, VersionId: document.version } });
       const fresh = await freshReplica(ctx, replica, { bucket: state.bucket, content, site });
       const { version, isNull } = document;
       const plan = planReplica(around, { fresh, version, isNull });
@@ -166,8 +175,17 @@ export async function commitReplica(
     },
   });
   if (result === undefined) throw new Error('nothing was decided');
-  return result;
+  // A removal that came before this commit found no version; its tombstone is there by now.
+  const { version } = document;
+  if (!result.won || !(await wasRemoved(ctx.metadata, { bucketId: bucket.id, key, version }))) return result;
+  await removeReplica(ctx, { bucket, key, version, requestId });
+  return { ...result, outcome: 'removed' };
 }
+
+const describedRow = ({ version, isNull, marker, size, etag, checksum }: ReplicaDocument) => ({
+  ...{ version, isNull, marker, size, etag },
+  ...(checksum === undefined ? {} : { checksum }),
+});
 
 async function freshReplica(
   ctx: Ctx,

@@ -1,19 +1,13 @@
-/** Receives versions of other sites: stores the content of a version, creates delete markers, changes states, removes versions. */
+/** Receives versions of other sites: stores the content of a version, creates delete markers, changes states. */
 import { fromHex } from '../../../base/text/hex.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { findHead, newestInHistory } from '../../../metadata/objects/objects.ts';
+import { findHead } from '../../../metadata/objects/objects.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
-import type { BucketRow } from '../../../metadata/tables.ts';
-import { mfaRequired } from '../../buckets/bucket-versioning.ts';
 import { type Claims, toBase64 } from '../../content/digests.ts';
 import type { ObjectKey } from '../../content/encryption/key.ts';
 import { type Content, queueUnowned, storeBytes } from '../../content/store-bytes.ts';
-import type { Recorder } from '../../events/recorder.ts';
 import { assertNotEmptied } from '../../storage/clusters/assert-not-emptied.ts';
 import { placeWrite } from '../../storage/placement/place-write.ts';
-import { changeKey } from '../commit-version.ts';
-import { drawVersion } from '../version-ids.ts';
-import { planRemoveVersion } from '../versions.ts';
 import type { Ctx as WriteCtx } from '../write-object.ts';
 import {
   assertReceivable,
@@ -21,7 +15,6 @@ import {
   type CommittedReplica,
   commitReplica,
   type Replica,
-  type ReplicaOutcome,
 } from './commit-replica.ts';
 import { findById } from './find-replica.ts';
 import { stampOf } from './stamp.ts';
@@ -86,32 +79,3 @@ function toClaims({ etag, encryption, checksum }: ReplicaDocument): Claims {
 /** Creates a delete marker, or changes the tags, ACL and lock of an existing version. @throws NoSuchVersion */
 export const writeReplicaState = (ctx: WriteCtx, replica: Replica): Promise<CommittedReplica> =>
   commitReplica(ctx, replica, replica.document.marker ? { content: { manifest: { extents: [] } } } : {});
-
-export interface ReplicaRemoval {
-  readonly bucket: BucketRow;
-  readonly key: string;
-  readonly version: string;
-  readonly record?: Recorder | undefined;
-  readonly requestId: string;
-}
-
-/** Removes a version permanently. @throws AccessDenied for one under Object Lock, and where the bucket requires MFA */
-export async function removeReplica(
-  ctx: WriteCtx,
-  { bucket, key, version, record, requestId }: ReplicaRemoval,
-): Promise<Exclude<ReplicaOutcome, 'superseded'>> {
-  const { done } = await changeKey(ctx, {
-    bucket,
-    key,
-    requestId,
-    id: `${requestId}-${drawVersion(ctx)}`,
-    record,
-    async decide(state) {
-      if (state.bucket.mfaDelete) throw mfaRequired();
-      const target = await findById(ctx, state, version);
-      if (state.head === undefined || target === undefined) return undefined;
-      return planRemoveVersion(state.head, target, await newestInHistory(ctx.metadata, state.bucket, key));
-    },
-  });
-  return done === 'applied' ? 'stored' : 'present';
-}

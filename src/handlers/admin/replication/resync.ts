@@ -7,7 +7,7 @@ import {
   type ResyncFilter,
 } from '../../../domain/deliveries/replication/resync.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
+import { jsonBoolean, jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { readTime } from '../times.ts';
 
@@ -16,6 +16,7 @@ const given = jsonObject({
   since: jsonOptional(jsonText()),
   until: jsonOptional(jsonText()),
   status: jsonOptional(jsonText()),
+  restoreRemoved: jsonOptional(jsonBoolean),
 });
 
 const statuses: readonly string[] = [
@@ -27,9 +28,21 @@ const statuses: readonly string[] = [
 const isStatus = (text: string): text is ResyncFilter['status'] => statuses.includes(text);
 
 export const StartReplicationResync: AdminHandler = async (ctx, { params, body, record, requestId }) => {
-  const { prefix, since, until, status = 'none-or-failed' } = body.length === 0 ? {} : readJson(given, body);
+  const {
+    prefix,
+    since,
+    until,
+    status = 'none-or-failed',
+    restoreRemoved,
+  } = body.length === 0 ? {} : readJson(given, body);
   if (!isStatus(status)) throw fail('InvalidRequest', `status must be one of ${statuses.join(', ')}.`);
-  const filter = { prefix, since: readTime('since', since), until: readTime('until', until), status };
+  const filter = {
+    prefix,
+    since: readTime('since', since),
+    until: readTime('until', until),
+    status,
+    ...(restoreRemoved === true ? { restoresRemoved: true as const } : {}),
+  };
   const name = params.get('bucket') ?? '';
   record?.about(`bucket:${name}`);
   return jsonReply(resyncJson(await beginResync(ctx, name, { filter, record, requestId })), 202);
@@ -51,11 +64,21 @@ export const CancelReplicationResync: AdminHandler = async (ctx, { params, recor
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
-const resyncJson = ({ bucket, status, prefix, read, queued, startedAt, finishedAt }: Resync) => ({
+const resyncJson = ({
+  bucket,
+  status,
+  prefix,
+  restoresRemoved,
+  read,
+  queued,
+  startedAt,
+  finishedAt,
+}: Resync) => ({
   bucket,
   state: finishedAt === undefined ? 'running' : 'done',
   status,
   ...(prefix === undefined ? {} : { prefix }),
+  ...(restoresRemoved === undefined ? {} : { restoreRemoved: true }),
   read,
   queued,
   startedAt: seconds(startedAt),

@@ -7,19 +7,18 @@ import {
   type CommittedReplica,
   type ReplicaOutcome,
 } from '../../../domain/objects/replica/commit-replica.ts';
-import {
-  removeReplica,
-  writeReplica,
-  writeReplicaState,
-} from '../../../domain/objects/replica/write-replica.ts';
+import { removeReplica } from '../../../domain/objects/replica/remove-replica.ts';
+import { writeReplica, writeReplicaState } from '../../../domain/objects/replica/write-replica.ts';
 import { createUpload } from '../../../domain/uploads/upload-session.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import { withoutTombstone } from '../../../metadata/objects/removed-versions.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 import { initiateMultipartUploadResult } from '../../../protocol/schemas/object/multipart.ts';
 import { readClaims } from '../../common/claims.ts';
+import { header } from '../../common/own-headers.ts';
 import { defined } from '../../common/parameters.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
@@ -53,6 +52,7 @@ export const ReplicateObject: HandlerOf<'ReplicateObject'> = async (ctx, request
   if (document.marker)
     throw fail('InvalidArgument', 'A delete marker has no content: send its document to ?replica-state.');
   await assertMayTag(ctx, request, document);
+  await forgetRemoval(ctx, request, version);
   const write = {
     ...(await toReplica(ctx, request, document)),
     objectKey: await drawReplicaKey(ctx, request, document),
@@ -60,6 +60,16 @@ export const ReplicateObject: HandlerOf<'ReplicateObject'> = async (ctx, request
   };
   return replicaReply(ctx, await writeReplica(ctx, write, { source, length }));
 };
+
+/** With `replica-restore: true` a version comes back although this site has removed it permanently. */
+async function forgetRemoval(
+  { metadata }: Context,
+  request: AuthorizedInBucket,
+  version: string,
+): Promise<void> {
+  if (header(request, 'replica-restore') !== 'true') return;
+  await metadata.apply([withoutTombstone({ bucketId: request.bucket.id, key: request.key, version })]);
+}
 
 /** Such headers would be about document and content together. */
 function assertNoClaims(request: AuthorizedInBucket): void {
@@ -91,6 +101,7 @@ export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request
   if (document.marker) throw fail('InvalidArgument', 'A delete marker has no parts.');
   assertReceivable(ctx, bucket, document);
   await assertMayTag(ctx, request, document);
+  await forgetRemoval(ctx, request, document.version);
   const { owner, acl } = await toReplica(ctx, request, document);
   const { storageClass, headers, checksum, lock } = document;
   const objectKey = await drawReplicaKey(ctx, request, document);
@@ -117,12 +128,13 @@ export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request
 export const ReplicateState: HandlerOf<'ReplicateState'> = async (ctx, request) => {
   const document = readDocument(request.body, readReplicaId(request, 'replica-state'));
   await assertMayReplicate(ctx, request, document.marker ? 's3:ReplicateDelete' : 's3:ReplicateTags');
+  await forgetRemoval(ctx, request, document.version);
   return replicaReply(ctx, await writeReplicaState(ctx, await toReplica(ctx, request, document)));
 };
 
 export const ReplicateDelete: HandlerOf<'ReplicateDelete'> = async (ctx, request) => {
   const { bucket, key, record, requestId } = request;
   const version = readReplicaId(request, 'replica');
-  const outcome = await removeReplica(ctx, { bucket, key, version, record, requestId });
-  return emptyReply(204, await outcomeHeaders(ctx, outcome));
+  const wasThere = await removeReplica(ctx, { bucket, key, version, record, requestId });
+  return emptyReply(204, await outcomeHeaders(ctx, wasThere ? 'stored' : 'present'));
 };

@@ -1,0 +1,49 @@
+/**
+ * Tombstones: versions that were removed permanently while other sites may have them, so that a site which still has one does not bring it
+ * back (docs/adr/0020-replicated-versions-keep-their-ids.md). They expire.
+ */
+import { type At, type MetadataStore, type SideChange, table } from '../../ports/metadata-store.ts';
+
+export interface RemovedVersionRow {
+  readonly bucketId: string;
+  readonly key: string;
+  readonly version: string;
+  /** Store time (ms). */
+  readonly removedAt: number;
+}
+export const removedVersions = table<RemovedVersionRow>()({
+  name: 'removed_versions',
+  kind: 'plain',
+  partition: ['bucketId', 'key'],
+  sort: ['version'],
+  columns: { bucketId: 'text', key: 'text', version: 'text', removedAt: 'int' },
+});
+
+type RemovedVersion = Pick<RemovedVersionRow, 'bucketId' | 'key' | 'version'>;
+
+const removedAt = ({
+  bucketId,
+  key,
+}: Pick<RemovedVersion, 'bucketId' | 'key'>): At<typeof removedVersions> => ({
+  table: removedVersions,
+  in: { bucketId, key },
+});
+
+export const tombstone = (
+  { bucketId, key, version }: RemovedVersion,
+  { now, keptMs }: { readonly now: number; readonly keptMs: number },
+): SideChange => ({
+  at: removedAt({ bucketId, key }),
+  put: { bucketId, key, version, removedAt: now } satisfies RemovedVersionRow,
+  expiresAt: now + keptMs,
+});
+
+export const withoutTombstone = ({ bucketId, key, version }: RemovedVersion): SideChange => ({
+  at: removedAt({ bucketId, key }),
+  remove: { version },
+});
+
+export const wasRemoved = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  { bucketId, key, version }: RemovedVersion,
+): Promise<boolean> => (await metadata.get(removedAt({ bucketId, key }), { version })) !== undefined;
