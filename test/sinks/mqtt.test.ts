@@ -8,6 +8,7 @@ let count = 0;
 
 sinkLaws({
   server: 'mosquitto',
+  losesUnread: true,
   async open(port) {
     count += 1;
     const topic = `events/${count}`;

@@ -29,6 +29,8 @@ export interface SinkSuite {
   readonly noPassword?: string;
   /** Why the server is paused, but not killed. */
   readonly forgets?: string;
+  /** A kill loses what was acknowledged and has not arrived at a reader, so the server is killed when everything has arrived. */
+  readonly losesUnread?: true;
 }
 
 interface Event {
@@ -55,7 +57,8 @@ const namesOf = (events: readonly Event[], key: string): readonly string[] =>
 const created = 'ObjectCreated:Put';
 const removed = 'ObjectRemoved:Delete';
 
-export function sinkLaws({ server: name, environment, open, noPassword, forgets }: SinkSuite): void {
+export function sinkLaws(suite: SinkSuite): void {
+  const { server: name, environment, open, noPassword, forgets, losesUnread } = suite;
   const missing = noSinkServer(name);
   describe.skipIf(missing !== undefined)(`${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
     let server: SinkServer;
@@ -164,6 +167,10 @@ export function sinkLaws({ server: name, environment, open, noPassword, forgets 
         world.worker.start();
         await change(world, keys);
         await vi.waitFor(async () => expect((await receiver.bodies()).length).toBeGreaterThan(3), until);
+        if (losesUnread) {
+          await untilDelivered(world);
+          await untilArrived(receiver, keys);
+        }
         await server.kill9();
         const later = keys.map((key) => `later-${key}`);
         await change(world, later);
