@@ -8,6 +8,11 @@ export interface PeerAccess {
   readonly secretKey: string;
   /** PEM; the certificates that the runtime trusts when absent. */
   readonly ca?: string;
+  /** PEM: this gateway's own certificate and its private key. */
+  readonly cert?: string;
+  readonly key?: string;
+  /** An HTTP proxy: `http://host:port`. It resolves the name of the endpoint, and requests go through a tunnel. */
+  readonly proxy?: string;
 }
 
 export interface PeerRequest {

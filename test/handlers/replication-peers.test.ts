@@ -1,7 +1,7 @@
 /** Replication peers: how an operator names one, and what its check says. The peer is a second gateway behind a real listener. */
 import { createServer, type RequestListener } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { createServer as createTlsServer, type ServerOptions } from 'node:https';
+import { type AddressInfo, connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { scanReplicationPeers } from '../../src/metadata/background/replication/peers.ts';
 import { systemClock } from '../../src/ports/clock.ts';
@@ -38,7 +38,7 @@ async function openPeer(
 }
 
 /** A server that is no gateway. */
-async function listen(answer: RequestListener, tls?: typeof one): Promise<string> {
+async function listen(answer: RequestListener, tls?: ServerOptions): Promise<string> {
   const made = tls === undefined ? createServer(answer) : createTlsServer(tls, answer);
   const server = made.listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
@@ -47,6 +47,25 @@ async function listen(answer: RequestListener, tls?: typeof one): Promise<string
     server.close();
   });
   return `http${tls === undefined ? '' : 's'}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** An HTTP proxy that makes tunnels, or refuses all. */
+async function openProxy(status = 200) {
+  const tunnels: string[] = [];
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  server.on('connect', ({ url = '' }, socket) => {
+    tunnels.push(url);
+    const [host, port] = url.split(':');
+    if (status !== 200) return void socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
+    const there = connect(Number(port), host, () => {
+      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      there.pipe(socket).pipe(there);
+    });
+    for (const end of [there, socket]) end.on('error', () => {});
+  });
+  onTestFinished(() => void server.close());
+  return { tunnels, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
 async function check(peer: Record<string, string>, by: GatewayWorld = world, bucket = 'copies') {
@@ -92,7 +111,13 @@ describe('the peers of an operator', () => {
     ['a port that is none', { endpoint: 'https://s3.example.com:99999' }],
     ['a CA that is no certificate', { ca: 'trust me' }],
     ['no secret key', { secretKey: undefined }],
-    ['an unknown field', { bandwidth: 1 }],
+    ['an unknown field', { speed: 1 }],
+    ['a bandwidth that is too small', { bandwidth: 65_535 }],
+    ['a bandwidth that is a text', { bandwidth: '1000000' }],
+    ['a proxy with credentials', { proxy: 'http://me:pass@proxy.example.com:3128' }],
+    ['a proxy of another protocol', { proxy: 'socks5://proxy.example.com:1080' }],
+    ['a certificate without its key', { cert: one.cert }],
+    ['a key that is no key', { cert: one.cert, key: one.cert }],
   ])('a peer with %s is refused', async (_what, wrong) => {
     const body = { endpoint, ...keys, ...wrong };
     expect(await operatorOf(world).ask('PUT', '/replication/peers/wrong', body)).toMatchObject({
@@ -292,5 +317,48 @@ describe('the check of a peer', () => {
     expect((await check({ endpoint })).failed).toMatchObject(untrusted);
     expect((await check({ endpoint, ca: two.cert })).failed).toMatchObject(untrusted);
     expect((await check({ endpoint, ca: one.cert })).failed).toMatchObject({ step: 'sign' });
+  });
+
+  test('shows its own certificate to a peer that asks for one, and keeps its key sealed', async () => {
+    const tls = { ...one, ca: two.cert, requestCert: true, rejectUnauthorized: true };
+    const endpoint = await listen((_request, reply) => reply.writeHead(404).end(), tls);
+    expect((await check({ endpoint, ca: one.cert })).failed).toMatchObject({ step: 'reach' });
+    const known = await check({ endpoint, ca: one.cert, cert: two.cert, key: two.key });
+    expect(known.failed).toMatchObject({ step: 'sign' });
+    const admin = operatorOf(world);
+    const shown = await admin.must('GET', '/replication/peers/far');
+    expect(shown).toMatchObject({ cert: two.cert });
+    const stored = JSON.stringify([shown, await scanReplicationPeers(world.context.metadata, 10)]);
+    expect(stored).not.toContain('PRIVATE KEY');
+  });
+
+  test('reaches the peer through a proxy, with TLS inside of the tunnel', async () => {
+    const proxy = await openProxy();
+    const { endpoint } = await ready();
+    expect((await check({ endpoint, proxy: proxy.url })).ok).toBe(true);
+    expect(new Set(proxy.tunnels)).toEqual(new Set([new URL(endpoint).host]));
+    const secure = await listen((_request, reply) => reply.writeHead(404).end(), one);
+    expect((await check({ endpoint: secure, proxy: proxy.url })).failed).toMatchObject({ step: 'reach' });
+    const trusted = await check({ endpoint: secure, proxy: proxy.url, ca: one.cert });
+    expect(trusted.failed).toMatchObject({ step: 'sign' });
+  });
+
+  test('says why a proxy is of no use', async () => {
+    const { endpoint } = await ready();
+    const refusing = await openProxy(403);
+    const refused = { step: 'reach', found: expect.stringContaining('403') };
+    expect((await check({ endpoint, proxy: refusing.url })).failed).toMatchObject(refused);
+    await using strict = await openGateway({ settings: { ...settings, SVC_EGRESS_ALLOW: '' } });
+    for (const host of ['127.0.0.1', 'localhost']) {
+      const proxy = refusing.url.replace('127.0.0.1', host);
+      const { failed } = await check({ endpoint: 'http://s3.example.com', proxy }, strict);
+      expect(failed).toMatchObject({
+        step: 'reach',
+        found: expect.stringContaining('SVC_EGRESS_ALLOW does not contain it'),
+      });
+    }
+    // A proxy leads to no address that is refused.
+    const { failed } = await check({ endpoint: 'http://169.254.169.254', proxy: refusing.url });
+    expect(failed?.found).toContain('SVC_EGRESS_ALLOW does not contain it');
   });
 });

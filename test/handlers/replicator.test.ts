@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
@@ -60,6 +61,30 @@ describe('one way', () => {
     expect((await far.world.client.get('/bucket/a?tagging')).text).toContain('<Value>v</Value>');
     expect((await far.world.client.get('/bucket/parts')).text.length).toBe(large.length + 'the end'.length);
     expect((await far.world.client.head('/bucket/parts?partNumber=3')).header('content-length')).toBe('7');
+  });
+
+  test('the bandwidth of a peer bounds what is sent to it', async () => {
+    const slept: number[] = [];
+    // The pace says how long it would wait, and waits a moment.
+    const clock: Clock = {
+      ...systemClock,
+      sleep: (ms, signal) => {
+        slept.push(ms);
+        return systemClock.sleep(Math.min(ms, 10), signal);
+      },
+    };
+    const [near, far] = [await openSite({ clock, settings }), await openSite()];
+    await link(near, far);
+    const peer = { ...keys, endpoint: far.endpoint, bandwidth: 65_536 };
+    await operatorOf(near.world).must('PUT', '/replication/peers/far', peer);
+    const body = Buffer.alloc(10 * 65_536, 'sluice');
+    await near.world.client.put('/bucket/large', { body });
+    slept.length = 0;
+    run(near);
+    await alike(near, far);
+    expect((await far.world.client.get('/bucket/large')).text).toBe(body.toString());
+    // Ten seconds, less what the test itself took.
+    expect(slept.filter((ms) => ms > 8_000 && ms < 10_500)).not.toEqual([]);
   });
 
   test('changes of tags follow, and a version is sent once', async () => {

@@ -15,6 +15,7 @@ import { amz } from '../../protocol/dialect.ts';
 import { encode } from '../../signing/encode.ts';
 import { signer } from '../../signing/sign-request.ts';
 import { guardedAgent, type MayReach } from '../egress/guarded-agent.ts';
+import { guardedProxy } from '../egress/guarded-proxy.ts';
 
 export interface PeerRequestOptions {
   readonly hasher: Hasher;
@@ -32,35 +33,60 @@ const connectionsMax = 64;
 /** Pools that are kept: peers are few, and a changed certificate makes another pool. */
 const poolsMax = 128;
 
-export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
-  const pools = new Map<string, Agent>();
-  const { mayReach, timeoutMs } = options;
-  const pool = ({ endpoint, ca }: PeerAccess): Agent => {
-    const name = JSON.stringify([endpoint, ca]);
-    const found = pools.get(name);
+/** The agents of peers: one of its own for a single request, or the pool of its peer. */
+class Agents {
+  readonly #options: PeerRequestOptions;
+  readonly #pools = new Map<string, Agent>();
+
+  constructor(options: PeerRequestOptions) {
+    this.#options = options;
+  }
+
+  /** @throws EgressRefused for a proxy whose address may not be reached */
+  open({ endpoint, ca, cert, key, proxy }: PeerAccess, connections: number): Agent {
+    const { mayReach, timeoutMs } = this.#options;
+    const options = { mayReach, timeoutMs, connections, ca, cert, key };
+    return proxy === undefined ? guardedAgent(options) : guardedProxy({ ...options, proxy, endpoint });
+  }
+
+  pool(access: PeerAccess): Agent {
+    const { endpoint, ca, cert, key, proxy } = access;
+    const name = JSON.stringify([endpoint, ca, cert, key, proxy]);
+    const found = this.#pools.get(name);
     if (found !== undefined) return found;
-    const [oldest] = pools.keys();
-    if (pools.size >= poolsMax && oldest !== undefined) {
-      void pools.get(oldest)?.close();
-      pools.delete(oldest);
+    const [oldest] = this.#pools.keys();
+    if (this.#pools.size >= poolsMax && oldest !== undefined) {
+      void this.#pools.get(oldest)?.close();
+      this.#pools.delete(oldest);
     }
-    const agent = guardedAgent({ mayReach, timeoutMs, connections: connectionsMax, ca });
-    pools.set(name, agent);
+    const agent = this.open(access, connectionsMax);
+    this.#pools.set(name, agent);
     return agent;
-  };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.values()].map((agent) => agent.destroy()));
+    this.#pools.clear();
+  }
+}
+
+export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
+  const agents = new Agents(options);
+  const { timeoutMs } = options;
   return {
     async ask(access, request) {
       const signed = signedRequest(options, access, request);
       const signal = AbortSignal.timeout(timeoutMs);
-      const agent = guardedAgent({ mayReach, timeoutMs, connections: 1, ca: access.ca });
+      let agent: Agent | undefined;
       try {
+        agent = agents.open(access, 1);
         return await dispatch(agent, signed, signal);
       } catch (cause) {
         throw new PeerSilent(signal.aborted ? `no whole answer within ${timeoutMs} ms` : describe(cause), {
           cause,
         });
       } finally {
-        await agent.destroy();
+        await agent?.destroy();
       }
     },
     async send(access, request, signal) {
@@ -90,7 +116,7 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
       const isStreamed = body !== undefined && 'pieces' in body;
       try {
         const reply = await dispatch(
-          pool(access),
+          agents.pool(access),
           isStreamed ? { ...signed, body: Readable.from(watched(body.pieces)) } : signed,
           AbortSignal.any([signal, stalled.signal]),
         );
@@ -103,14 +129,11 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
         throw new PeerSilent(describe(cause), { cause });
       }
     },
-    async close() {
-      await Promise.all([...pools.values()].map((agent) => agent.destroy()));
-      pools.clear();
-    },
+    close: () => agents.close(),
   };
 };
 
-type Agent = ReturnType<typeof guardedAgent>;
+type Agent = ReturnType<typeof guardedAgent> | ReturnType<typeof guardedProxy>;
 
 const unsigned = 'UNSIGNED-PAYLOAD';
 
@@ -153,7 +176,7 @@ function hashOf(hasher: Hasher, body: Uint8Array | undefined): string {
 }
 
 async function dispatch(
-  agent: Pick<ReturnType<typeof guardedAgent>, 'request'>,
+  agent: Agent,
   request: Dispatcher.RequestOptions,
   signal: AbortSignal,
 ): Promise<PeerReply> {

@@ -8,12 +8,18 @@ export interface ReplicationPeerRow {
   /** `http` or `https`, without a path. */
   readonly endpoint: string;
   readonly region: string;
-  /** Base64 of the access key and the secret key, sealed under the master key for this id. */
+  /** Base64 of the access key, the secret key and the private key of `cert`, sealed under the master key for this id. */
   readonly sealedKeys: string;
   /** PEM of the certificates that sign the peer's own; absent: those that the runtime trusts. */
   readonly ca?: string;
   /** Store time (ms) of the last PUT. */
   readonly changedAt: number;
+  /** PEM of this gateway's own certificate; its private key is sealed with the other keys. */
+  readonly cert?: string;
+  /** `http://host:port`. */
+  readonly proxy?: string;
+  /** Bytes of bodies per second, over all versions that are sent to the peer; absent: no limit. */
+  readonly bandwidth?: number;
 }
 export const replicationPeers = table<ReplicationPeerRow>()({
   name: 'replication_peers',
@@ -28,5 +34,8 @@ export const replicationPeers = table<ReplicationPeerRow>()({
     sealedKeys: 'text',
     ca: 'text',
     changedAt: 'int',
+    cert: 'text',
+    proxy: 'text',
+    bandwidth: 'int',
   },
 });

@@ -10,12 +10,14 @@ import { findReplicationPeer } from '../../../metadata/background/replication/pe
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { findHead, findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type Stored, StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { type PeerAccess, type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import { stampOf } from '../../objects/replica/stamp.ts';
+import { openPace, type Pace } from '../../storage/rebalance/pace.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
 import { type Destination, nameDestination, readDestination } from './destination.ts';
 import { openAccess } from './peers.ts';
@@ -59,6 +61,17 @@ class Sites {
   /** Contents of `largeMin` bytes and more that are being sent. */
   readonly large = new Semaphore(largeMax);
   readonly known = new Map<string, { readonly site: PeerSite | undefined; readonly until: number }>();
+  readonly #paces = new Map<string, { readonly bandwidth: number; readonly pace: Pace }>();
+
+  /** One pace for everything that is sent to a peer. */
+  paceOf(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): Pace | undefined {
+    if (bandwidth === undefined) return undefined;
+    const known = this.#paces.get(id);
+    if (known?.bandwidth === bandwidth) return known.pace;
+    const pace = openPace(clock, bandwidth);
+    this.#paces.set(id, { bandwidth, pace });
+    return pace;
+  }
 }
 
 export const replicationQueue = (ctx: Ctx): LaneQueue => {
@@ -209,7 +222,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
     throw new Unreplicable(
       'the object is encrypted with a key of its client (SSE-C), which this service does not have',
     );
-  const { access, destination } = await openDestination(ctx, step);
+  const { access, destination, pace } = await openDestination(ctx, step);
   const site = await describeSite(ctx, step, { access, bucket: destination.bucket });
   const own = await findSite(ctx);
   const trace = row.trace ?? [own];
@@ -228,7 +241,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
   const to = destination.bucket;
   const document = toDocument(row, { site: own, destination: task.destination });
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
-  const shipment = { access, to, row, objectKey, signal };
+  const shipment = { access, to, row, objectKey, signal, pace };
   const sendIt = (): Promise<void> =>
     site === undefined
       ? deliverToService(ctx, bucket, { ...shipment, destination: task.destination, isRepeated })
@@ -264,8 +277,12 @@ async function remove(ctx: Ctx, step: Step): Promise<undefined> {
 
 async function openDestination(
   ctx: Ctx,
-  { row }: Step,
-): Promise<{ readonly access: PeerAccess; readonly destination: Destination }> {
+  { row, sites }: Step,
+): Promise<{
+  readonly access: PeerAccess;
+  readonly destination: Destination;
+  readonly pace: Pace | undefined;
+}> {
   const destination = destinationOf(row);
   const { peer } = destination;
   const found = await findReplicationPeer(ctx.metadata, peer);
@@ -276,7 +293,7 @@ async function openDestination(
   const access = await openAccess(ctx, found.row);
   if (access === undefined)
     throw new DestinationAway(`the master key does not open the keys of peer ${peer}: PUT the peer again`);
-  return { access, destination };
+  return { access, destination, pace: sites.paceOf(ctx.clock, found.row) };
 }
 
 async function describeSite(

@@ -34,6 +34,7 @@ export async function openPeer({ metadata }: Pick<Ctx, 'metadata'>, id: string):
 
 export interface PeerPut {
   readonly access: PeerAccess;
+  readonly bandwidth: number | undefined;
   readonly record: Recorder | undefined;
 }
 
@@ -41,17 +42,21 @@ export interface PeerPut {
 export async function putPeer(
   ctx: Ctx,
   id: string,
-  { access, record }: PeerPut,
+  { access, bandwidth, record }: PeerPut,
 ): Promise<ReplicationPeerRow> {
   const { metadata, sealer } = ctx;
-  const { accessKey, secretKey, ...shown } = access;
-  const plain = new TextEncoder().encode(JSON.stringify({ accessKey, secretKey }));
+  const { accessKey, secretKey, key, ...shown } = access;
+  const plain = new TextEncoder().encode(JSON.stringify({ accessKey, secretKey, key }));
   const sealedKeys = btoa(String.fromCharCode(...(await sealer.seal(plain, sealedFor(id)))));
   return retryInTurn(ctx, mutexKey, async () => {
     const found = await findReplicationPeer(metadata, id);
     if (found === undefined && (await listPeers(ctx)).length >= peersMax)
       throw fail('LimitExceeded', `There are ${peersMax} replication peers already.`);
-    const row: ReplicationPeerRow = { ...shown, slot: 0, id, sealedKeys, changedAt: await metadata.now() };
+    const row: ReplicationPeerRow = {
+      ...shown,
+      ...(bandwidth === undefined ? {} : { bandwidth }),
+      ...{ slot: 0, id, sealedKeys, changedAt: await metadata.now() },
+    };
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };
     const outcome = await commitReplicationPeer(metadata, change, await recorded(record));
     if (!outcome.applied) return undefined;
@@ -75,11 +80,17 @@ export const deletePeer = (ctx: Ctx, id: string, record: Recorder | undefined): 
 /** The peer with its keys; undefined where the master key does not open them. */
 export async function openAccess(
   { sealer }: Pick<Ctx, 'sealer'>,
-  { id, endpoint, region, sealedKeys, ca }: ReplicationPeerRow,
+  { id, endpoint, region, sealedKeys, ca, cert, proxy }: ReplicationPeerRow,
 ): Promise<PeerAccess | undefined> {
   const sealed = Uint8Array.from(atob(sealedKeys), (char) => char.charCodeAt(0));
   const plain = await sealer.open(sealed, sealedFor(id));
   if (plain === undefined) return undefined;
-  const { accessKey, secretKey } = JSON.parse(new TextDecoder().decode(plain));
-  return { endpoint, region, accessKey, secretKey, ...(ca === undefined ? {} : { ca }) };
+  const { accessKey, secretKey, key } = JSON.parse(new TextDecoder().decode(plain));
+  return {
+    ...{ endpoint, region, accessKey, secretKey },
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(proxy === undefined ? {} : { proxy }),
+  };
 }

@@ -5,6 +5,7 @@ import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../../
 import type { ObjectKey } from '../../content/encryption/key.ts';
 import { contentSize } from '../../content/encryption/segments.ts';
 import { partsFrom, readObject } from '../../objects/read-object.ts';
+import type { Pace } from '../../storage/rebalance/pace.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
   readonly peers: PeerRequests;
@@ -18,6 +19,8 @@ export interface Shipment {
   /** For encrypted contents. */
   readonly objectKey: ObjectKey | undefined;
   readonly signal: AbortSignal;
+  /** Keeps the bandwidth of the peer, where it has one. */
+  readonly pace: Pace | undefined;
 }
 
 /** The peer answered, and refused. */
@@ -78,11 +81,37 @@ const hasElement =
   ({ body }: PeerReply): boolean =>
     decoder.decode(body).includes(`<${name}`);
 
-export const send = (
+export async function send(
   { peers }: Pick<Ctx, 'peers'>,
-  { access, to, row, signal }: Shipment,
+  { access, to, row, pace, signal }: Omit<Shipment, 'objectKey'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
-): Promise<PeerReply> => peers.send(access, { ...request, bucket: to, key: row.key }, signal);
+): Promise<PeerReply> {
+  const { body } = request;
+  const about = { ...request, bucket: to, key: row.key };
+  if (pace === undefined) return peers.send(access, about, signal);
+  if (body !== undefined && 'pieces' in body) {
+    const pieces = paced(body.pieces, pace, signal);
+    return peers.send(access, { ...about, body: { ...body, pieces } }, signal);
+  }
+  if (body !== undefined) await pace(body.length, signal);
+  return peers.send(access, about, signal);
+}
+
+/** Small enough that a body flows, and does not stop for seconds. */
+const pacedBytes = 64 * 1024;
+
+async function* paced(
+  pieces: AsyncIterable<Uint8Array>,
+  pace: Pace,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces)
+    for (let start = 0; start < piece.length; start += pacedBytes) {
+      const slice = piece.subarray(start, start + pacedBytes);
+      await pace(slice.length, signal);
+      yield slice;
+    }
+}
 
 export async function* contentOf(
   ctx: Ctx,

@@ -3,9 +3,11 @@
  * arrives last on top. So versions go in their order, and one that would cover a newer version is not sent. A later change of tags
  * reaches the latest version only; ACLs, locks and deletions of versions are not sent.
  */
+import { fromHex } from '../../../base/text/hex.ts';
 import type { ReplicationDestination } from '../../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerReply } from '../../../ports/peer-requests.ts';
+import { toBase64 } from '../../content/digests.ts';
 import {
   type Ctx,
   checkReply,
@@ -40,9 +42,14 @@ export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promis
   const headers = headersOf(shipment);
   if (!('extents' in row.manifest)) return sendUpload(ctx, shipment, { query: [['uploads', '']], headers });
   const pieces = contentOf(ctx, shipment, { start: 0, size: row.size });
-  const reply = await send(ctx, shipment, { method: 'PUT', headers, body: { length: row.size, pieces } });
+  const body = { length: row.size, pieces };
+  const reply = await send(ctx, shipment, { method: 'PUT', headers: { ...headers, ...digestOf(row) }, body });
   checkSign(reply, 'PutObject', hasEtag);
 }
+
+/** Services require a digest in buckets with Object Lock. The ETag under a provider's key is none. */
+const digestOf = ({ etag, encryption }: ObjectRow): Record<string, string> =>
+  encryption?.by === 'provider' ? {} : { 'content-md5': toBase64(fromHex(etag)) };
 
 /** Asks the service only where its object may be this version or a newer one: most tasks are of new versions, in their order. */
 async function hasVersion(ctx: Ctx, shipment: ServiceShipment): Promise<boolean> {
