@@ -42,8 +42,7 @@ const origin =
   };
 
 const pemMax = 65_536;
-const pem = (kind: string): JsonReader<string> =>
-  text(new RegExp(`^-----BEGIN ${kind}-----\n`), `a PEM text that begins with BEGIN ${kind}`, pemMax);
+const certificates = text(/^-----BEGIN CERTIFICATE-----\n/, 'PEM certificates', pemMax);
 /** Slower, a peer would take no part within its own limits. */
 const bandwidthMin = 65_536;
 const given = jsonObject({
@@ -51,8 +50,8 @@ const given = jsonObject({
   region: jsonOptional(text(/^[a-z0-9-]{1,64}$/, '1 to 64 characters of a-z, 0-9 and -')),
   accessKey: text(/^[A-Za-z0-9._=+@-]{3,128}$/, '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-'),
   secretKey: text(/^[\x21-\x7e]{8,256}$/, '8 to 256 printable ASCII characters without spaces'),
-  ca: jsonOptional(pem('CERTIFICATE')),
-  cert: jsonOptional(pem('CERTIFICATE')),
+  ca: jsonOptional(certificates),
+  cert: jsonOptional(certificates),
   key: jsonOptional(
     text(/^-----BEGIN (?:[A-Z]{1,9} )?PRIVATE KEY-----\n/, 'a PEM text of a private key', pemMax),
   ),
