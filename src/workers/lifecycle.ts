@@ -5,7 +5,7 @@ import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/prog
 import { lockTime } from '../domain/objects/lock/object-lock.ts';
 import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
-import { dayMs, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
+import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
@@ -16,6 +16,8 @@ const turnsMax = 256;
 /** After this time a unit ends, so that the list of buckets is read again. */
 const unitMs = 5_000;
 const pageRows = 500;
+/** Buckets with versions that are older than their commit; others have their turn in a later unit. */
+const lateMax = 100_000;
 
 interface Turn {
   readonly listed: LifecycleBucketRow;
@@ -81,13 +83,15 @@ async function findTurns(
   const { metadata } = context;
   const progress = everyTask(metadata, lifecycleTasks);
   let known = await progress.next();
+  const late = new Set<string>();
+  for await (const id of lateBuckets(metadata)) if (late.size < lateMax) late.add(id);
   const turns: Turn[] = [];
   const list = scanLifecycleBuckets(metadata);
   for (let page = await list.next(pageRows); page.length > 0; page = await list.next(pageRows))
     for (const { row } of page) {
       while (!known.done && known.value.name < row.bucketId) known = await progress.next();
       const task = !known.done && known.value.name === row.bucketId ? known.value : undefined;
-      if (row.bucketId <= behind || !isDue(row, task, now)) continue;
+      if (row.bucketId <= behind || !isDue(row, task, { now, hasLate: late.has(row.bucketId) })) continue;
       if (turns.length === turnsMax) return { turns, hasMore: true };
       turns.push({ listed: row, task });
     }

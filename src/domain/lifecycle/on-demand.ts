@@ -2,7 +2,12 @@
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findTask } from '../../metadata/background/tasks.ts';
-import { dayMs, listLifecycleBucket, scanLifecycleBuckets } from '../../metadata/objects/ages.ts';
+import {
+  dayMs,
+  hasLateVersions,
+  listLifecycleBucket,
+  scanLifecycleBuckets,
+} from '../../metadata/objects/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { openBucket } from '../buckets/buckets.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
@@ -62,7 +67,9 @@ export async function findLifecycle(ctx: Ctx, name: string): Promise<LifecycleRe
   const now = await lockTime(ctx);
   const task = await findTask(ctx.metadata, lifecycleTasks, bucket.id);
   const [listed] = await scanLifecycleBuckets(ctx.metadata, bucket.id).next(1);
-  const isWaiting = listed?.row.bucketId === bucket.id && isDue(listed.row, task, now);
+  const isWaiting =
+    listed?.row.bucketId === bucket.id &&
+    isDue(listed.row, task, { now, hasLate: await hasLateVersions(ctx.metadata, bucket.id) });
   const progress = task?.state;
   const report = { progress, isWaiting };
   // A pass has read everything that was due, until the next one.

@@ -5,7 +5,13 @@ import { audited } from '../../metadata/audit.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { putTask, type Task, type Term } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { dayOf, removeAge, unlistLifecycleBucket } from '../../metadata/objects/ages.ts';
+import {
+  dayOf,
+  hasLateVersions,
+  removeAge,
+  unlistLifecycleBucket,
+  withoutLateVersions,
+} from '../../metadata/objects/ages.ts';
 import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
@@ -40,12 +46,23 @@ export interface Step {
   readonly signal: AbortSignal;
 }
 
+/** Versions that are older than their commit, as of an import or a resync, begin no pass earlier than this after the last one. */
+const lateRestMs = 10 * 60_000;
+
 /** Whether a bucket needs a step now. */
 export const isDue = (
   { token }: LifecycleBucketRow,
   task: Task<LifecycleProgress> | undefined,
-  now: number,
-): boolean => task === undefined || task.state.token !== token || task.state.nextAt <= now;
+  { now, hasLate }: { readonly now: number; readonly hasLate: boolean },
+): boolean =>
+  task === undefined ||
+  task.state.token !== token ||
+  task.state.nextAt <= now ||
+  (hasLate && beginsForLate(task.state, now));
+
+/** A pass that runs goes on, so that each pass comes to an end however many such versions come. */
+const beginsForLate = ({ finishedAt }: LifecycleProgress, now: number): boolean =>
+  finishedAt !== undefined && finishedAt + lateRestMs <= now;
 
 /** @returns the stored progress, and whether more is due now; undefined when the bucket is gone */
 export async function stepBucket(
@@ -55,18 +72,24 @@ export async function stepBucket(
   const { listed, task, term } = step;
   const found = await findBucket(ctx.metadata, listed.bucket);
   if (found === undefined || found.row.id !== listed.bucketId) {
-    await ctx.metadata.apply([unlistLifecycleBucket(listed)]);
+    await ctx.metadata.apply([unlistLifecycleBucket(listed), withoutLateVersions(listed.bucketId)]);
     return undefined;
   }
   const bucket = found.row;
   const now = await lockTime(ctx);
-  const begun = begin(bucket, step, now);
-  const state = await advance(ctx, step, { bucket, state: begun, now });
+  const isRestart =
+    task?.state.token === listed.token &&
+    beginsForLate(task.state, now) &&
+    (await hasLateVersions(ctx.metadata, bucket.id));
+  const begun = begin(bucket, step, { now, isRestart });
+  // Such a version may come while a page is read, so its announcement is removed before the first one.
+  const state = isRestart ? begun : await advance(ctx, step, { bucket, state: begun, now });
   const outcome = await putTask(ctx.metadata, lifecycleTasks, {
     name: bucket.id,
     state,
     expect: task?.revision ?? 'absent',
     term,
+    then: isRestart ? [withoutLateVersions(bucket.id)] : [],
   });
   if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
   const stored = { name: bucket.id, state, revision: outcome.revision };
@@ -74,7 +97,11 @@ export async function stepBucket(
 }
 
 /** The progress with a pass under way: the present one, or a new one. */
-function begin(bucket: BucketRow, { listed, task }: Step, now: number): LifecycleProgress {
+function begin(
+  bucket: BucketRow,
+  { listed, task }: Step,
+  { now, isRestart }: { readonly now: number; readonly isRestart: boolean },
+): LifecycleProgress {
   const { token } = listed;
   const day = dayOf(bucket.created);
   const first = { upload: day, noncurrent: day, current: day, marker: day, restored: day };
@@ -82,8 +109,8 @@ function begin(bucket: BucketRow, { listed, task }: Step, now: number): Lifecycl
   if (task === undefined) return { bucket: bucket.name, token, indexing: { at: 'objects' }, first, ...fresh };
   const { state } = task;
   const { finishedAt: _, position: __, ...kept } = state;
-  // Another token: the rules have changed, or a version came that is older than its commit.
-  if (state.token !== token) return { ...kept, token, first, ...fresh };
+  // Another token: the rules have changed, or an operator asked for a pass.
+  if (state.token !== token || isRestart) return { ...kept, token, first, ...fresh };
   return state.finishedAt === undefined ? state : { ...kept, ...fresh };
 }
 

@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/background/imports.ts';
 import { usageChanges } from '../../metadata/buckets/usage.ts';
-import { ageChanges, listLifecycleBucket } from '../../metadata/objects/ages.ts';
+import { ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
 import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
@@ -117,12 +117,10 @@ async function readState(ctx: Ctx, bucket: BucketRow, key: string): Promise<KeyS
 /** The lifecycle worker may have passed the day of such a version already, as of a replica or an imported object. */
 const oldMs = 36 * 60 * 60 * 1000;
 
-/** Makes the lifecycle worker begin a new pass for a version that is older than its commit. */
+/** Makes the lifecycle worker begin with the first day again, for a version that is older than its commit. */
 function announceOld({ clock }: Ctx, bucket: BucketRow, { fresh }: Plan): readonly SideChange[] {
   const isOld = fresh !== undefined && fresh.modified < clock.now() - oldMs;
-  return isOld && bucketLifecycle.name in bucket.documents
-    ? [listLifecycleBucket(bucket, fresh.requestId)]
-    : [];
+  return isOld && bucketLifecycle.name in bucket.documents ? [announceLateVersion(bucket)] : [];
 }
 
 const tombstones = ({ config }: Ctx, { gone }: Plan, now: number): readonly SideChange[] =>

@@ -77,18 +77,42 @@ export const uploadAge = (
   { bucketId, key, initiated }: Pick<UploadSession, 'bucketId' | 'key' | 'initiated'>,
 ): AgeRow => ({ bucketId, kind: 'upload', day: dayOf(initiated), slot: 0, key, version: uploadId });
 
-/** Buckets with a lifecycle configuration are listed in this many slots. */
-const listSlots = 1;
+/** The slot of the list of buckets with a lifecycle configuration, and that of buckets that got a version older than its commit. */
+const listSlot = 0;
+const lateSlot = 1;
 const listAt = (slot: number): At<typeof lifecycleBuckets> => ({ table: lifecycleBuckets, in: { slot } });
 
 export const listLifecycleBucket = (
   { id, name }: Pick<BucketRow, 'id' | 'name'>,
   token: string,
 ): SideChange => {
-  const slot = shardOf(id, listSlots);
-  const put: LifecycleBucketRow = { slot, bucketId: id, bucket: name, token };
-  return { at: listAt(slot), put };
+  const put: LifecycleBucketRow = { slot: listSlot, bucketId: id, bucket: name, token };
+  return { at: listAt(listSlot), put };
 };
+
+/** A running pass may be beyond the day of a version that came. The next pass begins with the first day again. */
+export const announceLateVersion = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): SideChange => {
+  const put: LifecycleBucketRow = { slot: lateSlot, bucketId: id, bucket: name, token: '' };
+  return { at: listAt(lateSlot), put };
+};
+
+export const withoutLateVersions = (bucketId: string): SideChange => ({
+  at: listAt(lateSlot),
+  remove: { bucketId },
+});
+
+/** Whether such a version came since the last pass that began with the first day. */
+export const hasLateVersions = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  bucketId: string,
+): Promise<boolean> => (await metadata.get(listAt(lateSlot), { bucketId })) !== undefined;
+
+/** The ids of buckets with such versions, in pages. */
+export async function* lateBuckets(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<string> {
+  const cursor = metadata.scan(listAt(lateSlot));
+  for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
+    for (const { row } of page) yield row.bucketId;
+}
 
 export const unlistLifecycleBucket = ({ slot, bucketId }: LifecycleBucketRow): SideChange => ({
   at: listAt(slot),
@@ -99,4 +123,5 @@ export const unlistLifecycleBucket = ({ slot, bucketId }: LifecycleBucketRow): S
 export const scanLifecycleBuckets = (
   metadata: Pick<MetadataStore, 'scan'>,
   bucketId = '',
-): Cursor<typeof lifecycleBuckets> => metadata.scan(listAt(0), bucketId === '' ? {} : { from: { bucketId } });
+): Cursor<typeof lifecycleBuckets> =>
+  metadata.scan(listAt(listSlot), bucketId === '' ? {} : { from: { bucketId } });

@@ -29,7 +29,10 @@ export const ages = table<AgeRow>()({
   columns: { bucketId: 'text', kind: 'text', day: 'int', slot: 'int', key: 'text', version: 'text' },
 });
 
-/** A bucket with a lifecycle configuration; written in the commit that sets the configuration. */
+/**
+ * Slot 0: a bucket with a lifecycle configuration, written in the commit that sets the configuration. Slot 1: one that got a version which
+ * is older than its commit.
+ */
 export interface LifecycleBucketRow {
   readonly slot: number;
   readonly bucketId: string;
