@@ -83,7 +83,8 @@ export async function* dueRowsOfHour(
   }
 }
 
-const removal = (row: HourlyRow): SideChange => ({
+/** Removes a row in the commit that completes its task. */
+export const finishedRow = (row: HourlyRow): SideChange => ({
   at: rowsAt(row),
   remove: { due: row.due, id: row.id },
 });
@@ -94,7 +95,7 @@ export async function finishHourlyRows(
   rows: readonly HourlyRow[],
 ): Promise<void> {
   for (let n = 0; n < rows.length; n += commitLimits.changes)
-    await metadata.apply(rows.slice(n, n + commitLimits.changes).map(removal));
+    await metadata.apply(rows.slice(n, n + commitLimits.changes).map(finishedRow));
 }
 
 /**
@@ -114,5 +115,5 @@ export async function retryHourlyRow(
   await ctx.metadata.apply([
     await queuedByHour(ctx, { queue, slot }, { task, id, due: later, requestId, attempts }),
   ]);
-  await ctx.metadata.apply([removal(row)]);
+  await ctx.metadata.apply([finishedRow(row)]);
 }

@@ -4,7 +4,7 @@ import { Semaphore } from '../../../base/semaphore.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { Refusal } from '../../../errors/refusal.ts';
-import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
+import { finishedRow, finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import { failedReplication } from '../../../metadata/background/replication/failed.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
@@ -13,7 +13,13 @@ import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queue
 import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import { type Stored, StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import {
+  type Revision,
+  type SideChange,
+  type Stored,
+  StoreRefused,
+  StoreUnavailable,
+} from '../../../ports/metadata-store.ts';
 import { type PeerAccess, type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import { stampOf } from '../../objects/replica/stamp.ts';
@@ -61,7 +67,17 @@ class Sites {
   /** Contents of `largeMin` bytes and more that are being sent. */
   readonly large = new Semaphore(largeMax);
   readonly known = new Map<string, { readonly site: PeerSite | undefined; readonly until: number }>();
+  readonly #opened = new Map<string, { readonly revision: Revision; readonly access: PeerAccess }>();
   readonly #paces = new Map<string, { readonly bandwidth: number; readonly pace: Pace }>();
+
+  /** Keys are unsealed once for each change of the peer. Undefined where the master key does not open them. */
+  async openAccess(ctx: Ctx, { row, revision }: Stored<ReplicationPeerRow>): Promise<PeerAccess | undefined> {
+    const known = this.#opened.get(row.id);
+    if (known?.revision === revision) return known.access;
+    const access = await openAccess(ctx, row);
+    if (access !== undefined) this.#opened.set(row.id, { revision, access });
+    return access;
+  }
 
   /** One pace for everything that is sent to a peer. */
   paceOf(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): Pace | undefined {
@@ -129,9 +145,9 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     return true;
   }
   try {
-    const bytes = await replicate(ctx, step);
+    const { bytes, isFinished } = await replicate(ctx, step);
     states.succeeded(target);
-    await finishHourlyRows(ctx.metadata, [row]);
+    if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
     if (bytes !== undefined)
       ctx.telemetry.replicated(destinationOf(row).peer, {
         bytes,
@@ -207,16 +223,23 @@ const advice: Readonly<Record<string, string>> = {
 };
 const advise = ({ code }: PeerRefused): string => (code in advice ? `: ${advice[code]}` : '');
 
-/** @returns the bytes that were sent; undefined where there was nothing to do */
-async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
+interface Replicated {
+  /** The bytes that were sent; absent where there was nothing to do. */
+  readonly bytes?: number;
+  /** The row of the queue was removed in the commit of the status. */
+  readonly isFinished: boolean;
+}
+const nothingDone: Replicated = { isFinished: false };
+
+async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
   const task = taskOf(step.row);
   const bucket = (await findBucket(ctx.metadata, task.bucket))?.row;
   // The bucket was deleted, and perhaps made again: its versions are gone.
-  if (bucket?.id !== task.bucketId && task.removed !== true) return undefined;
+  if (bucket?.id !== task.bucketId && task.removed !== true) return nothingDone;
   const name = task.isNull ? 'null' : task.version;
   const found = bucket && (await findVersion(ctx.metadata, bucket, task.key, name));
   if (task.removed === true) return remove(ctx, step);
-  if (bucket === undefined || found === undefined || found.row.version !== task.version) return undefined;
+  if (bucket === undefined || found === undefined || found.row.version !== task.version) return nothingDone;
   const { row } = found;
   if (row.encryption?.by === 'customer')
     throw new Unreplicable(
@@ -228,10 +251,8 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
   const trace = row.trace ?? [own];
   // The peer has it, or sent it. It may have removed it since, and is to have it again.
   const hasIt = site !== undefined && trace.includes(site.id) && task.restores !== true;
-  if (hasIt || site?.id === own) {
-    await complete(ctx, bucket, found);
-    return undefined;
-  }
+  if (hasIt || site?.id === own)
+    return { isFinished: await complete(ctx, bucket, { found, task: step.row }) };
   if (site !== undefined && site.versioning !== 'Enabled')
     throw new DestinationAway('the bucket at the peer has no versioning: enable it there');
   const objectKey =
@@ -247,8 +268,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<number | undefined> {
       ? deliverToService(ctx, bucket, { ...shipment, destination: task.destination, isRepeated })
       : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
   await (row.size < largeMin ? sendIt() : step.sites.large.run(sendIt));
-  await complete(ctx, bucket, found);
-  return row.size;
+  return { bytes: row.size, isFinished: await complete(ctx, bucket, { found, task: step.row }) };
 }
 
 async function deliverToService(
@@ -265,14 +285,14 @@ async function deliverToService(
 /** The key's policy was checked when the rule was stored; the provider authorizes this service itself. */
 const serviceUser = { assertMayUse: async (): Promise<void> => {} };
 
-async function remove(ctx: Ctx, step: Step): Promise<undefined> {
+async function remove(ctx: Ctx, step: Step): Promise<Replicated> {
   const { key, version } = taskOf(step.row);
   const { access, destination } = await openDestination(ctx, step);
   const site = await describeSite(ctx, step, { access, bucket: destination.bucket });
   // Another service gave the version an id of its own.
-  if (site === undefined) return undefined;
+  if (site === undefined) return nothingDone;
   await sendRemoval(ctx, { access, to: destination.bucket, signal: step.pass.signal }, { key, version });
-  return undefined;
+  return nothingDone;
 }
 
 async function openDestination(
@@ -290,7 +310,7 @@ async function openDestination(
     throw new DestinationAway(
       `there is no replication peer ${peer}: PUT /admin/v1/replication/peers/${peer}`,
     );
-  const access = await openAccess(ctx, found.row);
+  const access = await sites.openAccess(ctx, found);
   if (access === undefined)
     throw new DestinationAway(`the master key does not open the keys of peer ${peer}: PUT the peer again`);
   return { access, destination, pace: sites.paceOf(ctx.clock, found.row) };
@@ -316,32 +336,43 @@ async function describeSite(
 /** Attempts against commits that change the row of a version meanwhile. */
 const statusAttempts = 8;
 
+interface StatusChange {
+  readonly replication: 'COMPLETED' | 'FAILED';
+  readonly then?: readonly SideChange[];
+}
+
 /**
  * Stores a status, unless tags, ACL or lock have changed since: then the task of that change stores one. A row that changed otherwise,
  * because its bytes were moved, gets it all the same.
+ * @returns whether it was stored
  */
 async function storeStatus(
   ctx: Ctx,
   bucket: BucketRow,
   sent: Stored<ObjectRow>,
-  replication: 'COMPLETED' | 'FAILED',
-): Promise<void> {
+  { replication, then = [] }: StatusChange,
+): Promise<boolean> {
   const { key, version, isNull } = sent.row;
   let found: Stored<ObjectRow> | undefined = sent;
   for (let attempt = 0; attempt < statusAttempts; attempt += 1) {
     if (found === undefined || found.row.version !== version || stampOf(found.row) !== stampOf(sent.row))
-      return;
+      return false;
     const { row, revision }: Stored<ObjectRow> = found;
-    if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return;
+    if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return false;
     const change = { put: { ...row, replication }, expect: revision };
-    if ((await ctx.metadata.commit(objectsAt(bucket), [change])).applied) return;
+    if ((await ctx.metadata.commit(objectsAt(bucket), [change], { then })).applied) return true;
     found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
   }
   throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
 }
 
-const complete = (ctx: Ctx, bucket: BucketRow, found: Stored<ObjectRow>): Promise<void> =>
-  storeStatus(ctx, bucket, found, 'COMPLETED');
+/** @returns whether the task was removed with it */
+const complete = (
+  ctx: Ctx,
+  bucket: BucketRow,
+  { found, task }: { readonly found: Stored<ObjectRow>; readonly task: HourlyRow },
+): Promise<boolean> =>
+  storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task)] });
 
 /** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
 async function giveUp(ctx: Ctx, row: HourlyRow, error: string): Promise<void> {
@@ -352,7 +383,7 @@ async function giveUp(ctx: Ctx, row: HourlyRow, error: string): Promise<void> {
   if (bucket?.id === task.bucketId) {
     const found = await findVersion(metadata, bucket, task.key, task.isNull ? 'null' : task.version);
     if (found !== undefined && found.row.version === task.version)
-      await storeStatus(ctx, bucket, found, 'FAILED');
+      await storeStatus(ctx, bucket, found, { replication: 'FAILED' });
   }
   await finishHourlyRows(metadata, [row]);
   const { peer } = destinationOf(row);
