@@ -1,4 +1,5 @@
 /** What the two ways to a peer share: requests about a key, refusals, and the content of a version, whole or in its parts. */
+import { gather } from '../../../base/gather.ts';
 import type { Context } from '../../../context.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../../ports/peer-requests.ts';
@@ -86,16 +87,25 @@ export async function send(
   { access, to, row, pace, signal }: Omit<Shipment, 'objectKey'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
 ): Promise<PeerReply> {
-  const { body } = request;
   const about = { ...request, bucket: to, key: row.key };
-  if (pace === undefined) return peers.send(access, about, signal);
-  if (body !== undefined && 'pieces' in body) {
-    const pieces = paced(body.pieces, pace, signal);
-    return peers.send(access, { ...about, body: { ...body, pieces } }, signal);
+  const body = await gatherSmall(request.body);
+  if (body === undefined) return peers.send(access, about, signal);
+  if (!('pieces' in body)) {
+    await pace?.(body.length, signal);
+    return peers.send(access, { ...about, body }, signal);
   }
-  if (body !== undefined) await pace(body.length, signal);
-  return peers.send(access, about, signal);
+  const pieces = pace === undefined ? body.pieces : paced(body.pieces, pace, signal);
+  return peers.send(access, { ...about, body: { ...body, pieces } }, signal);
 }
+
+/** A stream costs more than so many bytes. */
+const smallMax = 64 * 1024;
+
+/** A small body as one piece, whose digest is signed too. */
+const gatherSmall = async (body: PeerSending['body']): Promise<PeerSending['body']> =>
+  body === undefined || !('pieces' in body) || body.length > smallMax
+    ? body
+    : gather(body.pieces, { size: body.length });
 
 /** Small enough that a body flows, and does not stop for seconds. */
 const pacedBytes = 64 * 1024;
