@@ -95,7 +95,12 @@ describe('a large PUT', () => {
       pauses += 1;
       if (pauses === 2) await way.comeBack();
     };
-    await using patient = await behind.open({ settings, clock: faulty(systemClock, { sleep }) });
+    const patience = {
+      // No pause but those between the attempts.
+      settings: { ...settings, SVC_USAGE_TRAFFIC_INTERVAL: '0' },
+      clock: faulty(systemClock, { sleep }),
+    };
+    await using patient = await behind.open(patience);
     await way.leave();
     expect((await patient.client.put('/bucket/key', { body })).status).toBe(200);
     expect(pauses).toBe(2);
