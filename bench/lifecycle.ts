@@ -57,7 +57,7 @@ async function seed({ context }: GatewayWorld): Promise<void> {
     };
     const delta = { storageClass: 'STANDARD', bytes: 0, objects: 1 };
     const then = [
-      ...usageChanges(bucket.id, `${index}`, [delta]),
+      ...usageChanges(bucket, `${index}`, [delta]),
       ...ageChanges({ ...bucket, created: now - 50 * dayMs }, { before: [], after: [row] }),
     ];
     await context.metadata.commit(objectsAt(bucket), [{ put: row, expect: 'absent' }], { then });

@@ -57,6 +57,16 @@ export interface BucketRow {
   readonly ageSlots?: number;
   /** Store time at which a DeleteBucket closed the bucket; 0 while it is open. */
   readonly closedAt: number;
+  readonly quota?: BucketQuota;
+  /** The epoch of the quota of the owner's account, to whose counters each commit adds too. Absent: the account has no quota. */
+  readonly accountQuota?: string;
+}
+
+/** 0 is unlimited. */
+export interface BucketQuota {
+  readonly maxBytes: number;
+  readonly maxObjects: number;
+  readonly maxBytesPerObject: number;
 }
 export const buckets = table<BucketRow>()({
   name: 'buckets',
@@ -83,6 +93,8 @@ export const buckets = table<BucketRow>()({
     documents: 'json',
     closedAt: 'int',
     ageSlots: 'int',
+    quota: 'json',
+    accountQuota: 'text',
   },
 });
 

@@ -174,6 +174,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   NoSuchBucket: { status: 404, message: 'The specified bucket does not exist' },
   NoSuchBucketPlacement: { status: 404, message: 'The bucket has no placement.' },
   NoSuchBucketPolicy: { status: 404, message: 'The bucket policy does not exist' },
+  NoSuchBucketQuota: { status: 404, message: 'The bucket has no quota.' },
   NoSuchCORSConfiguration: { status: 404, message: 'The CORS configuration does not exist.' },
   NoSuchEntity: { status: 404, message: 'The entity cannot be found.' },
   NoSuchCluster: { status: 404, message: 'The specified cluster does not exist.' },
@@ -189,6 +190,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message: 'The specified object does not have an ObjectLock configuration.',
   },
   NoSuchTagSet: { status: 404, message: 'The TagSet does not exist.' },
+  NoSuchUserQuota: { status: 404, message: 'The user has no quota.' },
   NoSuchUpload: {
     status: 404,
     message: 'The specified multipart upload does not exist. It may have been aborted or completed.',
@@ -217,6 +219,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 412,
     message: 'At least one of the pre-conditions you specified did not hold',
   },
+  QuotaExceeded: { status: 403, message: 'quota exceeded for bucket' },
   ReplicationConfigurationNotFoundError: {
     status: 404,
     message: 'The replication configuration was not found.',

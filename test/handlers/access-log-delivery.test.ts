@@ -17,7 +17,7 @@ import {
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
 import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
+import { alice, backends, type GatewayWorld, operator } from '../support/gateway.ts';
 import { pausedProcess } from '../support/paused-process.ts';
 import { auditRows, eventsOf } from '../support/recorded.ts';
 
@@ -271,6 +271,23 @@ test('a prefix that makes keys longer than 1,024 bytes keeps the lines queued', 
   await logs.deliver();
   expect(logs.kept).toEqual(['key-too-long']);
   expect(await logs.queued()).toHaveLength(1);
+});
+
+test('a target whose quota is used up keeps the lines queued, and takes them once there is room', async () => {
+  await using logs = await openLogs('memory');
+  const quota = (maxBytes: number) =>
+    logs.world.as({ credential: operator }).put('/admin/v1/buckets/logs/quota', {
+      body: JSON.stringify({ maxBytes, maxObjects: 0, maxBytesPerObject: 0 }),
+    });
+  expect((await quota(1)).status).toBe(204);
+  await logs.ask(1);
+  await logs.deliver();
+  expect(logs.kept).toEqual(['quota']);
+  expect(await logs.queued()).toHaveLength(1);
+  expect((await quota(10_000)).status).toBe(204);
+  await logs.deliver();
+  expect(await logs.queued()).toHaveLength(0);
+  expect(await logs.keys()).toHaveLength(1);
 });
 
 test('a target whose storage fails does not hold up other logs, and gets its lines later', async () => {

@@ -54,7 +54,7 @@ async function openObserved(backend: Backend, settings: Partial<Record<keyof typ
 /** Falsifies the counter of `/bucket`. */
 async function falsify({ context: { metadata } }: GatewayWorld, bytes: number, objects = 0): Promise<void> {
   const id = (await findBucket(metadata, 'bucket'))?.row.id ?? '';
-  await metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes, objects }]));
+  await metadata.apply(usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes, objects }]));
 }
 
 describe.each(['memory', 'embedded+file'] as const)('quota-reconcile: %s', (backend) => {

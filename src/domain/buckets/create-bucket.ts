@@ -7,6 +7,7 @@ import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
 import { assertOpen } from './buckets.ts';
+import { withinMaxBuckets } from './quotas/max-buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
@@ -26,7 +27,14 @@ export interface NewBucket {
 }
 
 /** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
-export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): Promise<BucketRow> {
+export const createBucket = (ctx: Ctx, wanted: NewBucket): Promise<BucketRow> =>
+  withinMaxBuckets(ctx, wanted, (accountQuota) => insert(ctx, wanted, accountQuota));
+
+async function insert(
+  ctx: Ctx,
+  { record, ...wanted }: NewBucket,
+  accountQuota: string | undefined,
+): Promise<BucketRow> {
   const row: BucketRow = {
     ...wanted,
     documents: await writeDocuments(ctx, wanted.documents),
@@ -37,6 +45,7 @@ export async function createBucket(ctx: Ctx, { record, ...wanted }: NewBucket): 
     versioning: wanted.objectLock ? 'Enabled' : '',
     shards: ctx.config.SVC_BUCKET_SHARDS,
     closedAt: 0,
+    ...(accountQuota === undefined ? {} : { accountQuota }),
   };
   const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
   if (outcome.applied) {

@@ -1,6 +1,6 @@
 /**
  * Objects that a service of the gateway writes into a bucket: access logs and inventories. They pass placement, encryption, ownership,
- * versioning, audit and events like the objects of clients. They pass no quota, and no access log has a line about them.
+ * quotas, versioning, audit and events like the objects of clients; no access log has a line about them.
  */
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';

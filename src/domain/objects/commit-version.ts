@@ -3,13 +3,15 @@ import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { releaseForeign } from '../../metadata/background/imports.ts';
-import { usageChanges } from '../../metadata/buckets/usage.ts';
+import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
 import { ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
 import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
+import { type Amount, nothing, sum } from '../buckets/quotas/amounts.ts';
+import { assertSize, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
 import { isReplicated, replicated, wasSent } from '../configurations/replication.ts';
 import type { Recorder } from '../events/recorder.ts';
@@ -39,6 +41,8 @@ export interface KeyChange {
   readonly record?: Recorder | undefined;
   /** Removes versions under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
+  /** Room that the caller has reserved and gives back. */
+  readonly room?: Room | undefined;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Awaitable<Plan | undefined>;
   /** Called with the row that refused the commit; `true` ends the change without another attempt. */
@@ -62,7 +66,12 @@ const pause = (ctx: Pick<Ctx, 'clock' | 'random'>, attempt: number): Promise<voi
   return ctx.clock.sleep((longest * ((ctx.random.bytes(1)[0] ?? 0) + 1)) / 256);
 };
 
-export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome> {
+export const changeKey = (ctx: Ctx, change: KeyChange): Promise<KeyOutcome> =>
+  change.room === undefined
+    ? withRoom(ctx, (room) => changeInRoom(ctx, change, room))
+    : changeInRoom(ctx, change, change.room);
+
+async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<KeyOutcome> {
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
@@ -76,13 +85,21 @@ export async function changeKey(ctx: Ctx, change: KeyChange): Promise<KeyOutcome
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];
     const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
     const due = now + ctx.config.SVC_GC_GRACE;
+    const deltas = usageDeltas(plan);
+    const growth = await coverGrowth(bucket, { plan, deltas, room });
     const then = [
-      ...sideChanges(bucket, change, plan, { recorded, due }),
+      ...sideChanges(bucket, change, plan, { recorded, due, deltas }),
       ...announceOld(ctx, bucket, plan),
       ...tombstones(ctx, plan, now),
     ];
-    const outcome = await ctx.metadata.commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then });
+    const outcome = await ctx.metadata
+      .commit(objectsAt(bucket), plan.changes, op ? { op, then } : { then })
+      .catch((cause: unknown) => {
+        room.doubt();
+        throw cause;
+      });
     if (outcome.applied) {
+      room.applied(growth);
       change.record?.applied();
       return { done: 'applied', plan };
     }
@@ -143,6 +160,33 @@ const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange
     ? []
     : ageChanges(bucket, { before, after: changes.flatMap((each) => ('put' in each ? [each.put] : [])) });
 
+const usageDeltas = (plan: Plan): readonly UsageDelta[] => {
+  const fresh = plan.fresh === undefined || plan.fresh.marker ? [] : [plan.fresh];
+  return [
+    ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
+    ...plan.gone
+      .filter(hasBytes)
+      .map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
+    ...reclassified(plan),
+  ];
+};
+
+/** Reserves what the commit adds. @throws QuotaExceeded */
+async function coverGrowth(
+  bucket: BucketRow,
+  {
+    plan,
+    deltas,
+    room,
+  }: { readonly plan: Plan; readonly deltas: readonly UsageDelta[]; readonly room: Room },
+): Promise<Amount> {
+  if (!hasQuota(bucket)) return nothing;
+  if (plan.fresh !== undefined && !plan.fresh.marker) assertSize(bucket, plan.fresh.size);
+  const growth = sum(deltas);
+  await room.cover(bucket, growth);
+  return growth;
+}
+
 /**
  * The side changes of a plan: usage, the recorder's rows, and the deletion queue for the bytes of removed versions.
  * @param due when these bytes may be deleted
@@ -151,18 +195,20 @@ function sideChanges(
   bucket: BucketRow,
   change: KeyChange,
   plan: Plan,
-  { recorded, due }: { readonly recorded: readonly SideChange[]; readonly due: number },
+  {
+    recorded,
+    due,
+    deltas,
+  }: {
+    readonly recorded: readonly SideChange[];
+    readonly due: number;
+    readonly deltas: readonly UsageDelta[];
+  },
 ): readonly SideChange[] {
   const gone = plan.gone.filter(hasBytes);
-  const fresh = plan.fresh === undefined || plan.fresh.marker ? [] : [plan.fresh];
-  const deltas = [
-    ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
-    ...gone.map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
-    ...reclassified(plan),
-  ];
   const { id, requestId } = change;
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
-  const moved = [...usageChanges(bucket.id, id, deltas), ...asked, ...recorded, ...aged(bucket, plan)];
+  const moved = [...usageChanges(bucket, id, deltas), ...asked, ...recorded, ...aged(bucket, plan)];
   if (gone.length === 0) return moved;
   return [
     ...moved,

@@ -13,6 +13,8 @@ import type {
 } from '../../metadata/tables.ts';
 import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
+import { admit } from '../buckets/quotas/admit.ts';
+import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
 import type { Recorder } from '../events/recorder.ts';
@@ -64,7 +66,18 @@ export interface WrittenObject {
   readonly won: boolean;
 }
 
-export async function writeObject(ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> {
+export const writeObject = (ctx: Ctx, object: NewObject, content: Content): Promise<WrittenObject> =>
+  hasQuota(object.bucket)
+    ? withRoom(ctx, async (room) =>
+        writeInRoom(ctx, { ...object, room }, await admit(ctx, object, { content, room })),
+      )
+    : writeInRoom(ctx, object, content);
+
+async function writeInRoom(
+  ctx: Ctx,
+  object: NewObject & { readonly room?: Room },
+  content: Content,
+): Promise<WrittenObject> {
   const { bucket, key, storageClass, conditions, objectKey, requestId, signal } = object;
   // A conditional write that cannot hold is refused before its body is read.
   if (conditions !== undefined) {
@@ -86,7 +99,7 @@ export async function writeObject(ctx: Ctx, object: NewObject, content: Content)
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     };
-    const written = await commitObject(ctx, object, { op, content: owned, wanted });
+    const written = await commitObject(ctx, object, { op, content: owned, wanted, room: object.room });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
   });
@@ -109,6 +122,8 @@ export interface ObjectCommit {
   readonly wanted?: string | undefined;
   /** Side changes that are committed together with the version. */
   readonly then?: readonly SideChange[];
+  /** Room that the caller has reserved and gives back. */
+  readonly room?: Room | undefined;
 }
 
 /**
@@ -123,7 +138,7 @@ export interface ObjectCommit {
 export async function commitObject(
   ctx: Ctx,
   object: NewObject,
-  { op, content, wanted, then }: ObjectCommit,
+  { op, content, wanted, then, room }: ObjectCommit,
 ): Promise<WrittenObject> {
   const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
   const fresh = {
@@ -147,6 +162,7 @@ export async function commitObject(
     op,
     id: op.id,
     ...(then === undefined ? {} : { then }),
+    room,
     record,
     decide: ({ bucket: now, head, oldNull }) => {
       if (conditions !== undefined) checkWrite(conditions, head?.row.marker ? undefined : head?.row);

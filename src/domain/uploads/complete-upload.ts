@@ -18,6 +18,8 @@ import {
 } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import { type Extent, unknownSize } from '../../ports/storage/object-bytes.ts';
+import { reserveSize } from '../buckets/quotas/admit.ts';
+import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
 import { contentSize } from '../content/encryption/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
@@ -48,7 +50,10 @@ function inlinePartsMax({ acl, encryption }: UploadSession): number {
   return acl === undefined ? 32 : 16;
 }
 
-export async function completeUpload(ctx: Ctx, completion: Completion): Promise<UploadResult> {
+export const completeUpload = (ctx: Ctx, completion: Completion): Promise<UploadResult> =>
+  withRoom(ctx, (room) => completeInRoom(ctx, completion, room));
+
+async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Promise<UploadResult> {
   const { name, parts, conditions, requestId } = completion;
   const found = await openUpload(ctx, name);
   const { session } = found.row;
@@ -59,7 +64,8 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
   await assertMayDecrypt(ctx, session.encryption, completion.user);
   if (conditions !== undefined)
     checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
-  await checkParts(ctx, found, completion);
+  const { size } = await checkParts(ctx, found, completion);
+  if (hasQuota(name.bucket) && session.replica === undefined) await reserveSize(ctx, name, { size, room });
   const op = await ctx.metadata.begin({ cluster: parseCluster(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
@@ -84,7 +90,7 @@ export async function completeUpload(ctx: Ctx, completion: Completion): Promise<
     const then = unindexed(name.uploadId, session);
     const { row, won } =
       session.replica === undefined
-        ? await commitObject(ctx, toNewObject(completion, session), { op, content, then })
+        ? await commitObject(ctx, toNewObject(completion, session), { op, content, then, room })
         : await completeReplica(
             ctx,
             { session, replica: session.replica, completion },

@@ -3,6 +3,8 @@ import { fail } from '../../errors/refusal.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/objects/uploads.ts';
 import type { UploadPart } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
+import { admit } from '../buckets/quotas/admit.ts';
+import { hasQuota, withRoom } from '../buckets/quotas/room.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
@@ -28,7 +30,22 @@ export interface PartWrite {
  * Stores a part under its session; the same number again replaces it.
  * @param found the session as the caller read it; it is read again when the part is committed
  */
-export async function writePart(
+export const writePart = (
+  ctx: Ctx,
+  found: StoredSession,
+  write: PartWrite,
+  content: Content,
+): Promise<UploadPart> => {
+  const { bucket } = write.name;
+  // Stored parts count when they become an object; while one arrives, its room is reserved.
+  return hasQuota(bucket)
+    ? withRoom(ctx, async (room) =>
+        writeAdmitted(ctx, found, write, await admit(ctx, { bucket }, { content, room })),
+      )
+    : writeAdmitted(ctx, found, write, content);
+};
+
+async function writeAdmitted(
   ctx: Ctx,
   found: StoredSession,
   write: PartWrite,

@@ -3,6 +3,7 @@
 import { shardOf } from '../../base/shard.ts';
 import type { At, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { usage } from '../records/usage.ts';
+import type { BucketRow } from '../tables.ts';
 
 /** The counters of a bucket are spread over this many rows, so that its writers do not contend for one row. */
 const usageSlots = 64;
@@ -15,10 +16,24 @@ export interface UsageDelta {
   readonly objects: number;
 }
 
+/** The counters of all buckets of an account that has a quota, in one class ''. */
+export const accountUsage = (epoch: string): string => `account/${epoch}`;
+
 /** @param opId spreads the deltas of concurrent writers over the rows */
-export function usageChanges(bucketId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
+export function usageChanges(
+  { id, accountQuota }: Pick<BucketRow, 'id' | 'accountQuota'>,
+  opId: string,
+  deltas: readonly UsageDelta[],
+): SideChange[] {
+  const ofBucket = counterChanges(id, opId, deltas);
+  if (accountQuota === undefined) return ofBucket;
+  const ofAccount = deltas.map((delta) => ({ ...delta, storageClass: '' }));
+  return [...ofBucket, ...counterChanges(accountUsage(accountQuota), opId, ofAccount)];
+}
+
+export function counterChanges(usageId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
   const slot = shardOf(opId, usageSlots);
-  const at = usageAt(bucketId);
+  const at = usageAt(usageId);
   // A linear search suffices: a commit changes very few storage classes.
   const sums: { readonly storageClass: string; bytes: number; objects: number }[] = [];
   for (const { storageClass, bytes, objects } of deltas) {

@@ -1,4 +1,7 @@
-/** Usage counters of buckets, to which commits add (docs/adr/0002-usage-is-added-in-the-commit.md), and the usage of closed days. */
+/**
+ * Usage counters of buckets, to which commits add (docs/adr/0002-usage-is-added-in-the-commit.md), the usage of closed days, traffic,
+ * and quotas.
+ */
 import { table } from '../../ports/metadata-store.ts';
 
 /** Stored bytes and objects of a bucket by storage class; the sum over slots is the spec's counter. */
@@ -139,6 +142,40 @@ export const trafficByDay = table<SlotTrafficRow>()({
   columns: { ...trafficColumns, slot: 'int' },
 });
 
+/** The quota of an account. The quota of a bucket is in the bucket's row. 0 is unlimited. */
+export interface AccountQuotaRow {
+  readonly account: string;
+  readonly maxBuckets: number;
+  readonly totalMaxBytes: number;
+  /** Drawn when the account gets a quota: names the counters of all its buckets together. */
+  readonly epoch: string;
+}
+export const accountQuotas = table<AccountQuotaRow>()({
+  name: 'account_quotas',
+  kind: 'conditional',
+  partition: ['account'],
+  sort: [],
+  columns: { account: 'text', maxBuckets: 'int', totalMaxBytes: 'int', epoch: 'text' },
+});
+
+/** What a process may still add under a quota (docs/adr/0021-quotas-are-shared-out.md). */
+export interface QuotaShareRow {
+  readonly scope: string;
+  /** '' is the head: every grant replaces it, so grants follow one another. */
+  readonly holder: string;
+  readonly bytes: number;
+  readonly objects: number;
+  /** Store time (ms) of the last write of the row. */
+  readonly at: number;
+}
+export const quotaShares = table<QuotaShareRow>()({
+  name: 'quota_shares',
+  kind: 'conditional',
+  partition: ['scope'],
+  sort: ['holder'],
+  columns: { scope: 'text', holder: 'text', bytes: 'int', objects: 'int', at: 'int' },
+});
+
 export const usageTables = {
   usage,
   usageAggregates,
@@ -147,4 +184,6 @@ export const usageTables = {
   traffic,
   trafficByPayer,
   trafficByDay,
+  accountQuotas,
+  quotaShares,
 } as const;

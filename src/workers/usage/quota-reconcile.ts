@@ -3,7 +3,10 @@ import type { Context } from '../../context.ts';
 import { type HeldReconcile, holdReconcile, stepReconcile } from '../../domain/buckets/usage/reconcile.ts';
 import { type Unit, unsupervised } from '../supervision/worker.ts';
 
-export type QuotaReconcileContext = Pick<Context, 'metadata' | 'random' | 'config' | 'telemetry'>;
+export type QuotaReconcileContext = Pick<
+  Context,
+  'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'
+>;
 
 /** How often the worker checks whether a pass is due. */
 export const quotaReconcileEveryMs = 30_000;

@@ -103,7 +103,9 @@ test('a counter is corrected by what it is off, and stays right under writers', 
   const client = world.process();
   await client.put('key', 'content');
   const { id } = await world.bucket();
-  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: -3 }]));
+  await world.metadata.apply(
+    usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: -3 }]),
+  );
   expect((await fsck(world, fix)).findings).toMatchObject([{ kind: 'usage', fixed: 'counter corrected' }]);
   expect(await readUsage(world.metadata, id)).toEqual(new Map([['STANDARD', { bytes: 7, objects: 1 }]]));
   expect((await fsck(world)).summary.found).toBe(0);
@@ -153,7 +155,9 @@ test('a write between the last scan and the counters is no proof', async () => {
   const client = world.process();
   await client.put('key', 'content');
   const { id } = await world.bucket();
-  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]));
+  await world.metadata.apply(
+    usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]),
+  );
   let writes = 0;
   const hasPendingAdditions = async (): Promise<boolean> => {
     writes += 1;
@@ -172,7 +176,9 @@ test('of two runs that find the same counter off, one corrects it', async () => 
   const world = await domainWorld();
   await world.process().put('key', 'content');
   const { id } = await world.bucket();
-  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]));
+  await world.metadata.apply(
+    usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: 3 }]),
+  );
   const { promise: both, resolve } = Promise.withResolvers<void>();
   let ready = 0;
   // Both runs find the difference before either corrects it.

@@ -97,7 +97,9 @@ test('does not report what the sweep is about to examine', async () => {
 test('finds a counter that differs from the sum', async () => {
   const world = await lived();
   const { id } = await world.bucket();
-  await world.metadata.apply(usageChanges(id, 'op', [{ storageClass: 'STANDARD', bytes: 7, objects: 0 }]));
+  await world.metadata.apply(
+    usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes: 7, objects: 0 }]),
+  );
   const { findings } = await fsck(world);
   expect(findings).toMatchObject([{ kind: 'usage', bucket: 'bucket' }]);
 });

@@ -20,9 +20,10 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataStore, type Revision } from '../../../ports/metadata-store.ts';
 import { agreesWithRows, type Difference, proveUsage } from '../../storage/fsck/compare/usage.ts';
 import { correctUsage } from '../../storage/fsck/mend.ts';
+import { enterIfLeftOut } from '../quotas/account-quota.ts';
 import type { BucketPosition } from './progress.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'random' | 'config' | 'telemetry'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
 
 export interface ReconcileProgress {
   /** The position of the pass that is in progress. */
@@ -107,6 +108,8 @@ async function reconcileReadable(ctx: Ctx, name: string, signal: AbortSignal): P
 /** Returns the proven drift in bytes: positive when the counter is too low. Undefined when nothing was proven. */
 async function reconcileBucket(ctx: Ctx, name: string, signal: AbortSignal): Promise<number | undefined> {
   const { metadata, telemetry } = ctx;
+  const seen = (await findBucket(metadata, name))?.row;
+  if (seen !== undefined) await enterIfLeftOut(ctx, seen);
   const bucket = (await findBucket(metadata, name))?.row;
   if (bucket === undefined) return undefined;
   if (await agreesWithRows({ metadata, signal }, bucket)) return 0;

@@ -108,6 +108,7 @@ async function write(
     // The commit of an earlier attempt has applied, and its side changes only now.
     if (existsAlready(cause)) return undefined;
     if (cause instanceof Refusal && refusals.has(cause.code)) return 'denied';
+    if (cause instanceof Refusal && cause.code === 'QuotaExceeded') return 'quota';
     if (cause instanceof Refusal && cause.code === 'NoSuchBucket') return 'no-bucket';
     throw cause;
   }

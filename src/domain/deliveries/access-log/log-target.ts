@@ -21,6 +21,7 @@ export type KeptFor =
   | 'object-lock'
   /** The prefix and the rest of the key are longer than keys may be. */
   | 'key-too-long'
+  | 'quota'
   /** Neither the policy nor the ACL of the target lets log delivery write, or the account may not use the target's KMS key. */
   | 'denied'
   /** Any other failure, such as a storage that does not answer. */

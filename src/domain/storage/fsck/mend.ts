@@ -61,7 +61,7 @@ export async function correctUsage(
     name: '',
     state: { bucketId: bucket.id },
     expect: correction,
-    then: usageChanges(bucket.id, drawId(run.random), deltas),
+    then: usageChanges(now, drawId(run.random), deltas),
   });
   return outcome.applied
     ? { fixed: 'counter corrected' }

@@ -215,13 +215,13 @@ async function findNullVersion(
 async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
   const { storageClass, size } = row;
   const delta = { storageClass, bytes: size, objects: 1 };
-  const then = [
-    ...usageChanges(bucket.id, drawId(ctx.random), [delta]),
-    ...ageChanges(bucket, { before: [], after: [row] }),
-  ];
   let believed = bucket;
   for (let attempt = 0; attempt < 4; attempt += 1) {
     await ctx.assertMayMend?.();
+    const then = [
+      ...usageChanges(believed, drawId(ctx.random), [delta]),
+      ...ageChanges(believed, { before: [], after: [row] }),
+    ];
     const outcome = await ctx.metadata.commit(objectsAt(believed), [{ put: row, expect: 'absent' }], {
       then,
     });

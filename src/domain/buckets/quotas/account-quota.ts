@@ -1,0 +1,110 @@
+/**
+ * Sets the quota of an account. Its `totalMaxBytes` is a sum over all of its buckets, for which the account gets counters of its own: each
+ * bucket is entered with what it holds, while no writer commits, and each later commit adds to both counters.
+ */
+import { fail } from '../../../errors/refusal.ts';
+import { findBucket, replaceBucket } from '../../../metadata/buckets/buckets.ts';
+import { changeAccountQuota, findAccountQuota } from '../../../metadata/buckets/quotas.ts';
+import { accountUsage, counterChanges, readUsage } from '../../../metadata/buckets/usage.ts';
+import { objectsAt } from '../../../metadata/objects/objects.ts';
+import type { AccountQuotaRow } from '../../../metadata/records/usage.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { type Recorder, recorded } from '../../events/recorder.ts';
+import { drawId } from '../../objects/version-ids.ts';
+import { assertOpen } from '../buckets.ts';
+import { changeBucket } from '../change-bucket.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
+import { sum } from './amounts.ts';
+import { type Ctx, isSettled, recall } from './recall.ts';
+import { accountScope, bucketsOf } from './scopes.ts';
+
+export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes'>;
+
+export async function putAccountQuota(
+  ctx: Ctx,
+  account: string,
+  { quota, record }: { readonly quota: AccountQuota; readonly record?: Recorder | undefined },
+): Promise<void> {
+  const epoch = await retryInTurn(ctx, `quota of ${account}`, async () => {
+    const found = await findAccountQuota(ctx.metadata, account);
+    const row = { account, ...quota, epoch: found?.row.epoch ?? drawId(ctx.random) };
+    const change = { put: row, expect: found?.revision ?? ('absent' as const) };
+    const outcome = await changeAccountQuota(ctx.metadata, account, change, await recorded(record));
+    if (!outcome.applied) return undefined;
+    record?.applied();
+    return { value: row.epoch };
+  });
+  for await (const bucket of bucketsOf(ctx, account)) await enterBucket(ctx, bucket, epoch);
+  await recall(ctx, accountScope(account, epoch), () => true);
+}
+
+export async function deleteAccountQuota(
+  ctx: Ctx,
+  account: string,
+  record: Recorder | undefined,
+): Promise<void> {
+  const found = await findAccountQuota(ctx.metadata, account);
+  if (found === undefined) return;
+  const removal = { remove: {}, expect: found.revision };
+  const outcome = await changeAccountQuota(ctx.metadata, account, removal, await recorded(record));
+  if (!outcome.applied) throw fail('OperationAborted');
+  record?.applied();
+  const { epoch } = found.row;
+  for await (const bucket of bucketsOf(ctx, account)) {
+    if (bucket.accountQuota !== epoch) continue;
+    await changeBucket(ctx, bucket, {
+      change: (row) => {
+        const { accountQuota, ...others } = row;
+        return accountQuota === epoch ? others : row;
+      },
+    });
+  }
+}
+
+/**
+ * Enters a bucket into the counters of its account. The bucket is closed to writers meanwhile, for as long as it takes to read its
+ * counters: their commits wait, as they do beside a DeleteBucket.
+ */
+export async function enterBucket(
+  ctx: Ctx,
+  bucket: Pick<BucketRow, 'name' | 'id'>,
+  epoch: string,
+): Promise<void> {
+  await retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
+    const found = await findBucket(ctx.metadata, bucket.name);
+    if (found?.row.id !== bucket.id || found.row.accountQuota === epoch) return { value: undefined };
+    const open = await assertOpen(ctx, found);
+    if (open !== found.row) return undefined;
+    const closing = { ...open, closedAt: await ctx.metadata.now(), generation: open.generation + 1 };
+    const closed = await replaceBucket(ctx.metadata, found, closing);
+    if (!closed.applied) return undefined;
+    const reopened = { ...closing, closedAt: 0, generation: closing.generation + 1 };
+    // Writers that read the closed row are refused too.
+    await ctx.metadata.raiseFence(objectsAt(closing), reopened.generation);
+    const isCounted = await isSettled(ctx, open.id);
+    const held = sum((await readUsage(ctx.metadata, open.id)).values());
+    const entered = isCounted ? { ...reopened, accountQuota: epoch } : reopened;
+    const then = isCounted
+      ? counterChanges(accountUsage(epoch), open.id, [{ storageClass: '', ...held }])
+      : [];
+    const outcome = await replaceBucket(
+      ctx.metadata,
+      { row: closing, revision: closed.revision },
+      entered,
+      then,
+    );
+    if (!outcome.applied) return undefined;
+    if (!isCounted)
+      throw fail(
+        'ServiceUnavailable',
+        `The counters of bucket ${bucket.name} miss additions of a gateway that died. Send the request again in a minute.`,
+      );
+    return { value: undefined };
+  });
+}
+
+/** Enters a bucket that a request for the quota of its account left out, because it was cut short. */
+export async function enterIfLeftOut(ctx: Ctx, bucket: BucketRow): Promise<void> {
+  const epoch = (await findAccountQuota(ctx.metadata, bucket.owner))?.row.epoch;
+  if (epoch !== undefined && epoch !== bucket.accountQuota) await enterBucket(ctx, bucket, epoch);
+}

@@ -1,0 +1,95 @@
+/** Asks the quotas before a body is read, and while one of unknown length arrives (spec, "Quota enforcement"). */
+import { Refusal } from '../../../errors/refusal.ts';
+import { findLiveHead } from '../../../metadata/objects/objects.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import type { Content } from '../../content/store-bytes.ts';
+import { type Amount, nothing, subtract } from './amounts.ts';
+import { assertSize, type Ctx, hasQuota, type Room } from './room.ts';
+
+export interface Admitted {
+  readonly bucket: BucketRow;
+  /** The key of a whole object, whose present version the write may replace; absent for a part. */
+  readonly key?: string;
+}
+
+/** Room for a body of unknown length is reserved in steps of this size, and byte by byte where there is less. */
+const stepBytes = 1024 ** 2;
+
+/**
+ * Reserves room for a content, or refuses it.
+ * @returns the content; where its length is unknown, it fails as soon as it exceeds the room
+ * @throws QuotaExceeded
+ */
+export async function admit(
+  ctx: Ctx,
+  admitted: Admitted,
+  { content, room }: { readonly content: Content; readonly room: Room },
+): Promise<Content> {
+  const { bucket } = admitted;
+  if (!hasQuota(bucket)) return content;
+  const { length } = content;
+  if (length !== undefined) {
+    await reserveSize(ctx, admitted, { size: length, room });
+    return content;
+  }
+  await reserveSize(ctx, admitted, { size: 0, room });
+  return { ...content, source: meter(content.source, (size) => reserveUpTo(ctx, admitted, { size, room })) };
+}
+
+/** Reserves room for an object or a part of this size. */
+export async function reserveSize(
+  ctx: Ctx,
+  admitted: Admitted,
+  { size, room }: { readonly size: number; readonly room: Room },
+): Promise<void> {
+  const { bucket, key } = admitted;
+  assertSize(bucket, size);
+  const whole = { bytes: size, objects: key === undefined ? 0 : 1 };
+  try {
+    await room.cover(bucket, whole);
+  } catch (cause) {
+    if (!isExceeded(cause)) throw cause;
+    // What the write replaces is subtracted; nothing is read for it while there is room.
+    const replaced = await replacedBy(ctx, admitted);
+    if (replaced === nothing) throw cause;
+    await room.cover(bucket, subtract(whole, replaced));
+  }
+}
+
+const isExceeded = (cause: unknown): boolean => cause instanceof Refusal && cause.code === 'QuotaExceeded';
+
+async function replacedBy({ metadata }: Ctx, { bucket, key }: Admitted): Promise<Amount> {
+  if (key === undefined || bucket.versioning === 'Enabled') return nothing;
+  const head = (await findLiveHead(metadata, bucket, key))?.row;
+  return head === undefined || !head.isNull ? nothing : { bytes: head.size, objects: 1 };
+}
+
+async function reserveUpTo(
+  ctx: Ctx,
+  admitted: Admitted,
+  { size, room }: { readonly size: number; readonly room: Room },
+): Promise<number> {
+  const rounded = Math.ceil(size / stepBytes) * stepBytes;
+  try {
+    await reserveSize(ctx, admitted, { size: rounded, room });
+    return rounded;
+  } catch (cause) {
+    if (!isExceeded(cause)) throw cause;
+    await reserveSize(ctx, admitted, { size, room });
+    return size;
+  }
+}
+
+/** @param reserve called before bytes pass that exceed what it returned last */
+async function* meter(
+  source: AsyncIterable<Uint8Array>,
+  reserve: (size: number) => Promise<number>,
+): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  let reserved = 0;
+  for await (const bytes of source) {
+    size += bytes.length;
+    if (size > reserved) reserved = await reserve(size);
+    yield bytes;
+  }
+}

@@ -1,0 +1,29 @@
+/** Sets the quota of a bucket. Every write that ends after the answer obeys it. */
+import type { BucketQuota, BucketRow } from '../../../metadata/tables.ts';
+import type { Recorder } from '../../events/recorder.ts';
+import { openBucket } from '../buckets.ts';
+import { changeBucket } from '../change-bucket.ts';
+import { type Ctx, fenceBucket, recall } from './recall.ts';
+import { bucketScope } from './scopes.ts';
+
+export interface QuotaChange {
+  readonly bucket: string;
+  /** Undefined removes it. */
+  readonly quota: BucketQuota | undefined;
+  readonly record?: Recorder | undefined;
+}
+
+export async function changeBucketQuota(ctx: Ctx, { bucket, quota, record }: QuotaChange): Promise<void> {
+  const row = await changeBucket(ctx, await openBucket(ctx, bucket), {
+    record,
+    change: ({ quota: _, ...others }): BucketRow => ({
+      ...others,
+      // Writers that read the row before do not know the quota.
+      generation: others.generation + 1,
+      ...(quota === undefined ? {} : { quota }),
+    }),
+  });
+  await fenceBucket(ctx, row);
+  // Shares of the former quota may be larger than the new one.
+  await recall(ctx, bucketScope(row), () => true);
+}

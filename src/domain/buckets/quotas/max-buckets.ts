@@ -1,0 +1,88 @@
+/** `MaxBuckets`: an account never has more buckets, however many are created at the same moment. */
+import { fail } from '../../../errors/refusal.ts';
+import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
+import { commitShare, commitShares, findAccountQuota, readShares } from '../../../metadata/buckets/quotas.ts';
+import type { AccountQuotaRow } from '../../../metadata/records/usage.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import type { Revision } from '../../../ports/metadata-store.ts';
+import { pauseMs } from '../retry-in-turn.ts';
+import { enterIfLeftOut } from './account-quota.ts';
+import type { Ctx } from './recall.ts';
+
+/** A creation that has not ended after this time has died: its commit cannot apply any more. */
+const creatingMsMax = 10 * 60_000;
+const attemptsMax = 32;
+const pageMax = 1_000;
+
+interface Wanted {
+  readonly name: string;
+  readonly owner: string;
+}
+
+/**
+ * Creates a bucket if its account may have one more.
+ * @param create called with the epoch of the account's quota
+ * @throws QuotaExceeded
+ */
+export async function withinMaxBuckets(
+  ctx: Ctx,
+  wanted: Wanted,
+  create: (epoch: string | undefined) => Promise<BucketRow>,
+): Promise<BucketRow> {
+  const { metadata } = ctx;
+  const quota = (await findAccountQuota(metadata, wanted.owner))?.row;
+  const announced =
+    quota === undefined || quota.maxBuckets === 0 ? undefined : await announce(ctx, wanted, quota);
+  const created = await create(quota?.epoch);
+  if (announced !== undefined)
+    await commitShare(metadata, announced.scope, {
+      remove: { holder: announced.holder },
+      expect: announced.revision,
+    });
+  // A quota that was set meanwhile: either its walk over the buckets has found this one, or it is seen here.
+  await enterIfLeftOut(ctx, created);
+  return created;
+}
+
+/** Counts the creation among the buckets of the account, until it has ended. Undefined where the bucket exists already. */
+async function announce(
+  ctx: Ctx,
+  { name, owner }: Wanted,
+  { epoch, maxBuckets }: AccountQuotaRow,
+): Promise<{ readonly scope: string; readonly holder: string; readonly revision: Revision } | undefined> {
+  const { metadata } = ctx;
+  const scope = `buckets/${epoch}`;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    if (attempt > 0) await ctx.clock.sleep(pauseMs(ctx, attempt));
+    const { head, shares } = await readShares(metadata, scope);
+    const now = await metadata.now();
+    const creating = shares.filter(({ row }) => row.at + creatingMsMax > now);
+    // After the announcements: a bucket that was created between the two reads is counted twice, and never not at all.
+    const names = await namesOf(ctx, owner, maxBuckets);
+    if (names.has(name) || (await findBucket(metadata, name)) !== undefined) return undefined;
+    for (const { row } of creating) names.add(row.holder);
+    const own = shares.find(({ row }) => row.holder === name);
+    names.delete(name);
+    if (names.size >= maxBuckets) throw fail('QuotaExceeded', 'quota exceeded for user');
+    const put = { scope, holder: name, bytes: 0, objects: 1, at: now };
+    const outcome = await commitShares(metadata, { scope, head, at: now }, [
+      { put, expect: own?.revision ?? 'absent' },
+    ]);
+    if (outcome.applied) return { scope, holder: name, revision: outcome.revision };
+  }
+  throw fail('OperationAborted');
+}
+
+/** The names of the account's buckets, up to one more than the limit. */
+async function namesOf({ metadata }: Ctx, owner: string, max: number): Promise<Set<string>> {
+  const names = new Set<string>();
+  let after: string | undefined;
+  while (names.size <= max) {
+    const limit = Math.min(pageMax, max + 1);
+    const page = await pageBuckets(metadata, owner, { prefix: '', after, limit });
+    for (const { name } of page) names.add(name);
+    if (page.length < limit) break;
+    after = page.at(-1)?.name;
+  }
+  return names;
+}

@@ -1,0 +1,95 @@
+/** The room that one write has under the quotas of its bucket and of the bucket's account. */
+import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { type Amount, counted, fits, growth, nothing } from './amounts.ts';
+import type { Ctx } from './recall.ts';
+import { scopesOf } from './scopes.ts';
+import type { Hold, Share } from './share.ts';
+import { reserve } from './shares.ts';
+
+export type { Ctx };
+
+export const hasQuota = ({ quota, accountQuota }: BucketRow): boolean =>
+  quota !== undefined || accountQuota !== undefined;
+
+/** @throws QuotaExceeded for an object that is larger than the bucket takes */
+export function assertSize({ quota }: BucketRow, bytes: number): void {
+  const max = quota?.maxBytesPerObject ?? 0;
+  if (max > 0 && bytes > max) throw fail('QuotaExceeded', 'quota exceeded for bucket');
+}
+
+interface Held {
+  readonly share: Share;
+  readonly hold: Hold;
+}
+
+export class Room {
+  readonly #ctx: Ctx;
+  /** By scope. */
+  readonly #held = new Map<string, Held>();
+
+  constructor(ctx: Ctx) {
+    this.#ctx = ctx;
+  }
+
+  /**
+   * Reserves what a commit at this generation of the bucket adds, unless it is reserved already. Call it before each attempt to commit.
+   * @throws QuotaExceeded
+   */
+  async cover(bucket: BucketRow, change: Amount): Promise<void> {
+    const need = growth(change);
+    if (fits(need, nothing)) return;
+    for (const scope of scopesOf(bucket)) {
+      const held = this.#held.get(scope.id);
+      if (held !== undefined && isValid(held, bucket)) {
+        if (!covers(held, need)) this.#held.set(scope.id, await this.#grow(held, bucket, need));
+        continue;
+      }
+      held?.share.end(held.hold);
+      this.#held.delete(scope.id);
+      this.#held.set(scope.id, await reserve(this.#ctx, { scope, bucket, need }));
+    }
+  }
+
+  async #grow({ share, hold }: Held, bucket: BucketRow, need: Amount): Promise<Held> {
+    const more = growth({
+      bytes: need.bytes - hold.amount.bytes,
+      objects: need.objects - hold.amount.objects,
+    });
+    const added = await reserve(this.#ctx, { scope: share.scope, bucket, need: more });
+    return { share, hold: share.join(hold, added.hold) };
+  }
+
+  /** The commit applied: its bytes are in the counters now. */
+  applied(change: Amount): void {
+    for (const { share, hold } of this.#held.values()) share.end(hold, growth(change));
+    this.#held.clear();
+  }
+
+  /** The outcome of the commit is unknown: its room stays reserved until it is certain. */
+  doubt(): void {
+    for (const { share } of this.#held.values()) share.doubtful += 1;
+    this.#held.clear();
+  }
+
+  /** Gives back what no commit used. */
+  release(): void {
+    this.applied(nothing);
+  }
+}
+
+const covers = ({ share, hold }: Held, need: Amount): boolean =>
+  fits(counted(need, share.limits), hold.amount);
+
+const isValid = ({ share, hold }: Held, bucket: BucketRow): boolean =>
+  share.holds.has(hold) && hold.generation >= bucket.generation;
+
+/** Runs a write with room of its own, and gives back what it did not use. */
+export async function withRoom<T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> {
+  const room = new Room(ctx);
+  try {
+    return await work(room);
+  } finally {
+    room.release();
+  }
+}

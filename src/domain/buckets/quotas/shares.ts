@@ -1,0 +1,270 @@
+/**
+ * Grants shares of quotas to this process. A grant reads what all processes hold, then the counters, and commits on the head that it read
+ * first: grants follow one another, and no commit is missed. The rest of a quota is shared out in eighths, so the last bytes are granted
+ * one write at a time.
+ */
+
+import { KeyedMutex } from '../../../base/keyed-mutex.ts';
+import { toHex } from '../../../base/text/hex.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import { commitShare, commitShares, readShares } from '../../../metadata/buckets/quotas.ts';
+import { readUsage } from '../../../metadata/buckets/usage.ts';
+import type { QuotaShareRow } from '../../../metadata/records/usage.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import type { Stored } from '../../../ports/metadata-store.ts';
+import { pauseMs } from '../retry-in-turn.ts';
+import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
+import { type Ctx, fenceBucket, isSettled, recall } from './recall.ts';
+import type { Scope } from './scopes.ts';
+import { type Hold, Share } from './share.ts';
+
+/** A share is granted so that others find room too. */
+const shareOfRoom = 1 / 8;
+const grantMax: Amount = { bytes: 256 * 1024 ** 2, objects: 16_384 };
+const attemptsMax = 64;
+/** Attempts without a pause. */
+const eagerAttempts = 4;
+/** A share whose row was not written for so long is taken back. */
+export const holderMsMax = 5_000;
+/** A holder looks after its shares so often, and gives back what it did not use meanwhile. */
+const careMs = 500;
+/** A row in use is written again so often. */
+const rewriteMs = 2_000;
+/** How long a write waits for room that other processes may give back. */
+const waitMsMax = 2_000;
+const waitLookMs = 100;
+/** Further writes are refused without waiting. */
+const waitersMax = 64;
+
+/** The shares of this process. */
+class Shares extends KeyedMutex {
+  readonly byScope = new Map<string, Share>();
+  holder = '';
+  isCaring = false;
+}
+
+/**
+ * Reserves room for a commit in the bucket.
+ * @throws QuotaExceeded
+ */
+export async function reserve(
+  ctx: Ctx,
+  { scope, bucket, need }: { readonly scope: Scope; readonly bucket: BucketRow; readonly need: Amount },
+): Promise<{ readonly share: Share; readonly hold: Hold }> {
+  const shares = ctx.caches.of(Shares);
+  if (shares.holder === '') shares.holder = toHex(ctx.random.bytes(12));
+  let share = shares.byScope.get(scope.id);
+  if (share === undefined) {
+    share = new Share(scope);
+    shares.byScope.set(scope.id, share);
+  }
+  const mine = share;
+  const hold =
+    mine.take(bucket, need, ctx.clock.elapsed()) ??
+    (await whileOthersMayGive(ctx, mine, () =>
+      shares.run(scope.id, () => grant(ctx, mine, { bucket, need })),
+    ));
+  if (!shares.isCaring) care(ctx, shares);
+  return { share: mine, hold };
+}
+
+/** Asks again while other processes hold enough, because they give back what they do not use. */
+async function whileOthersMayGive(
+  { clock }: Ctx,
+  share: Share,
+  ask: () => Promise<Hold | 'wait' | 'none'>,
+): Promise<Hold> {
+  const until = clock.elapsed() + waitMsMax;
+  for (;;) {
+    const granted = await ask();
+    if (typeof granted === 'object') return granted;
+    if (granted === 'none' || clock.elapsed() >= until || share.waiting >= waitersMax)
+      throw fail('QuotaExceeded', `quota exceeded for ${share.scope.of}`);
+    share.waiting += 1;
+    await clock.sleep(waitLookMs);
+    share.waiting -= 1;
+  }
+}
+
+async function grant(
+  ctx: Ctx,
+  share: Share,
+  asked: { readonly bucket: BucketRow; readonly need: Amount },
+): Promise<Hold | 'wait' | 'none'> {
+  const { clock } = ctx;
+  let { bucket } = asked;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const ready = share.take(bucket, asked.need, clock.elapsed());
+    if (ready !== undefined) return ready;
+    // The row covers what was free until it is written again, and nothing is taken from it meanwhile.
+    share.free = nothing;
+    if (!share.isSeen(bucket)) await endStaleHolds(ctx, share, bucket);
+    const view = await viewOf(ctx, share);
+    if (view.limits === undefined) return share.hold(bucket, nothing);
+    share.limits = view.limits;
+    const need = counted(asked.need, view.limits);
+    const held = share.held;
+    const room = subtract(view.room, held);
+    if (fits(need, room)) {
+      const free = portion(need, room, view.limits);
+      if (attempt >= eagerAttempts) await clock.sleep(pauseMs(ctx, attempt - eagerAttempts));
+      await write(ctx, share, { bucket, view, held, free });
+      continue;
+    }
+    if (!(await takeBack(ctx, share, view))) return fits(need, add(room, view.others)) ? 'wait' : 'none';
+    bucket = await readAgain(ctx, bucket);
+  }
+  throw fail('SlowDown', 'Too many concurrent requests reserve room under this quota.');
+}
+
+interface View {
+  readonly head: Awaited<ReturnType<typeof readShares>>['head'];
+  readonly others: Amount;
+  /** Whether there are shares of holders that seem to be dead. */
+  readonly isAnyStale: boolean;
+  readonly limits: Amount | undefined;
+  /** What nobody has used or holds, the own share not subtracted. */
+  readonly room: Amount;
+  readonly now: number;
+}
+
+const isStale = ({ row }: Stored<QuotaShareRow>, now: number): boolean => row.at + holderMsMax < now;
+
+async function viewOf(ctx: Ctx, share: Share): Promise<View> {
+  const { metadata, caches } = ctx;
+  const { scope } = share;
+  const { holder } = caches.of(Shares);
+  const { head, shares } = await readShares(metadata, scope.id);
+  const own = shares.find(({ row }) => row.holder === holder);
+  keep(share, own);
+  const others = shares.filter(({ row }) => row.holder !== holder);
+  const held = sum(others.map(({ row }) => row));
+  const limits = await scope.limits(ctx);
+  // After the shares: a write between the two reads is counted twice, and never not at all.
+  const used = sum((await readUsage(metadata, scope.usageId)).values());
+  const now = await metadata.now();
+  const room =
+    limits === undefined ? nothing : subtract(limits, add(counted(used, limits), counted(held, limits)));
+  return { head, others: held, isAnyStale: others.some((each) => isStale(each, now)), limits, room, now };
+}
+
+/** Only this process writes its row, perhaps without learning of it; others remove it. */
+function keep(share: Share, own: Stored<QuotaShareRow> | undefined): void {
+  if (own !== undefined) share.revision = own.revision;
+  else if (share.revision !== 'absent') share.lose();
+}
+
+/** How much to be granted: what is needed, and more where there is plenty. */
+const portion = (need: Amount, room: Amount, limits: Amount): Amount =>
+  counted(
+    {
+      bytes: Math.max(need.bytes, Math.min(grantMax.bytes, Math.floor(room.bytes * shareOfRoom))),
+      objects: Math.max(need.objects, Math.min(grantMax.objects, Math.floor(room.objects * shareOfRoom))),
+    },
+    limits,
+  );
+
+async function write(
+  { metadata, clock, caches }: Ctx,
+  share: Share,
+  {
+    bucket,
+    view,
+    held,
+    free,
+  }: { readonly bucket: BucketRow; readonly view: View; readonly held: Amount; readonly free: Amount },
+): Promise<void> {
+  const scope = share.scope.id;
+  const row = { scope, holder: caches.of(Shares).holder, ...add(held, free), at: view.now };
+  const writtenAt = clock.elapsed();
+  const outcome = await commitShares(metadata, { scope, head: view.head, at: view.now }, [
+    { put: row, expect: share.revision },
+  ]);
+  if (!outcome.applied) return;
+  share.revision = outcome.revision;
+  share.writtenAt = writtenAt;
+  share.free = add(share.free, free);
+  share.see(bucket);
+}
+
+/**
+ * Ends the holds whose commits state an earlier generation: once these are refused, and those that applied are in the counters, they hold
+ * nothing. Their writers reserve again.
+ */
+async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise<void> {
+  const stale = [...share.holds].filter(
+    ({ bucketId, generation }) => bucketId === bucket.id && generation < bucket.generation,
+  );
+  if (stale.length === 0) return;
+  await fenceBucket(ctx, bucket);
+  if (!(await isSettled(ctx, share.scope.usageId))) return;
+  for (const hold of stale) share.end(hold);
+}
+
+/** Takes back what holders hold that seem to be dead, and what commits of unknown outcome hold. */
+async function takeBack(ctx: Ctx, share: Share, view: View): Promise<boolean> {
+  if (!view.isAnyStale && share.doubtful === 0) return false;
+  const generations = await recall(ctx, share.scope, (each) => isStale(each, view.now));
+  if (generations === undefined) return false;
+  share.endBelow(generations);
+  share.doubtful = 0;
+  return true;
+}
+
+async function readAgain({ metadata }: Ctx, bucket: BucketRow): Promise<BucketRow> {
+  const row = (await findBucket(metadata, bucket.name))?.row;
+  return row?.id === bucket.id ? row : bucket;
+}
+
+/** Looks after the shares until all of them are given back. */
+function care(ctx: Ctx, shares: Shares): void {
+  shares.isCaring = true;
+  const run = async (): Promise<void> => {
+    while (shares.byScope.size > 0) {
+      await ctx.clock.sleep(careMs);
+      for (const share of [...shares.byScope.values()])
+        await shares.run(share.scope.id, () => tend(ctx, shares, share));
+    }
+  };
+  // A store that does not answer: the next write begins again, and others take the shares back.
+  run()
+    .catch(() => {})
+    .finally(() => {
+      shares.isCaring = false;
+    });
+}
+
+async function tend(ctx: Ctx, shares: Shares, share: Share): Promise<void> {
+  const { metadata, clock } = ctx;
+  const now = clock.elapsed();
+  const isIdle = now - share.usedAt >= careMs;
+  if (!isIdle && now - share.writtenAt < rewriteMs) return;
+  const free = isIdle ? nothing : share.free;
+  share.free = nothing;
+  const scope = share.scope.id;
+  if (share.revision === 'absent') {
+    if (isIdle && share.holds.size === 0) shares.byScope.delete(scope);
+    return;
+  }
+  const { holder } = shares;
+  const { revision, holds } = share;
+  if (isIdle && share.doubtful > 0) {
+    const generations = await recall(ctx, share.scope, () => false);
+    if (generations === undefined) return;
+    share.endBelow(generations);
+    share.doubtful = 0;
+  }
+  if (isIdle && holds.size === 0) {
+    await commitShare(metadata, scope, { remove: { holder }, expect: revision });
+    share.lose();
+    if (share.usedAt <= now) shares.byScope.delete(scope);
+    return;
+  }
+  const put = { scope, holder, ...add(share.held, free), at: await metadata.now() };
+  const outcome = await commitShare(metadata, scope, { put, expect: revision });
+  if (!outcome.applied) return keep(share, outcome.current);
+  share.revision = outcome.revision;
+  share.writtenAt = now;
+  share.free = add(share.free, free);
+}

@@ -1,0 +1,49 @@
+/** Operators set, read and remove quotas; a quota that makes no sense is refused and changes nothing. */
+import { expect, test } from 'vitest';
+import { alice } from '../support/gateway.ts';
+import { openQuotas, ten } from '../support/quota-world.ts';
+
+test('quotas are set, shown and removed, and each change is audited', async () => {
+  await using world = await openQuotas();
+  const { admin } = world;
+  expect(await admin.get('/admin/v1/buckets/bucket/quota')).toMatchObject({
+    status: 404,
+    text: expect.stringContaining('NoSuchBucketQuota'),
+  });
+  expect((await admin.get('/admin/v1/iam/users/nobody/quota')).status).toBe(404);
+  await world.limit({ maxBytes: 9_007_199_254_740_991, maxObjects: 2 });
+  expect(JSON.parse((await admin.get('/admin/v1/buckets/bucket/quota')).text)).toEqual({
+    maxBytes: 9_007_199_254_740_991,
+    maxObjects: 2,
+    maxBytesPerObject: 0,
+  });
+  await world.limitUser({ maxBuckets: 3, totalMaxBytes: 4 });
+  const userQuota = `/admin/v1/iam/users/${alice.owner}/quota`;
+  expect(JSON.parse((await admin.get(userQuota)).text)).toEqual({ maxBuckets: 3, totalMaxBytes: 4 });
+  for (let round = 0; round < 2; round += 1) {
+    expect((await admin.delete('/admin/v1/buckets/bucket/quota')).status).toBe(204);
+    expect((await admin.delete(userQuota)).status).toBe(204);
+  }
+  expect((await admin.get(userQuota)).status).toBe(404);
+  expect((await admin.get('/admin/v1/buckets/bucket/quota')).status).toBe(404);
+  expect((await world.client.put('/bucket/a', { body: ten })).status).toBe(200);
+  const { text } = await admin.get('/?audit');
+  for (const name of ['PutBucketQuota', 'DeleteBucketQuota', 'PutUserQuota', 'DeleteUserQuota'])
+    expect(text).toContain(`admin:${name}`);
+});
+
+test.each([
+  ['{"maxBytes":-1,"maxObjects":0,"maxBytesPerObject":0}', 'maxBytes'],
+  ['{"maxBytes":1.5,"maxObjects":0,"maxBytesPerObject":0}', 'maxBytes'],
+  ['{"maxBytes":0,"maxObjects":9007199254740993,"maxBytesPerObject":0}', 'maxObjects'],
+  ['{"maxBytes":0,"maxObjects":0,"maxBytesPerObject":"1"}', 'maxBytesPerObject'],
+  ['{"maxBytes":0,"maxObjects":0}', 'maxBytesPerObject'],
+  ['{"maxBytes":0,"maxObjects":0,"maxBytesPerObject":0,"max":1}', 'max'],
+  ['', 'maxBytes'],
+])('a quota of %s is refused, and the field is named', async (body, field) => {
+  await using world = await openQuotas();
+  const { status, text } = await world.admin.put('/admin/v1/buckets/bucket/quota', { body });
+  expect([status, text]).toEqual([400, expect.stringContaining(field)]);
+  expect((await world.admin.get('/admin/v1/buckets/bucket/quota')).status).toBe(404);
+  expect((await world.client.put('/admin/v1/buckets/bucket/quota', { body })).status).toBe(403);
+});

@@ -1,0 +1,321 @@
+/** Hard quotas of buckets and accounts: what may be stored never exceeds them, and deletes are never refused. @storage */
+import { describe, expect, test } from 'vitest';
+import { Caches } from '../../src/base/caches.ts';
+import { createGateway } from '../../src/gateway.ts';
+import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, backends, person } from '../support/gateway.ts';
+import {
+  bytesOf,
+  complete,
+  createUpload,
+  deletion,
+  MiB,
+  putPart,
+  setVersioning,
+} from '../support/gateway-bodies.ts';
+import { openClient } from '../support/gateway-client.ts';
+import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
+import { openQuotas, refusedFor, ten } from '../support/quota-world.ts';
+
+describe.each(backends)('quotas: %s', (backend) => {
+  test('a bucket takes bytes up to its quota, and again what was deleted', async () => {
+    await using world = await openQuotas({ backend });
+    const { client } = world;
+    await world.limit({ maxBytes: 25 });
+    expect((await client.put('/bucket/a', { body: ten })).status).toBe(200);
+    expect((await client.put('/bucket/b', { body: ten })).status).toBe(200);
+    expect(await client.put('/bucket/c', { body: ten })).toMatchObject(refusedFor('bucket'));
+    expect((await client.put('/bucket/c', { body: 'five.' })).status).toBe(200);
+    expect(await client.put('/bucket/d', { body: 'x' })).toMatchObject(refusedFor('bucket'));
+    expect((await client.delete('/bucket/a')).status).toBe(204);
+    expect((await client.put('/bucket/d', { body: ten })).status).toBe(200);
+    expect(await world.usage('bucket')).toEqual({ bytes: 25, objects: 3 });
+  });
+
+  test('gateways that write at the same moment fill a bucket and never exceed its quota', async () => {
+    await using world = await openQuotas({ backend });
+    await world.limit({ maxBytes: 1_005, maxObjects: 1_000 });
+    const clients = world.gateways(4);
+    const write = (n: number) => clients[n % clients.length]?.put(`/bucket/k${n}`, { body: ten });
+    const statuses = (await Promise.all(Array.from({ length: 160 }, (_, n) => write(n)))).map(
+      (answer) => answer?.status,
+    );
+    const stored = statuses.filter((status) => status === 200).length;
+    expect(new Set(statuses)).toEqual(new Set([200, 403]));
+    expect(await world.usage('bucket')).toEqual({ bytes: stored * 10, objects: stored });
+    expect(stored).toBeLessThanOrEqual(100);
+    // One gateway gets what the others gave back.
+    for (let n = 0; n < 100 - stored; n += 1)
+      expect((await clients[0]?.put(`/bucket/rest${n}`, { body: ten }))?.status).toBe(200);
+    expect(await clients[1]?.put('/bucket/more', { body: ten })).toMatchObject(refusedFor('bucket'));
+    expect(await world.usage('bucket')).toEqual({ bytes: 1_000, objects: 100 });
+  });
+
+  test('the buckets of an account share its quota, with what they held before', async () => {
+    await using world = await openQuotas({ backend });
+    const { client } = world;
+    await client.put('/other');
+    await client.put('/bucket/old', { body: ten });
+    await world.limitUser({ totalMaxBytes: 30 });
+    await client.put('/new');
+    expect((await client.put('/other/a', { body: ten })).status).toBe(200);
+    expect((await client.put('/new/b', { body: ten })).status).toBe(200);
+    expect(await client.put('/bucket/c', { body: 'x' })).toMatchObject(refusedFor('user'));
+    await client.delete('/bucket/old');
+    expect((await client.put('/new/c', { body: ten })).status).toBe(200);
+    expect(await client.put('/other/d', { body: 'x' })).toMatchObject(refusedFor('user'));
+    expect((await world.bob.put('/bobs')).status).toBe(200);
+    expect((await world.bob.put('/bobs/a', { body: ten.repeat(10) })).status).toBe(200);
+  });
+
+  test('an account that creates buckets in parallel never gets more than its quota', async () => {
+    await using world = await openQuotas({ backend });
+    await world.limitUser({ maxBuckets: 4 });
+    const clients = world.gateways(2);
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => clients[n % 2]?.put(`/bucket-${n}`)),
+    );
+    const statuses = answers.map((answer) => answer?.status);
+    expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(3);
+    expect((await world.client.get('/')).all('Bucket').length + 1).toBeLessThanOrEqual(5);
+    for (const [n, status] of statuses.entries())
+      if (status === 200) expect((await world.client.delete(`/bucket-${n}`)).status).toBe(204);
+    for (const name of ['b', 'c', 'd']) expect((await world.client.put(`/more-${name}`)).status).toBe(200);
+    expect(await world.client.put('/more-e')).toMatchObject(refusedFor('user'));
+    // The same owner creates an existing bucket again.
+    expect((await world.client.put('/more-d')).status).toBe(200);
+  });
+});
+
+test('the number of objects is limited, and an overwrite adds none', async () => {
+  await using world = await openQuotas();
+  const { client } = world;
+  await world.limit({ maxObjects: 2 });
+  for (const key of ['a', 'b', 'a', 'b'])
+    expect((await client.put(`/bucket/${key}`, { body: 'x' })).status).toBe(200);
+  expect(await client.put('/bucket/c', { body: '' })).toMatchObject(refusedFor('bucket'));
+  await setVersioning(client, 'bucket', 'Enabled');
+  expect(await client.put('/bucket/a', { body: '' })).toMatchObject(refusedFor('bucket'));
+  // A marker is no object, and a permanent deletion makes room.
+  expect((await client.delete('/bucket/a')).status).toBe(204);
+  expect((await client.delete('/bucket/a?versionId=null')).status).toBe(204);
+  expect((await client.put('/bucket/c', { body: '' })).status).toBe(200);
+});
+
+test('an overwrite needs room for the difference only, and versions add up', async () => {
+  await using world = await openQuotas();
+  const { client } = world;
+  await world.limit({ maxBytes: 15 });
+  expect((await client.put('/bucket/a', { body: ten })).status).toBe(200);
+  expect((await client.put('/bucket/a', { body: 'fifteen bytes!!' })).status).toBe(200);
+  expect(await client.put('/bucket/a', { body: 'sixteen bytes!!!' })).toMatchObject(refusedFor('bucket'));
+  expect((await client.put('/bucket/a', { body: ten })).status).toBe(200);
+  await setVersioning(client, 'bucket', 'Enabled');
+  expect(await client.put('/bucket/a', { body: ten })).toMatchObject(refusedFor('bucket'));
+  expect((await client.put('/bucket/a', { body: 'five.' })).status).toBe(200);
+});
+
+test('a refused write is refused before its body is read, and stores nothing', async () => {
+  await using world = await openQuotas();
+  await world.limit({ maxBytes: 5 });
+  let isRead = false;
+  const answer = await world.client.put('/bucket/a', {
+    body: ten,
+    async *arriving(body) {
+      isRead = true;
+      yield body;
+    },
+  });
+  expect(answer).toMatchObject(refusedFor('bucket'));
+  expect(isRead).toBe(false);
+  expect(await world.stored()).toEqual([]);
+});
+
+test('a bucket takes no object that is larger than it allows, by any request', async () => {
+  await using world = await openQuotas();
+  const { client } = world;
+  await client.put('/bucket/large', { body: 'eleven bytes' });
+  await world.limit({ maxBytesPerObject: 11 });
+  expect((await client.put('/bucket/a', { body: ten })).status).toBe(200);
+  expect(await client.put('/bucket/b', { body: 'twelve bytes' })).toMatchObject(refusedFor('bucket'));
+  expect(await client.put('/bucket/c', { headers: { 'x-amz-copy-source': '/bucket/large' } })).toMatchObject(
+    refusedFor('bucket'),
+  );
+  const uploadId = await createUpload(client, '/bucket/d');
+  const copied = await client.put('/bucket/d', {
+    query: { uploadId, partNumber: '1' },
+    headers: { 'x-amz-copy-source': '/bucket/large' },
+  });
+  expect(copied).toMatchObject(refusedFor('bucket'));
+});
+
+test('parts are refused where the bucket has no room, and a completion counts their sum', async () => {
+  await using world = await openQuotas();
+  const { client } = world;
+  await world.limit({ maxBytes: 6 * MiB });
+  const open = async (key: string) => {
+    const uploadId = await createUpload(client, `/bucket/${key}`);
+    const part = await putPart(client, `/bucket/${key}`, { uploadId, number: 1, body: bytesOf(4 * MiB) });
+    return { uploadId, parts: [part] };
+  };
+  const [a, b] = [await open('a'), await open('b')];
+  const tooMuch = await client.put('/bucket/a', {
+    query: { uploadId: a.uploadId, partNumber: '2' },
+    body: bytesOf(7 * MiB),
+  });
+  expect(tooMuch).toMatchObject(refusedFor('bucket'));
+  expect((await complete(client, '/bucket/a', a)).status).toBe(200);
+  expect(await complete(client, '/bucket/b', b)).toMatchObject(refusedFor('bucket'));
+  const further = await client.put('/bucket/b', {
+    query: { uploadId: b.uploadId, partNumber: '2' },
+    body: bytesOf(3 * MiB),
+  });
+  expect(further).toMatchObject(refusedFor('bucket'));
+  // The upload is still open: once there is room, it completes.
+  await client.delete('/bucket/a');
+  expect((await complete(client, '/bucket/b', b)).status).toBe(200);
+  expect(await world.usage('bucket')).toEqual({ bytes: 4 * MiB, objects: 1 });
+});
+
+test('a form upload is cut off where its file exceeds the room', async () => {
+  await using world = await openQuotas();
+  await world.limit({ maxBytes: 100 });
+  const signed = signForm(alice, { conditions: [{ bucket: 'bucket' }, ['starts-with', '$key', '']] });
+  const post = (file: string) =>
+    world.anonymous.post('/bucket', {
+      body: encodeForm([...fieldsOf({ key: 'k', ...signed }), fileOf(file)]),
+      headers: multipart(),
+    });
+  expect(await post('x'.repeat(101))).toMatchObject(refusedFor('bucket'));
+  expect((await post('x'.repeat(100))).status).toBe(204);
+  expect(await world.usage('bucket')).toEqual({ bytes: 100, objects: 1 });
+});
+
+test('deletes and configurations are never refused, also when the quota is below what is stored', async () => {
+  await using world = await openQuotas();
+  const { client } = world;
+  for (const key of ['a', 'b', 'c']) await client.put(`/bucket/${key}`, { body: ten });
+  await world.limit({ maxBytes: 1, maxObjects: 1 });
+  await world.limitUser({ totalMaxBytes: 1 });
+  expect(await client.put('/bucket/d', { body: '' })).toMatchObject(refusedFor('bucket'));
+  expect(
+    (
+      await client.put('/bucket/a?tagging', {
+        body: '<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>',
+      })
+    ).status,
+  ).toBe(200);
+  expect((await client.post('/bucket?delete', { body: deletion(['a', 'b']) })).status).toBe(200);
+  expect((await client.delete('/bucket/c')).status).toBe(204);
+  expect(await client.put('/bucket/d', { body: 'xx' })).toMatchObject(refusedFor('bucket'));
+  expect((await client.put('/bucket/d', { body: 'x' })).status).toBe(200);
+});
+
+test('a write that began before its quota was set is judged by it', async () => {
+  await using world = await openQuotas();
+  const answer = await world.client.put('/bucket/a', {
+    body: ten,
+    async *arriving(body) {
+      await world.limit({ maxBytes: 5 });
+      yield body;
+    },
+  });
+  expect(answer).toMatchObject(refusedFor('bucket'));
+  expect(await world.usage('bucket')).toEqual({ bytes: 0, objects: 0 });
+});
+
+test('a write that began before its quota was lowered or removed is judged by the present one', async () => {
+  await using world = await openQuotas();
+  await world.limit({ maxBytes: 100 });
+  const during = (change: () => Promise<unknown>) =>
+    world.client.put('/bucket/a', {
+      body: ten,
+      async *arriving(body) {
+        await change();
+        yield body;
+      },
+    });
+  expect(await during(() => world.limit({ maxBytes: 5 }))).toMatchObject(refusedFor('bucket'));
+  await world.limit({ maxBytes: 100 });
+  expect((await during(() => world.admin.delete('/admin/v1/buckets/bucket/quota'))).status).toBe(200);
+  expect((await world.client.put('/bucket/b', { body: ten.repeat(100) })).status).toBe(200);
+});
+
+test('the room of a process that died becomes free', async () => {
+  await using world = await openQuotas();
+  await world.limit({ maxBytes: 800 });
+  const [dead, alive] = world.gateways(2);
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  // A gateway that holds room for a write and does not renew it any more.
+  const stalled = {
+    ...world.context,
+    caches: new Caches(),
+    clock: { ...world.context.clock, sleep: () => held },
+  };
+  const late = openClient(createGateway(stalled), world.context.clock, { credential: alice }).put(
+    '/bucket/late',
+    {
+      body: 'x'.repeat(700),
+      async *arriving(body) {
+        await held;
+        yield body;
+      },
+    },
+  );
+  await expect
+    .poll(async () => (await dead?.put('/bucket/probe', { body: 'x'.repeat(200) }))?.status, {
+      timeout: 5_000,
+    })
+    .toBe(403);
+  await expect
+    .poll(async () => (await alive?.put('/bucket/key', { body: 'x'.repeat(700) }))?.status, {
+      timeout: 15_000,
+    })
+    .toBe(200);
+  release();
+  // Its room was given to another write meanwhile.
+  expect(await late).toMatchObject(refusedFor('bucket'));
+  expect(await world.usage('bucket')).toEqual({ bytes: 700, objects: 1 });
+}, 30_000);
+
+test('the room of a commit with an unknown outcome is free again once the outcome is certain', async () => {
+  let isFailing = false;
+  await using world = await openQuotas({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        commit: async (at, changes, options) => {
+          if (isFailing && at.table.name === 'objects') throw new StoreUnavailable('no answer');
+          return context.metadata.commit(at, changes, options);
+        },
+      }),
+    }),
+  });
+  await world.limit({ maxBytes: 15 });
+  isFailing = true;
+  expect((await world.client.put('/bucket/a', { body: ten })).status).toBe(503);
+  isFailing = false;
+  expect((await world.client.put('/bucket/b', { body: ten })).status).toBe(200);
+  expect(await world.client.put('/bucket/c', { body: ten })).toMatchObject(refusedFor('bucket'));
+});
+
+test('an account quota that is removed and set again counts what was written in between', async () => {
+  const carol = person('carol');
+  await using world = await openQuotas({ people: [carol] });
+  const client = world.as({ credential: carol });
+  await client.put('/carols');
+  await client.put('/carols/a', { body: ten });
+  await world.limitUser({ totalMaxBytes: 1_000 }, carol.owner);
+  await client.put('/carols/b', { body: ten });
+  await client.delete('/carols/a');
+  const path = `/admin/v1/iam/users/${carol.owner}/quota`;
+  expect((await world.admin.delete(path)).status).toBe(204);
+  await client.put('/carols/c', { body: ten });
+  await world.limitUser({ totalMaxBytes: 25 }, carol.owner);
+  expect(await client.put('/carols/d', { body: ten })).toMatchObject(refusedFor('user'));
+  expect((await client.put('/carols/d', { body: 'five.' })).status).toBe(200);
+});
