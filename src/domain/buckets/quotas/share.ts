@@ -30,6 +30,8 @@ export class Share {
   doubtful = 0;
   /** Writes that wait for room. */
   waiting = 0;
+  /** Writes that ask for room: the share stays that of its process meanwhile. */
+  asking = 0;
   /** By bucket: the generation at which the stored row still existed. Commits with another one do not count on the share. */
   readonly #seen = new Map<string, number>();
 
@@ -80,10 +82,20 @@ export class Share {
   /** Ends the holds whose commits are refused from now on, or applied and counted: those below the new generation of their bucket. */
   endBelow(generations: ReadonlyMap<string, number>): void {
     for (const hold of this.holds)
-      if (hold.generation < (generations.get(hold.bucketId) ?? 0)) this.end(hold);
+      if (hold.generation < (generations.get(hold.bucketId) ?? 0)) this.holds.delete(hold);
   }
 
-  /** What the stored row must cover beside `free`. */
+  /**
+   * What the next row must cover, and what was free. Nothing is free until that row is written; what is given back meanwhile is covered by
+   * it, because it is held now.
+   */
+  close(): { readonly held: Amount; readonly free: Amount } {
+    const { free, held } = this;
+    this.free = nothing;
+    return { free, held };
+  }
+
+  /** What the writes of this process have reserved. */
   get held(): Amount {
     return sum([...this.holds].map(({ amount }) => amount));
   }

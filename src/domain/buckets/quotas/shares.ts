@@ -60,13 +60,16 @@ export async function reserve(
     shares.byScope.set(scope.id, share);
   }
   const mine = share;
-  const hold =
-    mine.take(bucket, need, ctx.clock.elapsed()) ??
-    (await whileOthersMayGive(ctx, mine, () =>
-      shares.run(scope.id, () => grant(ctx, mine, { bucket, need })),
-    ));
-  if (!shares.isCaring) care(ctx, shares);
-  return { share: mine, hold };
+  const grantMore = () => shares.run(scope.id, () => grant(ctx, mine, { bucket, need }));
+  mine.asking += 1;
+  try {
+    const hold =
+      mine.take(bucket, need, ctx.clock.elapsed()) ?? (await whileOthersMayGive(ctx, mine, grantMore));
+    return { share: mine, hold };
+  } finally {
+    mine.asking -= 1;
+    if (!shares.isCaring) care(ctx, shares);
+  }
 }
 
 /** Asks again while other processes hold enough, because they give back what they do not use. */
@@ -97,14 +100,12 @@ async function grant(
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const ready = share.take(bucket, asked.need, clock.elapsed());
     if (ready !== undefined) return ready;
-    // The row covers what was free until it is written again, and nothing is taken from it meanwhile.
-    share.free = nothing;
     if (!share.isSeen(bucket)) await endStaleHolds(ctx, share, bucket);
     const view = await viewOf(ctx, share);
     if (view.limits === undefined) return share.hold(bucket, nothing);
     share.limits = view.limits;
     const need = counted(asked.need, view.limits);
-    const held = share.held;
+    const { held } = share.close();
     const room = subtract(view.room, held);
     if (fits(need, room)) {
       const free = portion(need, room, view.limits);
@@ -199,7 +200,7 @@ async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise
   if (stale.length === 0) return;
   await fenceBucket(ctx, bucket);
   if (!(await isSettled(ctx, share.scope.usageId))) return;
-  for (const hold of stale) share.end(hold);
+  for (const hold of stale) share.holds.delete(hold);
 }
 
 /** Takes back what holders hold that seem to be dead, and what commits of unknown outcome hold. */
@@ -236,35 +237,41 @@ function care(ctx: Ctx, shares: Shares): void {
 }
 
 async function tend(ctx: Ctx, shares: Shares, share: Share): Promise<void> {
-  const { metadata, clock } = ctx;
-  const now = clock.elapsed();
-  const isIdle = now - share.usedAt >= careMs;
+  const now = ctx.clock.elapsed();
+  const isIdle = now - share.usedAt >= careMs && share.asking === 0;
   if (!isIdle && now - share.writtenAt < rewriteMs) return;
-  const free = isIdle ? nothing : share.free;
-  share.free = nothing;
-  const scope = share.scope.id;
-  if (share.revision === 'absent') {
-    if (isIdle && share.holds.size === 0) shares.byScope.delete(scope);
-    return;
-  }
-  const { holder } = shares;
-  const { revision, holds } = share;
   if (isIdle && share.doubtful > 0) {
     const generations = await recall(ctx, share.scope, () => false);
     if (generations === undefined) return;
     share.endBelow(generations);
     share.doubtful = 0;
   }
-  if (isIdle && holds.size === 0) {
-    await commitShare(metadata, scope, { remove: { holder }, expect: revision });
-    share.lose();
-    if (share.usedAt <= now) shares.byScope.delete(scope);
-    return;
-  }
-  const put = { scope, holder, ...add(share.held, free), at: await metadata.now() };
-  const outcome = await commitShare(metadata, scope, { put, expect: revision });
+  if (share.revision !== 'absent') await rewrite(ctx, shares, { share, isIdle, now });
+  if (share.revision === 'absent' && share.holds.size === 0 && share.asking === 0)
+    shares.byScope.delete(share.scope.id);
+}
+
+/** Writes the row of a share again, without what was not used; one that covers nothing any more is removed. */
+async function rewrite(
+  { metadata }: Ctx,
+  { holder }: Shares,
+  { share, isIdle, now }: { readonly share: Share; readonly isIdle: boolean; readonly now: number },
+): Promise<void> {
+  const { revision } = share;
+  if (revision === 'absent') return;
+  const scope = share.scope.id;
+  const at = await metadata.now();
+  const { held, free } = share.close();
+  const kept = isIdle ? nothing : free;
+  const covered = add(held, kept);
+  const isEmpty = isIdle && share.holds.size === 0;
+  const change = isEmpty
+    ? { remove: { holder }, expect: revision }
+    : { put: { scope, holder, ...covered, at }, expect: revision };
+  const outcome = await commitShare(metadata, scope, change);
   if (!outcome.applied) return keep(share, outcome.current);
+  if (isEmpty) return share.lose();
   share.revision = outcome.revision;
   share.writtenAt = now;
-  share.free = add(share.free, free);
+  share.free = add(share.free, kept);
 }
