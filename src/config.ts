@@ -1,5 +1,6 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
 
+import { keySettings } from './config/keys.ts';
 import { metadataBackendNames } from './config/metadata/backends.ts';
 import { orderedKvSettings } from './config/metadata/ordered-kv.ts';
 import { wideColumnSettings } from './config/metadata/wide-column.ts';
@@ -64,28 +65,7 @@ export const settings = {
     ),
     'master.key',
   ),
-  SVC_KEY_PROVIDER: optional(
-    choice({
-      of: ['local-hsm'],
-      fallback: 'local-hsm',
-      doc: 'The key provider of SSE-KMS; if unset, requests for SSE-KMS are refused.',
-      notBuilt: ['cloud-kms', 'transit'],
-    }),
-  ),
-  SVC_HSM_KEYS_FILE: optional(
-    filePath(
-      'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or given as its base64 alone, encrypts only if all credentials belong to one account.',
-    ),
-  ),
-  SVC_KMS_DEFAULT_KEY_ID: optional(
-    text({
-      kind: 'key id',
-      doc: 'The id, alias or ARN of the key for requests that name none; if unset, the key whose id is the name of the bucket. If it has no `accounts`, every account may encrypt with it.',
-      pattern: /^[\x21-\x7e]{1,512}$/,
-      otherwise: 'is not a key id: 1 to 512 printable ASCII characters without spaces',
-    }),
-  ),
-  SVC_SSE_C_REQUIRE_TLS: toggle('true', 'Refuses customer keys (SSE-C) that are sent over plain HTTP.'),
+  ...keySettings,
   SVC_META_BACKEND: withDataDir(
     choice({
       of: metadataBackendNames,

@@ -8,7 +8,9 @@
  * ends.
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
+import type { Reached } from '../domain/access/access-points.ts';
 import type { Recorder } from '../domain/events/recorder.ts';
+import type { Refusal } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Dialect } from '../protocol/dialect.ts';
@@ -93,6 +95,10 @@ export interface Identified extends Located {
   readonly bucketName: string;
   /** The object's key; '' at service and bucket scope. */
   readonly key: string;
+  /** The bucket, where the verification of the signature has read it from the store; the refusal, where there is none. */
+  readonly reached?: Reached | Refusal | undefined;
+  /** The signing key of the bucket that the request is signed with, wrapped; absent where it is signed with the caller's own secret. */
+  readonly signedWith?: string | undefined;
 }
 
 /** Which operation it asks for. */
@@ -167,6 +173,8 @@ export function receive(
     scope: undefined,
     addressedName: undefined,
     bucketName: undefined,
+    reached: undefined,
+    signedWith: undefined,
     key: undefined,
     row: undefined,
     parameters: undefined,

@@ -60,6 +60,17 @@ export interface BucketRow {
   readonly quota?: BucketQuota;
   /** The epoch of the quota of the owner's account, to whose counters each commit adds too. Absent: the account has no quota. */
   readonly accountQuota?: string;
+  /** Requests about the bucket are signed with this key in place of the secrets of access keys. */
+  readonly signingKey?: SigningKey;
+}
+
+/** A key of 32 bytes that the key provider has wrapped. */
+export interface SigningKey {
+  readonly keyId: string;
+  /** Base64. */
+  readonly wrapped: string;
+  /** ms since the epoch. */
+  readonly createdAt: number;
 }
 
 /** 0 is unlimited. */
@@ -95,6 +106,7 @@ export const buckets = table<BucketRow>()({
     ageSlots: 'int',
     quota: 'json',
     accountQuota: 'text',
+    signingKey: 'json',
   },
 });
 

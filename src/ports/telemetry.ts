@@ -40,8 +40,8 @@ export interface Telemetry {
   backend(call: string, durationMs: number): void;
   /** A refusal that has no separate row in the audit log, but is counted in one. */
   refusalCounted(error: string): void;
-  /** A key provider received a request to unwrap the key of an object. */
-  keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered'): void;
+  /** A key provider was asked to unwrap the key of an object or of a bucket; `expired`: it was not asked, because the bucket's key is too old. */
+  keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered' | 'expired'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
   /** How many extents wait to be deleted, by cluster; replaces the former values. */

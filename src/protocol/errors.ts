@@ -130,6 +130,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 401,
     message: 'The key provider does not unwrap this key with the key it was asked to use.',
   },
+  KeyExpired: {
+    status: 401,
+    message: 'The signing key of the bucket has expired. An operator must rotate it.',
+  },
   KeyTampered: { status: 401, message: 'The wrapped key is not what the key provider wrapped.' },
   KeyTooLongError: { status: 400, message: 'Your key is too long: the limit is 1024 bytes of UTF-8.' },
   MalformedJSON: { status: 400, message: 'The JSON of the body is not what is expected here.' },
@@ -191,6 +195,7 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   },
   NoSuchTagSet: { status: 404, message: 'The TagSet does not exist.' },
   NoSuchUserQuota: { status: 404, message: 'The user has no quota.' },
+  NoSuchSigningKey: { status: 404, message: 'The bucket has no signing key.' },
   NoSuchUpload: {
     status: 404,
     message: 'The specified multipart upload does not exist. It may have been aborted or completed.',

@@ -47,7 +47,7 @@ export const measurements = {
   svc_kms_decrypt_total: {
     kind: 'counter',
     labels: ['outcome'],
-    doc: 'Keys of objects that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`.',
+    doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
   },
   svc_worker_panic_total: {
     kind: 'counter',

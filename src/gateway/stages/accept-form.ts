@@ -16,11 +16,21 @@ import { type FormFile, parseBoundary, readForm } from '../../protocol/request/f
 import { Query, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
 import type { Authorized, Identified } from '../request.ts';
+import { openBucketKey } from './bucket-key.ts';
 import { authenticationContext } from './identify.ts';
 
 type Accepted = Pick<
   Authorized,
-  'wire' | 'dialect' | 'own' | 'parameters' | 'identity' | 'renew' | 'signed' | 'key' | 'payload'
+  | 'wire'
+  | 'dialect'
+  | 'own'
+  | 'parameters'
+  | 'identity'
+  | 'renew'
+  | 'signed'
+  | 'signedWith'
+  | 'key'
+  | 'payload'
 >;
 
 const noQuery = new Query('');
@@ -34,7 +44,10 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   const form = await readForm(payload.content, boundary);
   const key = readKey(form.fields, form.file);
   const fields: ReadonlyMap<string, string> = new Map([...form.fields, ['key', key]]);
-  const author = await authenticateForm(authenticationContext(ctx), fields);
+  const bucketKey = openBucketKey(ctx, request);
+  const author = await authenticateForm(authenticationContext(ctx), fields, {
+    secretFor: bucketKey?.secretFor,
+  });
   const dialect = author?.dialect ?? shownDialect(fields.keys());
   let lengths: LengthRange | undefined;
   if (author !== undefined) {
@@ -57,6 +70,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
     identity: author?.identity,
     renew: author?.renew,
     signed: author?.signed,
+    signedWith: bucketKey?.signedWith,
     key,
     payload: { ...payload, length: undefined, content: bounded(form.file.content, lengths) },
   };

@@ -42,7 +42,10 @@ export function openBucketReader(ctx: Context, request: Selected): BucketReader 
 }
 
 /** The current row of the bucket, also cached where reading it is a round trip. @throws NoSuchBucket, NoSuchAccessPoint */
-export function findBucket(ctx: Context, { addressedName, virtual }: Identified): Promise<Reached> {
+export function findBucket(
+  ctx: Context,
+  { addressedName, virtual }: Pick<Identified, 'addressedName' | 'virtual'>,
+): Promise<Reached> {
   const by = { isHost: virtual !== undefined };
   return ctx.metadata.isDistant ? findAndCache(ctx, addressedName, by) : reach(ctx, addressedName, by);
 }

@@ -6,10 +6,12 @@ import { ownHeaders } from '../../handlers/common/own-headers.ts';
 import { amz, store } from '../../protocol/dialect.ts';
 import { splitAddress } from '../../protocol/request/address.ts';
 import { establish, type Identified, type Located } from '../request.ts';
+import { type BucketKey, openBucketKey } from './bucket-key.ts';
 
 /** @throws what a wrong signature is refused with, and InvalidURI */
 export async function identify(ctx: Context, request: Located): Promise<Identified> {
-  const { hoisted = [], dialect: signedIn, ...who } = await authenticated(ctx, request);
+  const bucketKey = openBucketKey(ctx, request);
+  const { hoisted = [], dialect: signedIn, ...who } = await authenticated(ctx, request, bucketKey);
   const dialect = signedIn === undefined ? undefined : signedIn === 'amz' ? amz : store;
   // Set here, so that a refusal has it too.
   const { query, local, virtual, area } = establish(request, { dialect });
@@ -27,6 +29,8 @@ export async function identify(ctx: Context, request: Located): Promise<Identifi
     addressedName: bucket,
     bucketName: bucket,
     key,
+    reached: bucketKey?.reached,
+    signedWith: bucketKey?.signedWith,
   });
 }
 
@@ -39,6 +43,7 @@ const atArea = { scope: 'service', bucket: '', key: '' } as const;
 function authenticated(
   ctx: Context,
   { incoming, path, local, query, virtual, area, isAction, isSite }: Located,
+  bucketKey: BucketKey | undefined,
 ): Promise<Authenticated> {
   const { method, headers } = incoming.wire;
   const isBearer = area !== undefined && headers.get('authorization')?.toLowerCase().startsWith('bearer ');
@@ -56,7 +61,7 @@ function authenticated(
     authenticationContext(ctx),
     incoming,
     { path, query },
-    { virtualBucket: virtual, mountedPath: local, isActionQuery: isAction },
+    { virtualBucket: virtual, mountedPath: local, isActionQuery: isAction, secretFor: bucketKey?.secretFor },
   );
 }
 

@@ -79,7 +79,10 @@ async function located({ ctx, cached }: BucketReader, selected: Selected): Promi
   // An index document has another key than the one that was requested beforehand.
   if (bucket !== undefined && !asksForIndex(selected, bucket))
     return establish(selected, { bucket, bucketName: bucket.name, isCached: true });
-  return establish(selected, found(selected, await findBucket(ctx, selected)));
+  // A form may have arrived slowly, so its bucket is read again.
+  const reached = selected.operation === 'PostObject' ? undefined : selected.reached;
+  if (reached instanceof Refusal) throw reached;
+  return establish(selected, found(selected, reached ?? (await findBucket(ctx, selected))));
 }
 
 function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Reached) {
@@ -128,6 +131,8 @@ async function renew(ctx: Context, request: Judged): Promise<void> {
   if (bucket === undefined) return;
   const now = await findBucket(ctx, request);
   if (now.bucket.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+  if (request.signed !== undefined && now.bucket.signingKey?.wrapped !== request.signedWith)
+    throw fail('AccessDenied', 'The signing key of the bucket was replaced while the request arrived.');
   establish(request, found(request, now));
 }
 

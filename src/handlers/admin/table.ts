@@ -18,6 +18,7 @@ import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
 import * as replicationStatus from './replication/status.ts';
+import * as signingKey from './signing-key.ts';
 import * as quotas from './usage/quotas.ts';
 import * as traffic from './usage/traffic.ts';
 import * as usage from './usage/usage.ts';
@@ -41,6 +42,7 @@ export const adminHandlers: AdminHandlers = {
   ...replicationPeers,
   ...replicationResync,
   ...replicationStatus,
+  ...signingKey,
   ...usage,
   ...quotas,
   ...traffic,

@@ -1,11 +1,13 @@
 /**
  * The operator API: every operation with its method and path below `/admin/v1`. A `:name` in the path is a parameter. Every request but
- * GET is audited as `admin:<Name>`, unless the row has `reads`.
+ * GET is audited as `admin:<Name>`, unless the row says otherwise.
  */
 export interface AdminOperation {
   readonly on: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`;
   /** The operation changes nothing, whatever its method. */
   readonly reads?: true;
+  /** It is audited although it changes nothing. */
+  readonly audited?: true;
 }
 
 export const adminPrefix = '/admin/v1';
@@ -57,6 +59,9 @@ export const adminOperations = {
   RedriveNotifications: { on: 'POST /notify/redrive' },
   DiscardNotifications: { on: 'POST /notify/discard' },
   ReshardBucket: { on: 'POST /buckets/:name/reshard' },
+  RotateBucketSigningKey: { on: 'POST /buckets/:name/signing-key/rotate' },
+  GetBucketSigningKeyStatus: { on: 'GET /buckets/:name/signing-key/status', audited: true },
+  DeleteBucketSigningKey: { on: 'DELETE /buckets/:name/signing-key' },
   GetBucketQuota: { on: 'GET /buckets/:name/quota' },
   PutBucketQuota: { on: 'PUT /buckets/:name/quota' },
   DeleteBucketQuota: { on: 'DELETE /buckets/:name/quota' },
@@ -75,9 +80,13 @@ export type AdminOperationName = keyof typeof adminOperations;
 export const adminOperationNames = Object.keys(adminOperations) as readonly AdminOperationName[];
 
 export function describeAdminOperation(name: AdminOperationName) {
-  const { on, reads }: AdminOperation = adminOperations[name];
+  const { on, reads, audited }: AdminOperation = adminOperations[name];
   const [method = '', path = ''] = on.split(' ');
-  return { method, path: adminPrefix + path, audited: method !== 'GET' && reads !== true };
+  return {
+    method,
+    path: adminPrefix + path,
+    audited: audited === true || (method !== 'GET' && reads !== true),
+  };
 }
 
 /** The operation of a method and local path. */

@@ -1,15 +1,9 @@
 /** Object keys that a key provider wraps. */
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import {
-  type KeyContext,
-  type KeyDescription,
-  KeyFailure,
-  type KeyFailureReason,
-  type KeyProvider,
-} from '../../../ports/crypto/key-provider.ts';
+import { type KeyContext, type KeyDescription, KeyFailure } from '../../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
+import { ask, askToUnwrap } from './ask-provider.ts';
 import type { KeyPlace, ObjectKey } from './key.ts';
 import type { ByProvider } from './wanted.ts';
 
@@ -108,47 +102,13 @@ export async function wrapKey(
   return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, contextOf(place, how))));
 }
 
-export async function unwrapKey(
+export const unwrapKey = (
   ctx: Ctx,
   place: KeyPlace,
   { kept, user }: { readonly kept: Provided; readonly user: KeyUser },
-): Promise<Uint8Array> {
-  const { telemetry } = ctx;
-  return ask(ctx, async (keys) => {
-    try {
-      await user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
-      const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
-      const key = await keys.unwrap(wrapped, contextOf(place, kept));
-      telemetry.keyUnwrapped('ok');
-      return key;
-    } catch (cause) {
-      if (cause instanceof KeyFailure) telemetry.keyUnwrapped(outcomes[cause.reason]);
-      throw cause;
-    }
+): Promise<Uint8Array> =>
+  askToUnwrap(ctx, async (keys) => {
+    await user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
+    const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
+    return keys.unwrap(wrapped, contextOf(place, kept));
   });
-}
-
-/** The label values of `svc_kms_decrypt_total`; a missing key counts as a refusal, because no caller can decrypt with it. */
-const outcomes = {
-  'unknown-key': 'denied',
-  denied: 'denied',
-  tampered: 'tampered',
-  unavailable: 'unavailable',
-} as const satisfies Readonly<Record<KeyFailureReason, string>>;
-
-const codes = {
-  'unknown-key': 'KMS.NotFoundException',
-  denied: 'KeyDenied',
-  tampered: 'KeyTampered',
-  unavailable: 'KMSUnavailable',
-} as const satisfies Readonly<Record<KeyFailureReason, string>>;
-
-async function ask<T>({ keys }: Ctx, question: (keys: KeyProvider) => Promise<T>): Promise<T> {
-  if (keys === undefined) throw fail('KMSUnavailable', 'No key provider is configured.');
-  try {
-    return await question(keys);
-  } catch (cause) {
-    if (cause instanceof KeyFailure) throw fail(codes[cause.reason], { cause });
-    throw cause;
-  }
-}

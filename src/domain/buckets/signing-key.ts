@@ -1,0 +1,134 @@
+/**
+ * The signing key of a bucket: 32 bytes that the key provider has wrapped. Their lower-case hex is the secret with which every request about
+ * the bucket is signed, in place of the secret of the caller's access key (spec, "Authentication", 6).
+ */
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { toHex } from '../../base/text/hex.ts';
+import type { Context } from '../../context.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
+import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
+import type { KeyContext } from '../../ports/crypto/key-provider.ts';
+import { fromBase64, toBase64 } from '../content/digests.ts';
+import { ask, askToUnwrap } from '../content/encryption/ask-provider.ts';
+import type { Recorder } from '../events/recorder.ts';
+import { openBucket } from './buckets.ts';
+import { changeBucket, changeRow } from './change-bucket.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'keys' | 'telemetry'>;
+
+const secretsMax = 4_096;
+/** After a failure the provider is not asked again for this time, so that refused requests do not burden it. */
+const failedMs = 1_000;
+
+interface Unwrapped {
+  readonly secret: Promise<string>;
+  /** By the monotonic clock; while the provider is asked, its answer is waited for. */
+  until: number;
+}
+
+/** By wrapped key, so a rotated key is never confused with the former one. */
+class Secrets {
+  readonly unwrapped = new BoundedCache<Unwrapped>({ name: 'bucket-signing-keys', entriesMax: secretsMax });
+}
+
+/** Binds the wrapped key to its bucket: another bucket's row cannot use it. */
+const contextOf = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): KeyContext => ({
+  'aws:s3:arn': `arn:aws:s3:::${name}`,
+  bucket: id,
+  use: 'signing-key',
+});
+
+const isExpired = ({ clock, config }: Pick<Ctx, 'clock' | 'config'>, { createdAt }: SigningKey): boolean =>
+  clock.now() - createdAt >= config.SVC_KEY_MAX_AGE;
+
+/** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable */
+export async function signingSecret(
+  ctx: Ctx,
+  bucket: Pick<BucketRow, 'id' | 'name'>,
+  key: SigningKey,
+): Promise<string> {
+  const { caches, clock, config, telemetry } = ctx;
+  if (isExpired(ctx, key)) {
+    telemetry.keyUnwrapped('expired');
+    throw fail('KeyExpired');
+  }
+  const { unwrapped } = caches.of(Secrets);
+  const name = `${bucket.id} ${key.keyId} ${key.wrapped}`;
+  const known = unwrapped.get(name);
+  if (known !== undefined && clock.elapsed() < known.until) return known.secret;
+  const secret = askToUnwrap(ctx, (keys) =>
+    keys.unwrap({ keyId: key.keyId, wrapped: fromBase64(key.wrapped) }, contextOf(bucket)),
+  )
+    // A key that is gone at the provider refuses the caller, as one that may not be used.
+    .catch((cause: unknown) => Promise.reject(asDenied(cause)))
+    .then(toHex);
+  const asked: Unwrapped = { secret, until: Number.POSITIVE_INFINITY };
+  unwrapped.set(name, asked);
+  try {
+    return await secret;
+  } finally {
+    const lasts = await secret.then(
+      () => config.SVC_DEK_CACHE_TTL,
+      () => failedMs,
+    );
+    asked.until = clock.elapsed() + lasts;
+  }
+}
+
+const asDenied = (cause: unknown): unknown =>
+  cause instanceof Refusal && cause.code === 'KMS.NotFoundException' ? fail('KeyDenied', { cause }) : cause;
+
+export interface MintedKey {
+  readonly key: SigningKey;
+  /** Shown once, and stored nowhere. */
+  readonly secret: string;
+}
+
+/**
+ * Draws a new key. Until it is stored, the former one holds.
+ * @param keyId undefined for SVC_KMS_DEFAULT_KEY_ID, then the name of the bucket
+ * @throws OperationAborted when another rotation was faster: its secret is the one that holds
+ */
+export async function rotateSigningKey(
+  ctx: Ctx,
+  name: string,
+  { keyId, record }: { readonly keyId: string | undefined; readonly record?: Recorder | undefined },
+): Promise<MintedKey> {
+  const bucket = await openBucket(ctx, name);
+  const wanted = keyId ?? ctx.config.SVC_KMS_DEFAULT_KEY_ID ?? bucket.name;
+  const drawn = await ask(ctx, (keys) => keys.generate(wanted, contextOf(bucket)));
+  const key = { keyId: drawn.keyId, wrapped: toBase64(drawn.wrapped), createdAt: ctx.clock.now() };
+  await changeRow(ctx, bucket, {
+    record,
+    plan: (row) => {
+      if (row.signingKey?.wrapped !== bucket.signingKey?.wrapped)
+        throw fail('OperationAborted', 'Another rotation or deletion of this signing key was faster.');
+      return { row: { ...row, signingKey: key } };
+    },
+  });
+  return { key, secret: toHex(drawn.key) };
+}
+
+/** The bucket is signed for with the secrets of access keys again. */
+export async function deleteSigningKey(ctx: Ctx, name: string, record: Recorder | undefined): Promise<void> {
+  await changeBucket(ctx, await openBucket(ctx, name), {
+    record,
+    change: ({ signingKey: _, ...others }) => others,
+  });
+}
+
+export interface SigningKeyStatus extends SigningKey {
+  readonly ageMs: number;
+  readonly isExpired: boolean;
+}
+
+/** @throws NoSuchSigningKey */
+export async function signingKeyStatus(ctx: Ctx, name: string): Promise<SigningKeyStatus> {
+  const { signingKey } = await openBucket(ctx, name);
+  if (signingKey === undefined) throw fail('NoSuchSigningKey', { elements: { BucketName: name } });
+  return {
+    ...signingKey,
+    ageMs: Math.max(0, ctx.clock.now() - signingKey.createdAt),
+    isExpired: isExpired(ctx, signingKey),
+  };
+}
