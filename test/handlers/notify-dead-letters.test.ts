@@ -94,9 +94,19 @@ test('the operator sees how many events wait for each target, and how many are d
       state: 'ok',
       queued: 1,
       oldestSeconds: expect.any(Number),
+      perSecond: 0,
       deadLetters: 3,
     },
-    { id: 'two', type: 'webhook', envelope: 's3', state: 'ok', queued: 0, oldestSeconds: 0, deadLetters: 2 },
+    {
+      id: 'two',
+      type: 'webhook',
+      envelope: 's3',
+      state: 'ok',
+      queued: 0,
+      oldestSeconds: 0,
+      perSecond: 0,
+      deadLetters: 2,
+    },
   ]);
   expect(targets[0].oldestSeconds).toBeGreaterThanOrEqual(5);
 });
@@ -120,4 +130,24 @@ test('the operator sees that a target fails, since when and why, also after a re
   sink.answer = status(200);
   world.worker.start();
   await vi.waitFor(async () => expect(await shown()).toMatchObject({ state: 'ok', queued: 0 }), until);
+});
+
+test('the operator sees how many events a target takes a second, and none once the worker stands still', async () => {
+  await using sink = await openWebhookSink();
+  await using world = await openNotifyWorld({
+    targets: [{ id: 'hook', url: sink.url }],
+    rules: [rule('hook')],
+  });
+  const operate = world.world.as({ credential: operator });
+  const rate = async () =>
+    JSON.parse((await operate.get('/admin/v1/notify/targets')).text).targets[0].perSecond as number;
+  for (let n = 0; n < 20; n += 1) await world.client.put(`/bucket/k${n}`, { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  world.clock.hurry(10_000);
+  await vi.waitFor(async () => expect(await rate()).toBeGreaterThan(0), until);
+  // Twenty events and the test event in ten seconds and a little.
+  expect(await rate()).toBeLessThanOrEqual(2.1);
+  world.clock.hurry(10_000);
+  await vi.waitFor(async () => expect(await rate()).toBe(0), until);
 });

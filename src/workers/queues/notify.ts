@@ -1,16 +1,19 @@
 /** `notify`: delivers the events of buckets to the targets of SVC_NOTIFY_TARGETS, until it loses its lease. */
 import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, notifyQueue } from '../../domain/events/deliver/deliver-rows.ts';
+import { DeliveryRates } from '../../domain/events/deliver/rates.ts';
 import type { Unit } from '../supervision/worker.ts';
 
 /** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
 export const deliverNotifications =
   (context: Ctx): Unit =>
   async (signal) => {
-    const lanes = new Lanes(context, notifyQueue(context));
+    const rates = new DeliveryRates(context);
+    const lanes = new Lanes(context, notifyQueue({ ...context, telemetry: rates.telemetry }));
     try {
       while (!signal.aborted) {
         await lanes.start(signal);
+        await rates.store();
         await context.clock.sleep(context.config.SVC_NOTIFY_INTERVAL, signal);
       }
     } finally {

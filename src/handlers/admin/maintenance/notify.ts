@@ -1,6 +1,7 @@
 /** The targets of events, and their dead letters: delivered again or discarded. */
 import { listFailing } from '../../../domain/deliveries/lanes/stored-states.ts';
 import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
+import { readRates } from '../../../domain/events/deliver/rates.ts';
 import { discardLetters, type LetterFilter, redriveLetters } from '../../../domain/events/deliver/redrive.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
@@ -15,13 +16,15 @@ export const GetNotifyTargets: AdminHandler = async (ctx) => {
     ctx,
     targets.map(({ id }) => id),
   );
+  const rates = await readRates(ctx.metadata);
   const failing = await listFailing(ctx.metadata, 'notify');
   return jsonReply({
     targets: targets.map(({ id, type, envelope = 's3' }) => {
       const { queued = 0, oldest, deadLetters = 0 } = backlogs.get(id) ?? {};
       const oldestSeconds = oldest === undefined ? 0 : Math.max(0, Math.floor((now - oldest) / 1000));
       const state = failingJson(failing.get(id));
-      return { id, type, envelope, ...state, queued, oldestSeconds, deadLetters };
+      const perSecond = rates.get(id) ?? 0;
+      return { id, type, envelope, ...state, queued, oldestSeconds, perSecond, deadLetters };
     }),
   });
 };

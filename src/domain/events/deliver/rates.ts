@@ -1,0 +1,60 @@
+/** How many events each target takes a second, stored so that every process can show it. */
+import type { Context } from '../../../context.ts';
+import { findTask, putTask, type TaskKind } from '../../../metadata/background/tasks.ts';
+import type { MetadataStore } from '../../../ports/metadata-store.ts';
+import type { Telemetry } from '../../../ports/telemetry.ts';
+
+interface Rates {
+  /** Store time (ms). */
+  readonly at: number;
+  readonly perSecond: Readonly<Record<string, number>>;
+}
+const kind: TaskKind<Rates> = { kind: 'notify-rates' };
+
+/** They are averages over this time. */
+const intervalMs = 10_000;
+/** Older ones are those of a worker that stands still. */
+const staleMs = 3 * intervalMs;
+
+export class DeliveryRates {
+  readonly telemetry: Telemetry;
+  readonly #ctx: Pick<Context, 'metadata' | 'clock'>;
+  #delivered = new Map<string, number>();
+  #since: number;
+
+  constructor({ metadata, clock, telemetry }: Pick<Context, 'metadata' | 'clock' | 'telemetry'>) {
+    this.#ctx = { metadata, clock };
+    this.#since = clock.elapsed();
+    this.telemetry = {
+      ...telemetry,
+      eventsDelivered: (target, events) => {
+        telemetry.eventsDelivered(target, events);
+        this.#delivered.set(target, (this.#delivered.get(target) ?? 0) + events);
+      },
+    };
+  }
+
+  /** Stores the rates when an interval is over. A write that fails is left out; the next interval is written again. */
+  async store(): Promise<void> {
+    const { metadata, clock } = this.#ctx;
+    const ms = clock.elapsed() - this.#since;
+    if (ms < intervalMs) return;
+    const perSecond = Object.fromEntries(
+      [...this.#delivered].map(([target, events]) => [target, (events * 1000) / ms]),
+    );
+    this.#delivered = new Map();
+    this.#since = clock.elapsed();
+    const found = await findTask(metadata, kind, '');
+    const state = { at: await metadata.now(), perSecond };
+    await putTask(metadata, kind, { name: '', state, expect: found?.revision ?? 'absent' });
+  }
+}
+
+/** By target; a target that took nothing in the last interval is absent. */
+export async function readRates(
+  metadata: Pick<MetadataStore, 'get' | 'now'>,
+): Promise<ReadonlyMap<string, number>> {
+  const found = await findTask(metadata, kind, '');
+  if (found === undefined || found.state.at + staleMs < (await metadata.now())) return new Map();
+  return new Map(Object.entries(found.state.perSecond));
+}
