@@ -191,7 +191,6 @@ const families: readonly Family[] = [
       'time without metrics': [first(copyTo(inTime(15))), 'InvalidRequest'],
       'existing objects': [
         first(`<ExistingObjectReplication><Status>Enabled</Status></ExistingObjectReplication>${copyTo()}`),
-        'NotImplemented',
       ],
       'a long id': [first(`<ID>${'i'.repeat(256)}</ID>${copyTo()}`), 'InvalidArgument'],
     },

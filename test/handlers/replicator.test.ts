@@ -311,6 +311,31 @@ test('a resync sends the versions from before the rule, once, and those that fai
   expect(new Set(far.requests.slice(sent))).toEqual(new Set(['PUT replica-state']));
 });
 
+const existing = '<ExistingObjectReplication><Status>Enabled</Status></ExistingObjectReplication>';
+
+test('a rule with ExistingObjectReplication sends the versions from before it, without a further request', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  for (let n = 0; n < 20; n += 1) await near.world.client.put(`/bucket/${n}`, { body: `${n}` });
+  run(near);
+  await link(near, far, { more: existing });
+  await alike(near, far);
+  await settled(near, '/bucket/8', 'COMPLETED');
+});
+
+test('a rule with ExistingObjectReplication covers what a resync that runs was asked for', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  await near.world.client.put('/bucket/key', { body: 'x' });
+  await link(near, far);
+  const admin = operatorOf(near.world);
+  await admin.must('POST', '/replication/resync/bucket', { status: 'failed', prefix: 'p' });
+  await link(near, far, { more: existing });
+  const resync = await admin.must('GET', '/replication/resync/bucket');
+  expect(resync).toMatchObject({ state: 'running', status: 'none-or-failed', read: 0 });
+  expect(resync).not.toHaveProperty('prefix');
+  run(near);
+  await alike(near, far);
+});
+
 test('a version that a peer removed permanently stays removed there after a resync, unless the resync restores it', async () => {
   const [near, far] = [await openSite(), await openSite()];
   await link(near, far);

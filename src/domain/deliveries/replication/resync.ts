@@ -80,6 +80,36 @@ export async function beginResync(
   return state;
 }
 
+/** Attempts against the worker, which writes the progress of a running resync. */
+const attemptsMax = 16;
+
+/**
+ * Queues the versions from before a rule with `ExistingObjectReplication`. A resync that runs already begins again, and covers both what it
+ * was asked for and these.
+ */
+export async function resyncExisting(ctx: Ctx, name: string, requestId: string): Promise<void> {
+  const bucket = await openBucket(ctx, name);
+  const rule = await findRule(ctx, bucket);
+  if (rule?.ExistingObjectReplication?.Status !== 'Enabled') return;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findTask(ctx.metadata, resyncs, bucket.id);
+    const running = found?.state.finishedAt === undefined ? found?.state : undefined;
+    const state = newResync(name, unionWith(running), { now: await ctx.metadata.now(), requestId });
+    const expect = found?.revision ?? 'absent';
+    if ((await putTask(ctx.metadata, resyncs, { name: bucket.id, state, expect })).applied) return;
+  }
+  throw fail('OperationAborted');
+}
+
+function unionWith(running: Resync | undefined): ResyncFilter {
+  if (running === undefined) return { status: 'none' };
+  const { status, restoresRemoved } = running;
+  return {
+    status: status === 'failed' ? 'none-or-failed' : status,
+    ...(restoresRemoved === undefined ? {} : { restoresRemoved }),
+  };
+}
+
 const newResync = (
   bucket: string,
   filter: ResyncFilter,

@@ -4,10 +4,12 @@ import { toWireClass } from '../../../config/values/storage-classes.ts';
 import type { Context } from '../../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
 import { defaultPeer, readDestination } from '../../../domain/deliveries/replication/destination.ts';
+import { resyncExisting } from '../../../domain/deliveries/replication/resync.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
 import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
 import { document } from '../../common/document.ts';
+import type { HandlerOf } from '../../handler.ts';
 import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1;
@@ -117,11 +119,6 @@ const replicationDocument = document({
       else checkSecondVersion(rule);
       checkDestination(rule);
       await checkPeer(ctx, rule);
-      if (rule.ExistingObjectReplication?.Status === 'Enabled')
-        throw fail(
-          'NotImplemented',
-          'Replication of objects that exist already is started by POST /admin/v1/replication/resync/<bucket>.',
-        );
     }
     return { ...value, Rule: withIds(ctx, value.Rule) };
   },
@@ -136,5 +133,11 @@ const replicationDocument = document({
 });
 
 export const GetBucketReplication = replicationDocument.get;
-export const PutBucketReplication = replicationDocument.put;
+/** A rule with `ExistingObjectReplication` begins a resync. Where this fails, the client repeats the request. */
+export const PutBucketReplication: HandlerOf<'PutBucketReplication'> = async (ctx, request) => {
+  const reply = await replicationDocument.put(ctx, request);
+  await resyncExisting(ctx, request.bucket.name, request.requestId);
+  return reply;
+};
+
 export const DeleteBucketReplication = replicationDocument.remove;
