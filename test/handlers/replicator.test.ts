@@ -179,7 +179,8 @@ describe('a destination that takes nothing', () => {
       for (const body of ['one', 'two', 'three']) await near.world.client.put('/bucket/a', { body });
       await vi.waitFor(async () => {
         const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
-        expect(destinations).toMatchObject([{ destination: 'far/bucket', waiting: 3, state: 'failing' }]);
+        const waits = { waiting: 3, waitingBytes: 11, state: 'failing' };
+        expect(destinations).toMatchObject([{ destination: 'far/bucket', ...waits }]);
       }, until);
       expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
       far.instead = undefined;

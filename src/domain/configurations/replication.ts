@@ -59,8 +59,10 @@ interface Queued {
 /** The side change that queues a version for the replicator, or its removal. */
 export async function queueTask(
   ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
-  { bucket, rule, row: { key, version, isNull, marker }, requestId, removed, isResync, restores }: Queued,
+  { bucket, rule, row, requestId, removed, isResync, restores }: Queued,
 ): Promise<SideChange> {
+  const { key, version, isNull, marker, size, replication } = row;
+  const hasContent = !removed && !marker && size > 0 && replication !== 'COMPLETED';
   const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
   const task: ReplicationTask = {
     ...about,
@@ -69,6 +71,7 @@ export async function queueTask(
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
     ...(restores ? { restores } : {}),
+    ...(hasContent ? { bytes: size } : {}),
   };
   const target = readDestination(rule.Destination.Bucket);
   const slot = laneSlot(target === undefined ? '' : nameDestination(target), key);

@@ -132,6 +132,8 @@ export interface ReplicationTask {
   readonly isResync?: true;
   /** The peer takes the version also where it has removed it permanently. */
   readonly restores?: true;
+  /** The content that is to be sent; absent where the peer has it, or where there is none. */
+  readonly bytes?: number;
 }
 
 /** What a rule says about its destination. */

@@ -17,6 +17,8 @@ const listedMax = 1_000;
 
 export interface Waiting {
   waiting: number;
+  /** The contents that are to be sent. */
+  bytes: number;
   /** Store time (ms). */
   oldest: number;
 }
@@ -31,13 +33,15 @@ export async function countWaiting(
   for (const hour of await listDueHours(ctx, 'replication', now))
     for await (const { task, due } of dueRowsOfHour(ctx, hour, { now, max: countedMax })) {
       // The cast: each queue has one type of task.
-      const arn = (task as ReplicationTask).destination.Bucket;
+      const { destination, bytes = 0 } = task as ReplicationTask;
+      const arn = destination.Bucket;
       const target = readDestination(arn);
       const name = target === undefined ? arn : nameDestination(target);
       const found = destinations.get(name);
-      if (found === undefined) destinations.set(name, { waiting: 1, oldest: due });
+      if (found === undefined) destinations.set(name, { waiting: 1, bytes, oldest: due });
       else {
         found.waiting += 1;
+        found.bytes += bytes;
         found.oldest = Math.min(found.oldest, due);
       }
       read += 1;

@@ -18,10 +18,11 @@ export const GetReplicationStatus: AdminHandler = async (ctx) => {
   const { destinations, isCut } = await countWaiting(ctx, now);
   const failing = await listFailing(ctx.metadata, 'replication');
   return jsonReply({
-    destinations: [...destinations].map(([destination, { waiting, oldest }]) => ({
+    destinations: [...destinations].map(([destination, { waiting, bytes, oldest }]) => ({
       destination,
       ...failingJson(failing.get(destination)),
       waiting,
+      waitingBytes: bytes,
       oldestSeconds: Math.max(0, Math.floor((now - oldest) / 1000)),
     })),
     isCut,
