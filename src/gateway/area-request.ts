@@ -12,6 +12,7 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
     wire,
     query,
     identity,
+    callerOf: (operation) => ({ wire, query, own: request.own, signed: request.signed, identity, operation }),
     async readBody() {
       const hasBody = incoming.body !== undefined;
       const body = await readBody(

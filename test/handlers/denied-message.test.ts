@@ -361,7 +361,10 @@ test('the operator API names the caller and the operation to callers who signed'
   expect(status).toBe(403);
   expect(body).toContain('AccessDenied');
   expect(JSON.stringify(body)).toContain(
-    JSON.stringify(JSON.stringify(text('admin:ListClusters', '"/admin/v1/clusters"', because))).slice(3, -3),
+    JSON.stringify(JSON.stringify(text('admin:ListClusters', '"arn:aws:admin:::clusters"', because))).slice(
+      3,
+      -3,
+    ),
   );
   expect((await world.anonymous.get('/admin/v1/clusters')).text).toContain('Access Denied');
   const audit = await client.get('/?audit');

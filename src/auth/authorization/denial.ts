@@ -55,6 +55,6 @@ const blocked = {
 export const blockText = (asked: Asked, setting: keyof typeof blocked): string =>
   refusalText(asked, `because ${blocked[setting]} are blocked by the ${setting} block public access setting`);
 
-/** No policy makes an operator: the settings that hold the access key do. */
+/** For callers that no policy can make an operator. */
 export const operatorText = (asked: Asked): string =>
   refusalText(asked, 'because the access key is not configured as an operator');

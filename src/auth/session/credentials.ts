@@ -20,8 +20,11 @@ function configuredAccounts(records: readonly Credential[]): Credentials['accoun
   const byOwner = new Map<string, Account>();
   const byEmail = new Map<string, Account>();
   // The root comes first, because the account takes the display name of its root.
+  const operators = new Set(
+    records.filter(({ root, operator }) => root && operator).map(({ owner }) => owner),
+  );
   for (const { owner, displayName, email } of [...records].sort((a, b) => Number(b.root) - Number(a.root))) {
-    const account = byOwner.get(owner) ?? { owner, displayName };
+    const account = byOwner.get(owner) ?? { owner, displayName, isOperators: operators.has(owner) };
     byOwner.set(owner, account);
     if (email !== undefined && !byEmail.has(email.toLowerCase())) byEmail.set(email.toLowerCase(), account);
   }

@@ -1,11 +1,12 @@
-/** Registers the operator API on the router, a row of its table at a time. Only operators get through. */
+/** Registers the operator API on the router, a row of its table at a time, and decides who may call it. */
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
-import { assertOperator } from '../../auth/assert-operator.ts';
+import { authorizeAdmin } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
 import {
   type AdminOperationName,
   adminBucketAt,
   adminOperationNames,
+  adminPrefix,
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import { percentDecode } from '../../protocol/request/wire.ts';
@@ -27,12 +28,12 @@ async function run(
   call: AreaRequest,
   { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
-  const { identity, requestId, query } = call;
+  const { requestId, query } = call;
   const { audited } = describeAdminOperation(name);
   const bucketName = adminBucketAt(request.url);
   const record = call.asked(`admin:${name}`, { audited, bucketName });
-  const resource = `"${new URL(request.url).pathname}"`;
-  assertOperator(identity, { action: `admin:${name}`, resource });
+  const path = new URL(request.url).pathname.slice(`${adminPrefix}/`.length);
+  const identity = await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path });
   return adminHandlers[name](ctx, {
     requestId,
     identity,

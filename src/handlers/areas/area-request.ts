@@ -1,4 +1,5 @@
 /** A request to an area outside of the storage protocol, as its handlers get it. */
+import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
@@ -8,6 +9,8 @@ export interface AreaRequest {
   readonly wire: Wire;
   readonly query: Query;
   readonly identity: Identity;
+  /** Who asks, for decisions about an operation of an area. */
+  callerOf(operation: string): Caller;
   /** The whole body, verified. */
   readBody(): Promise<Uint8Array>;
   /** Reports the operation to the pipeline, and returns the recorder for its commits if it may change something. */

@@ -1,5 +1,6 @@
 /** The areas outside of the storage protocol: health, metrics, operator API, routed by path. */
 import { type IRequestStrict, IttyRouter } from 'itty-router';
+import { type AdminQuestion, adminRefusal } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
 import { openReadiness, type Readiness } from '../../domain/storage/readiness.ts';
 import { fail } from '../../errors/refusal.ts';
@@ -52,7 +53,8 @@ async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Pro
     ctx.telemetry.log('WARN', 'not ready', { status, components: reasons });
   }
   const code = isReady ? 200 : 503;
-  if (!mayScrape(ctx, call)) return plain(code, isReady ? 'ready\n' : 'not ready\n');
+  if (!(await mayScrape(ctx, call, { action: 'admin:GetReadiness', path: 'readyz' })))
+    return plain(code, isReady ? 'ready\n' : 'not ready\n');
   const publicComponents = components.map(({ checkedAt, ...each }) => ({
     ...each,
     checkedAt: new Date(checkedAt).toISOString(),
@@ -68,8 +70,14 @@ async function ready(ctx: Context, readiness: Readiness, call: AreaRequest): Pro
 }
 
 /** Operators, and clients that send the metrics token. */
-function mayScrape({ config, hasher }: Context, { wire, identity }: AreaRequest): boolean {
-  if (identity?.operator) return true;
+async function mayScrape(ctx: Context, call: AreaRequest, question: AdminQuestion): Promise<boolean> {
+  const { config, hasher } = ctx;
+  const { wire, identity } = call;
+  if (
+    identity !== undefined &&
+    (await adminRefusal(ctx, call.callerOf(question.action), question)) === undefined
+  )
+    return true;
   const token = config.SVC_METRICS_TOKEN;
   const bearer = /^Bearer (.+)$/i.exec(wire.headers.get('authorization') ?? '')?.[1];
   // Compared by digest, so that neither length nor content shows in the time it takes.
@@ -77,7 +85,7 @@ function mayScrape({ config, hasher }: Context, { wire, identity }: AreaRequest)
 }
 
 async function metrics(ctx: Context, call: AreaRequest): Promise<Reply> {
-  if (!mayScrape(ctx, call))
+  if (!(await mayScrape(ctx, call, { action: 'admin:GetMetrics', path: 'metrics' })))
     throw fail('AccessDenied', 'Metrics are for operators, or with SVC_METRICS_TOKEN as a bearer token.');
   return {
     status: 200,

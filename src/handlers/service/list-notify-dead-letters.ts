@@ -7,7 +7,7 @@ import type { HandlerOf } from '../handler.ts';
 import { operatorsPage, toPaging } from './operators-page.ts';
 
 export const ListNotifyDeadLetters: HandlerOf<'ListNotifyDeadLetters'> = async (ctx, request) => {
-  const { max, before } = operatorsPage(request);
+  const { max, before } = await operatorsPage(ctx, request, 'notify/dead-letters');
   const { rows, next } = await readDeadLetters(ctx.metadata, {
     before: before && { due: before.at, id: before.id },
     max,

@@ -1,8 +1,7 @@
 /** The common part of the operators' listings at service scope: permission and paging. */
-import { assertOperator } from '../../auth/assert-operator.ts';
+import { type AdminContext, authorizeAdmin } from '../../auth/authorization/administer.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
-import { describeOperation } from '../../protocol/operations/operations.ts';
 import { recordsMax } from '../../protocol/schemas/account/recorded.ts';
 import { readToken, writeToken } from '../common/continuation-token.ts';
 import { readCount } from '../common/parameters.ts';
@@ -19,8 +18,13 @@ export interface PageAsked {
 }
 
 /** @throws AccessDenied, InvalidArgument */
-export function operatorsPage({ identity, operation, query }: Authorized): PageAsked {
-  assertOperator(identity, { action: describeOperation(operation).action, resource: '"*"' });
+export async function operatorsPage(
+  ctx: AdminContext,
+  request: Authorized,
+  path: 'audit' | 'notify/dead-letters',
+): Promise<PageAsked> {
+  const { operation, query } = request;
+  await authorizeAdmin(ctx, request, { action: `admin:${operation}`, path });
   const max = readCount(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');

@@ -61,6 +61,8 @@ export interface Caller {
 export interface Account {
   readonly owner: string;
   readonly displayName: string;
+  /** Its root is an operator, so its IAM policies may allow actions of the operator API. */
+  readonly isOperators?: boolean;
 }
 
 /** A request that a key signed. */
