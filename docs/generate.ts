@@ -117,18 +117,21 @@ const recordsPage: Page = {
 
 const metricsPage: Page = {
   title: 'Metrics',
-  source: 'src/telemetry/metrics.ts',
+  source: 'src/telemetry/measurements',
   intro: [
     'What `/metrics` shows, in the Prometheus exposition format, beside the usual `process_*` and `nodejs_*` metrics.',
-    'Whichever process of a node is asked answers for all of them: values are added up unless the table says otherwise.',
+    'Whichever process of a node is asked answers for all of them: values are added up unless the table says otherwise. With',
+    '`Accept: application/openmetrics-text` the reply is in the OpenMetrics format, with exemplars. Dashboards and alerts made of these',
+    'metrics are in `deploy/observability`.',
   ].join('\n'),
-  columns: ['metric', 'type', 'labels', 'across processes', 'meaning'],
-  rows: Object.entries(measurements).map(([name, row]: [string, Measurement]) => [
+  columns: ['metric', 'type', 'labels', 'across processes', 'meaning', 'when it moves'],
+  rows: Object.entries<Measurement>(measurements).map(([name, row]) => [
     code(name),
     row.kind,
     row.labels.map(code).join(', '),
     row.across ?? 'sum',
     row.doc,
+    row.act,
   ]),
 };
 

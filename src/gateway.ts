@@ -15,7 +15,7 @@ import { PacedBody } from './gateway/body-pace.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
 import { recordingOfUnknown } from './gateway/records/recording.ts';
-import { countTraffic } from './gateway/records/traffic.ts';
+import { countTraffic, receivedBytesOf } from './gateway/records/traffic.ts';
 import { toRefusal } from './gateway/refusal.ts';
 import { type Ending, establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
@@ -56,7 +56,14 @@ export function createGateway(ctx: Context, options: GatewayOptions = {}): Gatew
     basePath: options.basePath ?? '',
   };
   const pipeline = { ctx, rules, areas: openAreas(ctx) };
-  const handle = (incoming: Incoming): Promise<Reply> => answer(pipeline, paced(ctx, incoming));
+  const handle = async (incoming: Incoming): Promise<Reply> => {
+    ctx.telemetry.requestsInFlight(1);
+    try {
+      return await answer(pipeline, paced(ctx, incoming));
+    } finally {
+      ctx.telemetry.requestsInFlight(-1);
+    }
+  };
   return {
     handle,
     fetch: async (request) => toResponse(await handle(fromRequest(request)), request.method),
@@ -131,10 +138,11 @@ function reportAnswer(
   request: RequestContext,
   { status, code }: Ending,
 ): void {
-  const { requestId, operation, path, incoming, startedAt } = request;
+  const { requestId, operation, path, incoming, startedAt, bucket } = request;
   const { method, remote } = incoming.wire;
   const durationMs = clock.elapsed() - startedAt;
-  telemetry.request({ operation, method, status, code, durationMs });
+  const receivedBytes = receivedBytesOf(incoming);
+  telemetry.request({ operation, method, status, code, durationMs, requestId, receivedBytes, bucket });
   telemetry.log('DEBUG', 'request answered', {
     request_id: requestId,
     operation,

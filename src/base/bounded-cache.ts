@@ -17,6 +17,15 @@ export interface CacheSize {
   readonly bytes: number;
 }
 
+/** How often a cache was asked, by what it answered. */
+export interface CacheLookups {
+  hits: number;
+  misses: number;
+}
+
+/** By name; they outlive the caches, because a counter never falls. */
+const lookups = new Map<string, CacheLookups>();
+
 /** Weak references, so that this list does not keep caches in memory. */
 const caches = new Set<WeakRef<BoundedCache<unknown>>>();
 
@@ -30,12 +39,15 @@ interface Entry<V> {
 export class BoundedCache<V> {
   readonly name: string;
   readonly #limits: CacheLimits<V>;
+  readonly #lookups: CacheLookups;
   readonly #entries = new Map<string, Entry<V>>();
   #bytes = 0;
 
   constructor(limits: CacheLimits<V>) {
     this.name = limits.name;
     this.#limits = limits;
+    this.#lookups = lookups.get(limits.name) ?? { hits: 0, misses: 0 };
+    lookups.set(limits.name, this.#lookups);
     caches.add(new WeakRef<BoundedCache<unknown>>(this));
   }
 
@@ -45,7 +57,11 @@ export class BoundedCache<V> {
 
   get(key: string): V | undefined {
     const entry = this.#entries.get(key);
-    if (entry === undefined) return undefined;
+    if (entry === undefined) {
+      this.#lookups.misses += 1;
+      return undefined;
+    }
+    this.#lookups.hits += 1;
     entry.isUsed = true;
     return entry.value;
   }
@@ -84,6 +100,9 @@ export class BoundedCache<V> {
     return made;
   }
 }
+
+/** The lookups in the caches of this process, by name. */
+export const cacheLookups = (): ReadonlyMap<string, CacheLookups> => lookups;
 
 /** The sizes of the caches of this process, by name. */
 export function cacheSizes(): ReadonlyMap<string, CacheSize> {

@@ -1,4 +1,5 @@
 /** The logs, counters and durations of the service, through one port. */
+import type { Awaitable } from '../base/awaitable.ts';
 import type { RoomState } from './storage/storage-room.ts';
 
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
@@ -26,6 +27,32 @@ export interface ScrubTelemetry {
   readonly damaged: number;
 }
 
+/** Why a call to a backend failed. */
+export type BackendFault =
+  | 'timeout'
+  | 'unavailable'
+  | 'refused'
+  | 'full'
+  | 'read-only'
+  | 'damaged'
+  | 'missing'
+  | 'other';
+
+/** The signing keys of buckets, by what SVC_KEY_MAX_AGE says of them. */
+export interface SigningKeyAges {
+  readonly valid: number;
+  readonly expiring: number;
+  readonly expired: number;
+  readonly oldestSeconds: number;
+}
+
+/** A data cluster as a probe of storage health found it. */
+export interface ClusterMeasure {
+  readonly cluster: string;
+  readonly isUp: boolean;
+  readonly pools: readonly { readonly pool: string; readonly usedBytes: number }[];
+}
+
 export interface Telemetry {
   log(level: LogLevel, message: string, fields?: Fields): void;
   /** One answered request. */
@@ -35,15 +62,49 @@ export interface Telemetry {
     readonly status: number;
     readonly code: string | undefined;
     readonly durationMs: number;
+    readonly requestId?: string;
+    /** Bytes of its body that were read. */
+    readonly receivedBytes?: number;
+    /** The bucket that it is about, if it exists. */
+    readonly bucket?: { readonly name: string; readonly owner: string } | undefined;
   }): void;
+  /** Requests whose reply has not begun: 1 when one arrives, -1 when its reply begins. */
+  requestsInFlight(change: 1 | -1): void;
+  /** Bytes of the body of a reply, once they were read. */
+  bytesSent(bytes: number, bucket?: string): void;
   /** One call to a backend, for example `metadata.commit` or `data.write`. */
   backend(call: string, durationMs: number): void;
+  /** Such a call failed, and not by the fault of a client. */
+  backendFailed(call: string, why: BackendFault): void;
+  /** Calls the function whenever metrics are about to be read; it must be quick. */
+  onRead(sample: () => Awaitable<void>): void;
+  /** The memory for bodies that are read whole. */
+  bodyMemory(memory: { readonly usedBytes: number; readonly limitBytes: number }): void;
+  /** The data clusters; replaces the former values. */
+  clusters(clusters: readonly ClusterMeasure[]): void;
+  /** The signing keys of buckets; undefined when this process does not lead the worker that counts them. */
+  signingKeys(ages: SigningKeyAges | undefined): void;
   /** A refusal that has no separate row in the audit log, but is counted in one. */
   refusalCounted(error: string): void;
   /** A key provider was asked to unwrap the key of an object or of a bucket; `expired`: it was not asked, because the bucket's key is too old. */
   keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered' | 'expired'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
+  /** A unit of a worker has ended, at this time (ms). */
+  workerUnitEnded(worker: string, at: number): void;
+  workerFailed(worker: string): void;
+  /** What a worker has done since it last said so, counted in `of`, and what it has left; undefined where that is not known. */
+  workerProgressed(
+    worker: string,
+    progress: {
+      readonly of: string;
+      readonly done: number;
+      readonly left?: number | undefined;
+      readonly oldestSeconds?: number | undefined;
+    },
+  ): void;
+  /** A worker no longer runs in this process. */
+  workerEnded(worker: string): void;
   /** How many extents wait to be deleted, by cluster; replaces the former values. */
   gcBacklog(extents: ReadonlyMap<string, number>): void;
   /** The backlogs of the queues; replaces the former values. */
@@ -78,19 +139,30 @@ export interface Telemetry {
   usageDrifts(drifts: ReadonlyMap<string, number>): void;
   /** The free space of a component's disk. */
   diskRoom(state: RoomState): void;
-  /** The text of `/metrics`, in the Prometheus exposition format. */
-  metrics(): Promise<string>;
+  /** The text of `/metrics`, in the Prometheus exposition format or in OpenMetrics. */
+  metrics(format?: 'text' | 'openmetrics'): Promise<string>;
 }
 
 /** Discards everything; for embedding and tests. */
 export const silentTelemetry: Telemetry = {
   log: () => {},
   request: () => {},
+  requestsInFlight: () => {},
+  bytesSent: () => {},
   backend: () => {},
+  backendFailed: () => {},
+  onRead: () => {},
+  bodyMemory: () => {},
+  clusters: () => {},
+  signingKeys: () => {},
   refusalCounted: () => {},
   keyUnwrapped: () => {},
   workerPanicked: () => {},
   workerLeads: () => {},
+  workerUnitEnded: () => {},
+  workerFailed: () => {},
+  workerProgressed: () => {},
+  workerEnded: () => {},
   gcBacklog: () => {},
   queueBacklogs: () => {},
   queueDropped: () => {},

@@ -1,19 +1,14 @@
 /** Metrics through prom-client, which is imported here alone; loaded only where it runs (Node, Bun, Deno). */
-import {
-  AggregatorRegistry,
-  Counter,
-  collectDefaultMetrics,
-  Gauge,
-  type Histogram,
-  type MetricObject,
-  Registry,
-} from 'prom-client';
-import { cacheSizes } from '../base/bounded-cache.ts';
+import { AggregatorRegistry, collectDefaultMetrics, type Histogram, Registry } from 'prom-client';
+import type { Awaitable } from '../base/awaitable.ts';
+import { cacheLookups, cacheSizes } from '../base/bounded-cache.ts';
+import { type ExposedMetric, expose, gatherExemplars } from './meters/exposition.ts';
+import { NumberMetric } from './meters/number-metric.ts';
+import { Tally, type TallyChild } from './meters/tally.ts';
 import { type Measurement, type Metrics, measurements } from './metrics.ts';
-import { Tally } from './tally.ts';
 
 /** What one process measured, in a form that can be sent to another. */
-export type ProcessMetrics = readonly MetricObject[];
+export type ProcessMetrics = readonly ExposedMetric[];
 
 export interface PromOptions {
   readonly version: string;
@@ -22,8 +17,6 @@ export interface PromOptions {
   readonly gather?: (own: ProcessMetrics) => Promise<readonly ProcessMetrics[]>;
   /** CPU, memory, event loop and handles of the process. Default true. */
   readonly process?: boolean;
-  /** Bytes of this process's memory by kind, asked whenever metrics are read. */
-  readonly memory?: () => readonly (readonly [kind: string, bytes: number])[];
 }
 
 export interface PromMetrics extends Metrics {
@@ -31,89 +24,95 @@ export interface PromMetrics extends Metrics {
   own(): Promise<ProcessMetrics>;
 }
 
-type Metric = Counter | Gauge | Tally;
-
-function makeMetric(name: string, row: Measurement, register: Registry): Metric {
-  const base = {
-    name,
-    help: row.doc,
-    labelNames: row.labels,
-    registers: [register],
-    aggregator: row.across ?? 'sum',
-  };
-  switch (row.kind) {
-    case 'counter':
-      return new Counter(base);
-    case 'gauge':
-      return new Gauge(base);
-    case 'histogram': {
-      const tally = new Tally({ ...base, buckets: row.buckets ?? [] });
-      // A registry asks a metric for its name and its values.
-      register.registerMetric(tally as unknown as Histogram);
-      return tally;
-    }
-  }
-}
-
-export function promMetrics({ version, runtime, gather, process = true, memory }: PromOptions): PromMetrics {
+export function promMetrics({ version, runtime, gather, process = true }: PromOptions): PromMetrics {
   const register = new Registry();
-  const made = new Map(
-    Object.entries(measurements).map(([name, row]) => [name, makeMetric(name, row, register)]),
-  );
-  /** Children by metric and label values: finding one again costs less than making it. */
-  const children = new Map(
-    [...made.keys()].map((name) => [name, new Map<string, ReturnType<Metric['labels']>>()]),
-  );
-  const child = <T extends Metric>(name: string, labels: readonly string[]): ReturnType<T['labels']> => {
-    const known = children.get(name) as Map<string, ReturnType<Metric['labels']>>;
-    const id = labels.length === 1 ? (labels[0] as string) : JSON.stringify(labels);
-    let found = known.get(id);
-    if (found === undefined) {
-      found = (made.get(name) as Metric).labels(...labels);
-      known.set(id, found);
-    }
-    return found as ReturnType<T['labels']>;
-  };
+  const numbers = new Map<string, NumberMetric>();
+  const tallies = new Map<string, Tally>();
+  for (const [name, row] of Object.entries<Measurement>(measurements)) {
+    const metric = row.kind === 'histogram' ? newTally(name, row) : new NumberMetric(name, row);
+    if (metric instanceof Tally) tallies.set(name, metric);
+    else numbers.set(name, metric);
+    // A registry asks a metric for its name and its values.
+    register.registerMetric(metric as unknown as Histogram);
+  }
   if (process) collectDefaultMetrics({ register });
-  const sample = (): void => {
-    const sizes = [...cacheSizes()];
-    metrics.replace(
-      'svc_cache_entries',
-      sizes.map(([name, { entries }]) => [[name], entries] as const),
-    );
-    metrics.replace(
-      'svc_cache_bytes',
-      sizes.map(([name, { bytes }]) => [[name], bytes] as const),
-    );
-    if (memory)
-      metrics.replace(
-        'svc_memory_bytes',
-        memory().map(([kind, bytes]) => [[kind], bytes] as const),
-      );
+  const number = (name: string): NumberMetric => numbers.get(name) as NumberMetric;
+  /** To find a child again costs less than to make it. */
+  const children = new Map<string, Map<string, TallyChild>>();
+  const tally = (name: string, labels: readonly string[]): TallyChild => {
+    const known = children.get(name) ?? new Map<string, TallyChild>();
+    children.set(name, known);
+    const id = labels.length === 1 ? (labels[0] as string) : JSON.stringify(labels);
+    const found = known.get(id) ?? (tallies.get(name) as Tally).labels(...labels);
+    known.set(id, found);
+    return found;
   };
+  const samples: (() => Awaitable<void>)[] = [() => sampleCaches(metrics)];
   const own = async (): Promise<ProcessMetrics> => {
-    sample();
+    // A sample that fails is missing; the others are shown.
+    await Promise.allSettled(samples.map(async (sample) => sample()));
     return (await register.getMetricsAsJSON()) as unknown as ProcessMetrics;
   };
   const metrics: PromMetrics = {
-    add: (name, labels, amount = 1) => child<Counter>(name, labels).inc(amount),
-    set: (name, labels, value) => child<Gauge>(name, labels).set(value),
-    replace: (name, values) => {
-      (made.get(name) as Gauge).reset();
-      children.get(name)?.clear();
-      for (const [labels, value] of values) child<Gauge>(name, labels).set(value);
+    meter: (name, labels) => number(name).meter(labels),
+    tally,
+    add: (name, labels, amount = 1) => {
+      number(name).meter(labels).value += amount;
     },
-    observe: (name, labels, seconds) => child<Tally>(name, labels).observe(seconds),
+    set: (name, labels, value) => {
+      number(name).meter(labels).value = value;
+    },
+    remove: (name, labels) => number(name).remove(labels),
+    replace: (name, values) => {
+      number(name).clear();
+      for (const [labels, value] of values) number(name).meter(labels).value = value;
+    },
+    observe: (name, labels, seconds) => tally(name, labels).observe(seconds),
+    onRead: (sample) => samples.push(sample),
     own,
-    async text() {
-      if (gather === undefined) {
-        sample();
-        return register.metrics();
-      }
+    async text(format = 'text') {
+      const mine = await own();
       // An aggregate of one is what a single process would show, so there is one path.
-      return AggregatorRegistry.aggregate([...(await gather(await own()))]).metrics();
+      const parts = gather === undefined ? [mine] : await gather(mine);
+      const node = gather === undefined ? mine : await aggregate(parts);
+      return expose(node, format, format === 'openmetrics' ? gatherExemplars(parts) : undefined);
     },
   };
   metrics.set('svc_build_info', [version, runtime], 1);
   return metrics;
+}
+
+const newTally = (name: string, row: Measurement): Tally =>
+  new Tally({
+    name,
+    help: row.doc,
+    labelNames: row.labels,
+    aggregator: row.across ?? 'sum',
+    buckets: row.buckets ?? [],
+  });
+
+async function aggregate(parts: readonly ProcessMetrics[]): Promise<ProcessMetrics> {
+  const node = AggregatorRegistry.aggregate([...parts] as never);
+  return (await node.getMetricsAsJSON()) as unknown as ProcessMetrics;
+}
+
+function sampleCaches(metrics: Metrics): void {
+  const sizes = [...cacheSizes()];
+  const lookups = [...cacheLookups()];
+  metrics.replace(
+    'svc_cache_entries',
+    sizes.map(([name, { entries }]) => [[name], entries] as const),
+  );
+  metrics.replace(
+    'svc_cache_bytes',
+    sizes.map(([name, { bytes }]) => [[name], bytes] as const),
+  );
+  metrics.replace(
+    'svc_cache_hits_total',
+    lookups.map(([name, { hits }]) => [[name], hits] as const),
+  );
+  metrics.replace(
+    'svc_cache_misses_total',
+    lookups.map(([name, { misses }]) => [[name], misses] as const),
+  );
 }

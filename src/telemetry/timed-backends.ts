@@ -1,11 +1,12 @@
-/** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`. */
+/** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`, and failures counted. */
 import type { Clock } from '../ports/clock.ts';
 import type { AnyTable, MetadataStore } from '../ports/metadata-store.ts';
 import type { ObjectBytes, UploadBytes } from '../ports/storage/object-bytes.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
+import { backendFaultOf } from './parts/backend-fault.ts';
 
 interface Measure {
-  readonly telemetry: Pick<Telemetry, 'backend'>;
+  readonly telemetry: Pick<Telemetry, 'backend' | 'backendFailed'>;
   readonly clock: Pick<Clock, 'elapsed'>;
 }
 
@@ -18,7 +19,11 @@ function timer({ telemetry, clock }: Measure): Timed {
     const running = run();
     const settled = (): void => telemetry.backend(call, clock.elapsed() - startedAt);
     // Beside the promise and not around it: there are some of these calls in every request.
-    running.then(settled, settled);
+    running.then(settled, (cause: unknown) => {
+      settled();
+      const why = backendFaultOf(cause);
+      if (why !== undefined) telemetry.backendFailed(call, why);
+    });
     return running;
   };
 }

@@ -32,6 +32,7 @@ const trialBytes = 64 * 1024;
 interface Look {
   readonly at: number;
   readonly freeBytes: number;
+  readonly sizeBytes: number;
   readonly freeInodes: number;
   readonly reservedInodes: number;
   readonly isSpent: boolean;
@@ -63,8 +64,12 @@ export class DiskRoom {
     const look = this.#look();
     const complaint = this.#complaintOf(look, 0);
     const { component } = this.#options;
-    const freeBytes = look?.freeBytes ?? 0;
-    return complaint === undefined ? { component, freeBytes } : { component, freeBytes, complaint };
+    return {
+      component,
+      freeBytes: look?.freeBytes ?? 0,
+      ...(look === undefined ? {} : { sizeBytes: look.sizeBytes }),
+      ...(complaint === undefined ? {} : { complaint }),
+    };
   }
 
   /** Admits a write of so many bytes. @throws StorageFull below the reserve */
@@ -124,10 +129,11 @@ export class DiskRoom {
     const now = clock.elapsed();
     if (this.#last !== undefined && now - this.#last.at < lookMs) return this.#last;
     try {
-      const { bsize, bavail, files, ffree } = fs.statfsSync(directory);
+      const { bsize, blocks, bavail, files, ffree } = fs.statfsSync(directory);
       this.#last = {
         at: now,
         freeBytes: bsize * bavail,
+        sizeBytes: bsize * blocks,
         freeInodes: ffree,
         // File systems without a fixed number of inodes report none.
         reservedInodes:

@@ -13,7 +13,8 @@ import {
 } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
-import type { BucketClass } from '../../ports/telemetry.ts';
+import type { BucketClass, SigningKeyAges } from '../../ports/telemetry.ts';
+import { type SigningKeyRules, SigningKeySample } from './signing-key-ages.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -58,16 +59,19 @@ export class ClassSample {
   readonly #totals = new Map<string, ClassTotal>();
   #largest: SampledBucket[] = [];
   #buckets = 0;
+  readonly #keys: SigningKeySample;
 
   /** @param top the number of buckets whose classes are kept */
-  constructor(top: number) {
+  constructor(top: number, keys: SigningKeyRules) {
     this.#top = top;
+    this.#keys = new SigningKeySample(keys);
   }
 
   async add({ metadata }: Ctx, bucket: string): Promise<void> {
     const found = await findBucket(metadata, bucket);
     if (found === undefined) return;
     this.#buckets += 1;
+    this.#keys.add(found.row.signingKey);
     const usage = [...(await readUsage(metadata, found.row.id))].filter(
       ([, { bytes, objects }]) => bytes !== 0 || objects !== 0,
     );
@@ -91,6 +95,10 @@ export class ClassSample {
   largest(): readonly BucketClass[] {
     this.#cut();
     return this.#largest.flatMap(({ classes }) => classes);
+  }
+
+  signingKeys(): SigningKeyAges {
+    return this.#keys.ages();
   }
 
   #cut(): void {

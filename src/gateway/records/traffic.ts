@@ -1,4 +1,4 @@
-/** Counts the requests and bytes of accounts and buckets, for invoices. */
+/** Counts the requests and bytes of accounts and buckets, for invoices; and the bytes of replies, for metrics. */
 import type { Context } from '../../context.ts';
 import {
   type TrafficAmount,
@@ -7,6 +7,7 @@ import {
 } from '../../domain/buckets/usage/traffic-counter.ts';
 import { isOperation } from '../../protocol/operations/operations.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Incoming } from '../../protocol/request/wire.ts';
 import { PacedBody } from '../body-pace.ts';
 import type { RequestContext } from '../request.ts';
 import { countedBody } from './counted-body.ts';
@@ -16,30 +17,38 @@ type Class = 'requestsA' | 'requestsB' | 'requestsFree';
 /** Nobody pays for what the gateway refused to a stranger, or could not do. */
 const isUncounted = (status: number): boolean => status === 401 || status === 403 || status >= 500;
 
+export const receivedBytesOf = ({ body }: Incoming): number =>
+  body instanceof PacedBody ? body.totalBytes : 0;
+
 /** Counts a request and its bytes: those of its body now, those of the reply as they are read. */
 export function countTraffic(ctx: Context, request: RequestContext, reply: Reply): Reply {
-  const { operation, incoming, area } = request;
-  if (ctx.config.SVC_USAGE_TRAFFIC_INTERVAL === 0) return reply;
-  if (area !== undefined || !isOperation(operation) || isUncounted(reply.status)) return reply;
-  const key = findKey(request);
-  if (key === undefined) return reply;
-  const counter = ctx.caches.of(TrafficCounter);
+  const { operation, incoming } = request;
+  const bucket = request.bucket?.name;
+  const key = findPaid(ctx, request, reply.status);
+  const count = (amount: TrafficAmount): void => {
+    if (amount.egressBytes !== undefined) ctx.telemetry.bytesSent(amount.egressBytes, bucket);
+    if (key !== undefined) ctx.caches.of(TrafficCounter).count(ctx, key, amount);
+  };
   const amount: TrafficAmount = {
     [classify(operation, incoming.wire.method)]: 1,
-    ingressBytes: incoming.body instanceof PacedBody ? incoming.body.totalBytes : 0,
+    ingressBytes: receivedBytesOf(incoming),
   };
   const { body } = reply;
   const isStreamed = typeof body === 'object' && Symbol.asyncIterator in body;
   if (!isStreamed || incoming.wire.method === 'HEAD') {
     const egressBytes = incoming.wire.method === 'HEAD' || isStreamed ? 0 : measure(body);
-    counter.count(ctx, key, { ...amount, egressBytes });
+    count({ ...amount, egressBytes });
     return reply;
   }
-  counter.count(ctx, key, amount);
-  return {
-    ...reply,
-    body: countedBody(body, (egressBytes) => counter.count(ctx, key, { egressBytes })),
-  };
+  count(amount);
+  return { ...reply, body: countedBody(body, (egressBytes) => count({ egressBytes })) };
+}
+
+/** Undefined for what no invoice contains. */
+function findPaid(ctx: Context, request: RequestContext, status: number): TrafficKey | undefined {
+  const { operation, area } = request;
+  if (ctx.config.SVC_USAGE_TRAFFIC_INTERVAL === 0 || area !== undefined) return undefined;
+  return isOperation(operation) && !isUncounted(status) ? findKey(request) : undefined;
 }
 
 function findKey({ bucket, identity, requesterPays }: RequestContext): TrafficKey | undefined {

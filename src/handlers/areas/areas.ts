@@ -84,12 +84,15 @@ async function mayScrape(ctx: Context, call: AreaRequest, question: AdminQuestio
   return token !== undefined && bearer !== undefined && hasher.sha256Hex(bearer) === hasher.sha256Hex(token);
 }
 
+const openMetricsType = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
+
 async function metrics(ctx: Context, call: AreaRequest): Promise<Reply> {
   if (!(await mayScrape(ctx, call, { action: 'admin:GetMetrics', path: 'metrics' })))
     throw fail('AccessDenied', 'Metrics are for operators, or with SVC_METRICS_TOKEN as a bearer token.');
+  const isOpen = /application\/openmetrics-text/i.test(call.wire.headers.get('accept') ?? '');
   return {
     status: 200,
-    headers: [['Content-Type', 'text/plain; version=0.0.4; charset=utf-8']],
-    body: await ctx.telemetry.metrics(),
+    headers: [['Content-Type', isOpen ? openMetricsType : 'text/plain; version=0.0.4; charset=utf-8']],
+    body: await ctx.telemetry.metrics(isOpen ? 'openmetrics' : 'text'),
   };
 }

@@ -11,6 +11,8 @@ export interface RoomState {
   /** `metadata`, or `data:<cluster>`. */
   readonly component: string;
   readonly freeBytes: number;
+  /** Of the whole disk; absent while it is not known. */
+  readonly sizeBytes?: number;
   /** The reason why the component takes no more data; absent when it does. */
   readonly complaint?: string;
 }

@@ -31,6 +31,7 @@ import { type Random, systemRandom } from '../../ports/random.ts';
 import { noSiblings, type Siblings } from '../../ports/siblings.ts';
 import type { RoomState } from '../../ports/storage/storage-room.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import { measureClusters } from '../../telemetry/parts/measure-clusters.ts';
 import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
 import { openMetadata } from './open-metadata.ts';
@@ -204,6 +205,9 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     timeoutMs: config.SVC_NOTIFY_TIMEOUT,
   });
   const peers = await openPeers({ config, hasher, clock });
+  const bodyMemory = bodyBudget(config.SVC_MEMORY_MAX / 8);
+  telemetry.onRead(() => telemetry.bodyMemory(bodyMemory));
+  telemetry.onRead(measureClusters({ bytes, clock, telemetry }));
   const context: Context = {
     caches: new Caches(),
     config,
@@ -211,7 +215,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     lateWrites: late,
     bytes,
     clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
-    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    bodyMemory,
     siblings,
     peers,
     clock,

@@ -1,5 +1,6 @@
 /** Telemetry of a Node process: logs as JSON lines on standard error, metrics through prom-client. */
 import cluster from 'node:cluster';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Config } from '../../config.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { foldRepeats } from '../../telemetry/fold-repeats.ts';
@@ -7,6 +8,7 @@ import { configureLog, createLog } from '../../telemetry/log.ts';
 import { type PromMetrics, promMetrics } from '../../telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../telemetry/telemetry.ts';
 import { packageVersion } from '../cli/version.ts';
+import { certificateExpiries } from './certificate-expiries.ts';
 import { gatherFromPeers } from './node-metrics.ts';
 import { processMemory } from './process-memory.ts';
 
@@ -20,14 +22,49 @@ const runtime = (): string => {
   return bun !== undefined ? `bun ${bun}` : deno !== undefined ? `deno ${deno}` : `node ${node}`;
 };
 
-export function nodeTelemetry(config: Pick<Config, 'SVC_LOG_LEVEL'>): Telemetry {
+export function nodeTelemetry(config: Config): Telemetry {
   logToStandardError(config.SVC_LOG_LEVEL);
   const metrics: PromMetrics = promMetrics({
     version: packageVersion(),
     runtime: runtime(),
-    memory: processMemory,
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
+  sampleProcess(metrics, config);
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
-  return createTelemetry({ log: foldRepeats(createLog(), later), metrics });
+  return createTelemetry({
+    log: foldRepeats(createLog(), later),
+    metrics,
+    busiestMax: config.SVC_BUCKETSTATS_TOPN,
+  });
+}
+
+/** What is read from the process whenever metrics are read. */
+function sampleProcess(metrics: PromMetrics, config: Config): void {
+  metrics.set('svc_memory_limit_bytes', [], config.SVC_MEMORY_MAX);
+  const delay = openDelay();
+  const expiries = certificateExpiries(config);
+  metrics.onRead(() => {
+    for (const [kind, bytes] of processMemory()) metrics.set('svc_memory_bytes', [kind], bytes);
+    metrics.replace(
+      'svc_certificate_not_after_timestamp_seconds',
+      expiries().map(({ setting, notAfter }) => [[setting], notAfter / 1000] as const),
+    );
+    if (delay === undefined) return;
+    // A delay includes the resolution of the timer that measures it.
+    metrics.set('svc_event_loop_lag_seconds', [], Math.max(0, delay.max / 1e9 - delayResolutionMs / 1000));
+    delay.reset();
+  });
+}
+
+const delayResolutionMs = 20;
+
+/** Undefined where the runtime has none. */
+function openDelay(): ReturnType<typeof monitorEventLoopDelay> | undefined {
+  try {
+    const delay = monitorEventLoopDelay({ resolution: delayResolutionMs });
+    delay.enable();
+    return delay;
+  } catch {
+    return undefined;
+  }
 }

@@ -88,7 +88,7 @@ export class Heartbeats {
 
   /** @param counts what the progress of the worker counts, for example `objects` */
   watch(worker: string, counts: string): Watch {
-    const { clock } = this.#ctx;
+    const { clock, telemetry } = this.#ctx;
     const watched: Watched = { counter: new Counter(counts, clock.elapsed()) };
     this.#watched.set(worker, watched);
     const change = (changed: Partial<Written>): void => {
@@ -104,18 +104,25 @@ export class Heartbeats {
       },
       unitEnded: (outcome, tookMs) => {
         const lastUnit: LastUnit = { endedAt: clock.now(), tookMs: Math.round(tookMs), outcome };
+        telemetry.workerUnitEnded(worker, lastUnit.endedAt);
         change({ lastUnit, units: (watched.row?.units ?? 0) + 1, failures: 0 });
       },
       failed: (cause) => {
+        telemetry.workerFailed(worker);
         const failures = (watched.row?.failures ?? 0) + 1;
         change({ failures, lastError: { at: clock.now(), message: describe(cause) } });
         this.#write([watched]);
       },
       ended: () => {
+        telemetry.workerEnded(worker);
         change({ endedAt: clock.now() });
         this.#write([watched]);
       },
-      report: (progress) => watched.counter.add(progress),
+      report: (progress) => {
+        const { done = 0, left, oldestSeconds } = progress;
+        telemetry.workerProgressed(worker, { of: counts, done, left, oldestSeconds });
+        watched.counter.add(progress);
+      },
     };
   }
 

@@ -8,31 +8,44 @@ export interface TallyOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: readonly string[];
-  readonly aggregator: 'sum' | 'max' | 'first';
+  readonly aggregator: 'sum' | 'max' | 'min' | 'first';
   /** Upper bounds, ascending. */
   readonly buckets: readonly number[];
 }
 
-type Value = MetricValueWithName<string>;
+type Value = MetricValueWithName<string> & { readonly exemplar?: Exemplar };
+
+export interface Exemplar {
+  readonly labelSet: Readonly<Record<string, string>>;
+  readonly value: number;
+}
 
 /** What was observed under one set of labels. */
 export class TallyChild {
   readonly #bounds: readonly number[];
   /** Observations by bucket; the last one is for what lies above every bound. */
   readonly #counts: Float64Array;
+  /** The last exemplar of each bucket, and its value. */
+  readonly #exemplars: (string | undefined)[];
+  readonly #exemplarValues: Float64Array;
   #sum = 0;
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.#counts = new Float64Array(bounds.length + 1);
+    this.#exemplars = Array.from({ length: bounds.length + 1 });
+    this.#exemplarValues = new Float64Array(bounds.length + 1);
   }
 
-  observe(value: number): void {
+  observe(value: number, exemplar?: string): void {
     const bounds = this.#bounds;
     let bucket = 0;
     while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket++;
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
     this.#sum += value;
+    if (exemplar === undefined) return;
+    this.#exemplars[bucket] = exemplar;
+    this.#exemplarValues[bucket] = value;
   }
 
   /** Cumulative, as the exposition format wants them. */
@@ -40,7 +53,20 @@ export class TallyChild {
     let count = 0;
     const values: Value[] = [...this.#bounds, '+Inf'].map((le, bucket) => {
       count += this.#counts[bucket] as number;
-      return { labels: { le, ...labels }, value: count, metricName: `${name}_bucket` };
+      const exemplar = this.#exemplars[bucket];
+      return {
+        labels: { le, ...labels },
+        value: count,
+        metricName: `${name}_bucket`,
+        ...(exemplar === undefined
+          ? {}
+          : {
+              exemplar: {
+                labelSet: { request_id: exemplar },
+                value: this.#exemplarValues[bucket] as number,
+              },
+            }),
+      };
     });
     values.push({ labels, value: this.#sum, metricName: `${name}_sum` });
     values.push({ labels, value: count, metricName: `${name}_count` });

@@ -1,0 +1,50 @@
+/** Measurements of deliveries to other systems: notification targets and replication peers. */
+import type { Measurements } from './measurement.ts';
+
+const lagSeconds = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400];
+
+export const deliveries = {
+  svc_replication_versions_total: {
+    kind: 'counter',
+    labels: ['peer'],
+    doc: 'Versions that were sent to a replication peer.',
+    act: 'Stands still while `svc_queue_rows{queue="replication"}` grows: check the peer.',
+  },
+  svc_replication_bytes_total: {
+    kind: 'counter',
+    labels: ['peer'],
+    doc: 'Bytes of these versions.',
+    act: 'At the `bandwidth` of the peer: raise it, or accept the lag.',
+  },
+  svc_replication_lag_seconds: {
+    kind: 'histogram',
+    labels: ['peer'],
+    doc: 'From the commit of a version to its arrival at a replication peer.',
+    act: 'Beyond 15 minutes: `GET /admin/v1/replication/status` shows what waits, `POST /admin/v1/replication/peers/{id}/check` why.',
+    buckets: lagSeconds,
+  },
+  svc_replication_failures_total: {
+    kind: 'counter',
+    labels: ['peer', 'why'],
+    doc: 'Attempts at which a peer took no version (`unavailable`), and versions that were given up (`given-up`): see GET /admin/v1/replication/failed.',
+    act: '`given-up`: mend the cause, then `POST /admin/v1/replication/retry`.',
+  },
+  svc_notify_delivered_total: {
+    kind: 'counter',
+    labels: ['target'],
+    doc: 'Events that a target has acknowledged.',
+    act: 'Stands still while events are queued: `GET /admin/v1/notify/targets` has the last error.',
+  },
+  svc_notify_failures_total: {
+    kind: 'counter',
+    labels: ['target', 'why'],
+    doc: 'Deliveries that failed: the target refused the event (`refused`), or took none (`unavailable`).',
+    act: '`unavailable`: the target is away, events wait. `refused`: correct its credentials or its queue.',
+  },
+  svc_notify_dead_letters_total: {
+    kind: 'counter',
+    labels: ['target'],
+    doc: 'Events that became dead letters, because the target refused them or SVC_NOTIFY_RETRY_MAX was over.',
+    act: 'Mend the target, then `POST /admin/v1/notify/redrive`.',
+  },
+} as const satisfies Measurements;

@@ -1,0 +1,94 @@
+/** Measurements of requests: how many, how fast, by whom. */
+import type { Measurements } from './measurement.ts';
+
+const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+export const requests = {
+  svc_http_requests_total: {
+    kind: 'counter',
+    labels: ['code'],
+    doc: 'Answered requests by HTTP status.',
+    act: 'More 5xx: look at `svc_backend_errors_total` and `/readyz`. More 4xx: `svc_http_refusals_total` names the error.',
+  },
+  svc_http_operations_total: {
+    kind: 'counter',
+    labels: ['operation', 'code'],
+    doc: 'Answered requests by operation and HTTP status.',
+    act: 'Shows which operation a rise of `svc_http_requests_total` comes from.',
+  },
+  svc_http_refusals_total: {
+    kind: 'counter',
+    labels: ['error'],
+    doc: 'Refused requests by error code, such as NoSuchKey.',
+    act: '`AccessDenied`: ask `POST /admin/v1/why`. `SlowDown`, `ServiceUnavailable`, `InternalError`: the log has the cause under the request id.',
+  },
+  svc_http_request_duration_seconds: {
+    kind: 'histogram',
+    labels: ['operation'],
+    doc: 'From the head of a request to the head of its reply, by operation. Buckets carry exemplars in the OpenMetrics format.',
+    act: 'Compare with `svc_backend_duration_seconds`: a slow backend, or a busy event loop (`svc_event_loop_lag_seconds`). An exemplar names one request of the bucket.',
+    buckets: seconds,
+  },
+  svc_http_requests_in_flight: {
+    kind: 'gauge',
+    labels: [],
+    doc: 'Requests whose reply has not begun.',
+    act: 'Grows while the request rate does not: requests wait for a backend, see `svc_backend_duration_seconds`.',
+  },
+  svc_http_received_bytes_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Bytes of bodies that clients sent.',
+    act: 'Compare with the capacity of the network and with `svc_disk_free_bytes`.',
+  },
+  svc_http_sent_bytes_total: {
+    kind: 'counter',
+    labels: [],
+    doc: 'Bytes of bodies that were sent to clients.',
+    act: 'Compare with the capacity of the network; `svc_bucket_sent_bytes_total` names the bucket.',
+  },
+  svc_bucket_requests_total: {
+    kind: 'counter',
+    labels: ['bucket', 'account'],
+    doc: 'Requests to one of the busiest buckets, with the account that owns it. Each process counts the SVC_BUCKETSTATS_TOPN busiest; a bucket that takes the place of another one begins with its count, so compare rates.',
+    act: 'Names the tenant that makes the load. Set a quota, or move the bucket to another cluster by its placement.',
+  },
+  svc_bucket_received_bytes_total: {
+    kind: 'counter',
+    labels: ['bucket', 'account'],
+    doc: 'Bytes that were sent to one of these buckets.',
+    act: 'Names the tenant that fills the disks: see `PUT /admin/v1/buckets/{name}/quota`.',
+  },
+  svc_bucket_sent_bytes_total: {
+    kind: 'counter',
+    labels: ['bucket', 'account'],
+    doc: 'Bytes that were read from one of these buckets.',
+    act: 'Names the tenant that uses the network.',
+  },
+  svc_audit_counted_total: {
+    kind: 'counter',
+    labels: ['error'],
+    doc: 'Refusals beyond SVC_AUDIT_REFUSALS of an account, or SVC_AUDIT_UNKNOWN_CALLERS of unknown callers: counted in one audit row a minute for each operation and error code.',
+    act: 'A client is refused in a loop, or somebody tries keys: the audit log names the account or the address.',
+  },
+  svc_kms_decrypt_total: {
+    kind: 'counter',
+    labels: ['outcome'],
+    doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
+    act: '`unavailable`: the key provider is away. `denied`: its policy changed. `tampered`: treat it as an incident. `expired`: rotate the signing key of the bucket.',
+  },
+  svc_signing_keys: {
+    kind: 'gauge',
+    labels: ['state'],
+    doc: 'Buckets with a signing key of their own, where bucket-stats leads: `valid`, `expiring` within 14 days, or `expired` (SVC_KEY_MAX_AGE).',
+    act: '`expiring`: rotate those keys (`POST /admin/v1/buckets/{name}/signing-key/rotate`) and give clients the new secret. `expired`: requests to those buckets are refused with 401.',
+    across: 'max',
+  },
+  svc_signing_key_oldest_seconds: {
+    kind: 'gauge',
+    labels: [],
+    doc: 'Age of the oldest signing key of a bucket, where bucket-stats leads; 0 where there is none.',
+    act: 'Rotate the key before its age reaches SVC_KEY_MAX_AGE.',
+    across: 'max',
+  },
+} as const satisfies Measurements;

@@ -1,0 +1,45 @@
+/** Queues, and what workers deliver from them, in metrics. */
+import type { Telemetry } from '../../ports/telemetry.ts';
+import type { Metrics } from '../metrics.ts';
+
+type Told =
+  | 'queueBacklogs'
+  | 'queueDropped'
+  | 'accessLogDelivered'
+  | 'accessLogKept'
+  | 'eventsDelivered'
+  | 'eventFailed'
+  | 'eventGivenUp'
+  | 'replicated'
+  | 'replicationFailed'
+  | 'inventoryEnded'
+  | 'lifecycleActions';
+
+export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
+  queueBacklogs: (backlogs) => {
+    const of = (value: 'rows' | 'oldestSeconds') =>
+      backlogs.map((each) => [[each.queue], each[value]] as const);
+    metrics.replace('svc_queue_rows', of('rows'));
+    metrics.replace('svc_queue_oldest_seconds', of('oldestSeconds'));
+  },
+  queueDropped: (queue, why, rows) => metrics.add('svc_queue_dropped_total', [queue, why], rows),
+  accessLogDelivered: (lines) => {
+    metrics.add('svc_access_log_objects_total', []);
+    metrics.add('svc_access_log_lines_total', [], lines);
+  },
+  accessLogKept: (why) => metrics.add('svc_access_log_kept_total', [why]),
+  eventsDelivered: (target, events) => metrics.add('svc_notify_delivered_total', [target], events),
+  eventFailed: (target, why) => metrics.add('svc_notify_failures_total', [target, why]),
+  eventGivenUp: (target) => metrics.add('svc_notify_dead_letters_total', [target]),
+  replicated: (peer, { bytes, lagSeconds }) => {
+    metrics.add('svc_replication_versions_total', [peer]);
+    metrics.add('svc_replication_bytes_total', [peer], bytes);
+    metrics.observe('svc_replication_lag_seconds', [peer], lagSeconds);
+  },
+  replicationFailed: (peer, why) => metrics.add('svc_replication_failures_total', [peer, why]),
+  inventoryEnded: (outcome, rows) => {
+    metrics.add('svc_inventory_runs_total', [outcome]);
+    metrics.add('svc_inventory_rows_total', [], rows);
+  },
+  lifecycleActions: (action, count) => metrics.add('svc_lifecycle_actions_total', [action], count),
+});

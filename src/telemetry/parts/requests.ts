@@ -1,0 +1,40 @@
+/** Requests and what refuses them, in metrics. */
+import type { Telemetry } from '../../ports/telemetry.ts';
+import { BusiestBuckets } from '../meters/busiest.ts';
+import { requestMeters } from '../meters/request-meters.ts';
+import type { Metrics } from '../metrics.ts';
+
+type Told = 'request' | 'requestsInFlight' | 'bytesSent' | 'refusalCounted' | 'keyUnwrapped' | 'signingKeys';
+
+export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Telemetry, Told> {
+  const meters = requestMeters(metrics);
+  const busiest = new BusiestBuckets(metrics, busiestMax);
+  const received = metrics.meter('svc_http_received_bytes_total', []);
+  const sent = metrics.meter('svc_http_sent_bytes_total', []);
+  const inFlight = metrics.meter('svc_http_requests_in_flight', []);
+  return {
+    request: ({ operation, status, code, durationMs, requestId, receivedBytes = 0, bucket }) => {
+      const { total, operation: byOperation, duration } = meters(operation, status);
+      total.value += 1;
+      byOperation.value += 1;
+      duration.observe(durationMs / 1000, requestId);
+      received.value += receivedBytes;
+      if (code !== undefined) metrics.add('svc_http_refusals_total', [code]);
+      if (bucket !== undefined) busiest.answered(bucket.name, bucket.owner, receivedBytes);
+    },
+    requestsInFlight: (change) => {
+      inFlight.value += change;
+    },
+    bytesSent: (bytes, bucket) => {
+      sent.value += bytes;
+      if (bucket !== undefined) busiest.sent(bucket, bytes);
+    },
+    refusalCounted: (error) => metrics.add('svc_audit_counted_total', [error]),
+    keyUnwrapped: (outcome) => metrics.add('svc_kms_decrypt_total', [outcome]),
+    signingKeys: (ages) => {
+      const states = ['valid', 'expiring', 'expired'] as const;
+      metrics.replace('svc_signing_keys', ages ? states.map((state) => [[state], ages[state]]) : []);
+      metrics.replace('svc_signing_key_oldest_seconds', ages ? [[[], ages.oldestSeconds]] : []);
+    },
+  };
+}

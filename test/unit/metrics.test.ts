@@ -1,0 +1,110 @@
+/** What becomes of metrics between the processes of a node, and what a process reads about itself. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { BoundedCache } from '../../src/base/bounded-cache.ts';
+import { configWith } from '../../src/config/read/read-config.ts';
+import { certificateExpiries } from '../../src/runtime/processes/certificate-expiries.ts';
+import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
+import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+
+const quiet = { version: '1', runtime: 'test', process: false } as const;
+const observed = { operation: 'GetObject', method: 'GET', status: 200, code: undefined, durationMs: 4 };
+
+test('the metrics that the specification names have its types and labels', () => {
+  const wanted: Record<string, readonly [string, readonly string[]]> = {
+    svc_kms_decrypt_total: ['counter', ['outcome']],
+    svc_worker_panic_total: ['counter', ['worker', 'shard']],
+    svc_quota_reconcile_drift_bytes: ['gauge', ['bucket']],
+    svc_storage_class_bytes: ['gauge', ['bucket', 'class']],
+    svc_storage_class_objects: ['gauge', ['bucket', 'class']],
+    svc_http_requests_total: ['counter', ['code']],
+  };
+  const rows: Readonly<Record<string, Measurement>> = measurements;
+  for (const [name, [kind, labels]] of Object.entries(wanted))
+    expect([name, rows[name]?.kind, rows[name]?.labels]).toEqual([name, kind, labels]);
+});
+
+test('every metric says what to do when it moves, and counters alone end in _total', () => {
+  for (const [name, { kind, act, doc }] of Object.entries<Measurement>(measurements)) {
+    expect(act, name).toMatch(/^[A-Z`01].{10,}\.$/);
+    expect(doc, name).toMatch(/\.$/);
+    expect(name.endsWith('_total'), name).toBe(kind === 'counter');
+  }
+});
+
+test('exemplars of another process of the node are shown too', async () => {
+  const peer = promMetrics(quiet);
+  const asked = promMetrics({ ...quiet, gather: async (own) => [own, await peer.own()] });
+  const tell = (metrics: typeof peer, durationMs: number, requestId: string) =>
+    createTelemetry({ log: () => {}, metrics }).request({ ...observed, durationMs, requestId });
+  tell(asked, 4, 'request-of-mine');
+  tell(peer, 40, 'request-of-the-peer');
+  const text = await asked.text('openmetrics');
+  expect(text).toMatch(/le="0.005",operation="GetObject"\} 1 # \{request_id="request-of-mine"\} 0.004\n/);
+  expect(text).toMatch(/le="0.05",operation="GetObject"\} 2 # \{request_id="request-of-the-peer"\} 0.04\n/);
+});
+
+test('a sample that fails leaves the other metrics as they are', async () => {
+  const metrics = promMetrics(quiet);
+  metrics.onRead(() => {
+    throw new Error('broken');
+  });
+  metrics.onRead(() => metrics.set('svc_event_loop_lag_seconds', [], 7));
+  expect(await metrics.text()).toContain('svc_event_loop_lag_seconds 7\n');
+});
+
+test('hits and misses of caches of one name are counted together, and outlive the caches', async () => {
+  const name = 'of-the-metrics-test';
+  for (let n = 0; n < 2; n += 1) {
+    const cache = new BoundedCache<number>({ name, entriesMax: 2 });
+    cache.get('a');
+    cache.set('a', 1);
+    cache.get('a');
+    cache.get('a');
+  }
+  const text = await promMetrics(quiet).text();
+  expect(text).toContain(`svc_cache_hits_total{cache="${name}"} 4\n`);
+  expect(text).toContain(`svc_cache_misses_total{cache="${name}"} 2\n`);
+});
+
+test('the certificate of a setting expires with the first of its file; a file that cannot be read is left out', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-certificate-'));
+  try {
+    const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
+    execFileSync(
+      'openssl',
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        '-keyout',
+        key,
+        '-out',
+        cert,
+        '-days',
+        '9',
+        '-subj',
+        '/CN=localhost',
+      ],
+      { stdio: 'ignore' },
+    );
+    const settings = { SVC_TLS_CERT_FILE: cert, SVC_TLS_KEY_FILE: key };
+    const [found, ...others] = certificateExpiries(configWith(settings))();
+    expect(others).toEqual([]);
+    expect(found?.setting).toBe('SVC_TLS_CERT_FILE');
+    expect((found?.notAfter ?? 0) - Date.now()).toBeGreaterThan(8.9 * 86_400_000);
+    expect((found?.notAfter ?? 0) - Date.now()).toBeLessThan(9.1 * 86_400_000);
+    rmSync(cert);
+    expect(certificateExpiries(configWith(settings))()).toEqual([]);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
