@@ -335,6 +335,16 @@ export const settings = {
       }),
     ),
   ),
+  SVC_LOGIN_TTL: duration({
+    fallback: '12h',
+    range: ['5m', '30d'],
+    doc: 'How long a log-in of an operator lasts at the longest.',
+  }),
+  SVC_LOGIN_IDLE: duration({
+    fallback: '1h',
+    range: ['2m', '30d'],
+    doc: 'After how much time without a request a log-in of an operator ends.',
+  }),
   SVC_SIGV2_PRESIGN: toggle('on', 'Accepts version-2 presigned queries.'),
   SVC_IDLE_TIMEOUT: duration({
     fallback: '75s',

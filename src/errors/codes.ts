@@ -109,6 +109,7 @@ export const errorCodes = [
   'SignatureDoesNotMatch',
   'SlowDown',
   'TooManyConfigurations',
+  'TooManyRequests',
   'UnresolvableGrantByEmailAddress',
   'ValidationError',
   'XAmzContentSHA256Mismatch',

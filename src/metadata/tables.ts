@@ -2,6 +2,7 @@
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/storage/object-bytes.ts';
 import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
+import { logins } from './logins.ts';
 import type { Encryption } from './objects/encryption.ts';
 import type { Checksum, Grant, Lock, ObjectHeaders } from './objects/properties.ts';
 import { removedVersions } from './objects/removed-versions.ts';
@@ -365,4 +366,5 @@ export const tables = {
   replicationPeers,
   removedVersions,
   heartbeats,
+  logins,
 } as const;

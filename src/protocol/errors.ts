@@ -261,6 +261,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     message:
       'You are attempting to create a new configuration but have already reached the 1,000-configuration limit.',
   },
+  TooManyRequests: {
+    status: 429,
+    message: 'Too many requests of this kind. Please retry later.',
+    retryAfter: 60,
+  },
   ValidationError: { status: 400, message: 'The input fails to satisfy the constraints of the service.' },
   UnresolvableGrantByEmailAddress: {
     status: 400,

@@ -45,17 +45,20 @@ export async function adminRefusal(
   const principal = principalOf(identity);
   const resource = `arn:aws:admin:::${path}`;
   const asked = { principal, action, resource: `"${resource}"` };
-  if (!(await mayBeGranted(ctx, identity))) return fail('AccessDenied', operatorText(asked));
+  if (!(await isGrantable(ctx, identity))) return fail('AccessDenied', operatorText(asked));
   // No access point leads to the operator API, and no bucket policy allows it.
   const asker = { ...caller, accessPoint: undefined };
   const verdict = await verdictOn(ctx, asker, { action, bucketName: '', key: '', resource });
   return verdict.allowed ? undefined : fail('AccessDenied', denialText({ ...asked, verdict }));
 }
 
-/** Settings alone decide about configured keys, so that `operator` is never implied by another field of an entry. */
-async function mayBeGranted(
+/**
+ * Whether the caller is an operator or policies can allow it operations of the operator API. Settings alone decide about configured keys,
+ * so that `operator` is never implied by another field of an entry.
+ */
+export async function isGrantable(
   { credentials }: Pick<AdminContext, 'credentials'>,
-  { iam, owner }: NonNullable<Identity>,
+  { operator, iam, owner }: NonNullable<Identity>,
 ): Promise<boolean> {
-  return iam !== undefined && (await credentials.account({ owner }))?.isOperators === true;
+  return operator || (iam !== undefined && (await credentials.account({ owner }))?.isOperators === true);
 }

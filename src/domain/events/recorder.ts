@@ -18,6 +18,8 @@ export interface Recorder {
   changes(move?: KeyMove): Promise<readonly SideChange[]>;
   /** Sets the ARN of the request's resource when it is neither a bucket nor an object. */
   about(arn: string): void;
+  /** Sets the caller, where the request itself found it out: a log-in. */
+  by?(caller: { readonly principal: string; readonly accessKey: string; readonly account: string }): void;
   /** Reports that a commit with these rows has applied. */
   applied(): void;
 }

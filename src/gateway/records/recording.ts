@@ -66,6 +66,10 @@ export class Recording implements AuditRecorder {
     this.#entry = { ...this.#entry, resource: arn };
   }
 
+  by(caller: { readonly principal: string; readonly accessKey: string; readonly account: string }): void {
+    this.#entry = { ...this.#entry, ...caller };
+  }
+
   applied(): void {
     this.#isWritten = true;
   }

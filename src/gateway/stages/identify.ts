@@ -1,6 +1,7 @@
 /** The second stage: finds out who sent the request. */
 import { type AuthenticationContext, authenticate } from '../../auth/authenticate.ts';
 import type { Authenticated } from '../../auth/identity.ts';
+import { authenticateLogin } from '../../auth/login/authenticate-login.ts';
 import type { Context } from '../../context.ts';
 import { ownHeaders } from '../../handlers/common/own-headers.ts';
 import { amz, store } from '../../protocol/dialect.ts';
@@ -40,9 +41,9 @@ const atArea = { scope: 'service', bucket: '', key: '' } as const;
  * A bearer token is no signature; only areas accept it. A preflight is not signed, whatever its query contains: a signature there
  * belongs to the request that may follow. A website is public.
  */
-function authenticated(
+async function authenticated(
   ctx: Context,
-  { incoming, path, local, query, virtual, area, isAction, isSite }: Located,
+  { incoming, wire, path, local, query, virtual, area, isAction, isSite }: Located,
   bucketKey: BucketKey | undefined,
 ): Promise<Authenticated> {
   const { method, headers } = incoming.wire;
@@ -55,7 +56,12 @@ function authenticated(
       announced: [],
       sha256: undefined,
     };
-    return Promise.resolve({ identity: undefined, dialect: undefined, payload });
+    return { identity: undefined, dialect: undefined, payload };
+  }
+  // Only browsers send the cookie; a header with a signature takes precedence.
+  if (area === 'admin' && headers.get('cookie') !== undefined && headers.get('authorization') === undefined) {
+    const loggedIn = await authenticateLogin(ctx, incoming, wire);
+    if (loggedIn !== undefined) return loggedIn;
   }
   return authenticate(
     authenticationContext(ctx),

@@ -4,15 +4,16 @@ import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
 import type { AdminOperationName } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import type { Query } from '../../protocol/request/wire.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
 
 export interface AdminRequest {
   readonly requestId: string;
-  /** An operator. */
-  readonly identity: NonNullable<Identity>;
+  /** The caller. Absent only where the operation is open to anyone. */
+  readonly identity: Identity;
   /** The parameters of the path, decoded. */
   readonly params: ReadonlyMap<string, string>;
   readonly query: Query;
+  readonly wire: Wire;
   /** Adds the audit row to the commits of a change; absent where the request changes nothing. */
   readonly record?: Recorder | undefined;
   readonly body: Uint8Array;

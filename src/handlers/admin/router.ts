@@ -2,14 +2,16 @@
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import { authorizeAdmin } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
 import {
+  type AdminOperation,
   type AdminOperationName,
   adminBucketAt,
   adminOperationNames,
   adminPrefix,
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
-import { percentDecode } from '../../protocol/request/wire.ts';
+import { percentDecode, type Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import { adminHandlers } from './table.ts';
 
@@ -28,16 +30,17 @@ async function run(
   call: AreaRequest,
   { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
-  const { requestId, query } = call;
-  const { audited } = describeAdminOperation(name);
+  const { requestId, query, wire, identity } = call;
+  const { audited, callers } = describeAdminOperation(name);
   const bucketName = adminBucketAt(request.url);
   const record = call.asked(`admin:${name}`, { audited, bucketName });
   const path = new URL(request.url).pathname.slice(`${adminPrefix}/`.length);
-  const identity = await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path });
+  await assertMayCall(ctx, call, { name, callers, path });
   return adminHandlers[name](ctx, {
     requestId,
     identity,
     query,
+    wire,
     record,
     params: new Map(
       Object.entries<string>(request.params).map(([key, value]) => [key, percentDecode(value)]),
@@ -45,3 +48,27 @@ async function run(
     body: await call.readBody(),
   });
 }
+
+/** @throws AccessDenied */
+async function assertMayCall(
+  ctx: Context,
+  call: AreaRequest,
+  {
+    name,
+    callers,
+    path,
+  }: { readonly name: AdminOperationName; readonly path: string } & Pick<AdminOperation, 'callers'>,
+): Promise<void> {
+  if (callers === 'anyone') return assertShort(call.wire);
+  if (callers === 'known' && call.identity !== undefined) return;
+  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path });
+}
+
+/** What a stranger sends is read whole, so it must be short and say so. @throws MissingContentLength, EntityTooLarge */
+function assertShort({ headers }: Wire): void {
+  const length = headers.get('content-length');
+  if (length === undefined) throw fail('MissingContentLength');
+  if (Number(length) > strangersBodyMax)
+    throw fail('EntityTooLarge', `The body of this request has at most ${strangersBodyMax} bytes.`);
+}
+const strangersBodyMax = 4_096;

@@ -1,12 +1,14 @@
 /** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
+
+import { ExplainDecision } from './access/explain-decision.ts';
+import { ImportAccessKey } from './access/import-access-key.ts';
+import * as session from './access/session.ts';
 import type { AdminHandlers } from './call.ts';
 import * as clusters from './clusters/clusters.ts';
 import * as defaultClass from './clusters/default-class.ts';
 import * as drains from './clusters/drains.ts';
 import * as placement from './clusters/placement.ts';
 import * as storage from './clusters/storage.ts';
-import { ExplainDecision } from './explain-decision.ts';
-import { ImportAccessKey } from './import-access-key.ts';
 import * as forceEmpty from './maintenance/force-empty.ts';
 import * as fsck from './maintenance/fsck.ts';
 import * as inventory from './maintenance/inventory.ts';
@@ -42,6 +44,7 @@ export const adminHandlers: AdminHandlers = {
   ...replicationPeers,
   ...replicationResync,
   ...replicationStatus,
+  ...session,
   ...signingKey,
   ...usage,
   ...quotas,

@@ -8,11 +8,19 @@ export interface AdminOperation {
   readonly reads?: true;
   /** It is audited although it changes nothing. */
   readonly audited?: true;
+  /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
+  readonly callers?: 'anyone' | 'known' | undefined;
 }
 
 export const adminPrefix = '/admin/v1';
 
 export const adminOperations = {
+  LogIn: { on: 'POST /session', callers: 'anyone' },
+  GetSession: { on: 'GET /session', callers: 'known' },
+  LogOut: { on: 'DELETE /session', callers: 'known' },
+  ListLogins: { on: 'GET /logins' },
+  RevokeLogin: { on: 'DELETE /logins/:id' },
+  RevokeLogins: { on: 'DELETE /logins' },
   ExplainDecision: { on: 'POST /why', reads: true },
   ImportAccessKey: { on: 'POST /iam/users/:user/access-keys' },
   GetStorageMeta: { on: 'GET /storage/meta' },
@@ -80,11 +88,12 @@ export type AdminOperationName = keyof typeof adminOperations;
 export const adminOperationNames = Object.keys(adminOperations) as readonly AdminOperationName[];
 
 export function describeAdminOperation(name: AdminOperationName) {
-  const { on, reads, audited }: AdminOperation = adminOperations[name];
+  const { on, reads, audited, callers }: AdminOperation = adminOperations[name];
   const [method = '', path = ''] = on.split(' ');
   return {
     method,
     path: adminPrefix + path,
+    callers,
     audited: audited === true || (method !== 'GET' && reads !== true),
   };
 }

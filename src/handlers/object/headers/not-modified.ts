@@ -6,7 +6,14 @@ import type { Reply } from '../../../protocol/reply/reply.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { describeObject } from './object-headers.ts';
 
-const kept = new Set(['ETag', 'Last-Modified', 'Cache-Control', 'Expires', '*-version-id']);
+const kept = new Set([
+  'ETag',
+  'Last-Modified',
+  'Cache-Control',
+  'Expires',
+  '*-version-id',
+  'Content-Security-Policy',
+]);
 
 export const notModified = (request: AuthorizedInBucket, row: ObjectRow): Reply =>
   emptyReply(

@@ -8,6 +8,7 @@ import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 import { header, headersUnder } from '../../common/own-headers.ts';
 import { defined, utf8Length } from '../../common/parameters.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
+import { sandboxHeader } from './sandbox.ts';
 import { parseTags } from './tagging-header.ts';
 
 /** Stored as they were sent, returned under the same names. */
@@ -145,7 +146,7 @@ const overrides: readonly (readonly [string, string])[] = systemHeaders.map((nam
 /** The headers of a GET or HEAD, without those of the content's extent. */
 export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[] {
   const { system, user } = row.headers;
-  const values: Record<string, string> = {
+  const values: Record<string, string> & { 'content-type': string } = {
     'content-type': defaultContentType,
     ...system,
     ...readOverrides(request),
@@ -159,7 +160,11 @@ export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[
   for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
-  headers.push(...encryptionHeaders(row.encryption), ...versionHeader(request, row));
+  headers.push(
+    ...encryptionHeaders(row.encryption),
+    ...versionHeader(request, row),
+    ...sandboxHeader(request, values['content-type']),
+  );
   return headers;
 }
 

@@ -1,14 +1,14 @@
 /** ExplainDecision: may a caller do something, and which statement decides it? Nothing is executed. */
-import { judge } from '../../auth/authorization/authorize.ts';
-import type { Identity } from '../../auth/identity.ts';
-import type { TraceEntry } from '../../auth/policy/evaluate.ts';
-import type { Facts } from '../../auth/policy/request.ts';
-import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
-import { lookUpVersion } from '../../domain/objects/read-object.ts';
-import { fail } from '../../errors/refusal.ts';
-import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../protocol/formats/json.ts';
-import { type AdminHandler, jsonReply } from './call.ts';
+import { judge } from '../../../auth/authorization/authorize.ts';
+import type { Identity } from '../../../auth/identity.ts';
+import type { TraceEntry } from '../../../auth/policy/evaluate.ts';
+import type { Facts } from '../../../auth/policy/request.ts';
+import type { Context } from '../../../context.ts';
+import { openBucket } from '../../../domain/buckets/buckets.ts';
+import { lookUpVersion } from '../../../domain/objects/read-object.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
 
 /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
 const question = jsonObject({

@@ -1,15 +1,15 @@
 /** ImportAccessKey: a user gets a key pair that exists already, for clients that move here. */
-import { importAccessKey } from '../../domain/iam/access-keys.ts';
-import { fail } from '../../errors/refusal.ts';
+import { importAccessKey } from '../../../domain/iam/access-keys.ts';
+import { fail } from '../../../errors/refusal.ts';
 import {
   type JsonReader,
   jsonObject,
   jsonOptional,
   jsonText,
   readJson,
-} from '../../protocol/formats/json.ts';
-import { userArn } from '../../protocol/request/arns.ts';
-import { type AdminHandler, jsonReply } from './call.ts';
+} from '../../../protocol/formats/json.ts';
+import { userArn } from '../../../protocol/request/arns.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
 
 const text =
   (pattern: RegExp, must: string): JsonReader<string> =>
@@ -27,7 +27,7 @@ const pair = jsonObject({
 });
 
 export const ImportAccessKey: AdminHandler = async (ctx, { body, identity, params, record }) => {
-  const { account = identity.owner, ...given } = readJson(pair, body);
+  const { account = identity?.owner ?? '', ...given } = readJson(pair, body);
   const user = params.get('user') ?? '';
   if (!/^[\w+=,.@-]{1,64}$/.test(user)) throw fail('NoSuchEntity', 'There is no such user.');
   record?.about(userArn(account, { name: user }));

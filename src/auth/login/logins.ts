@@ -1,0 +1,175 @@
+/**
+ * Log-ins of operators: the access key and its secret once, then a cookie. A log-in ends by a log-out, a revocation, its age or idle
+ * time, and with the access key: each request looks the key up again, as for signatures.
+ */
+
+import type { Caches } from '../../base/caches.ts';
+import { areEqual, equalsHex, toHex } from '../../base/text/hex.ts';
+import { type Recorder, recorded } from '../../domain/events/recorder.ts';
+import { fail } from '../../errors/refusal.ts';
+import type { LoginRow } from '../../metadata/logins.ts';
+import { commitLogin, findLogin, scanLogins } from '../../metadata/logins.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Credential, Credentials } from '../../ports/crypto/credentials.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
+import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
+import type { Random } from '../../ports/random.ts';
+import { isGrantable } from '../authorization/administer.ts';
+import type { Identity } from '../identity.ts';
+import { identityOf } from '../session/credentials.ts';
+import { principalOf } from '../session/principal.ts';
+import { LoginThrottle } from './throttle.ts';
+
+export interface LoginContext {
+  readonly caches: Caches;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly config: { readonly SVC_LOGIN_TTL: number; readonly SVC_LOGIN_IDLE: number };
+  readonly credentials: Credentials;
+  readonly hasher: Hasher;
+  readonly metadata: MetadataStore;
+  readonly random: Random;
+}
+
+/** A log-in beyond this number is refused: the scans that list and count them stay one page. */
+const loginsMax = 1_000;
+/** `seenAt` is written at most this often. */
+const seenEveryMs = 60_000;
+const sourceMax = 64;
+const agentMax = 200;
+
+export interface LoginAsked {
+  readonly accessKey: string;
+  readonly secretKey: string;
+  readonly source: string;
+  readonly agent: string;
+}
+
+export interface LoggedIn {
+  /** The value of the cookie. */
+  readonly token: string;
+  readonly login: LoginRow;
+  readonly identity: NonNullable<Identity>;
+}
+
+/** @throws AccessDenied for a wrong pair and for callers that can have no permission here; TooManyRequests; LimitExceeded */
+export async function logIn(
+  ctx: LoginContext,
+  asked: LoginAsked,
+  record: Recorder | undefined,
+): Promise<LoggedIn> {
+  const { accessKey, source, agent } = asked;
+  const { caches, clock, config, hasher, metadata, random } = ctx;
+  const throttle = caches.of(LoginThrottle);
+  const now = clock.now();
+  throttle.admit(now, asked);
+  record?.about(`login:${accessKey}`);
+  const credential = await findBySecret(ctx, asked);
+  if (credential === undefined) {
+    throttle.failed(now, asked);
+    throw fail('AccessDenied', 'The access key or the secret key is wrong.');
+  }
+  const identity = identityOf(credential);
+  if (identity === undefined || !(await isGrantable(ctx, identity)))
+    throw fail('AccessDenied', 'This access key belongs to no operator.');
+  if ((await scanLogins(metadata, { limit: loginsMax })).length >= loginsMax)
+    throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
+  const token = toHex(random.bytes(32));
+  const { arn, sessionArn = arn } = principalOf(identity);
+  const expiresAt = now + config.SVC_LOGIN_TTL;
+  const login: LoginRow = {
+    slot: 0,
+    id: hasher.sha256Hex(token),
+    accessKey,
+    account: identity.owner,
+    principal: sessionArn,
+    proof: proofOf(ctx, token, credential),
+    createdAt: now,
+    seenAt: now,
+    expiresAt,
+    source: source.slice(0, sourceMax),
+    agent: agent.slice(0, agentMax),
+  };
+  record?.by?.({ principal: sessionArn, accessKey, account: identity.owner });
+  await commitLogin(metadata, { put: login, expect: 'absent', expiresAt }, await recorded(record));
+  record?.applied();
+  return { token, login, identity };
+}
+
+/** Takes the same time whether the key exists or not. */
+async function findBySecret(
+  { credentials, hasher }: LoginContext,
+  { accessKey, secretKey }: LoginAsked,
+): Promise<Credential | undefined> {
+  const found = await credentials.find(accessKey);
+  const digest = (text: string) => hasher.once('sha256', new TextEncoder().encode(text));
+  const isSame = areEqual(digest(secretKey), digest(found?.secretKey ?? ''));
+  return isSame && secretKey !== '' ? found : undefined;
+}
+
+const proofOf = (
+  { hasher }: Pick<LoginContext, 'hasher'>,
+  token: string,
+  { secretKey }: Credential,
+): string => toHex(hasher.hmacSha256(new TextEncoder().encode(token), secretKey));
+
+/** The login of a cookie and its caller; undefined where it has ended. */
+export async function findLoggedIn(ctx: LoginContext, token: string): Promise<LoggedIn | undefined> {
+  const found = await findLogin(ctx.metadata, ctx.hasher.sha256Hex(token));
+  if (found === undefined) return undefined;
+  const login = found.row;
+  const now = ctx.clock.now();
+  if (now >= login.expiresAt || now - login.seenAt >= ctx.config.SVC_LOGIN_IDLE) return undefined;
+  const credential = await ctx.credentials.find(login.accessKey);
+  if (credential === undefined) return undefined;
+  const proof = ctx.hasher.hmacSha256(new TextEncoder().encode(token), credential.secretKey);
+  if (!equalsHex(proof, login.proof)) return undefined;
+  await touch(ctx, found, now);
+  const identity = identityOf(credential);
+  return identity && { token, login, identity };
+}
+
+/** A refused commit means that another request has just written the time, or that the log-in has ended; the next request finds out. */
+async function touch(
+  { metadata }: LoginContext,
+  { row, revision }: Stored<LoginRow>,
+  now: number,
+): Promise<void> {
+  if (now - row.seenAt < seenEveryMs) return;
+  await commitLogin(
+    metadata,
+    { put: { ...row, seenAt: now }, expect: revision, expiresAt: row.expiresAt },
+    [],
+  );
+}
+
+/** Ends one log-in. @throws NotFound */
+export async function endLogin(
+  { metadata }: Pick<LoginContext, 'metadata'>,
+  id: string,
+  record: Recorder | undefined,
+): Promise<void> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findLogin(metadata, id);
+    if (found === undefined) throw fail('NotFound', `There is no log-in ${id}.`);
+    const change = { remove: { id }, expect: found.revision };
+    const outcome = await commitLogin(metadata, change, await recorded(record));
+    if (!outcome.applied) continue;
+    record?.applied();
+    return;
+  }
+  throw fail('OperationAborted');
+}
+/** Against concurrent requests of the same log-in, which write its time at most once a minute. */
+const attemptsMax = 8;
+
+/** The log-ins that have not ended, optionally of one access key. */
+export async function listLogins(
+  { metadata, clock, config }: Pick<LoginContext, 'metadata' | 'clock' | 'config'>,
+  { accessKey }: { readonly accessKey?: string | undefined } = {},
+): Promise<readonly LoginRow[]> {
+  const now = clock.now();
+  return (await scanLogins(metadata, { limit: loginsMax }))
+    .map(({ row }) => row)
+    .filter((row) => now < row.expiresAt && now - row.seenAt < config.SVC_LOGIN_IDLE)
+    .filter((row) => accessKey === undefined || row.accessKey === accessKey);
+}

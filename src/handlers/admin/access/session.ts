@@ -1,0 +1,92 @@
+/** Log-ins of operators: LogIn, GetSession, LogOut, ListLogins, RevokeLogin and RevokeLogins. */
+import { clearCookie, csrfTokenOf, setCookie, tokenOf } from '../../../auth/login/cookie.ts';
+import { endLogin, findLoggedIn, type LoggedIn, listLogins, logIn } from '../../../auth/login/logins.ts';
+import { principalOf } from '../../../auth/session/principal.ts';
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import type { LoginRow } from '../../../metadata/logins.ts';
+import { jsonObject, jsonText, readJson } from '../../../protocol/formats/json.ts';
+import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
+
+const credentials = jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 128 }) });
+
+/** A form of another origin can send any other type of body without asking this gateway first. */
+function assertJson({ wire }: Pick<AdminRequest, 'wire'>): void {
+  if (!/^application\/json\b/i.test(wire.headers.get('content-type') ?? ''))
+    throw fail('InvalidRequest', 'A log-in must have the Content-Type application/json.');
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+const describeSession = ({ hasher, config }: Context, { token, login }: LoggedIn) => ({
+  accessKey: login.accessKey,
+  account: login.account,
+  principal: login.principal,
+  csrfToken: csrfTokenOf(hasher, token),
+  expiresAt: iso(login.expiresAt),
+  idleSeconds: Math.floor(config.SVC_LOGIN_IDLE / 1000),
+});
+
+export const LogIn: AdminHandler = async (ctx, request) => {
+  assertJson(request);
+  const { wire, body, record } = request;
+  const agent = wire.headers.get('user-agent') ?? '';
+  const asked = { ...readJson(credentials, body), source: wire.remote, agent };
+  const loggedIn = await logIn(ctx, asked, record);
+  const maxAgeS = Math.floor(ctx.config.SVC_LOGIN_TTL / 1000);
+  return withCookie(
+    jsonReply(describeSession(ctx, loggedIn)),
+    setCookie(loggedIn.token, { secure: wire.secure, maxAgeS }),
+  );
+};
+
+const withCookie = (reply: ReturnType<typeof jsonReply>, cookie: string) => ({
+  ...reply,
+  headers: [...reply.headers, ['Set-Cookie', cookie] as const],
+});
+
+/** For a caller that signs: who it is, without the parts that belong to a log-in. */
+export const GetSession: AdminHandler = async (ctx, { wire, identity }) => {
+  const loggedIn = await findOwn(ctx, wire);
+  if (loggedIn !== undefined) return jsonReply(describeSession(ctx, loggedIn));
+  if (identity === undefined) throw fail('AccessDenied');
+  const { arn, sessionArn = arn } = principalOf(identity);
+  return jsonReply({ accessKey: identity.accessKey, account: identity.owner, principal: sessionArn });
+};
+
+/** The log-in of the request's cookie. A signature takes precedence over a cookie. */
+async function findOwn(ctx: Context, wire: AdminRequest['wire']): Promise<LoggedIn | undefined> {
+  const token = wire.headers.get('authorization') === undefined ? tokenOf(wire) : undefined;
+  return token === undefined ? undefined : findLoggedIn(ctx, token);
+}
+
+export const LogOut: AdminHandler = async (ctx, { wire, record }) => {
+  const own = await findOwn(ctx, wire);
+  if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
+  await endLogin(ctx, own.login.id, record);
+  return { status: 204, headers: [['Set-Cookie', clearCookie(wire.secure)]] };
+};
+
+const describeLogin = ({ id, accessKey, account, principal, ...login }: LoginRow) => ({
+  ...{ id, accessKey, account, principal },
+  createdAt: iso(login.createdAt),
+  seenAt: iso(login.seenAt),
+  expiresAt: iso(login.expiresAt),
+  source: login.source,
+  agent: login.agent,
+});
+
+export const ListLogins: AdminHandler = async (ctx, { query }) =>
+  jsonReply({ logins: (await listLogins(ctx, { accessKey: query.get('accessKey') })).map(describeLogin) });
+
+export const RevokeLogin: AdminHandler = async (ctx, { params, record }) => {
+  await endLogin(ctx, params.get('id') ?? '', record);
+  return { status: 204, headers: [] };
+};
+
+/** Of one access key, or all of them. */
+export const RevokeLogins: AdminHandler = async (ctx, { query, record }) => {
+  const found = await listLogins(ctx, { accessKey: query.get('accessKey') });
+  for (const { id } of found) await endLogin(ctx, id, record);
+  return jsonReply({ revoked: found.length });
+};

@@ -1,0 +1,22 @@
+/**
+ * Isolates documents that clients stored from the operators' API of the same origin. A page that a tenant stored would otherwise run with
+ * the log-in of an operator who opens it. With this header a browser gives it an origin of its own, to which cookies do not go.
+ */
+import type { Authorized } from '../../../gateway/request.ts';
+import type { HeaderPair } from '../../../protocol/reply/reply.ts';
+
+const sandbox: readonly HeaderPair[] = [
+  ['Content-Security-Policy', 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads'],
+];
+const none: readonly HeaderPair[] = [];
+
+/** Types that a browser does not show as a document with scripts; it may take an unknown one for HTML. */
+const inert =
+  /^(?:binary\/octet-stream|application\/(?:octet-stream|json|pdf|zip|gzip|x-[\w.-]+|vnd\.[\w.-]+)|image\/(?:png|jpeg|gif|webp|avif|bmp)|(?:audio|video|font)\/[\w.-]+|text\/(?:plain|css|csv|javascript))(?=$|[;\s])/i;
+
+/** Other hosts and the storage listener of `SVC_ADMIN_LISTEN` are other origins. */
+const sharesOrigin = ({ virtual, incoming }: Authorized): boolean =>
+  virtual === undefined && incoming.listener !== 'storage';
+
+export const sandboxHeader = (request: Authorized, contentType: string): readonly HeaderPair[] =>
+  inert.test(contentType) || !sharesOrigin(request) ? none : sandbox;

@@ -1,0 +1,230 @@
+/** Log-ins of operators: the cookie, its CSRF token, its end, and what it does not open. */
+import { describe, expect, test } from 'vitest';
+import { openActions } from '../support/actions.ts';
+import { alice, type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
+import type { Answer } from '../support/gateway-client.ts';
+import { allow, openUser } from '../support/iam-users.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+const json = { 'content-type': 'application/json' };
+const minuteMs = 60_000;
+
+const logIn = (
+  world: GatewayWorld,
+  { accessKey, secretKey }: { readonly accessKey: string; readonly secretKey: string } = operator,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> =>
+  world.anonymous.post('/admin/v1/session', {
+    headers: { ...json, ...headers },
+    body: JSON.stringify({ accessKey, secretKey }),
+  });
+
+interface Browser {
+  readonly csrfToken: string;
+  readonly cookie: string;
+  send(method: string, path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+}
+
+async function openBrowser(world: GatewayWorld, answer: Promise<Answer> = logIn(world)): Promise<Browser> {
+  const reply = await answer;
+  expect(reply.status).toBe(200);
+  const cookie = (reply.header('set-cookie') ?? '').split(';')[0] ?? '';
+  const { csrfToken } = JSON.parse(reply.text) as { csrfToken: string };
+  return {
+    csrfToken,
+    cookie,
+    send: (method, path, headers = {}) =>
+      world.anonymous.send(method, path, { headers: { cookie, ...headers } }),
+  };
+}
+
+describe('a log-in', () => {
+  test('answers with a cookie that scripts cannot read, and who it is for', async () => {
+    await using world = await openGateway();
+    const reply = await logIn(world);
+    expect(reply.header('set-cookie')).toMatch(
+      /^sluice-login=[0-9a-f]{64}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+    );
+    expect(JSON.parse(reply.text)).toMatchObject({
+      accessKey: operator.accessKey,
+      account: operator.owner,
+      principal: 'arn:aws:iam::operator-account:root',
+      idleSeconds: 3600,
+    });
+    expect(reply.text).not.toContain(operator.secretKey);
+    const browser = await openBrowser(world);
+    expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(200);
+    expect(JSON.parse((await browser.send('GET', '/admin/v1/session')).text).csrfToken).toBe(
+      browser.csrfToken,
+    );
+  });
+
+  test('changes something only with the CSRF token, and from a page of its own origin', async () => {
+    await using world = await openGateway();
+    const browser = await openBrowser(world);
+    const weight = '/admin/v1/clusters/default/drain';
+    const ask = (headers: Readonly<Record<string, string>>) =>
+      world.anonymous.post(weight, {
+        headers: { cookie: browser.cookie, ...headers },
+        body: '{"mode":"readonly"}',
+      });
+    const other = await openBrowser(world);
+    for (const token of ['', 'x', other.csrfToken, `${browser.csrfToken}0`])
+      expect((await ask({ 'x-csrf-token': token })).status).toBe(403);
+    expect((await ask({})).text).toContain('X-CSRF-Token');
+    for (const site of ['cross-site', 'same-site'])
+      expect((await ask({ 'x-csrf-token': browser.csrfToken, 'sec-fetch-site': site })).status).toBe(403);
+    expect((await browser.send('GET', '/admin/v1/clusters', { 'sec-fetch-site': 'same-site' })).status).toBe(
+      403,
+    );
+    const { text } = await browser.send('GET', '/admin/v1/clusters/default');
+    expect(text).toContain('"live"');
+    const allowed = { 'x-csrf-token': browser.csrfToken, 'sec-fetch-site': 'same-origin' };
+    expect((await ask(allowed)).status).toBe(200);
+  });
+
+  test('does not open the storage protocol, metrics or the listings at service scope', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const browser = await openBrowser(world);
+    expect((await browser.send('GET', '/bucket')).status).toBe(403);
+    expect((await browser.send('GET', '/?audit')).status).toBe(403);
+    expect((await browser.send('GET', '/metrics')).status).toBe(403);
+    expect((await browser.send('POST', '/?Action=ListUsers&Version=2010-05-08')).status).toBe(403);
+  });
+
+  test('is refused for a wrong secret, an unknown key and a caller who is no operator, with one text for the first two', async () => {
+    await using world = await openGateway();
+    const wrong = await logIn(world, { ...operator, secretKey: 'wrong' });
+    const unknown = await logIn(world, { accessKey: 'KEY-unknown', secretKey: 'wrong' });
+    const empty = await logIn(world, { accessKey: 'KEY-unknown', secretKey: '' });
+    const text = (answer: Answer) => JSON.parse(answer.text).message;
+    expect([wrong.status, unknown.status, empty.status]).toEqual([403, 403, 403]);
+    expect(text(unknown)).toBe(text(wrong));
+    expect(text(await logIn(world, alice))).toContain('no operator');
+    for (const answer of [wrong, unknown]) expect(answer.header('set-cookie')).toBeUndefined();
+  });
+
+  test('is refused for a body that another page can post, and for one with other fields', async () => {
+    await using world = await openGateway();
+    const form = await logIn(world, operator, { 'content-type': 'text/plain' });
+    expect([form.status, form.header('set-cookie')]).toEqual([400, undefined]);
+    const body = JSON.stringify({ ...operator, remember: true });
+    expect((await world.anonymous.post('/admin/v1/session', { headers: json, body })).status).toBe(400);
+    expect((await world.anonymous.post('/admin/v1/session', { headers: json, body: '{' })).status).toBe(400);
+    const long = { headers: json, body: ' '.repeat(5_000) };
+    expect((await world.anonymous.post('/admin/v1/session', long)).status).toBe(400);
+  });
+});
+
+describe('a log-in ends', () => {
+  test('with its idle time, and with its age however busy it is', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({
+      clock,
+      settings: { SVC_LOGIN_IDLE: '10m', SVC_LOGIN_TTL: '30m' },
+    });
+    const status = async ({ send }: Browser) => (await send('GET', '/admin/v1/clusters')).status;
+    const idle = await openBrowser(world);
+    const busy = await openBrowser(world);
+    for (let minute = 0; minute < 24; minute += 6) {
+      await clock.advance(6 * minuteMs);
+      expect(await status(busy)).toBe(200);
+    }
+    expect(await status(idle)).toBe(403);
+    await clock.advance(6 * minuteMs);
+    expect(await status(busy)).toBe(403);
+  });
+
+  test('with a log-out, which also clears the cookie', async () => {
+    await using world = await openGateway();
+    const browser = await openBrowser(world);
+    const other = await openBrowser(world);
+    expect((await browser.send('DELETE', '/admin/v1/session')).status).toBe(403);
+    const out = await browser.send('DELETE', '/admin/v1/session', { 'x-csrf-token': browser.csrfToken });
+    expect([out.status, out.header('set-cookie')]).toEqual([
+      204,
+      'sluice-login=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0',
+    ]);
+    expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(403);
+    expect((await other.send('GET', '/admin/v1/clusters')).status).toBe(200);
+  });
+
+  test('when an operator revokes it, alone or with all of its access key', async () => {
+    await using world = await openGateway();
+    const second = person('second', { operator: true });
+    const admin = world.as({ credential: operator });
+    const browsers = [await openBrowser(world), await openBrowser(world), await openBrowser(world)];
+    const listed = JSON.parse((await admin.get('/admin/v1/logins')).text).logins as { id: string }[];
+    expect(listed).toHaveLength(3);
+    for (const { cookie, csrfToken } of browsers) {
+      const text = JSON.stringify(listed);
+      expect(text.includes(cookie.slice('sluice-login='.length)) || text.includes(csrfToken)).toBe(false);
+    }
+    expect((await admin.delete(`/admin/v1/logins/${listed[0]?.id}`)).status).toBe(204);
+    expect((await admin.delete(`/admin/v1/logins/${listed[0]?.id}`)).status).toBe(404);
+    const statuses = async () =>
+      (await Promise.all(browsers.map(({ send }) => send('GET', '/admin/v1/session')))).map(
+        ({ status }) => status,
+      );
+    expect((await statuses()).filter((status) => status === 200)).toHaveLength(2);
+    const none = await admin.delete(`/admin/v1/logins?accessKey=${second.accessKey}`);
+    expect(JSON.parse(none.text)).toEqual({ revoked: 0 });
+    expect(JSON.parse((await admin.delete('/admin/v1/logins')).text)).toEqual({ revoked: 2 });
+    expect(await statuses()).toEqual([403, 403, 403]);
+  });
+
+  test('with the access key of a user, and its permissions follow the policies', async () => {
+    await using world = await openGateway();
+    const user = await openUser(world, 'carol', { root: operator, policy: allow('admin:ListClusters') });
+    const browser = await openBrowser(world, logIn(world, user.credential));
+    expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(200);
+    expect((await browser.send('GET', '/admin/v1/workers')).status).toBe(403);
+    const iam = openActions(world, { credential: operator });
+    const key = { UserName: 'carol', AccessKeyId: user.credential.accessKey };
+    await iam('UpdateAccessKey', { ...key, Status: 'Inactive' });
+    expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(403);
+    expect((await browser.send('GET', '/admin/v1/session')).status).toBe(403);
+  });
+});
+
+describe('failed log-ins', () => {
+  test('are limited by access key, while requests with a signature still pass', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock });
+    const wrong = { ...operator, secretKey: 'wrong' };
+    for (let i = 0; i < 10; i += 1) expect((await logIn(world, wrong)).status).toBe(403);
+    const limited = await logIn(world);
+    expect([limited.status, limited.header('retry-after')]).toEqual([429, '900']);
+    expect((await world.as({ credential: operator }).get('/admin/v1/clusters')).status).toBe(200);
+    await clock.advance(15 * minuteMs);
+    expect((await logIn(world)).status).toBe(200);
+  });
+
+  test('are limited by address, whatever keys they name', async () => {
+    await using world = await openGateway();
+    for (let i = 0; i < 30; i += 1)
+      expect((await logIn(world, { accessKey: `KEY-${i}`, secretKey: 'wrong' })).status).toBe(403);
+    expect((await logIn(world, { accessKey: 'KEY-new', secretKey: 'wrong' })).status).toBe(429);
+  });
+});
+
+test('log-ins, log-outs, revocations and failures are audited, without secrets', async () => {
+  await using world = await openGateway();
+  await logIn(world, { ...operator, secretKey: 'a-wrong-secret' });
+  const browser = await openBrowser(world);
+  await browser.send('DELETE', '/admin/v1/session', { 'x-csrf-token': browser.csrfToken });
+  const admin = world.as({ credential: operator });
+  await admin.delete('/admin/v1/logins');
+  const { text, all } = await admin.get('/?audit');
+  expect(all('Action').sort()).toEqual(['admin:LogIn', 'admin:LogIn', 'admin:LogOut', 'admin:RevokeLogins']);
+  expect(text).toContain(`login:${operator.accessKey}`);
+  expect(text.split('arn:aws:iam::operator-account:root').length - 1).toBe(3);
+  for (const secret of [
+    'a-wrong-secret',
+    operator.secretKey,
+    browser.cookie.split('=')[1] ?? '-',
+    browser.csrfToken,
+  ])
+    expect(text).not.toContain(secret);
+});
