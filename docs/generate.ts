@@ -72,12 +72,12 @@ const operationsPage: Page = {
 
 const adminPage: Page = {
   title: 'The operator API',
-  source: 'src/protocol/operations/admin.ts',
+  source: 'src/protocol/operations/admin',
   intro: 'JSON, for operators, below `/admin/v1`; signed as every request is.',
-  columns: ['operation', 'request', 'audited as'],
+  columns: ['operation', 'request', 'audited as', 'meaning'],
   rows: adminOperationNames.map((name) => {
-    const { method, path, audited } = describeAdminOperation(name);
-    return [code(name), code(`${method} ${path}`), audited ? code(`admin:${name}`) : ''];
+    const { method, path, audited, doc } = describeAdminOperation(name);
+    return [code(name), code(`${method} ${path}`), audited ? code(`admin:${name}`) : '', doc];
   }),
 };
 

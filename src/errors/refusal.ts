@@ -11,6 +11,8 @@ export interface RefusalDetails {
   readonly blockedBy?: 'BlockPublicAcls' | 'BlockPublicPolicy';
   /** Further reply headers (bare names take the dialect's prefix when they start with `*-`). */
   readonly headers?: Readonly<Record<string, string>>;
+  /** The field of a body, or the parameter, that is wrong; in `details` of the operator API's errors. */
+  readonly field?: string;
   /** Elements beside Code and Message, such as `Key` or `ArgumentName`. */
   readonly elements?: Readonly<Record<string, string | number>>;
 }

@@ -195,7 +195,7 @@ test('processes count for themselves, and their sums are added up page by page',
     const path = `/admin/v1/buckets/bucket/traffic?limit=1&start=2026-01-01&end=2026-01-31${token}`;
     const page = JSON.parse((await admin.get(path)).text);
     seen.push(...page.rows.map((row: Record<string, unknown>) => [row['day'], row['requestsA']]));
-    token = page.nextToken === undefined ? '' : `&token=${page.nextToken}`;
+    token = page.next === undefined ? '' : `&after=${page.next}`;
   } while (token !== '');
   expect(seen).toEqual([
     ['2026-01-01', 1],

@@ -192,7 +192,7 @@ test('the window is inclusive, reaches back 30 days by default, and is read in p
       const reply = JSON.parse((await world.ask(`${path}?start=2026-01-01&limit=10${token}`)).text);
       expect(reply.rows.length).toBeLessThanOrEqual(10);
       paged.push(...reply.rows.map(({ day }: { day: string }) => day));
-      token = reply.nextToken === undefined ? '' : `&token=${encodeURIComponent(reply.nextToken)}`;
+      token = reply.next === undefined ? '' : `&after=${encodeURIComponent(reply.next)}`;
     } while (token !== '');
     expect(paged).toEqual(all);
   }
@@ -220,7 +220,8 @@ test('usage with a bad day, window, limit or token is refused by name, and only 
     ['start=2026-01-02&end=2026-01-01', 'start (2026-01-02) is after end (2026-01-01)'],
     ['limit=0', 'limit must be'],
     ['limit=1001', 'limit must be'],
-    ['token=x', 'token is not'],
+    ['after=x', 'after is not'],
+    ['token=x', 'There is no parameter'],
   ] as const;
   for (const path of ['/buckets/bucket/usage', `/iam/users/${alice.owner}/usage`]) {
     for (const [query, says] of queries) {

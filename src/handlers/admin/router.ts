@@ -3,8 +3,9 @@ import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import { authorizeAdmin } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
+import { jsonObject, readJson } from '../../protocol/formats/json.ts';
+import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import {
-  type AdminOperation,
   type AdminOperationName,
   adminBucketAt,
   adminOperationNames,
@@ -13,6 +14,8 @@ import {
 } from '../../protocol/operations/admin.ts';
 import { percentDecode, type Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
+import type { AdminHandler, AdminRequest } from './call.ts';
+import { readQuery } from './parameters.ts';
 import { adminHandlers } from './table.ts';
 
 type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;
@@ -31,23 +34,29 @@ async function run(
   { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
   const { requestId, query, wire, identity } = call;
-  const { audited, callers } = describeAdminOperation(name);
+  const row = describeAdminOperation(name);
+  const { audited, callers } = row;
   const bucketName = adminBucketAt(request.url);
   const record = call.asked(`admin:${name}`, { audited, bucketName });
   const path = new URL(request.url).pathname.slice(`${adminPrefix}/`.length);
   await assertMayCall(ctx, call, { name, callers, path });
-  return adminHandlers[name](ctx, {
+  const params = new Map(
+    Object.entries<string>(request.params).map(([key, value]) => [key, percentDecode(value)]),
+  );
+  // The cast: query and body were read by the schemas of this row.
+  const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;
+  return handle(ctx, {
     requestId,
     identity,
-    query,
     wire,
     record,
-    params: new Map(
-      Object.entries<string>(request.params).map(([key, value]) => [key, percentDecode(value)]),
-    ),
-    body: await call.readBody(),
+    params,
+    query: readQuery(row.query, query) as AdminRequest['query'],
+    body: readJson(row.body ?? noFields, await call.readBody()) as AdminRequest['body'],
   });
 }
+
+const noFields = jsonObject({});
 
 /** @throws AccessDenied */
 async function assertMayCall(

@@ -3,6 +3,7 @@
 import { ExplainDecision } from './access/explain-decision.ts';
 import { ImportAccessKey } from './access/import-access-key.ts';
 import * as session from './access/session.ts';
+import * as signingKey from './access/signing-key.ts';
 import type { AdminHandlers } from './call.ts';
 import * as clusters from './clusters/clusters.ts';
 import * as defaultClass from './clusters/default-class.ts';
@@ -20,7 +21,6 @@ import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
 import * as replicationStatus from './replication/status.ts';
-import * as signingKey from './signing-key.ts';
 import * as quotas from './usage/quotas.ts';
 import * as traffic from './usage/traffic.ts';
 import * as usage from './usage/usage.ts';

@@ -1,99 +1,70 @@
 /**
- * The operator API: every operation with its method and path below `/admin/v1`. A `:name` in the path is a parameter. Every request but
- * GET is audited as `admin:<Name>`, unless the row says otherwise.
+ * The operator API: every operation with its method, path, parameters, body and reply. Routing, audit, validation, the OpenAPI document,
+ * the client and `sluice admin` derive from it. The rows are in `admin/`, a file for each noun. Every request but GET is audited as
+ * `admin:<Name>`, unless the row says otherwise.
  */
-export interface AdminOperation {
-  readonly on: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`;
-  /** The operation changes nothing, whatever its method. */
-  readonly reads?: true;
-  /** It is audited although it changes nothing. */
-  readonly audited?: true;
-  /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
-  readonly callers?: 'anyone' | 'known' | undefined;
-}
+import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.ts';
+import { accessRows } from './admin/access.ts';
+import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.ts';
+import { clusterRows, storageRows } from './admin/clusters.ts';
+import { maintenanceRows } from './admin/maintenance.ts';
+import { notifyRows } from './admin/notify.ts';
+import { peerRows, replicationRows } from './admin/replication.ts';
+import type { AdminOperation, AdminRows } from './admin/row.ts';
+import { sessionRows } from './admin/session.ts';
+import { quotaRows, usageRows } from './admin/usage.ts';
 
 export const adminPrefix = '/admin/v1';
 
 export const adminOperations = {
-  LogIn: { on: 'POST /session', callers: 'anyone' },
-  GetSession: { on: 'GET /session', callers: 'known' },
-  LogOut: { on: 'DELETE /session', callers: 'known' },
-  ListLogins: { on: 'GET /logins' },
-  RevokeLogin: { on: 'DELETE /logins/:id' },
-  RevokeLogins: { on: 'DELETE /logins' },
-  ExplainDecision: { on: 'POST /why', reads: true },
-  ImportAccessKey: { on: 'POST /iam/users/:user/access-keys' },
-  GetStorageMeta: { on: 'GET /storage/meta' },
-  GetStorageData: { on: 'GET /storage/data' },
-  GetStorageClasses: { on: 'GET /storage/classes' },
-  GetStorageHealth: { on: 'GET /storage/health' },
-  ListClusters: { on: 'GET /clusters' },
-  GetCluster: { on: 'GET /clusters/:id' },
-  ActivateCluster: { on: 'POST /clusters/:id/activate' },
-  PutClusterWeight: { on: 'PUT /clusters/:id/weight' },
-  DrainCluster: { on: 'POST /clusters/:id/drain' },
-  UndrainCluster: { on: 'POST /clusters/:id/undrain' },
-  GetDrainProgress: { on: 'GET /clusters/:id/drain-progress' },
-  GetDrainImpact: { on: 'GET /clusters/:id/drain-impact' },
-  GetBucketPlacement: { on: 'GET /buckets/:name/placement' },
-  PutBucketPlacement: { on: 'PUT /buckets/:name/placement' },
-  DeleteBucketPlacement: { on: 'DELETE /buckets/:name/placement' },
-  GetBucketDefaultClass: { on: 'GET /buckets/:name/default-class' },
-  PutBucketDefaultClass: { on: 'PUT /buckets/:name/default-class' },
-  DeleteBucketDefaultClass: { on: 'DELETE /buckets/:name/default-class' },
-  ListWorkers: { on: 'GET /workers' },
-  GetFsck: { on: 'GET /fsck' },
-  StartFsck: { on: 'POST /fsck' },
-  GetScrub: { on: 'GET /scrub' },
-  StartScrub: { on: 'POST /scrub' },
-  ForceEmptyBucket: { on: 'POST /buckets/:name/force-empty' },
-  GetForceEmptyBucket: { on: 'GET /buckets/:name/force-empty' },
-  RunBucketInventory: { on: 'POST /buckets/:name/inventory/:id/run' },
-  GetBucketInventoryRun: { on: 'GET /buckets/:name/inventory/:id/run' },
-  RunLifecycle: { on: 'POST /buckets/:name/lifecycle/run' },
-  GetLifecycle: { on: 'GET /buckets/:name/lifecycle' },
-  ListReplicationPeers: { on: 'GET /replication/peers' },
-  GetReplicationPeer: { on: 'GET /replication/peers/:id' },
-  PutReplicationPeer: { on: 'PUT /replication/peers/:id' },
-  DeleteReplicationPeer: { on: 'DELETE /replication/peers/:id' },
-  CheckReplicationPeer: { on: 'POST /replication/peers/:id/check' },
-  GetReplicationStatus: { on: 'GET /replication/status' },
-  ListFailedReplications: { on: 'GET /replication/failed' },
-  RetryFailedReplications: { on: 'POST /replication/retry' },
-  StartReplicationResync: { on: 'POST /replication/resync/:bucket' },
-  GetReplicationResync: { on: 'GET /replication/resync/:bucket' },
-  CancelReplicationResync: { on: 'DELETE /replication/resync/:bucket' },
-  GetNotifyTargets: { on: 'GET /notify/targets' },
-  RedriveNotifications: { on: 'POST /notify/redrive' },
-  DiscardNotifications: { on: 'POST /notify/discard' },
-  ReshardBucket: { on: 'POST /buckets/:name/reshard' },
-  RotateBucketSigningKey: { on: 'POST /buckets/:name/signing-key/rotate' },
-  GetBucketSigningKeyStatus: { on: 'GET /buckets/:name/signing-key/status', audited: true },
-  DeleteBucketSigningKey: { on: 'DELETE /buckets/:name/signing-key' },
-  GetBucketQuota: { on: 'GET /buckets/:name/quota' },
-  PutBucketQuota: { on: 'PUT /buckets/:name/quota' },
-  DeleteBucketQuota: { on: 'DELETE /buckets/:name/quota' },
-  GetUserQuota: { on: 'GET /iam/users/:user/quota' },
-  PutUserQuota: { on: 'PUT /iam/users/:user/quota' },
-  DeleteUserQuota: { on: 'DELETE /iam/users/:user/quota' },
-  GetBucketUsage: { on: 'GET /buckets/:name/usage' },
-  GetBucketTraffic: { on: 'GET /buckets/:name/traffic' },
-  GetUserTraffic: { on: 'GET /iam/users/:user/traffic' },
-  ExportUsage: { on: 'GET /usage/export' },
-  GetUserUsage: { on: 'GET /iam/users/:user/usage' },
-  GetReshardBucket: { on: 'GET /buckets/:name/reshard' },
-} as const satisfies Readonly<Record<string, AdminOperation>>;
+  ...sessionRows,
+  ...accessRows,
+  ...storageRows,
+  ...clusterRows,
+  ...placementRows,
+  ...maintenanceRows,
+  ...bucketTaskRows,
+  ...peerRows,
+  ...replicationRows,
+  ...notifyRows,
+  ...signingKeyRows,
+  ...quotaRows,
+  ...usageRows,
+} as const satisfies AdminRows;
 
-export type AdminOperationName = keyof typeof adminOperations;
+type Rows = typeof adminOperations;
+export type AdminOperationName = keyof Rows;
 export const adminOperationNames = Object.keys(adminOperations) as readonly AdminOperationName[];
 
+/** The decoded body of a request; an operation without one has no fields. */
+export type AdminBody<N extends AdminOperationName> = Rows[N] extends {
+  body: infer B extends JsonReader<unknown>;
+}
+  ? ValueOf<B>
+  : Readonly<Record<string, never>>;
+export type AdminQuery<N extends AdminOperationName> = Rows[N] extends { query: infer Q extends JsonFields }
+  ? ObjectOf<Q>
+  : Readonly<Record<string, never>>;
+export type AdminReply<N extends AdminOperationName> = Rows[N] extends {
+  reply: infer R extends JsonReader<unknown>;
+}
+  ? ValueOf<R>
+  : undefined;
+
 export function describeAdminOperation(name: AdminOperationName) {
-  const { on, reads, audited, callers }: AdminOperation = adminOperations[name];
+  const row: AdminOperation = adminOperations[name];
+  const { on, reads, audited, reply, media } = row;
   const [method = '', path = ''] = on.split(' ');
+  const { status = reply === undefined && media === undefined ? 204 : 200, query = {} } = row;
   return {
+    ...row,
     method,
     path: adminPrefix + path,
-    callers,
+    /** The noun that the operation is about: the first part of its path. */
+    tag: path.split('/')[1] ?? '',
+    parameters: [...path.matchAll(/:(\w+)/g)].map(([, parameter = '']) => parameter),
+    query,
+    statuses: typeof status === 'number' ? [status] : status,
     audited: audited === true || (method !== 'GET' && reads !== true),
   };
 }

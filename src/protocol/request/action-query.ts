@@ -23,7 +23,7 @@ export const isActionQuery = (wire: Wire, path: string, query: Query): boolean =
   path === '/' && (isForm(wire) || query.has('Action'));
 
 /** Parameters of the signature, which signers add to those of the action. */
-const isSigning = (name: string): boolean =>
+export const isSigningParameter = (name: string): boolean =>
   dialects.some(({ headerPrefix }) => name.toLowerCase().startsWith(headerPrefix));
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -34,7 +34,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
  */
 export function readParameters(query: Query, body: Uint8Array): Parameters {
   const given = new Map<string, string>();
-  const own = query.pairs.filter(([name]) => !isSigning(name));
+  const own = query.pairs.filter(([name]) => !isSigningParameter(name));
   for (const [name, value] of [...own, ...readForm(body).pairs]) {
     if (given.has(name))
       throw fail(

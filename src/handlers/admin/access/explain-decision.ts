@@ -7,28 +7,10 @@ import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { lookUpVersion } from '../../../domain/objects/read-object.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { jsonObject, jsonOptional, jsonText, jsonTexts, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-/** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
-const question = jsonObject({
-  accessKey: jsonOptional(jsonText()),
-  action: jsonText(),
-  bucket: jsonOptional(jsonText()),
-  key: jsonOptional(jsonText({ max: 1024 })),
-  versionId: jsonOptional(jsonText()),
-  context: jsonOptional(jsonTexts),
-});
-
-export const ExplainDecision: AdminHandler = async (ctx, { body }) => {
-  const {
-    accessKey,
-    action,
-    bucket: bucketName = '',
-    key = '',
-    versionId,
-    context,
-  } = readJson(question, body);
+export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body }) => {
+  const { accessKey, action, bucket: bucketName = '', key = '', versionId, context } = body;
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });

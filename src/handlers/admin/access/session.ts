@@ -5,10 +5,7 @@ import { principalOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { LoginRow } from '../../../metadata/logins.ts';
-import { jsonObject, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
-
-const credentials = jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 128 }) });
 
 /** A form of another origin can send any other type of body without asking this gateway first. */
 function assertJson({ wire }: Pick<AdminRequest, 'wire'>): void {
@@ -27,11 +24,11 @@ const describeSession = ({ hasher, config }: Context, { token, login }: LoggedIn
   idleSeconds: Math.floor(config.SVC_LOGIN_IDLE / 1000),
 });
 
-export const LogIn: AdminHandler = async (ctx, request) => {
+export const LogIn: AdminHandler<'LogIn'> = async (ctx, request) => {
   assertJson(request);
   const { wire, body, record } = request;
   const agent = wire.headers.get('user-agent') ?? '';
-  const asked = { ...readJson(credentials, body), source: wire.remote, agent };
+  const asked = { ...body, source: wire.remote, agent };
   const loggedIn = await logIn(ctx, asked, record);
   const maxAgeS = Math.floor(ctx.config.SVC_LOGIN_TTL / 1000);
   return withCookie(
@@ -46,7 +43,7 @@ const withCookie = (reply: ReturnType<typeof jsonReply>, cookie: string) => ({
 });
 
 /** For a caller that signs: who it is, without the parts that belong to a log-in. */
-export const GetSession: AdminHandler = async (ctx, { wire, identity }) => {
+export const GetSession: AdminHandler<'GetSession'> = async (ctx, { wire, identity }) => {
   const loggedIn = await findOwn(ctx, wire);
   if (loggedIn !== undefined) return jsonReply(describeSession(ctx, loggedIn));
   if (identity === undefined) throw fail('AccessDenied');
@@ -60,7 +57,7 @@ async function findOwn(ctx: Context, wire: AdminRequest['wire']): Promise<Logged
   return token === undefined ? undefined : findLoggedIn(ctx, token);
 }
 
-export const LogOut: AdminHandler = async (ctx, { wire, record }) => {
+export const LogOut: AdminHandler<'LogOut'> = async (ctx, { wire, record }) => {
   const own = await findOwn(ctx, wire);
   if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
   await endLogin(ctx, own.login.id, record);
@@ -76,17 +73,17 @@ const describeLogin = ({ id, accessKey, account, principal, ...login }: LoginRow
   agent: login.agent,
 });
 
-export const ListLogins: AdminHandler = async (ctx, { query }) =>
-  jsonReply({ logins: (await listLogins(ctx, { accessKey: query.get('accessKey') })).map(describeLogin) });
+export const ListLogins: AdminHandler<'ListLogins'> = async (ctx, { query }) =>
+  jsonReply({ logins: (await listLogins(ctx, { accessKey: query.accessKey })).map(describeLogin) });
 
-export const RevokeLogin: AdminHandler = async (ctx, { params, record }) => {
+export const RevokeLogin: AdminHandler<'RevokeLogin'> = async (ctx, { params, record }) => {
   await endLogin(ctx, params.get('id') ?? '', record);
   return { status: 204, headers: [] };
 };
 
 /** Of one access key, or all of them. */
-export const RevokeLogins: AdminHandler = async (ctx, { query, record }) => {
-  const found = await listLogins(ctx, { accessKey: query.get('accessKey') });
+export const RevokeLogins: AdminHandler<'RevokeLogins'> = async (ctx, { query, record }) => {
+  const found = await listLogins(ctx, { accessKey: query.accessKey });
   for (const { id } of found) await endLogin(ctx, id, record);
   return jsonReply({ revoked: found.length });
 };

@@ -4,10 +4,7 @@ import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { changeBucket } from '../../../domain/buckets/change-bucket.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { jsonObject, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
-
-const body = jsonObject({ defaultClass: jsonText() });
 
 const defaultClassJson = ({ name, defaultClass }: BucketRow) => ({
   bucket: name,
@@ -15,11 +12,14 @@ const defaultClassJson = ({ name, defaultClass }: BucketRow) => ({
   isSet: defaultClass !== undefined,
 });
 
-export const GetBucketDefaultClass: AdminHandler = async (ctx, { params }) =>
+export const GetBucketDefaultClass: AdminHandler<'GetBucketDefaultClass'> = async (ctx, { params }) =>
   jsonReply(defaultClassJson(await openBucket(ctx, params.get('name') ?? '')));
 
-export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: given, record }) => {
-  const asked = readJson(body, given).defaultClass;
+export const PutBucketDefaultClass: AdminHandler<'PutBucketDefaultClass'> = async (
+  ctx,
+  { params, body, record },
+) => {
+  const asked = body.defaultClass;
   const defaultClass = toWireClass(asked);
   if (defaultClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
@@ -31,7 +31,10 @@ export const PutBucketDefaultClass: AdminHandler = async (ctx, { params, body: g
   );
 };
 
-export const DeleteBucketDefaultClass: AdminHandler = async (ctx, { params, record }) => {
+export const DeleteBucketDefaultClass: AdminHandler<'DeleteBucketDefaultClass'> = async (
+  ctx,
+  { params, record },
+) => {
   const change = ({ defaultClass: _, ...bucket }: BucketRow): BucketRow => bucket;
   await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
   return { status: 204, headers: [] };

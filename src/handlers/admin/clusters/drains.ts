@@ -4,7 +4,7 @@ import { drainImpact } from '../../../domain/storage/clusters/drain-impact.ts';
 import { confirmedProgress } from '../../../domain/storage/rebalance/settle-drained.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const GetDrainProgress: AdminHandler = async (ctx, { params }) => {
+export const GetDrainProgress: AdminHandler<'GetDrainProgress'> = async (ctx, { params }) => {
   await ctx.clusterStates.view();
   const row = await openCluster(ctx, params.get('id') ?? '');
   const { seen, chunks, gcQueue, reasons } = await confirmedProgress(ctx, row);
@@ -27,8 +27,8 @@ export const GetDrainProgress: AdminHandler = async (ctx, { params }) => {
   });
 };
 
-export const GetDrainImpact: AdminHandler = async (ctx, { params, query }) => {
+export const GetDrainImpact: AdminHandler<'GetDrainImpact'> = async (ctx, { params, query }) => {
   await ctx.clusterStates.view();
   const { id } = await openCluster(ctx, params.get('id') ?? '');
-  return jsonReply({ cluster: id, ...(await drainImpact(ctx, id, query.get('after'))) });
+  return jsonReply({ cluster: id, ...(await drainImpact(ctx, id, query.after)) });
 };

@@ -4,14 +4,7 @@ import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { changeBucket } from '../../../domain/buckets/change-bucket.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { jsonChoice, jsonMap, jsonObject, jsonOptional, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
-import { jsonWeight } from './weight.ts';
-
-const body = jsonObject({
-  placement: jsonMap(jsonWeight, { max: 256 }),
-  mode: jsonOptional(jsonChoice(['weighted', 'strict'])),
-});
 
 const placementJson = ({ name, placement, placementMode }: BucketRow) => ({
   bucket: name,
@@ -19,15 +12,18 @@ const placementJson = ({ name, placement, placementMode }: BucketRow) => ({
   mode: placementMode === 'strict' ? 'strict' : 'weighted',
 });
 
-export const GetBucketPlacement: AdminHandler = async (ctx, { params }) => {
+export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) => {
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   if (bucket.placement === undefined)
     throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
   return jsonReply(placementJson(bucket));
 };
 
-export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: given, record }) => {
-  const { placement, mode = 'weighted' } = readJson(body, given);
+export const PutBucketPlacement: AdminHandler<'PutBucketPlacement'> = async (
+  ctx,
+  { params, body, record },
+) => {
+  const { placement, mode = 'weighted' } = body;
   await assertPossible(ctx, placement);
   const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
@@ -36,7 +32,10 @@ export const PutBucketPlacement: AdminHandler = async (ctx, { params, body: give
   return jsonReply(placementJson(row));
 };
 
-export const DeleteBucketPlacement: AdminHandler = async (ctx, { params, record }) => {
+export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = async (
+  ctx,
+  { params, record },
+) => {
   await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
     change: ({ placement: _, placementMode: __, ...bucket }) => bucket,

@@ -11,8 +11,10 @@ import {
 import type { Reply } from '../../../protocol/reply/reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const GetStorageMeta: AdminHandler = async (ctx) => jsonReply(shownMetadata(await probeMetadata(ctx)));
-export const GetStorageData: AdminHandler = async (ctx) => jsonReply(shownData(await probeData(ctx)));
+export const GetStorageMeta: AdminHandler<'GetStorageMeta'> = async (ctx) =>
+  jsonReply(shownMetadata(await probeMetadata(ctx)));
+export const GetStorageData: AdminHandler<'GetStorageData'> = async (ctx) =>
+  jsonReply(shownData(await probeData(ctx)));
 
 const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: MetadataReport) => ({
   backend,
@@ -32,7 +34,7 @@ const shownData = ({ backend, clusters, pools, warnings }: DataReport) => ({
   warnings,
 });
 
-export const GetStorageClasses: AdminHandler = async (ctx) => {
+export const GetStorageClasses: AdminHandler<'GetStorageClasses'> = async (ctx) => {
   const snapshot = await classSnapshot(ctx);
   return jsonReply({
     classes: snapshot?.classes ?? [],
@@ -41,7 +43,7 @@ export const GetStorageClasses: AdminHandler = async (ctx) => {
   });
 };
 
-export const GetStorageHealth: AdminHandler = async (ctx) => {
+export const GetStorageHealth: AdminHandler<'GetStorageHealth'> = async (ctx) => {
   const overridden = readOverride(ctx);
   if (overridden !== undefined) return overridden;
   const [metadata, data] = await Promise.all([probeMetadata(ctx), probeData(ctx)]);

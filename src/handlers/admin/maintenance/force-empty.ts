@@ -3,10 +3,12 @@ import { beginEmptying, type Emptying, findEmptying } from '../../../domain/buck
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const ForceEmptyBucket: AdminHandler = async (ctx, { params, record, requestId }) =>
-  jsonReply(emptyingJson(await beginEmptying(ctx, params.get('name') ?? '', { record, requestId })), 202);
+export const ForceEmptyBucket: AdminHandler<'ForceEmptyBucket'> = async (
+  ctx,
+  { params, record, requestId },
+) => jsonReply(emptyingJson(await beginEmptying(ctx, params.get('name') ?? '', { record, requestId })), 202);
 
-export const GetForceEmptyBucket: AdminHandler = async (ctx, { params }) => {
+export const GetForceEmptyBucket: AdminHandler<'GetForceEmptyBucket'> = async (ctx, { params }) => {
   const name = params.get('name') ?? '';
   const found = await findEmptying(ctx, name);
   if (found === undefined) throw fail('NotFound', `There is no recent request to empty bucket ${name}.`);

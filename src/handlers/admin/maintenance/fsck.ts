@@ -2,20 +2,17 @@
 import { fromTheStart } from '../../../domain/storage/fsck/fsck.ts';
 import { type SavedRun, savedRun, saveRun } from '../../../domain/storage/fsck/saved-run.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { jsonBoolean, jsonObject, jsonOptional, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const GetFsck: AdminHandler = async (ctx) => {
+export const GetFsck: AdminHandler<'GetFsck'> = async (ctx) => {
   const run = await savedRun(ctx, 'worker');
   if (run === undefined) throw fail('NotFound', 'No fsck run is recorded.');
   return jsonReply(runJson(run));
 };
 
-const wanted = jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) });
-
 /** Does not disturb a run that is under way. */
-export const StartFsck: AdminHandler = async (ctx, { body }) => {
-  const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = readJson(wanted, body);
+export const StartFsck: AdminHandler<'StartFsck'> = async (ctx, { body }) => {
+  const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = body;
   const last = await savedRun(ctx, 'worker');
   if (last !== undefined && last.finishedAt === undefined) return jsonReply(runJson(last), 202);
   const run = { state: fromTheStart({ fix, drop: false, deep }), startedAt: await ctx.metadata.now() };

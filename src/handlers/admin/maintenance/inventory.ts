@@ -13,13 +13,13 @@ import { readUsage } from '../../../metadata/buckets/usage.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 /** Also for a configuration that is not enabled. Does not disturb a run that is under way. */
-export const RunBucketInventory: AdminHandler = async (ctx, { params, record }) => {
+export const RunBucketInventory: AdminHandler<'RunBucketInventory'> = async (ctx, { params, record }) => {
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');
   return jsonReply(await runJson(ctx, await beginInventory(ctx, bucket, { inventory, record })), 202);
 };
 
-export const GetBucketInventoryRun: AdminHandler = async (ctx, { params }) => {
+export const GetBucketInventoryRun: AdminHandler<'GetBucketInventoryRun'> = async (ctx, { params }) => {
   const { metadata } = ctx;
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   const inventory = await openInventory(ctx, bucket, params.get('id') ?? '');

@@ -6,9 +6,12 @@ import { type AdminHandler, jsonReply } from '../call.ts';
 /** Actions that one reply lists. */
 const listedMax = 1_000;
 
-export const RunLifecycle: AdminHandler = async (ctx, { params, query, record, requestId }) => {
+export const RunLifecycle: AdminHandler<'RunLifecycle'> = async (
+  ctx,
+  { params, query, record, requestId },
+) => {
   const name = params.get('name') ?? '';
-  if (query.get('dry-run') === undefined) {
+  if (query['dry-run'] !== true) {
     await requestPass(ctx, name, { record, requestId });
     return emptyReply(202);
   }
@@ -23,7 +26,7 @@ const rateJson = (read: number, ms: number, backlog: number) =>
     ? {}
     : { perSecond: Math.round((read * 1000) / ms), etaSeconds: Math.ceil((backlog * ms) / read / 1000) };
 
-export const GetLifecycle: AdminHandler = async (ctx, { params }) => {
+export const GetLifecycle: AdminHandler<'GetLifecycle'> = async (ctx, { params }) => {
   const report = await findLifecycle(ctx, params.get('name') ?? '');
   const { progress, backlog, isBacklogCut, oldestDueDay, isWaiting } = report;
   if (progress === undefined) return jsonReply({ state: isWaiting ? 'waiting' : 'none' });

@@ -4,12 +4,12 @@ import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
 import { readRates } from '../../../domain/events/deliver/rates.ts';
 import { discardLetters, type LetterFilter, redriveLetters } from '../../../domain/events/deliver/redrive.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
+import type { AdminBody } from '../../../protocol/operations/admin.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { failingJson } from '../failing-target.ts';
 import { readTime } from '../times.ts';
 
-export const GetNotifyTargets: AdminHandler = async (ctx) => {
+export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) => {
   const targets = ctx.config.SVC_NOTIFY_TARGETS;
   const now = await ctx.metadata.now();
   const backlogs = await countBacklogs(
@@ -29,30 +29,21 @@ export const GetNotifyTargets: AdminHandler = async (ctx) => {
   });
 };
 
-const wanted = jsonObject({
-  target: jsonOptional(jsonText()),
-  bucket: jsonOptional(jsonText()),
-  id: jsonOptional(jsonText()),
-  since: jsonOptional(jsonText()),
-  until: jsonOptional(jsonText()),
-});
-
 /** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every letter */
-function readFilter(body: Uint8Array): LetterFilter {
-  const { since, until, ...filter } = readJson(wanted, body);
+function readFilter({ since, until, ...filter }: AdminBody<'RedriveNotifications'>): LetterFilter {
   if ([since, until, ...Object.values(filter)].every((value) => value === undefined))
     throw fail('InvalidRequest', 'Name the letters by target, bucket, id, since or until.');
   return { ...filter, since: readTime('since', since), until: readTime('until', until) };
 }
 
-export const RedriveNotifications: AdminHandler = async (ctx, { body, record }) => {
+export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (ctx, { body, record }) => {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
   const { letters, isTruncated } = await redriveLetters(ctx, filter);
   return jsonReply({ redriven: letters, isTruncated });
 };
 
-export const DiscardNotifications: AdminHandler = async (ctx, { body, record }) => {
+export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async (ctx, { body, record }) => {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
   const { letters, isTruncated } = await discardLetters(ctx, filter);

@@ -1,17 +1,16 @@
 /** Giving a bucket more shards in the background, and how far that is. */
 import { beginResharding, findResharding, type Resharding } from '../../../domain/buckets/reshard.ts';
-import { jsonInteger, jsonObject, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-const wanted = jsonObject({ shards: jsonInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }) });
-
-export const ReshardBucket: AdminHandler = async (ctx, { params, body, record }) => {
-  const { shards } = readJson(wanted, body);
+export const ReshardBucket: AdminHandler<'ReshardBucket'> = async (
+  ctx,
+  { params, body: { shards }, record },
+) => {
   const state = await beginResharding(ctx, params.get('name') ?? '', { to: shards, record });
   return jsonReply(reshardingJson(state), state.finishedAt === undefined ? 202 : 200);
 };
 
-export const GetReshardBucket: AdminHandler = async (ctx, { params }) => {
+export const GetReshardBucket: AdminHandler<'GetReshardBucket'> = async (ctx, { params }) => {
   const { shards, state } = await findResharding(ctx, params.get('name') ?? '');
   return jsonReply(state === undefined ? { state: 'none', shards } : { ...reshardingJson(state), shards });
 };

@@ -7,7 +7,7 @@ import { knownDamaged, oldestUncheckedMs } from '../../../domain/storage/scrub/s
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const GetScrub: AdminHandler = async (ctx) => {
+export const GetScrub: AdminHandler<'GetScrub'> = async (ctx) => {
   const saved = await savedScrub(ctx);
   if (saved === undefined) throw fail('NotFound', 'No scrub run is recorded.');
   const damaged: ReturnType<typeof shownDamaged>[] = [];
@@ -16,7 +16,7 @@ export const GetScrub: AdminHandler = async (ctx) => {
 };
 
 /** Does not disturb a pass that is under way. */
-export const StartScrub: AdminHandler = async (ctx) => {
+export const StartScrub: AdminHandler<'StartScrub'> = async (ctx) => {
   if (scrubRate(ctx.config) === 0)
     throw fail('InvalidRequest', 'SVC_SCRUB_RATE is 0 here, or unset on upstream-store: no scrub runs.');
   const former = await savedScrub(ctx);

@@ -15,7 +15,7 @@ const queueOf: Readonly<Record<string, string>> = {
   replicator: 'replication',
 };
 
-export const ListWorkers: AdminHandler = async (ctx) => {
+export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
   const rows: HeartbeatRow[] = [];
   for await (const row of everyHeartbeat(ctx.metadata)) rows.push(row);
   const now = await ctx.metadata.now();

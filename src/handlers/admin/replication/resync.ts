@@ -4,38 +4,16 @@ import {
   cancelResync,
   findResync,
   type Resync,
-  type ResyncFilter,
 } from '../../../domain/deliveries/replication/resync.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { jsonBoolean, jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { readTime } from '../times.ts';
 
-const given = jsonObject({
-  prefix: jsonOptional(jsonText()),
-  since: jsonOptional(jsonText()),
-  until: jsonOptional(jsonText()),
-  status: jsonOptional(jsonText()),
-  restoreRemoved: jsonOptional(jsonBoolean),
-});
-
-const statuses: readonly string[] = [
-  'none',
-  'failed',
-  'none-or-failed',
-  'all',
-] satisfies ResyncFilter['status'][];
-const isStatus = (text: string): text is ResyncFilter['status'] => statuses.includes(text);
-
-export const StartReplicationResync: AdminHandler = async (ctx, { params, body, record, requestId }) => {
-  const {
-    prefix,
-    since,
-    until,
-    status = 'none-or-failed',
-    restoreRemoved,
-  } = body.length === 0 ? {} : readJson(given, body);
-  if (!isStatus(status)) throw fail('InvalidRequest', `status must be one of ${statuses.join(', ')}.`);
+export const StartReplicationResync: AdminHandler<'StartReplicationResync'> = async (
+  ctx,
+  { params, body, record, requestId },
+) => {
+  const { prefix, since, until, status = 'none-or-failed', restoreRemoved } = body;
   const filter = {
     prefix,
     since: readTime('since', since),
@@ -48,14 +26,17 @@ export const StartReplicationResync: AdminHandler = async (ctx, { params, body, 
   return jsonReply(resyncJson(await beginResync(ctx, name, { filter, record, requestId })), 202);
 };
 
-export const GetReplicationResync: AdminHandler = async (ctx, { params }) => {
+export const GetReplicationResync: AdminHandler<'GetReplicationResync'> = async (ctx, { params }) => {
   const name = params.get('bucket') ?? '';
   const found = await findResync(ctx, name);
   if (found === undefined) throw fail('NotFound', `There is no resync of bucket ${name}.`);
   return jsonReply(resyncJson(found));
 };
 
-export const CancelReplicationResync: AdminHandler = async (ctx, { params, record }) => {
+export const CancelReplicationResync: AdminHandler<'CancelReplicationResync'> = async (
+  ctx,
+  { params, record },
+) => {
   const name = params.get('bucket') ?? '';
   record?.about(`bucket:${name}`);
   await cancelResync(ctx, name, record);

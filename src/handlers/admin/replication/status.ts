@@ -9,11 +9,10 @@ import {
 } from '../../../domain/deliveries/replication/failures.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { FailedReplication, QueueRow } from '../../../metadata/records/queues.ts';
-import { jsonObject, jsonOptional, jsonText, readJson } from '../../../protocol/formats/json.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { failingJson } from '../failing-target.ts';
 
-export const GetReplicationStatus: AdminHandler = async (ctx) => {
+export const GetReplicationStatus: AdminHandler<'GetReplicationStatus'> = async (ctx) => {
   const now = await ctx.metadata.now();
   const { destinations, isCut } = await countWaiting(ctx, now);
   const failing = await listFailing(ctx.metadata, 'replication');
@@ -46,21 +45,17 @@ const failureJson = ({ due, id, task }: QueueRow) => {
   };
 };
 
-export const ListFailedReplications: AdminHandler = async (ctx, { query }) => {
-  const bucket = query.get('bucket');
+export const ListFailedReplications: AdminHandler<'ListFailedReplications'> = async (ctx, { query }) => {
+  const { bucket } = query;
   const { rows, isTruncated } = await listFailures(ctx, { bucket });
   return jsonReply({ failed: rows.map(failureJson), isTruncated });
 };
 
-const wanted = jsonObject({
-  bucket: jsonOptional(jsonText()),
-  peer: jsonOptional(jsonText()),
-  id: jsonOptional(jsonText()),
-});
-
 /** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every failure */
-export const RetryFailedReplications: AdminHandler = async (ctx, { body, record }) => {
-  const filter = readJson(wanted, body);
+export const RetryFailedReplications: AdminHandler<'RetryFailedReplications'> = async (
+  ctx,
+  { body: filter, record },
+) => {
   if (Object.values(filter).every((value) => value === undefined))
     throw fail('InvalidRequest', 'Name the failures by bucket, peer or id.');
   record?.about(`bucket:${filter.bucket ?? '*'}`);

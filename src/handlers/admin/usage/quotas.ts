@@ -4,45 +4,41 @@ import { deleteAccountQuota, putAccountQuota } from '../../../domain/buckets/quo
 import { changeBucketQuota } from '../../../domain/buckets/quotas/bucket-quota.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
-import { jsonInteger, jsonObject, readJson } from '../../../protocol/formats/json.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-const count = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER });
-const bucketQuota = jsonObject({ maxBytes: count, maxObjects: count, maxBytesPerObject: count });
-const userQuota = jsonObject({ maxBuckets: jsonInteger({ min: 0, max: 2 ** 31 - 1 }), totalMaxBytes: count });
-
-export const GetBucketQuota: AdminHandler = async (ctx, { params }) => {
+export const GetBucketQuota: AdminHandler<'GetBucketQuota'> = async (ctx, { params }) => {
   const { name, quota } = await openBucket(ctx, params.get('name') ?? '');
   if (quota === undefined) throw fail('NoSuchBucketQuota', { elements: { BucketName: name } });
   return jsonReply(quota);
 };
 
-export const PutBucketQuota: AdminHandler = async (ctx, { params, body, record }) => {
-  const quota = readJson(bucketQuota, body);
+export const PutBucketQuota: AdminHandler<'PutBucketQuota'> = async (
+  ctx,
+  { params, body: quota, record },
+) => {
   await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota, record });
   return emptyReply(204);
 };
 
-export const DeleteBucketQuota: AdminHandler = async (ctx, { params, record }) => {
+export const DeleteBucketQuota: AdminHandler<'DeleteBucketQuota'> = async (ctx, { params, record }) => {
   await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota: undefined, record });
   return emptyReply(204);
 };
 
-export const GetUserQuota: AdminHandler = async (ctx, { params }) => {
+export const GetUserQuota: AdminHandler<'GetUserQuota'> = async (ctx, { params }) => {
   const found = await findAccountQuota(ctx.metadata, params.get('user') ?? '');
   if (found === undefined) throw fail('NoSuchUserQuota');
   const { maxBuckets, totalMaxBytes } = found.row;
   return jsonReply({ maxBuckets, totalMaxBytes });
 };
 
-export const PutUserQuota: AdminHandler = async (ctx, { params, body, record }) => {
-  const quota = readJson(userQuota, body);
+export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (ctx, { params, body: quota, record }) => {
   await putAccountQuota(ctx, readAccount(params.get('user')), { quota, record });
   return emptyReply(204);
 };
 
-export const DeleteUserQuota: AdminHandler = async (ctx, { params, record }) => {
+export const DeleteUserQuota: AdminHandler<'DeleteUserQuota'> = async (ctx, { params, record }) => {
   await deleteAccountQuota(ctx, params.get('user') ?? '', record);
   return emptyReply(204);
 };

@@ -2,12 +2,12 @@
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { pageBucketTraffic, pagePayerTraffic, type Traffic } from '../../../metadata/buckets/traffic.ts';
 import type { AdminHandler } from '../call.ts';
-import { pageReply, readRange, readToken } from './usage-page.ts';
+import { pageReply, readAfter, readRange } from './usage-page.ts';
 
-export const GetBucketTraffic: AdminHandler = async (ctx, { params, query }) => {
+export const GetBucketTraffic: AdminHandler<'GetBucketTraffic'> = async (ctx, { params, query }) => {
   const { id } = await openBucket(ctx, params.get('name') ?? '');
   const range = readRange(query, await ctx.metadata.now());
-  const token = readToken(query, 3);
+  const token = readAfter(query.after, 3);
   const after = token && { day: token[0] ?? '', requester: token[1] ?? '', payer: token[2] ?? '' };
   const rows = await pageBucketTraffic(ctx.metadata, id, { ...range, after, limit: range.limit + 1 });
   return pageReply(rows, range.limit, {
@@ -16,10 +16,10 @@ export const GetBucketTraffic: AdminHandler = async (ctx, { params, query }) => 
   });
 };
 
-export const GetUserTraffic: AdminHandler = async (ctx, { params, query }) => {
+export const GetUserTraffic: AdminHandler<'GetUserTraffic'> = async (ctx, { params, query }) => {
   const payer = params.get('user') ?? '';
   const range = readRange(query, await ctx.metadata.now());
-  const token = readToken(query, 3);
+  const token = readAfter(query.after, 3);
   const after = token && { day: token[0] ?? '', bucketId: token[1] ?? '', requester: token[2] ?? '' };
   const rows = await pagePayerTraffic(ctx.metadata, payer, { ...range, after, limit: range.limit + 1 });
   return pageReply(rows, range.limit, {

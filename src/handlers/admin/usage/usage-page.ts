@@ -2,41 +2,39 @@
 import { addDays, isDay, toDay } from '../../../domain/buckets/usage/days.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { DayUsageRow } from '../../../metadata/records/usage.ts';
+import type { AdminQuery } from '../../../protocol/operations/admin.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
-import type { Query } from '../../../protocol/request/wire.ts';
 import { jsonReply } from '../call.ts';
 
 /** The default window reaches this many days back. */
 const windowDays = 30;
 const pageMax = 1_000;
 
+type RangeQuery = AdminQuery<'GetBucketUsage'>;
+
 /** @throws InvalidArgument naming the parameter */
-export function readRange(query: Query, now: number): { start: string; before: string; limit: number } {
-  const end = readDay(query, 'end') ?? toDay(now);
-  const start = readDay(query, 'start') ?? addDays(end, -windowDays);
-  if (start > end) throw fail('InvalidArgument', `start (${start}) is after end (${end}).`);
-  const limit = query.get('limit') ?? String(pageMax);
-  if (!/^\d{1,4}$/.test(limit) || Number(limit) < 1 || Number(limit) > pageMax)
-    throw fail('InvalidArgument', `limit must be a whole number from 1 to ${pageMax}.`);
-  return { start, before: addDays(end, 1), limit: Number(limit) };
+export function readRange(query: RangeQuery, now: number): { start: string; before: string; limit: number } {
+  const end = readDay(query.end, 'end') ?? toDay(now);
+  const start = readDay(query.start, 'start') ?? addDays(end, -windowDays);
+  if (start > end)
+    throw fail('InvalidArgument', { message: `start (${start}) is after end (${end}).`, field: 'start' });
+  return { start, before: addDays(end, 1), limit: query.limit ?? pageMax };
 }
 
-export function readDay(query: Query, name: string): string | undefined {
-  const given = query.get(name);
-  if (given === undefined) return undefined;
+export function readDay<T extends string | undefined>(given: T, name: string): T {
+  if (given === undefined) return given;
   // The day after the last one must also have four digits in its year, because days are compared as text.
   if (!isDay(given) || given === '9999-12-31')
-    throw fail('InvalidArgument', `${name} must be a UTC day such as 2026-01-31.`);
+    throw fail('InvalidArgument', { message: `${name} must be a UTC day such as 2026-01-31.`, field: name });
   return given;
 }
 
-/** The position that `nextToken` of the page before named. */
-export function readToken(query: Query, parts: number): readonly string[] | undefined {
-  const given = query.get('token');
+/** The position that `next` of the page before named. */
+export function readAfter(given: string | undefined, parts: number): readonly string[] | undefined {
   if (given === undefined) return undefined;
   const read = given.split(':');
   if (read.length !== parts || !isDay(read[0] ?? ''))
-    throw fail('InvalidArgument', 'token is not the nextToken of a page.');
+    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
   return read;
 }
 
@@ -54,7 +52,7 @@ export function pageReply<Row>(
 ): Reply {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
-  const more = rows.length > limit && last !== undefined ? { nextToken: toToken(last).join(':') } : {};
+  const more = rows.length > limit && last !== undefined ? { next: toToken(last).join(':') } : {};
   const rest = JSON.stringify({ ...(totals === undefined ? {} : { totals }), ...more });
   const body = `{"rows":[${shown.map(toJson).join(',')}]${rest === '{}' ? '' : `,${rest.slice(1, -1)}`}}`;
   return { ...jsonReply(undefined), body };

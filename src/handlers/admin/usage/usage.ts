@@ -12,14 +12,14 @@ import { fail } from '../../../errors/refusal.ts';
 import { everyUsageOf, pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
 import { everyTrafficOf } from '../../../metadata/buckets/traffic.ts';
 import type { AdminHandler } from '../call.ts';
-import { pageReply, readDay, readRange, readToken, withByteSeconds } from './usage-page.ts';
+import { pageReply, readAfter, readDay, readRange, withByteSeconds } from './usage-page.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
-export const GetBucketUsage: AdminHandler = async (ctx, { params, query }) => {
+export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, { params, query }) => {
   const { id } = await openBucket(ctx, params.get('name') ?? '');
   const range = readRange(query, await ctx.metadata.now());
-  const token = readToken(query, 2);
+  const token = readAfter(query.after, 2);
   const after = token && { day: token[0] ?? '', storageClass: token[1] ?? '' };
   const rows = await pageBucketDays(ctx.metadata, id, { ...range, after, limit: range.limit + 1 });
   return pageReply(rows, range.limit, {
@@ -28,10 +28,10 @@ export const GetBucketUsage: AdminHandler = async (ctx, { params, query }) => {
   });
 };
 
-export const GetUserUsage: AdminHandler = async (ctx, { params, query }) => {
+export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query }) => {
   const owner = params.get('user') ?? '';
   const range = readRange(query, await ctx.metadata.now());
-  const token = readToken(query, 3);
+  const token = readAfter(query.after, 3);
   const after = token && { day: token[0] ?? '', bucketId: token[1] ?? '', storageClass: token[2] ?? '' };
   const rows = await pageOwnerDays(ctx.metadata, owner, { ...range, after, limit: range.limit + 1 });
   return pageReply(rows, range.limit, {
@@ -68,13 +68,10 @@ function exported<Row>(
   return { mediaType: format.mediaType, body: exportLines(rows, format) };
 }
 
-export const ExportUsage: AdminHandler = async (ctx, { query }) => {
-  const day = readDay(query, 'day');
-  if (day === undefined) throw fail('InvalidArgument', 'day is missing: a UTC day such as 2026-01-31.');
-  const of = query.get('of') ?? 'storage';
-  if (of !== 'storage' && of !== 'traffic')
-    throw fail('InvalidArgument', `of must be one of ${Object.keys(exports).join(', ')}.`);
-  const { mediaType, body } = exports[of].open(ctx, day, query.get('format') ?? 'csv');
+export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query }) => {
+  const day = readDay(query.day, 'day');
+  const { of = 'storage' } = query;
+  const { mediaType, body } = exports[of].open(ctx, day, query.format ?? 'csv');
   await exports[of].assertClosed(ctx, day);
   return {
     status: 200,

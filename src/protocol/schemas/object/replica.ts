@@ -22,21 +22,15 @@ const grantsMax = 100;
 const tagsMax = 50;
 const fieldsMax = 1024;
 
-const matching =
-  (pattern: RegExp, must: string): JsonReader<string> =>
-  (value, at) => {
-    const text = jsonText()(value, at);
-    if (!pattern.test(text)) throw fail('MalformedJSON', `${at} must be ${must}.`);
-    return text;
-  };
+const matching = (pattern: RegExp, must: string): JsonReader<string> => jsonText({ pattern, must });
 
 const time = jsonInteger({ min: 0, max: timeMax });
 /** Header values are bytes, a character each; control characters would end a header. */
-const headerValue: JsonReader<string> = (value, at) => {
-  const text = jsonText({ max: 8192 })(value, at);
-  if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return text;
-  throw fail('MalformedJSON', `${at} must be the value of a header.`);
-};
+const headerValue = jsonText({
+  max: 8192,
+  pattern: /^[\t\x20-\x7e\x80-\xff]*$/,
+  must: 'the value of a header',
+});
 
 const account = matching(/^[\x20-\x7e]{1,256}$/, 'the id of an account');
 const headers = jsonMap(headerValue, { max: fieldsMax });

@@ -1,0 +1,17 @@
+/** The part of JSON Schema (draft 2020-12) that the OpenAPI document uses. */
+export interface JsonSchema {
+  readonly type?: 'string' | 'boolean' | 'integer' | 'number' | 'array' | 'object';
+  readonly description?: string;
+  readonly enum?: readonly string[];
+  readonly pattern?: string;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly items?: JsonSchema;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: JsonSchema | false;
+  readonly maxProperties?: number;
+}

@@ -1,0 +1,66 @@
+/** Rows about decisions and access keys. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonCount,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+  jsonTexts,
+} from '../../formats/json.ts';
+import { type AdminRows, bucketName, longText, seconds } from './row.ts';
+
+const text = (pattern: RegExp, must: string) => jsonText({ pattern, must });
+const statement = {
+  policy: longText,
+  statement: jsonCount,
+  sid: jsonOptional(jsonText()),
+};
+
+export const accessRows = {
+  ExplainDecision: {
+    on: 'POST /why',
+    doc: 'Says whether a caller may do something, and which statement decides it; nothing is executed.',
+    reads: true,
+    /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
+    body: jsonObject({
+      accessKey: jsonOptional(jsonText()),
+      action: jsonText(),
+      bucket: jsonOptional(bucketName),
+      key: jsonOptional(jsonText({ max: 1024 })),
+      versionId: jsonOptional(jsonText()),
+      context: jsonOptional(jsonTexts),
+    }),
+    reply: jsonObject({
+      allowed: jsonBoolean,
+      reason: jsonText(),
+      by: jsonOptional(jsonObject(statement)),
+      statements: jsonRows(
+        jsonObject({
+          ...statement,
+          effect: jsonChoice(['Allow', 'Deny']),
+          outcome: jsonText(),
+          condition: jsonOptional(longText),
+        }),
+      ),
+    }),
+  },
+  ImportAccessKey: {
+    on: 'POST /iam/users/:user/access-keys',
+    doc: 'Gives a user a key pair that exists already.',
+    /** The fields of configured credentials; the account is the operator's own unless named. */
+    body: jsonObject({
+      accessKey: text(/^[A-Za-z0-9._=+@-]{3,128}$/, '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-'),
+      secretKey: text(/^[\x21-\x7e]{8,256}$/, '8 to 256 printable ASCII characters without spaces'),
+      account: jsonOptional(text(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, 'the id of an account')),
+    }),
+    reply: jsonObject({
+      account: jsonText(),
+      user: jsonText(),
+      accessKey: jsonText(),
+      status: jsonText(),
+      createdAt: seconds,
+    }),
+  },
+} as const satisfies AdminRows;

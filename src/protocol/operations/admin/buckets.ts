@@ -1,0 +1,208 @@
+/** Rows about one bucket: placement, default class, signing key, quota, and what runs on it in the background. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonInteger,
+  jsonMap,
+  jsonNumber,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
+import { weight } from './clusters.ts';
+import { type AdminRows, bucketName, count, longText, seconds } from './row.ts';
+
+const placement = jsonMap(weight, { max: 256 });
+const mode = jsonChoice(['weighted', 'strict']);
+const placementReply = jsonObject({ bucket: bucketName, placement, mode });
+const defaultClass = jsonText();
+const defaultClassReply = jsonObject({ bucket: bucketName, defaultClass, isSet: jsonBoolean });
+
+export const placementRows = {
+  GetBucketPlacement: {
+    on: 'GET /buckets/:name/placement',
+    doc: 'Shows to which clusters the objects of a bucket go.',
+    reply: placementReply,
+  },
+  PutBucketPlacement: {
+    on: 'PUT /buckets/:name/placement',
+    doc: 'Sets to which clusters the objects of a bucket go, by weight.',
+    body: jsonObject({ placement, mode: jsonOptional(mode) }),
+    reply: placementReply,
+  },
+  DeleteBucketPlacement: {
+    on: 'DELETE /buckets/:name/placement',
+    doc: 'Lets the weights of the clusters decide about a bucket again.',
+  },
+  GetBucketDefaultClass: {
+    on: 'GET /buckets/:name/default-class',
+    doc: 'Shows the storage class of what is written to a bucket without one.',
+    reply: defaultClassReply,
+  },
+  PutBucketDefaultClass: {
+    on: 'PUT /buckets/:name/default-class',
+    doc: 'Sets the storage class of what is written to a bucket without one.',
+    body: jsonObject({ defaultClass }),
+    reply: defaultClassReply,
+  },
+  DeleteBucketDefaultClass: {
+    on: 'DELETE /buckets/:name/default-class',
+    doc: 'Makes STANDARD the default storage class of a bucket again.',
+  },
+} as const satisfies AdminRows;
+
+const keyId = jsonText({
+  max: 512,
+  pattern: /^[\x21-\x7e]+$/,
+  must: 'a key id: 1 to 512 printable ASCII characters without spaces',
+});
+
+export const signingKeyRows = {
+  RotateBucketSigningKey: {
+    on: 'POST /buckets/:name/signing-key/rotate',
+    doc: 'Gives a bucket a new signing key and shows its secret, this once.',
+    body: jsonObject({ key_id: jsonOptional(keyId) }),
+    reply: jsonObject({
+      key_id: jsonText(),
+      secret_access_key: jsonText(),
+      created_at: seconds,
+      wrapped_dek_length: count,
+    }),
+  },
+  GetBucketSigningKeyStatus: {
+    on: 'GET /buckets/:name/signing-key/status',
+    doc: 'Shows the age of the signing key of a bucket.',
+    reply: jsonObject({
+      key_id: jsonText(),
+      created_at: seconds,
+      age_days: jsonNumber,
+      max_age_days: jsonNumber,
+      expired: jsonBoolean,
+    }),
+    audited: true,
+  },
+  DeleteBucketSigningKey: {
+    on: 'DELETE /buckets/:name/signing-key',
+    doc: 'Makes the secrets of the access keys valid for a bucket again.',
+  },
+} as const satisfies AdminRows;
+
+const emptying = jsonObject({
+  state: jsonChoice(['running', 'done']),
+  deleted: count,
+  kept: count,
+  empty: jsonOptional(jsonBoolean),
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+});
+const inventoryRun = jsonObject({
+  state: jsonChoice(['running', 'done', 'failed']),
+  rows: count,
+  files: count,
+  manifest: jsonOptional(longText),
+  failure: jsonOptional(longText),
+  etaSeconds: jsonOptional(count),
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+});
+/** The counts of a pass of the lifecycle. */
+const passed = Object.fromEntries(
+  ['read', 'expired', 'noncurrent', 'markers', 'aborted', 'transitioned', 'restored', 'held', 'undone'].map(
+    (name) => [name, jsonOptional(count)],
+  ),
+);
+const resharding = {
+  from: count,
+  to: count,
+  shardsDone: count,
+  shardsTotal: count,
+  rowsMoved: count,
+  why: jsonOptional(longText),
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+};
+
+export const bucketTaskRows = {
+  ForceEmptyBucket: {
+    on: 'POST /buckets/:name/force-empty',
+    doc: 'Begins to delete everything in a bucket that no lock holds.',
+    reply: emptying,
+    status: 202,
+  },
+  GetForceEmptyBucket: {
+    on: 'GET /buckets/:name/force-empty',
+    doc: 'Shows how far the emptying of a bucket is.',
+    reply: emptying,
+  },
+  RunBucketInventory: {
+    on: 'POST /buckets/:name/inventory/:id/run',
+    doc: 'Begins to write an inventory of a bucket now.',
+    reply: inventoryRun,
+    status: 202,
+  },
+  GetBucketInventoryRun: {
+    on: 'GET /buckets/:name/inventory/:id/run',
+    doc: 'Shows how far an inventory is, or what the last one wrote.',
+    reply: inventoryRun,
+  },
+  RunLifecycle: {
+    on: 'POST /buckets/:name/lifecycle/run',
+    doc: 'Asks for a pass of the lifecycle over a bucket, or shows what a pass would do.',
+    query: { 'dry-run': jsonOptional(jsonBoolean) },
+    reply: jsonObject({
+      actions: jsonRows(
+        jsonObject({
+          action: jsonText(),
+          rule: jsonText(),
+          key: jsonText(),
+          versionId: jsonOptional(jsonText()),
+          uploadId: jsonOptional(jsonText()),
+          storageClass: jsonOptional(jsonText()),
+        }),
+      ),
+      isComplete: jsonBoolean,
+    }),
+    status: [200, 202],
+  },
+  GetLifecycle: {
+    on: 'GET /buckets/:name/lifecycle',
+    doc: 'Shows how far the lifecycle of a bucket is, and what is left.',
+    reply: jsonObject({
+      state: jsonChoice(['waiting', 'none', 'indexing', 'running', 'done']),
+      ...passed,
+      byRule: jsonOptional(jsonMap(count, { max: 1_000 })),
+      backlog: jsonOptional(count),
+      isBacklogCut: jsonOptional(jsonBoolean),
+      perSecond: jsonOptional(count),
+      etaSeconds: jsonOptional(count),
+      oldestDueDay: jsonOptional(jsonText()),
+      startedAt: jsonOptional(seconds),
+      finishedAt: jsonOptional(seconds),
+      nextAt: jsonOptional(seconds),
+    }),
+  },
+  ReshardBucket: {
+    on: 'POST /buckets/:name/reshard',
+    doc: 'Begins to give the metadata of a bucket more shards.',
+    body: jsonObject({ shards: jsonInteger({ min: 1, max: Number.MAX_SAFE_INTEGER }) }),
+    reply: jsonObject({ state: jsonChoice(['running', 'done']), ...resharding }),
+    status: [202, 200],
+  },
+  GetReshardBucket: {
+    on: 'GET /buckets/:name/reshard',
+    doc: 'Shows the shards of a bucket, and how far a resharding is.',
+    reply: jsonObject({
+      state: jsonChoice(['none', 'running', 'done']),
+      shards: count,
+      from: jsonOptional(count),
+      to: jsonOptional(count),
+      shardsDone: jsonOptional(count),
+      shardsTotal: jsonOptional(count),
+      rowsMoved: jsonOptional(count),
+      why: jsonOptional(longText),
+      startedAt: jsonOptional(seconds),
+      finishedAt: jsonOptional(seconds),
+    }),
+  },
+} as const satisfies AdminRows;

@@ -1,0 +1,118 @@
+/** Rows about the background workers, fsck and the scrub. */
+import {
+  jsonAny,
+  jsonBoolean,
+  jsonChoice,
+  jsonMap,
+  jsonNumber,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
+import { type AdminRows, bucketName, count, longText, seconds } from './row.ts';
+
+const worker = jsonObject({
+  worker: jsonText(),
+  state: jsonChoice(['never-ran', 'failing', 'stopped', 'silent', 'busy', 'idle']),
+  process: jsonOptional(jsonText()),
+  generation: jsonOptional(count),
+  since: jsonOptional(seconds),
+  beatAt: jsonOptional(seconds),
+  units: jsonOptional(count),
+  lastUnit: jsonOptional(
+    jsonObject({ endedAt: seconds, tookMs: jsonNumber, outcome: jsonChoice(['busy', 'idle']) }),
+  ),
+  failures: jsonOptional(count),
+  lastError: jsonOptional(jsonObject({ at: seconds, message: longText })),
+  progress: jsonOptional(
+    jsonObject({
+      of: jsonText(),
+      done: count,
+      perSecond: jsonNumber,
+      backlog: jsonOptional(count),
+      oldestSeconds: jsonOptional(count),
+      etaSeconds: jsonOptional(count),
+    }),
+  ),
+});
+
+const fsck = jsonObject({
+  state: jsonChoice(['running', 'done']),
+  fix: jsonBoolean,
+  deep: jsonBoolean,
+  at: jsonOptional(jsonText()),
+  buckets: count,
+  versions: count,
+  parts: count,
+  named: count,
+  stored: count,
+  leaving: count,
+  underway: count,
+  unjudged: count,
+  fixed: count,
+  findings: jsonMap(count),
+  found: count,
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+});
+
+const scrub = {
+  state: jsonChoice(['running', 'done']),
+  position: jsonOptional(jsonAny),
+  versions: count,
+  parts: count,
+  chunks: count,
+  bytes: count,
+  damaged: count,
+  unread: count,
+  oldestUncheckedSeconds: count,
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+  completeFrom: jsonOptional(seconds),
+};
+const damaged = jsonObject({
+  kind: jsonChoice(['damaged', 'missing']),
+  detail: longText,
+  cluster: jsonText(),
+  extent: jsonText(),
+  bucket: bucketName,
+  bucketId: jsonText(),
+  key: jsonText(),
+  version: jsonOptional(jsonText()),
+  uploadId: jsonOptional(jsonText()),
+  part: jsonOptional(count),
+  chunks: count,
+  foundAt: seconds,
+});
+
+export const maintenanceRows = {
+  ListWorkers: {
+    on: 'GET /workers',
+    doc: 'Lists the background workers: where they run, what they did last, and what is left.',
+    reply: jsonObject({ workers: jsonRows(worker) }),
+  },
+  GetFsck: {
+    on: 'GET /fsck',
+    doc: 'Shows the comparison of metadata and data that runs, or the last one.',
+    reply: fsck,
+  },
+  StartFsck: {
+    on: 'POST /fsck',
+    doc: 'Begins to compare metadata and data; `fix` mends, `deep` reads every byte.',
+    body: jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) }),
+    reply: fsck,
+    status: 202,
+  },
+  GetScrub: {
+    on: 'GET /scrub',
+    doc: 'Shows the pass of the scrub, and the damage that it found.',
+    reply: jsonObject({ ...scrub, damagedList: jsonRows(damaged) }),
+  },
+  StartScrub: {
+    on: 'POST /scrub',
+    doc: 'Begins a pass of the scrub.',
+    reply: jsonObject(scrub),
+    status: 202,
+  },
+} as const satisfies AdminRows;

@@ -1,0 +1,45 @@
+/** Rows about the targets of events and their dead letters. */
+import { jsonBoolean, jsonNumber, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
+import { failingFields } from './replication.ts';
+import { type AdminRows, bucketName, count, moment } from './row.ts';
+
+const letters = jsonObject({
+  target: jsonOptional(jsonText()),
+  bucket: jsonOptional(bucketName),
+  id: jsonOptional(jsonText()),
+  since: jsonOptional(moment),
+  until: jsonOptional(moment),
+});
+
+export const notifyRows = {
+  GetNotifyTargets: {
+    on: 'GET /notify/targets',
+    doc: 'Shows what waits for each target of events, and whether it takes it.',
+    reply: jsonObject({
+      targets: jsonRows(
+        jsonObject({
+          id: jsonText(),
+          type: jsonText(),
+          envelope: jsonText(),
+          ...failingFields,
+          queued: count,
+          oldestSeconds: count,
+          perSecond: jsonNumber,
+          deadLetters: count,
+        }),
+      ),
+    }),
+  },
+  RedriveNotifications: {
+    on: 'POST /notify/redrive',
+    doc: 'Queues dead letters again, by target, bucket, id or time.',
+    body: letters,
+    reply: jsonObject({ redriven: count, isTruncated: jsonBoolean }),
+  },
+  DiscardNotifications: {
+    on: 'POST /notify/discard',
+    doc: 'Deletes dead letters, by target, bucket, id or time.',
+    body: letters,
+    reply: jsonObject({ discarded: count, isTruncated: jsonBoolean }),
+  },
+} as const satisfies AdminRows;

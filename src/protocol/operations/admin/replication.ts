@@ -1,0 +1,173 @@
+/** Rows about replication: peers, what waits, failures and resyncs. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonInteger,
+  jsonNumber,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
+import { type AdminRows, bucketName, count, isoTime, longText, moment, seconds } from './row.ts';
+
+const text = (pattern: RegExp, must: string, max = 1024) => jsonText({ pattern, must, max });
+const pemMax = 65_536;
+const certificates = text(/^-----BEGIN CERTIFICATE-----\n/, 'PEM certificates', pemMax);
+/** Slower, a peer would take no part within its own limits. */
+const bandwidthMin = 65_536;
+const address = (example: string) => `an address such as ${example}, without a path and without credentials`;
+
+const peerBody = jsonObject({
+  endpoint: text(/^https?:\/\/[^/?#@\s]+\/?$/, address('https://s3.example.com:9000')),
+  region: jsonOptional(text(/^[a-z0-9-]{1,64}$/, '1 to 64 characters of a-z, 0-9 and -')),
+  accessKey: text(/^[A-Za-z0-9._=+@-]{3,128}$/, '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-'),
+  secretKey: text(/^[\x21-\x7e]{8,256}$/, '8 to 256 printable ASCII characters without spaces'),
+  ca: jsonOptional(certificates),
+  cert: jsonOptional(certificates),
+  key: jsonOptional(
+    text(/^-----BEGIN (?:[A-Z]{1,9} )?PRIVATE KEY-----\n/, 'a PEM text of a private key', pemMax),
+  ),
+  proxy: jsonOptional(text(/^http:\/\/[^/?#@\s]+\/?$/, address('http://proxy.example.com:3128'))),
+  bandwidth: jsonOptional(jsonInteger({ min: bandwidthMin, max: 1_000_000_000_000 })),
+});
+/** Never the keys. */
+const peer = jsonObject({
+  id: jsonText(),
+  endpoint: jsonText(),
+  region: jsonText(),
+  ca: jsonOptional(longText),
+  cert: jsonOptional(longText),
+  proxy: jsonOptional(jsonText()),
+  bandwidth: jsonOptional(count),
+  changedAt: isoTime,
+});
+
+export const peerRows = {
+  ListReplicationPeers: {
+    on: 'GET /replication/peers',
+    doc: 'Lists the S3 services that versions are replicated to.',
+    reply: jsonObject({ peers: jsonRows(peer) }),
+  },
+  GetReplicationPeer: {
+    on: 'GET /replication/peers/:id',
+    doc: 'Shows a peer, without its keys.',
+    reply: peer,
+  },
+  PutReplicationPeer: {
+    on: 'PUT /replication/peers/:id',
+    doc: 'Adds or replaces a peer.',
+    body: peerBody,
+    reply: peer,
+  },
+  DeleteReplicationPeer: { on: 'DELETE /replication/peers/:id', doc: 'Removes a peer that no rule names.' },
+  CheckReplicationPeer: {
+    on: 'POST /replication/peers/:id/check',
+    doc: 'Tries step by step what replication needs of a peer.',
+    body: jsonObject({ bucket: text(/^[a-z0-9.-]{3,63}$/, 'the name of a bucket on the peer') }),
+    reply: jsonObject({
+      id: jsonText(),
+      bucket: bucketName,
+      ok: jsonBoolean,
+      steps: jsonRows(
+        jsonObject({
+          step: jsonText(),
+          state: jsonChoice(['passed', 'failed', 'skipped']),
+          found: jsonOptional(longText),
+          advice: jsonOptional(longText),
+        }),
+      ),
+    }),
+  },
+} as const satisfies AdminRows;
+
+/** Of a target of events or replication. */
+export const failingFields = {
+  state: jsonChoice(['ok', 'failing']),
+  failures: jsonOptional(count),
+  lastError: jsonOptional(jsonObject({ at: isoTime, message: longText })),
+};
+
+const resync = jsonObject({
+  bucket: bucketName,
+  state: jsonChoice(['running', 'done']),
+  status: jsonText(),
+  prefix: jsonOptional(jsonText()),
+  restoreRemoved: jsonOptional(jsonBoolean),
+  read: count,
+  queued: count,
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+});
+
+export const replicationRows = {
+  GetReplicationStatus: {
+    on: 'GET /replication/status',
+    doc: 'Shows what waits for each destination, and since when.',
+    reply: jsonObject({
+      destinations: jsonRows(
+        jsonObject({
+          destination: jsonText(),
+          ...failingFields,
+          waiting: count,
+          waitingBytes: count,
+          oldestSeconds: jsonNumber,
+        }),
+      ),
+      isCut: jsonBoolean,
+    }),
+  },
+  ListFailedReplications: {
+    on: 'GET /replication/failed',
+    doc: 'Lists the versions whose replication was given up.',
+    query: { bucket: jsonOptional(bucketName) },
+    reply: jsonObject({
+      failed: jsonRows(
+        jsonObject({
+          id: jsonText(),
+          bucket: bucketName,
+          key: jsonText(),
+          versionId: jsonText(),
+          marker: jsonOptional(jsonBoolean),
+          destination: jsonText(),
+          error: longText,
+          since: isoTime,
+          failedAt: isoTime,
+        }),
+      ),
+      isTruncated: jsonBoolean,
+    }),
+  },
+  RetryFailedReplications: {
+    on: 'POST /replication/retry',
+    doc: 'Queues replications again that were given up, by bucket, peer or id.',
+    body: jsonObject({
+      bucket: jsonOptional(jsonText()),
+      peer: jsonOptional(jsonText()),
+      id: jsonOptional(jsonText()),
+    }),
+    reply: jsonObject({ retried: count, isTruncated: jsonBoolean }),
+  },
+  StartReplicationResync: {
+    on: 'POST /replication/resync/:bucket',
+    doc: 'Begins to replicate the versions that a bucket has already.',
+    body: jsonObject({
+      prefix: jsonOptional(jsonText()),
+      since: jsonOptional(moment),
+      until: jsonOptional(moment),
+      status: jsonOptional(jsonChoice(['none', 'failed', 'none-or-failed', 'all'])),
+      restoreRemoved: jsonOptional(jsonBoolean),
+    }),
+    reply: resync,
+    status: 202,
+  },
+  GetReplicationResync: {
+    on: 'GET /replication/resync/:bucket',
+    doc: 'Shows how far a resync of a bucket is.',
+    reply: resync,
+  },
+  CancelReplicationResync: {
+    on: 'DELETE /replication/resync/:bucket',
+    doc: 'Ends a resync; what it has queued stays queued.',
+  },
+} as const satisfies AdminRows;

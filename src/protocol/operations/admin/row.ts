@@ -1,0 +1,58 @@
+/** A row of the operator API's table, and the parts of schemas that several rows share. */
+import {
+  type JsonFields,
+  type JsonReader,
+  jsonCount,
+  jsonInteger,
+  jsonOptional,
+  jsonText,
+} from '../../formats/json.ts';
+
+export interface AdminOperation {
+  /** Method and path below `/admin/v1`. A `:name` in the path is a parameter. */
+  readonly on: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`;
+  /** One sentence, for the reference, OpenAPI and `sluice admin --help`. */
+  readonly doc: string;
+  /** Parameters of the query, read from text by the same readers as bodies. Others are refused. */
+  readonly query?: JsonFields;
+  /** Absent: the request has no body, or `{}`. */
+  readonly body?: JsonReader<unknown>;
+  /** Absent: the reply has no body, or one that is not JSON (`media`). */
+  readonly reply?: JsonReader<unknown>;
+  /** Default: 200 with a reply, else 204. The first is the usual one. */
+  readonly status?: number | readonly number[];
+  /** Media types of a reply that is not JSON. */
+  readonly media?: readonly string[];
+  /** The operation changes nothing, whatever its method. */
+  readonly reads?: true;
+  /** It is audited although it changes nothing. */
+  readonly audited?: true;
+  /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
+  readonly callers?: 'anyone' | 'known' | undefined;
+}
+
+export type AdminRows = Readonly<Record<string, AdminOperation>>;
+
+/** Unix seconds. */
+export const seconds = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: 'Unix seconds' });
+export const isoTime = jsonText({ max: 40, doc: 'a time such as 2026-01-31T12:00:00Z' });
+/** A moment in a request: it is read by the handler, which compares it with others. */
+export const moment = jsonText({
+  max: 40,
+  pattern: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/,
+  must: 'a time such as 2026-01-31T12:00:00Z',
+});
+/** Counts by name. */
+export const count = jsonCount;
+/** Texts of replies, such as errors of targets. */
+export const longText = jsonText({ max: 65_536 });
+export const bucketName = jsonText({ max: 255 });
+
+/** Every list that has pages takes these; its reply has `next` where more follows. */
+export const paging = {
+  limit: jsonOptional(jsonInteger({ min: 1, max: 1_000, doc: 'Entries of a page; 1,000 unless given.' })),
+  after: jsonOptional(jsonText({ max: 4096, doc: 'The `next` of the page before.' })),
+} as const;
+export const next = jsonOptional(
+  jsonText({ max: 4096, doc: 'Present where more follows: give it as `after`.' }),
+);
