@@ -5,7 +5,7 @@
 import type { Context } from '../../context.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
-import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { type BucketRow, headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { bucketLifecycle, bucketNotification } from '../configurations/families.ts';
 import { eventChanges } from '../events/events.ts';
@@ -75,10 +75,12 @@ async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<bool
     return moveToClass(ctx, { ...run, ...action, recorderFor: (events) => recorderFor(ctx, run, events) });
   const { version } = action;
   const { key } = version.row;
+  const known = version.row.slot === headSlot ? version : undefined;
   const { done } = await changeKey(ctx, {
     bucket,
     key,
     requestId,
+    known,
     id: `${requestId}-${drawVersion(ctx)}`,
     record: recorderFor(
       ctx,
@@ -87,12 +89,7 @@ async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<bool
     ),
     decide: async (state) => {
       if (!isSameRule(state.bucket, bucket)) return undefined;
-      const target = await findVersion(
-        ctx.metadata,
-        state.bucket,
-        key,
-        version.row.isNull ? 'null' : version.row.version,
-      );
+      const target = state.head === known ? known : await findAgain(ctx, state.bucket, version.row);
       if (state.head === undefined || target?.revision !== version.revision) return undefined;
       if (action.do === 'end-restore') return planEndOfRestore(target);
       if (action.do === 'expire')
@@ -104,6 +101,12 @@ async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<bool
   });
   return done === 'applied';
 }
+
+const findAgain = (
+  { metadata }: Pick<Ctx, 'metadata'>,
+  bucket: BucketRow,
+  { key, version, isNull }: ObjectRow,
+): Promise<Stored<ObjectRow> | undefined> => findVersion(metadata, bucket, key, isNull ? 'null' : version);
 
 /** Whether the rules are the ones that the action was derived from. */
 const isSameRule = (now: BucketRow, then: BucketRow): boolean =>

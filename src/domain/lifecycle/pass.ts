@@ -29,7 +29,8 @@ import { nextPass } from './windows.ts';
 export type Ctx = ActCtx & Pick<Context, 'config'>;
 
 const pageRows = 1_000;
-const atOnce = 16;
+/** Keys that are worked on at a time. A local store writes what comes together in one transaction. */
+const atOnce = { local: 128, distant: 16 } as const;
 /** The rest of a bucket where an action failed or waits for the replicator. */
 const retryMs = 10 * 60_000;
 /** The largest number of rules whose actions are counted one by one. */
@@ -168,7 +169,8 @@ async function actOnPage(
   const byRule = new Map<string, number>();
   // The entries of a key follow each other, and its changes would refuse each other.
   const keys = Map.groupBy(rows, ({ key }) => key);
-  await inParallel(atOnce, [...keys.values()], async (entries) => {
+  const width = ctx.metadata.isDistant ? atOnce.distant : atOnce.local;
+  await inParallel(width, [...keys.values()], async (entries) => {
     for (const age of entries) {
       signal.throwIfAborted();
       const action = await findDueAction(ctx.metadata, { bucket, lifecycle, now }, age);

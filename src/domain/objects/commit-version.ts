@@ -41,6 +41,11 @@ export interface KeyChange {
   readonly record?: Recorder | undefined;
   /** Removes versions under GOVERNANCE retention: the caller asked for the bypass and has the permission. */
   readonly bypass?: boolean;
+  /**
+   * The head as the caller has just read it, for the first attempt: a stale one only refuses the commit. Not in buckets with suspended
+   * versioning, whose older null version is read too.
+   */
+  readonly known?: Stored<ObjectRow> | undefined;
   /** Room that the caller has reserved and gives back. */
   readonly room?: Room | undefined;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
@@ -75,7 +80,11 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
   let { bucket } = change;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     if (attempt >= eagerAttempts) await pause(ctx, attempt);
-    const state = await readState(ctx, bucket, change.key);
+    const known = attempt === 0 && bucket.versioning !== 'Suspended' ? change.known : undefined;
+    const state =
+      known === undefined
+        ? await readState(ctx, bucket, change.key)
+        : { bucket, head: known, oldNull: undefined };
     const decided = await change.decide(state);
     if (decided === undefined) return { done: 'nothing' };
     const { requestId } = change;
