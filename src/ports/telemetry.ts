@@ -14,6 +14,11 @@ export interface BucketClass {
 }
 
 /** The backlog of a background queue. */
+export interface LifecyclePasses {
+  readonly count: number;
+  /** How long the oldest of them has run. */
+  readonly oldestSeconds: number;
+}
 export interface QueueBacklog {
   readonly queue: string;
   readonly rows: number;
@@ -129,6 +134,8 @@ export interface Telemetry {
   inventoryEnded(outcome: 'written' | 'failed', rows: number): void;
   /** Actions of lifecycle rules, by kind. */
   lifecycleActions(action: string, count: number): void;
+  /** The passes over buckets that are under way; undefined when this process does not lead them. */
+  lifecyclePasses(passes: LifecyclePasses | undefined): void;
   /** Chunks and bytes that the scrub has read and verified. */
   scrubbed(read: { readonly chunks: number; readonly bytes: number }): void;
   /** The state of the scrub; undefined when this process does not lead it. */
@@ -175,6 +182,7 @@ export const silentTelemetry: Telemetry = {
   replicationFailed: () => {},
   inventoryEnded: () => {},
   lifecycleActions: () => {},
+  lifecyclePasses: () => {},
   scrubbed: () => {},
   scrubState: () => {},
   bucketClasses: () => {},

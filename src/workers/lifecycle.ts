@@ -37,7 +37,10 @@ export const carryOutLifecycles = (
   /** The id of the last bucket that had its turn. */
   let behind = '';
   return async (signal) => {
-    if (term === undefined) warnOfShortDays(context);
+    if (term === undefined) {
+      warnOfShortDays(context);
+      signal.addEventListener('abort', () => context.telemetry.lifecyclePasses(undefined), { once: true });
+    }
     term ??= await beginTerm(metadata, lifecycleTasks, generation);
     const { turns, hasMore } = await findTurns(context, behind);
     behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
@@ -61,6 +64,7 @@ export const carryOutLifecycles = (
         }
       }
     }
+    if (!signal.aborted) await reportPasses(context, open);
     if (panic !== undefined) throw panic;
     return open.size > 0 || hasMore ? 'busy' : 'idle';
   };
@@ -72,6 +76,15 @@ function warnOfShortDays({ config, telemetry }: LifecycleContext): void {
   telemetry.log('WARN', 'lifecycle rules count shorter days (SVC_LIFECYCLE_DAY): objects are deleted early', {
     seconds,
   });
+}
+
+async function reportPasses(
+  { metadata, telemetry }: LifecycleContext,
+  open: ReadonlySet<Turn>,
+): Promise<void> {
+  const now = await metadata.now();
+  const since = [...open].map(({ task }) => task?.state.startedAt ?? now);
+  telemetry.lifecyclePasses({ count: open.size, oldestSeconds: (now - Math.min(now, ...since)) / 1000 });
 }
 
 /** The buckets that are due, by id, from the one behind `behind`. The list and the progress have the same order. */

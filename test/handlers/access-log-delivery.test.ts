@@ -4,6 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import type { KeyDescription } from '../../src/ports/crypto/key-provider.ts';
 import { deliverAccessLogs } from '../../src/workers/access-log.ts';
+import { unsupervised } from '../../src/workers/supervision/worker.ts';
 import { logDelivery } from '../support/access.ts';
 import {
   firstKeys,
@@ -97,6 +98,21 @@ test.each(['EventTime', 'DeliveryTime'])('keys are partitioned by %s', async (by
   // An object has lines of one hour of the queue.
   else expect(keys).toEqual([path('06', '02-00-10'), path('06', '02-00-10')]);
   expect(keysIn(await logs.delivered())).toEqual(firstKeys(3));
+});
+
+test('the delivery of a long log waits for the clients again and again', async () => {
+  await using logs = await openLogs();
+  await logs.ask(1_200);
+  let waits = 0;
+  const services = {
+    ...unsupervised,
+    async yieldToClients() {
+      waits += 1;
+    },
+  };
+  await deliverAccessLogs(logs.world.context, 99, services)(never);
+  expect(await logs.queued()).toEqual([]);
+  expect(waits).toBeGreaterThanOrEqual(2);
 });
 
 test('a bucket that logs into itself gets no line about its log objects', async () => {

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import type { LifecycleProgress } from '../../src/domain/lifecycle/progress.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { ambush } from '../support/ambush.ts';
@@ -37,6 +38,22 @@ async function openWorld(
   // On a virtual clock a worker that waits for its rate waits forever.
   const settings = { SVC_LIFECYCLE_RATE: '1000000', ...options.settings };
   return Object.assign(await openGateway({ ...options, settings, clock }), { clock });
+}
+/** Runs a pass, and stops it like a gateway that ends once its stored progress is so far. */
+async function passUntil(context: Context, isFar: (progress: LifecycleProgress) => boolean): Promise<void> {
+  const stop = new AbortController();
+  const metadata = faulty(context.metadata, {
+    async commit(at, changes, options) {
+      const outcome = await context.metadata.commit(at, changes, options);
+      for (const each of at.table.name === 'tasks' ? changes : []) {
+        const { state } = 'put' in each ? (each.put as unknown as { readonly state: LifecycleProgress }) : {};
+        if (state !== undefined && 'tally' in state && isFar(state)) stop.abort();
+      }
+      return outcome;
+    },
+  });
+  const unit = carryOutLifecycles({ ...context, metadata });
+  while ((await unit(stop.signal)) === 'busy');
 }
 /** A gateway whose object `/bucket/key` is due. */
 async function openDue(): Promise<GatewayWorld> {
@@ -186,6 +203,33 @@ test('a bucket with much work lets the others have their turns', async () => {
   await pass({ ...world.context, metadata });
   expect(deletions.large).toBeGreaterThanOrEqual(1_500);
   expect(largeWhenSmallWasDone).toBeLessThanOrEqual(1_000);
+});
+
+test('a pass that runs tells for the bucket and for each rule what is done, what is left, its rate and its end', async () => {
+  await using world = await openWorld();
+  const { client, clock, context } = world;
+  await client.put('/bucket');
+  const under = (prefix: string) => `<Filter><Prefix>${prefix}</Prefix></Filter>`;
+  const named = (id: string): string =>
+    rule(expireIn(1), under(`${id}/`)).replace('<ID>rule</ID>', `<ID>${id}</ID>`);
+  await configure(world, named('a') + named('b') + named('none'));
+  await pass(context);
+  for (const prefix of ['a', 'b'])
+    for (let n = 0; n < 1_100; n += 1) await client.put(`/bucket/${prefix}/${n}`, { body: '' });
+  const day = new Date(clock.now()).toISOString().slice(0, 10);
+  clock.jump(2 * dayMs);
+  await passUntil(context, ({ tally }) => tally.read > 0);
+  clock.jump(1_000);
+  const shown = await progress(world);
+  const { a, b } = shown.rules;
+  expect(shown.expired).toBeGreaterThan(0);
+  expect(shown.backlog).toBe(2_200 - shown.expired);
+  expect([a.done + b.done, a.backlog + b.backlog]).toEqual([shown.expired, shown.backlog]);
+  expect(shown).toMatchObject({ state: 'running', oldestDueDay: day, perSecond: shown.read });
+  expect(b).toMatchObject({ oldestDueDay: day, perSecond: b.done });
+  // The pass reads one prefix after the other, and the last entry of one rule is the last one of all.
+  expect([a, b].map(({ etaSeconds }) => etaSeconds)).toContain(shown.etaSeconds);
+  expect(shown.rules.none).toBeUndefined();
 });
 
 test('expirations queue their events, and the audit log counts them', async () => {

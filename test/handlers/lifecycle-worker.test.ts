@@ -64,7 +64,11 @@ describe.each(backends)('lifecycle: %s', (backend) => {
     await pass(world);
     expect(await keys(world)).toEqual(['young']);
     expect(await world.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
-    expect(await progress(world)).toMatchObject({ state: 'done', expired: 1, byRule: { rule: 1 } });
+    expect(await progress(world)).toMatchObject({
+      state: 'done',
+      expired: 1,
+      rules: { rule: { done: 1, backlog: 0 } },
+    });
     await daysPass(world, 2);
     expect(await keys(world)).toEqual([]);
     await world.gc();
@@ -161,6 +165,26 @@ describe.each(backends)('lifecycle: %s', (backend) => {
     expect(await world.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
   });
 
+  test('with versioning a transition comes before the delete marker that is due on the same day', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await enableVersioning(world);
+    const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
+    const move = '<Transition><Days>1</Days><StorageClass>STANDARD_IA</StorageClass></Transition>';
+    await configure(
+      world,
+      rule(move, { id: 'move', filter: sizes }),
+      rule(expireIn(1), { id: 'expire', filter: sizes }),
+    );
+    await world.client.put('/bucket/key', { body: 'content' });
+    await daysPass(world, 2);
+    expect((await world.client.head('/bucket/key')).header('*-storage-class')).toBe('STANDARD_IA');
+    await daysPass(world, 1);
+    expect((await world.client.head('/bucket/key')).status).toBe(404);
+    const listed = await world.client.get('/bucket?versions');
+    expect([listed.all('DeleteMarker').length, listed.all('StorageClass')]).toEqual([1, ['STANDARD_IA']]);
+  });
+
   test('a dry run names each object and its rule, and changes nothing', async () => {
     await using world = await openWorld(backend);
     await world.client.put('/bucket');
@@ -176,7 +200,11 @@ describe.each(backends)('lifecycle: %s', (backend) => {
     });
     expect(await keys(world)).toEqual(['key']);
     expect((await asOperator(world).post(path)).status).toBe(202);
-    expect(await progress(world)).toMatchObject({ state: 'waiting', backlog: 1 });
+    expect(await progress(world)).toMatchObject({
+      state: 'waiting',
+      backlog: 1,
+      rules: { logs: { done: 0, backlog: 1, oldestDueDay: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) } },
+    });
     await pass(world);
     expect(await keys(world)).toEqual([]);
   });

@@ -1,9 +1,12 @@
 /** GET /admin/v1/workers: what operators learn about the background workers. */
 import { expect, test } from 'vitest';
+import { writeInventories } from '../../src/workers/inventory.ts';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { openLogs } from '../support/delivered-logs.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { openLists } from '../support/inventory-lists.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -117,6 +120,54 @@ test('a process that dies is shown as silent, and then its successor is shown', 
   const second = (await listWorkers(world)).get('bucket-stats');
   expect(second).toMatchObject({ process: 'second', state: 'idle', generation: 2 });
   await successor.stop();
+});
+
+test('the backlog of the lifecycle worker is what the passes that run have left, counted when it is asked for', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1, 12));
+  await using world = await openGateway({ clock, settings: { SVC_LIFECYCLE_RATE: '1000000' } });
+  const { client, context } = world;
+  await client.put('/bucket');
+  const rule =
+    '<Rule><ID>r</ID><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule>';
+  await client.put('/bucket?lifecycle', { body: `<LifecycleConfiguration>${rule}</LifecycleConfiguration>` });
+  const running = startWorkers(context, ['lifecycle'], never, { process: 'p' });
+  await clock.advance(1_000);
+  for (let n = 0; n < 5; n += 1) await client.put(`/bucket/${n}`, { body: '' });
+  clock.jump(2 * 86_400_000);
+  const shown = async () => (await listWorkers(world)).get('lifecycle')?.progress;
+  expect(await shown()).toMatchObject({ of: 'actions', backlog: 0 });
+  // Another leader begins the pass, and its process dies at the first deletion.
+  const metadata: typeof context.metadata = Object.create(context.metadata, {
+    commit: {
+      value: (...call: Parameters<typeof context.metadata.commit>) =>
+        call[0].table.name === 'objects'
+          ? Promise.reject(new Error('dead'))
+          : context.metadata.commit(...call),
+    },
+  });
+  const stop = new AbortController();
+  const dying: typeof context.telemetry = { ...context.telemetry, log: () => stop.abort() };
+  const unit = carryOutLifecycles({ ...context, metadata, telemetry: dying }, 99);
+  await expect(unit(stop.signal)).rejects.toThrow();
+  clock.jump(5_000);
+  expect(await shown()).toMatchObject({ of: 'actions', backlog: 5, oldestSeconds: 5 });
+  await running.stop();
+});
+
+test('the backlog of the inventory worker is estimated from the versions of the buckets that it lists', async () => {
+  await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '2' });
+  const { world, clock } = lists;
+  const running = startWorkers(world.context, ['inventory'], never, { process: 'p' });
+  await clock.advance(3_000);
+  for (let n = 0; n < 5; n += 1) await world.client.put(`/bucket/${n}`, { body: '' });
+  await lists.configure({});
+  await running.stop();
+  const unit = writeInventories(world.context, 99);
+  await unit(never);
+  clock.jump(1_000);
+  expect((await listWorkers(world)).get('inventory')?.progress).toMatchObject({ of: 'rows', backlog: 3 });
+  const { etaSeconds } = await operatorOf(world).must('GET', '/buckets/bucket/inventory/all/run');
+  expect(etaSeconds).toBe(2);
 });
 
 test('the backlog of a worker that drains a queue is that of its queue', async () => {

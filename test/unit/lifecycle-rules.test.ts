@@ -184,6 +184,16 @@ describe('the latest version', () => {
     expect(actionOnCurrent(cooling, version, moment)).toEqual({ do: 'expire', rule: 'r0' });
   });
 
+  test('moves before it gets a delete marker, and is deleted permanently without being moved', () => {
+    const both = of({ Expiration: { Days: 3 } }, { Transition: [to('GLACIER', 3)] });
+    expect(on(5, both)).toEqual({ do: 'expire', rule: 'r0' });
+    const kept = { ...version, isKept: true };
+    const moment = version.modified + 5 * day;
+    expect(actionOnCurrent(both, kept, moment)).toMatchObject({ do: 'transition', rule: 'r1' });
+    const moved = { ...kept, storageClass: 'GLACIER' };
+    expect(actionOnCurrent(both, moved, moment)).toEqual({ do: 'expire', rule: 'r0' });
+  });
+
   test('moves by no rule that is about other objects', () => {
     const others = of({ Transition: [to('GLACIER', 1)], Filter: { Prefix: 'other/' } });
     expect(on(6, others)).toBeUndefined();

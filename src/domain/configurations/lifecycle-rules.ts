@@ -140,14 +140,28 @@ export interface StoredVersion extends Version {
   readonly storageClass: string;
 }
 
-/** The action that is due now for the latest version of a key. Expiration comes before any transition. */
+export interface CurrentVersion extends StoredVersion {
+  /** Its expiration adds a delete marker, and the version stays behind it. */
+  readonly isKept?: boolean;
+}
+
+/**
+ * The action that is due now for the latest version of a key. Permanent deletion comes before transition, and transition before a delete
+ * marker, which a later pass adds (public API).
+ */
 export function actionOnCurrent(
   lifecycle: Lifecycle,
-  version: StoredVersion,
+  version: CurrentVersion,
   now: number,
 ): Action | undefined {
-  const expiration = findExpiration(lifecycle, version);
-  if (expiration !== undefined && expiration.at <= now) return { do: 'expire', rule: expiration.rule };
+  const due = findExpiration(lifecycle, version);
+  const expiration: Action | undefined =
+    due === undefined || due.at > now ? undefined : { do: 'expire', rule: due.rule };
+  if (expiration !== undefined && !version.isKept) return expiration;
+  return transitionOfCurrent(lifecycle, version, now) ?? expiration;
+}
+
+function transitionOfCurrent(lifecycle: Lifecycle, version: StoredVersion, now: number): Action | undefined {
   const moves = lifecycle.Rule.flatMap((rule) =>
     rule.Transition.length > 0 && applies(rule, version)
       ? rule.Transition.filter(

@@ -65,7 +65,10 @@ export async function findDueAction(metadata: Metadata, rules: Rules, age: AgeRo
   if (state === 'marker') return findMarkerAction(metadata, rules, version);
   if (state === 'noncurrent') return findNoncurrentAction(metadata, rules, version);
   const { key, size, modified, storageClass, headers } = row;
-  const action = actionOnCurrent(lifecycle, { key, size, modified, storageClass, tags: headers.tags }, now);
+  const { versioning } = rules.bucket;
+  const isKept = versioning === 'Enabled' || (versioning === 'Suspended' && !row.isNull);
+  const facts = { key, size, modified, storageClass, tags: headers.tags, isKept };
+  const action = actionOnCurrent(lifecycle, facts, now);
   return action === undefined ? nothing : { ...action, version };
 }
 

@@ -2,31 +2,25 @@
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { findTask } from '../../metadata/background/tasks.ts';
-import {
-  dayMs,
-  hasLateVersions,
-  listLifecycleBucket,
-  scanLifecycleBuckets,
-} from '../../metadata/objects/ages.ts';
+import { hasLateVersions, listLifecycleBucket, scanLifecycleBuckets } from '../../metadata/objects/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { openBucket } from '../buckets/buckets.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { lockTime } from '../objects/lock/object-lock.ts';
 import { shownVersion } from '../objects/read-object.ts';
+import { type Backlog, countBacklog, duePages, noBacklog, pageRows } from './backlog.ts';
 import { findDueAction } from './due-action.ts';
 import { isDue } from './pass.ts';
-import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
+import { type LifecycleProgress, lifecycleTasks } from './progress.ts';
 import { readRules } from './rules.ts';
-import { type DueEntries, openWindows, readDuePage, startPosition } from './walk.ts';
+import { openWindows } from './walk.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
-const pageRows = 500;
 /** Entries that a plan reads. */
 const plannedMax = 20_000;
-/** The limits of a count of the backlog. */
-const countedMax = 10_000_000;
+/** The limit of a count of the backlog. */
 const countMs = 1_000;
 
 async function readLifecycle(
@@ -50,16 +44,10 @@ export async function requestPass(
   record?.applied();
 }
 
-export interface LifecycleReport {
+export interface LifecycleReport extends Backlog {
   readonly progress: LifecycleProgress | undefined;
   /** A pass is due, and has not begun. */
   readonly isWaiting: boolean;
-  /** Entries that the rules may act on and that the pass has not read. */
-  readonly backlog: number;
-  /** The count was cut off after a second: there are more. */
-  readonly isBacklogCut: boolean;
-  /** The day (`YYYY-MM-DD`) of the oldest of them. */
-  readonly oldestDueDay: string | undefined;
 }
 
 export async function findLifecycle(ctx: Ctx, name: string): Promise<LifecycleReport> {
@@ -71,40 +59,12 @@ export async function findLifecycle(ctx: Ctx, name: string): Promise<LifecycleRe
     listed?.row.bucketId === bucket.id &&
     isDue(listed.row, task, { now, hasLate: await hasLateVersions(ctx.metadata, bucket.id) });
   const progress = task?.state;
-  const report = { progress, isWaiting };
   // A pass has read everything that was due, until the next one.
-  if (progress === undefined || (!isWaiting && progress.finishedAt !== undefined))
-    return { ...report, backlog: 0, isBacklogCut: false, oldestDueDay: undefined };
-  const due = { bucket, first: progress.first, windows: openWindows(lifecycle, now) };
-  let backlog = 0;
-  let oldest: number | undefined;
-  let isBacklogCut = false;
-  const until = ctx.clock.elapsed() + countMs;
-  for await (const rows of duePages(ctx, due, { from: progress.position, max: countedMax })) {
-    backlog += rows.length;
-    for (const { day } of rows) oldest = Math.min(oldest ?? day, day);
-    isBacklogCut = ctx.clock.elapsed() >= until;
-    if (isBacklogCut) break;
-    // Reads of an embedded store never wait, so without this pause no other request of this process would be served.
-    await ctx.clock.sleep(0);
-  }
-  const oldestDueDay = oldest === undefined ? undefined : new Date(oldest * dayMs).toISOString().slice(0, 10);
-  return { ...report, backlog, isBacklogCut, oldestDueDay };
-}
-
-async function* duePages(
-  { metadata }: Ctx,
-  due: DueEntries,
-  { from, max }: { readonly from?: Position | undefined; readonly max: number },
-) {
-  let at: Position | undefined = from ?? startPosition(due);
-  for (let read = 0; at !== undefined && read < max; ) {
-    const { rows, next } = await readDuePage(metadata, due, { from: at, max: pageRows });
-    // An empty page costs as much as a full one.
-    read += Math.max(rows.length, pageRows);
-    yield rows;
-    at = next;
-  }
+  const isIdle = progress === undefined || (!isWaiting && progress.finishedAt !== undefined);
+  const backlog = isIdle
+    ? noBacklog
+    : await countBacklog(ctx, { bucket, lifecycle, progress, now }, ctx.clock.elapsed() + countMs);
+  return { progress, isWaiting, ...backlog };
 }
 
 export interface PlannedAction {

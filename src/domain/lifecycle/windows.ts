@@ -10,6 +10,8 @@ import { bornBefore } from '../configurations/lifecycle-rules.ts';
 
 /** Entries under a prefix, up to and including a day. */
 export interface Window {
+  /** The id of the rule that acts on them; '' for the ends of restored copies. */
+  readonly rule: string;
   readonly prefix: string;
   readonly lastDay: number;
 }
@@ -58,11 +60,13 @@ function lastDayOf(
 
 export function findWindows(lifecycle: Lifecycle, kind: AgeKind, now: number): readonly Window[] {
   // The end of a restored copy depends on no rule.
-  if (kind === 'restored') return [{ prefix: '', lastDay: dayOf(now) }];
+  if (kind === 'restored') return [{ rule: '', prefix: '', lastDay: dayOf(now) }];
   return lifecycle.Rule.filter(({ Status }) => Status === 'Enabled').flatMap((rule) =>
     moments[kind](rule).flatMap((moment) => {
       const lastDay = lastDayOf(moment, lifecycle, now);
-      return lastDay === undefined ? [] : [{ prefix: readRuleFilter(rule).prefix, lastDay }];
+      return lastDay === undefined
+        ? []
+        : [{ rule: rule.ID ?? '', prefix: readRuleFilter(rule).prefix, lastDay }];
     }),
   );
 }

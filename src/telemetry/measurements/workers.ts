@@ -80,6 +80,20 @@ export const workers = {
     doc: 'Versions and uploads on which lifecycle rules acted: `expired`, `noncurrent`, `markers`, `aborted`, `transitioned`, `restored`; `held` by Object Lock; `undone`, which a later pass tries again.',
     act: '`undone` keeps growing: the log has a WARN with bucket, key and cause.',
   },
+  svc_lifecycle_passes: {
+    kind: 'gauge',
+    labels: [],
+    doc: 'Buckets whose lifecycle pass had not ended after the last unit of the worker, of the 256 at most that take turns in one unit.',
+    act: 'As `svc_lifecycle_oldest_pass_seconds`.',
+    across: 'max',
+  },
+  svc_lifecycle_oldest_pass_seconds: {
+    kind: 'gauge',
+    labels: [],
+    doc: 'How long the oldest of these passes has run; 0 where there is none.',
+    act: 'More than a day: more becomes due than the worker carries out. `GET /admin/v1/buckets/{name}/lifecycle` has rate and end; see SVC_LIFECYCLE_RATE.',
+    across: 'max',
+  },
   svc_access_log_objects_total: {
     kind: 'counter',
     labels: [],
@@ -95,7 +109,7 @@ export const workers = {
   svc_access_log_kept_total: {
     kind: 'counter',
     labels: ['why'],
-    doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `key-too-long`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
+    doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `quota`, `key-too-long`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
     act: 'Correct the target bucket or its policy as docs/operations.md says for each reason.',
   },
   svc_inventory_runs_total: {

@@ -13,7 +13,8 @@ type Told =
   | 'replicated'
   | 'replicationFailed'
   | 'inventoryEnded'
-  | 'lifecycleActions';
+  | 'lifecycleActions'
+  | 'lifecyclePasses';
 
 export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
   queueBacklogs: (backlogs) => {
@@ -42,4 +43,9 @@ export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
     metrics.add('svc_inventory_rows_total', [], rows);
   },
   lifecycleActions: (action, count) => metrics.add('svc_lifecycle_actions_total', [action], count),
+  lifecyclePasses: (passes) => {
+    const one = (value: number | undefined) => (value === undefined ? [] : [[[], value] as const]);
+    metrics.replace('svc_lifecycle_passes', one(passes?.count));
+    metrics.replace('svc_lifecycle_oldest_pass_seconds', one(passes?.oldestSeconds));
+  },
 });

@@ -32,7 +32,7 @@ export type Ctx = BatchCtx & { readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJE
 const queue: HourlyQueue = 'access-log';
 /** Lines in memory, of all targets together; above this the largest batch is written early. */
 const heldMax = 16 * 1024 * 1024;
-/** After so many lines the requests of this process get a turn: reads of an embedded store never wait. */
+/** After so many lines the requests of this process get a turn. */
 const turnLines = 500;
 /** Estimated memory of a line beside its text. */
 const lineBytes = 200;
@@ -50,15 +50,20 @@ interface Gathering {
   bytes: number;
 }
 
-interface Pass extends Delivering {
+export interface Delivery extends Delivering {
+  /** Called every few hundred lines: waits until requests have had their turn. */
+  pause(): Promise<void>;
+}
+
+interface Pass extends Delivery {
   readonly now: number;
   /** Logs that are left in this pass. */
   readonly left: Set<string>;
 }
 
-export async function deliverLogs(ctx: Ctx, { term, signal }: Delivering): Promise<void> {
+export async function deliverLogs(ctx: Ctx, { term, signal, pause }: Delivery): Promise<void> {
   const { metadata } = ctx;
-  const pass: Pass = { term, signal, now: await metadata.now(), left: new Set() };
+  const pass: Pass = { term, signal, pause, now: await metadata.now(), left: new Set() };
   for (const batch of await leftBatches(metadata, term)) {
     signal.throwIfAborted();
     await deliver(ctx, pass, { batch, log: nameLog(batch), lines: () => readBatch(metadata, batch) });
@@ -80,7 +85,7 @@ async function deliverHour(ctx: Ctx, pass: Pass, place: QueueHour): Promise<void
     if (!pass.left.has(gathering.log)) await deliverGathered(ctx, pass, { place, gathering });
   };
   for await (const row of dueRowsOfHour(ctx, place, { now: pass.now })) {
-    if (++count % turnLines === 0) await ctx.clock.sleep(0, pass.signal);
+    if (++count % turnLines === 0) await pass.pause();
     pass.signal.throwIfAborted();
     const log = nameLog(taskOf(row));
     if (pass.left.has(log)) continue;

@@ -1,6 +1,7 @@
 /** Writing an inventory of a bucket now, and how far that is. */
 import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
+import { countLeft } from '../../../domain/deliveries/inventory/rows-left.ts';
 import {
   findResult,
   findRun,
@@ -9,7 +10,6 @@ import {
 } from '../../../domain/deliveries/inventory/runs.ts';
 import { beginInventory, openInventory } from '../../../domain/deliveries/inventory/schedule.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { readUsage } from '../../../metadata/buckets/usage.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 /** Also for a configuration that is not enabled. Does not disturb a run that is under way. */
@@ -33,17 +33,12 @@ export const GetBucketInventoryRun: AdminHandler<'GetBucketInventoryRun'> = asyn
 
 const seconds = (ms: number): number => Math.floor(ms / 1000);
 
-/** The estimate assumes that all versions which the bucket counts are listed: with a prefix, or without old versions, it is too long. */
-async function runJson(
-  { metadata }: Pick<Context, 'metadata'>,
-  { bucketId, startedAt, rows, files }: InventoryRun,
-) {
+async function runJson({ metadata }: Pick<Context, 'metadata'>, run: InventoryRun) {
+  const { startedAt, rows, files } = run;
   const began = { state: 'running', rows, files, startedAt: seconds(startedAt) };
   const ms = (await metadata.now()) - startedAt;
   if (rows === 0 || ms <= 0) return began;
-  let versions = 0;
-  for (const { objects } of (await readUsage(metadata, bucketId)).values()) versions += objects;
-  return { ...began, etaSeconds: Math.ceil((Math.max(0, versions - rows) * ms) / rows / 1000) };
+  return { ...began, etaSeconds: Math.ceil(((await countLeft(metadata, run)) * ms) / rows / 1000) };
 }
 
 const resultJson = ({ startedAt, finishedAt, ...result }: InventoryResult) => ({

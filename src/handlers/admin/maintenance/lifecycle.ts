@@ -1,5 +1,11 @@
 /** The lifecycle of a bucket: its progress, a pass on demand, and what a pass would do. */
-import { findLifecycle, planLifecycle, requestPass } from '../../../domain/lifecycle/on-demand.ts';
+import {
+  findLifecycle,
+  type LifecycleReport,
+  planLifecycle,
+  requestPass,
+} from '../../../domain/lifecycle/on-demand.ts';
+import type { LifecycleProgress } from '../../../domain/lifecycle/progress.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
@@ -30,19 +36,40 @@ export const GetLifecycle: AdminHandler<'GetLifecycle'> = async (ctx, { params }
   const report = await findLifecycle(ctx, params.get('name') ?? '');
   const { progress, backlog, isBacklogCut, oldestDueDay, isWaiting } = report;
   if (progress === undefined) return jsonReply({ state: isWaiting ? 'waiting' : 'none' });
-  const { indexing, tally, byRule, startedAt, finishedAt, nextAt } = progress;
+  const { indexing, tally, startedAt, finishedAt, nextAt } = progress;
   const state = indexing.at !== 'done' ? 'indexing' : finishedAt === undefined ? 'running' : 'done';
+  const ms = state === 'running' ? (await ctx.metadata.now()) - startedAt : 0;
   return jsonReply({
     state: isWaiting && state === 'done' ? 'waiting' : state,
     ...tally,
-    byRule,
     backlog,
     ...(isBacklogCut ? { isBacklogCut } : {}),
-    ...(state === 'running' ? rateJson(tally.read, (await ctx.metadata.now()) - startedAt, backlog) : {}),
+    ...rateJson(tally.read, ms, backlog),
     ...(oldestDueDay === undefined ? {} : { oldestDueDay }),
+    rules: rulesJson(progress, report.byRule, ms),
     startedAt: seconds(startedAt),
     ...(finishedAt === undefined
       ? { nextAt: seconds(nextAt) }
       : { finishedAt: seconds(finishedAt), nextAt: seconds(nextAt) }),
   });
 };
+
+/** By rule: what the pass has done and what it has left. `etaSeconds` is when it reaches the last entry of the rule. */
+function rulesJson(
+  { byRule, tally }: LifecycleProgress,
+  backlogs: LifecycleReport['byRule'],
+  ms: number,
+): Readonly<Record<string, object>> {
+  const rules = [...new Set([...Object.keys(byRule), ...backlogs.keys()])].sort();
+  return Object.fromEntries(
+    rules.map((rule) => {
+      const done = byRule[rule] ?? 0;
+      const left = backlogs.get(rule);
+      if (left === undefined) return [rule, { done, backlog: 0 }];
+      const { etaSeconds } = rateJson(tally.read, ms, left.until);
+      const { entries: backlog, oldestDueDay } = left;
+      const rates = etaSeconds === undefined ? {} : { perSecond: Math.round((done * 1000) / ms), etaSeconds };
+      return [rule, { done, backlog, oldestDueDay, ...rates }];
+    }),
+  );
+}

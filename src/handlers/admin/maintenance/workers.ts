@@ -1,5 +1,8 @@
 /** The background workers: who leads each, what it did last, and what it has left. */
 import { workerNames } from '../../../config/values/workers.ts';
+import type { Context } from '../../../context.ts';
+import { countAllLeft } from '../../../domain/deliveries/inventory/rows-left.ts';
+import { countAllBacklogs } from '../../../domain/lifecycle/backlog.ts';
 import { everyHeartbeat } from '../../../metadata/background/heartbeats.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../../metadata/records/background/heartbeats.ts';
 import type { QueueBacklog } from '../../../ports/telemetry.ts';
@@ -15,6 +18,21 @@ const queueOf: Readonly<Record<string, string>> = {
   replicator: 'replication',
 };
 
+/** What a worker has left. */
+interface Left {
+  readonly left: number;
+  /** There is more. */
+  readonly isCut?: boolean;
+  readonly oldestSeconds?: number;
+}
+
+const countMs = 1_000;
+/** Counted when an operator asks, because the workers themselves read only what is due. */
+const counts: Readonly<Record<string, (ctx: Context) => Promise<Left>>> = {
+  lifecycle: (ctx) => countAllBacklogs(ctx, ctx.clock.elapsed() + countMs),
+  inventory: async ({ metadata }) => ({ left: await countAllLeft(metadata) }),
+};
+
 export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
   const rows: HeartbeatRow[] = [];
   for await (const row of everyHeartbeat(ctx.metadata)) rows.push(row);
@@ -25,7 +43,10 @@ export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
   const unseen = workerNames
     .filter((name) => !seen.has(name))
     .map((worker) => ({ worker, state: 'never-ran' }));
-  const workers = [...present.map((row) => workerJson(row, { now, queues })), ...unseen];
+  const known = await Promise.all(
+    present.map(async (row) => workerJson(row, { now, left: await findLeft(ctx, row, queues) })),
+  );
+  const workers = [...known, ...unseen];
   return jsonReply({ workers: workers.sort((a, b) => (a.worker < b.worker ? -1 : 1)) });
 };
 
@@ -50,7 +71,7 @@ function stateOf(row: HeartbeatRow, now: number): string {
 
 function workerJson(
   row: HeartbeatRow,
-  { now, queues }: { readonly now: number; readonly queues: readonly QueueBacklog[] },
+  { now, left }: { readonly now: number; readonly left: Left | undefined },
 ) {
   const { worker, process, generation, since, beatAt, units, lastUnit, failures, lastError, progress } = row;
   return {
@@ -64,24 +85,33 @@ function workerJson(
     ...(lastUnit === undefined ? {} : { lastUnit: { ...lastUnit, endedAt: seconds(lastUnit.endedAt) } }),
     failures,
     ...(lastError === undefined ? {} : { lastError: { ...lastError, at: seconds(lastError.at) } }),
-    ...(progress === undefined ? {} : { progress: progressJson(worker, progress, queues) }),
+    ...(progress === undefined ? {} : { progress: progressJson(progress, left) }),
   };
 }
 
-function progressJson(
-  worker: string,
-  { of, done, perSecond, left, oldestSeconds }: HeartbeatProgress,
+async function findLeft(
+  ctx: Context,
+  { worker, progress }: HeartbeatRow,
   queues: readonly QueueBacklog[],
-) {
+): Promise<Left | undefined> {
+  const count = counts[worker];
+  if (count !== undefined) return count(ctx);
+  const { left, oldestSeconds } = progress ?? {};
+  if (left !== undefined) return { left, ...(oldestSeconds === undefined ? {} : { oldestSeconds }) };
   const queue = queues.find((each) => each.queue === queueOf[worker]);
-  const backlog = left ?? queue?.rows;
-  const oldest = oldestSeconds ?? queue?.oldestSeconds;
-  return {
-    of,
-    done,
-    perSecond: Math.round(perSecond * 10) / 10,
-    ...(backlog === undefined ? {} : { backlog }),
-    ...(oldest === undefined ? {} : { oldestSeconds: Math.floor(oldest) }),
-    ...(backlog === undefined || perSecond === 0 ? {} : { etaSeconds: Math.ceil(backlog / perSecond) }),
-  };
+  return queue && { left: queue.rows, oldestSeconds: queue.oldestSeconds };
 }
+
+const progressJson = ({ of, done, perSecond }: HeartbeatProgress, found: Left | undefined) => ({
+  of,
+  done,
+  perSecond: Math.round(perSecond * 10) / 10,
+  ...(found === undefined ? {} : leftJson(found, perSecond)),
+});
+
+const leftJson = ({ left, isCut = false, oldestSeconds }: Left, perSecond: number) => ({
+  backlog: left,
+  ...(isCut ? { isBacklogCut: true } : {}),
+  ...(oldestSeconds === undefined ? {} : { oldestSeconds: Math.floor(oldestSeconds) }),
+  ...(perSecond === 0 ? {} : { etaSeconds: Math.ceil(left / perSecond) }),
+});

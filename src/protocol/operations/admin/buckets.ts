@@ -171,7 +171,19 @@ export const bucketTaskRows = {
     reply: jsonObject({
       state: jsonChoice(['waiting', 'none', 'indexing', 'running', 'done']),
       ...passed,
-      byRule: jsonOptional(jsonMap(count, { max: 1_000 })),
+      // The rules of the present configuration, those that acted before it, and '' for the ends of restored copies.
+      rules: jsonOptional(
+        jsonMap(
+          jsonObject({
+            done: count,
+            backlog: count,
+            oldestDueDay: jsonOptional(jsonText()),
+            perSecond: jsonOptional(count),
+            etaSeconds: jsonOptional(count),
+          }),
+          { max: 2_001 },
+        ),
+      ),
       backlog: jsonOptional(count),
       isBacklogCut: jsonOptional(jsonBoolean),
       perSecond: jsonOptional(count),

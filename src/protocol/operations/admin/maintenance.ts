@@ -33,6 +33,7 @@ const worker = jsonObject({
       backlog: jsonOptional(count),
       oldestSeconds: jsonOptional(count),
       etaSeconds: jsonOptional(count),
+      isBacklogCut: jsonOptional(jsonBoolean),
     }),
   ),
 });
