@@ -8,6 +8,7 @@ import { notifySettings } from './config/notify.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/read/kinds.ts';
 import { fault, optional, type Setting, secret, type ValueOf, value } from './config/read/setting.ts';
 import { replicationSettings } from './config/replication.ts';
+import { tracingSettings } from './config/tracing.ts';
 import { clusters } from './config/values/clusters.ts';
 import { credentials } from './config/values/credentials.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
@@ -282,6 +283,7 @@ export const settings = {
     fallback: 'INFO',
     doc: 'The least severe log line that is written.',
   }),
+  ...tracingSettings,
   ...notifySettings,
   ...replicationSettings,
   SVC_REGION: text({

@@ -17,7 +17,8 @@ import type { BodyMemory } from './ports/storage/body-memory.ts';
 import type { ClusterStates } from './ports/storage/cluster-states.ts';
 import type { ObjectBytes } from './ports/storage/object-bytes.ts';
 import type { StorageRoom } from './ports/storage/storage-room.ts';
-import type { Telemetry } from './ports/telemetry.ts';
+import type { LogLevelControl, Telemetry } from './ports/telemetry.ts';
+import type { Trace, Tracer } from './ports/trace.ts';
 
 export interface Context {
   readonly config: Config;
@@ -44,4 +45,10 @@ export interface Context {
   /** Absent in runtimes that open no connections of their own. */
   readonly peers?: PeerRequests;
   readonly telemetry: Telemetry;
+  /** Absent where an embedding application owns the log. */
+  readonly logLevel?: LogLevelControl;
+  /** Absent where nothing is traced. */
+  readonly tracer?: Tracer;
+  /** Of the request that this context is a view for. */
+  readonly trace?: Trace;
 }

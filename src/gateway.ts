@@ -15,9 +15,11 @@ import { PacedBody } from './gateway/body-pace.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
 import { recordingOfUnknown } from './gateway/records/recording.ts';
-import { countTraffic, receivedBytesOf } from './gateway/records/traffic.ts';
-import { toRefusal } from './gateway/refusal.ts';
-import { type Ending, establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
+import { reportAnswer } from './gateway/records/report.ts';
+import { beginTrace, endTrace } from './gateway/records/trace.ts';
+import { countTraffic } from './gateway/records/traffic.ts';
+import { type Failure, toFailure } from './gateway/refusal.ts';
+import { establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
 import { identify } from './gateway/stages/identify.ts';
 import { locate } from './gateway/stages/locate.ts';
@@ -77,25 +79,28 @@ function paced(ctx: Context, incoming: Incoming): Incoming {
 
 /** Runs the stages and renders whatever comes of them; the one place where a request's errors are caught. */
 async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
-  const { ctx } = pipeline;
+  const { clock, random } = pipeline.ctx;
   const { wire } = incoming;
-  const startedAt = ctx.clock.elapsed();
-  const requestId = drawRequestId(ctx.random);
+  const startedAt = clock.elapsed();
+  const requestId = drawRequestId(random);
   const request: RequestContext = receive(incoming, { requestId, startedAt, ...splitTarget(wire.target) });
+  const trace = beginTrace(pipeline.ctx, request);
+  const ctx = trace === undefined ? pipeline.ctx : trace.view(pipeline.ctx);
   let reply: Reply;
-  let code: string | undefined;
+  let failure: Failure | undefined;
   try {
-    reply = await run(pipeline, request);
+    reply = await run(trace === undefined ? pipeline : { ...pipeline, ctx }, request);
   } catch (cause) {
-    const refusal = toRefusal(ctx, cause, request);
-    code = refusal.code;
-    reply = refused(ctx, request, refusal);
+    failure = toFailure(cause, request.signal);
+    reply = refused(ctx, request, failure.refusal);
   }
+  const code = failure?.refusal.code;
   ctx.bodyMemory.give(request.heldBytes);
   await request.record?.end({ status: reply.status, code });
   reply = countTraffic(ctx, request, reply);
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
-  reportAnswer(ctx, request, { status: reply.status, code });
+  reportAnswer(ctx, request, { status: reply.status, failure });
+  if (trace !== undefined) reply = endTrace(trace, reply, code);
   const headers = renderHeaders(
     [
       ['*-request-id', requestId],
@@ -122,6 +127,7 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
 /** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */
 async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): Promise<Reply> {
   const located = locate(ctx.config, rules, received);
+  ctx.trace?.stage('identify');
   const identified = await identify(ctx, located);
   const { area, local, isSite } = identified;
   if (area !== undefined) {
@@ -129,28 +135,6 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
     return areas(local, areaRequest(ctx, identified));
   }
   if (isSite) return visitSite(ctx, identified);
+  ctx.trace?.stage('select');
   return serve(ctx, await selectOperation(ctx, identified));
-}
-
-/** Metrics of every request, and a line of the log at level DEBUG: written out it costs a tenth of a small request. */
-function reportAnswer(
-  { telemetry, clock }: Context,
-  request: RequestContext,
-  { status, code }: Ending,
-): void {
-  const { requestId, operation, path, incoming, startedAt, bucket } = request;
-  const { method, remote } = incoming.wire;
-  const durationMs = clock.elapsed() - startedAt;
-  const receivedBytes = receivedBytesOf(incoming);
-  telemetry.request({ operation, method, status, code, durationMs, requestId, receivedBytes, bucket });
-  telemetry.log('DEBUG', 'request answered', {
-    request_id: requestId,
-    operation,
-    method,
-    path,
-    status,
-    code,
-    duration_ms: durationMs,
-    remote,
-  });
 }

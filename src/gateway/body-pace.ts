@@ -26,6 +26,8 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
   #receivedBytes = 0;
   /** Everything that the client has sent so far. */
   totalBytes = 0;
+  /** How long the gateway has waited for it. */
+  clientMs = 0;
 
   constructor(ctx: Ctx, source: AsyncIterable<Uint8Array>) {
     this.#ctx = ctx;
@@ -56,7 +58,9 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
     const { clock, config } = this.#ctx;
     const askedAt = clock.elapsed();
     return iterator.next().then((step) => {
-      this.#waitedMs += clock.elapsed() - askedAt;
+      const waitedMs = clock.elapsed() - askedAt;
+      this.#waitedMs += waitedMs;
+      this.clientMs += waitedMs;
       if (step.done === true) return step;
       this.#receivedBytes += step.value.length;
       this.totalBytes += step.value.length;
@@ -72,6 +76,8 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
   async #nextInTime(iterator: AsyncIterator<Uint8Array>): Promise<Step> {
     this.#startDeadline();
     if (this.#isLate) throw tooLate();
+    const { clock } = this.#ctx;
+    const askedAt = clock.elapsed();
     const missed = new Promise<never>((_, reject) => {
       this.#miss = reject;
     });
@@ -84,6 +90,7 @@ export class PacedBody implements AsyncIterableIterator<Uint8Array> {
       this.#deadline?.abort();
       throw cause;
     } finally {
+      this.clientMs += clock.elapsed() - askedAt;
       this.#miss = undefined;
     }
   }

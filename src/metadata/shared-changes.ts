@@ -24,11 +24,15 @@ class Changes {
 }
 const changesOf = new WeakMap<object, Changes>();
 
+/** A view of a store shares the changes of the store. */
+const storeOf = (metadata: { readonly behind?: object }): object => metadata.behind ?? metadata;
+
 function openChanges(metadata: object): Changes {
-  let changes = changesOf.get(metadata);
+  const store = storeOf(metadata);
+  let changes = changesOf.get(store);
   if (changes === undefined) {
     changes = new Changes();
-    changesOf.set(metadata, changes);
+    changesOf.set(store, changes);
   }
   return changes;
 }
@@ -56,7 +60,7 @@ export async function announcing<T>(
   try {
     return await commit;
   } finally {
-    const changes = changesOf.get(metadata);
+    const changes = changesOf.get(storeOf(metadata));
     changes?.forget(topic, about);
     if (changes?.sharing !== undefined) {
       const { siblings, believedMs } = changes.sharing;

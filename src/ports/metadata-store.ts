@@ -227,6 +227,8 @@ export interface MetadataFault {
 
 /** The port of a metadata backend. A read sees every write acknowledged before the read began, in every process. */
 export interface MetadataStore {
+  /** Of a view, the store itself: what is registered for one holds for the other. */
+  readonly behind?: MetadataStore;
   /** Whether a read is a network round trip, so that it pays to request rows beforehand. */
   readonly isDistant: boolean;
   get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined>;
@@ -279,7 +281,7 @@ export interface MetadataStore {
    * between the commit and its side changes. `false`: every read from now on sees every row that such a commit puts. It may return
    * `true` for a while where none is missing. Absent when a commit and its side changes are one transaction.
    */
-  readonly hasPendingPuts?: (table: AnyTable) => Promise<boolean>;
+  readonly hasPendingPuts?: ((table: AnyTable) => Promise<boolean>) | undefined;
 
   /** Applies side changes alone, atomically per partition at least. For plain and counter tables. */
   apply(changes: readonly SideChange[]): Promise<void>;
@@ -311,7 +313,7 @@ export interface MetadataStore {
    * Reads everything in the store and reports damage, a page at a time; the tables say how keys are decoded. Absent when an engine
    * verifies its own data.
    */
-  readonly verify?: (tables: readonly AnyTable[]) => AsyncIterable<readonly MetadataFault[]>;
+  readonly verify?: ((tables: readonly AnyTable[]) => AsyncIterable<readonly MetadataFault[]>) | undefined;
 
   /** The store's clock in ms since the epoch, which decides expiry and leases. */
   now(): Promise<number>;

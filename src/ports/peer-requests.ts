@@ -1,4 +1,5 @@
 /** Signed requests to replication peers: other S3 services, of any vendor. */
+import type { Cause } from './trace.ts';
 
 /** What is needed to reach a peer. */
 export interface PeerAccess {
@@ -22,6 +23,8 @@ export interface PeerRequest {
   readonly key?: string;
   readonly query?: readonly (readonly [string, string])[];
   readonly body?: Uint8Array;
+  /** Named in the header `traceparent`, which is not signed: proxies replace it. */
+  readonly cause?: Cause | undefined;
 }
 
 /** A request over a connection that stays open for the next one. */

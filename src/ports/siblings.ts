@@ -19,7 +19,19 @@ export interface Siblings {
   announce(announcement: Announcement, withinMs: number): Promise<boolean>;
   /** Calls `act` for every announcement of another process about the topic. If `act` throws, the announcement is not acknowledged. */
   heed(topic: string, act: (about: string) => void): void;
+  /**
+   * Asks every other process of the node. Resolves with the answers that came within `withinMs`; a process that does not answer is left
+   * out. Never rejects.
+   */
+  ask(announcement: Announcement, withinMs: number): Promise<readonly string[]>;
+  /** Answers the questions of other processes about the topic. If `answer` throws, this process is left out. */
+  answer(topic: string, answer: (about: string) => string): void;
 }
 
 /** For a node with one process. */
-export const noSiblings: Siblings = { announce: async () => true, heed() {} };
+export const noSiblings: Siblings = {
+  announce: async () => true,
+  heed() {},
+  ask: async () => [],
+  answer() {},
+};

@@ -58,8 +58,15 @@ export interface ClusterMeasure {
   readonly pools: readonly { readonly pool: string; readonly usedBytes: number }[];
 }
 
+/** The least severe lines that this process writes. */
+export interface LogLevelControl {
+  get(): LogLevel;
+  set(level: LogLevel): void;
+}
+
 export interface Telemetry {
-  log(level: LogLevel, message: string, fields?: Fields): void;
+  /** @param kind lines of one level, message and kind within a minute are counted, and only the first is written */
+  log(level: LogLevel, message: string, fields?: Fields, kind?: string): void;
   /** One answered request. */
   request(observed: {
     readonly operation: string;
@@ -146,6 +153,8 @@ export interface Telemetry {
   usageDrifts(drifts: ReadonlyMap<string, number>): void;
   /** The free space of a component's disk. */
   diskRoom(state: RoomState): void;
+  /** What became of spans: the collector took them, they did not fit into the queue (`full`), or it did not take them (`refused`). */
+  spans(outcome: 'exported' | 'full' | 'refused', spans: number): void;
   /** The text of `/metrics`, in the Prometheus exposition format or in OpenMetrics. */
   metrics(format?: 'text' | 'openmetrics'): Promise<string>;
 }
@@ -188,5 +197,6 @@ export const silentTelemetry: Telemetry = {
   bucketClasses: () => {},
   usageDrifts: () => {},
   diskRoom: () => {},
+  spans: () => {},
   metrics: async () => '',
 };

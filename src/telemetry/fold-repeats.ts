@@ -1,12 +1,13 @@
 /**
- * Failures that repeat, as those of workers and backends do while an engine is away: the first is logged at once, further
- * ones within a minute are counted and told in one line at its end. What belongs to a request (`request_id`) is never folded.
+ * Lines that repeat: failures of workers and backends while an engine is away, and refused requests of one caller. The first is
+ * logged at once, further ones within a minute are counted and told in one line at its end. Lines of a request (`request_id`) are
+ * folded only where their writer names their kind.
  */
-import type { Fields } from '../ports/telemetry.ts';
+import type { Fields, LogLevel } from '../ports/telemetry.ts';
 import type { Log } from './log.ts';
 
 const windowMs = 60_000;
-/** Different failures that are remembered at once; beyond that they are logged as they come. */
+/** Different kinds that are remembered at once; beyond that failures are logged as they come, and lines of requests count as one kind. */
 const kindsMax = 1_000;
 const causesMax = 5;
 
@@ -21,9 +22,12 @@ interface Repeats {
 /** @param later calls back after so many ms; it need not keep the process alive */
 export function foldRepeats(log: Log, later: (ms: number, act: () => void) => void): Log {
   const repeats = new Map<string, Repeats>();
-  return (level, message, fields = {}) => {
-    if ((level !== 'WARN' && level !== 'ERROR') || 'request_id' in fields) return log(level, message, fields);
-    const kind = foldKey(level, message, fields);
+  return (level, message, fields = {}, named) => {
+    if (named === undefined && !isFolded(level, fields)) return log(level, message, fields);
+    const own = named === undefined ? foldKey(level, message, fields) : `${level} ${message} ${named}`;
+    // A flood from many callers fills no disk.
+    const isCrowded = named !== undefined && repeats.size >= kindsMax && !repeats.has(own);
+    const kind = isCrowded ? `${level} ${message}` : own;
     const known = repeats.get(kind);
     if (known !== undefined) {
       known.count += 1;
@@ -31,7 +35,7 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
       return;
     }
     log(level, message, fields);
-    if (repeats.size >= kindsMax) return;
+    if (repeats.size >= kindsMax && !isCrowded) return;
     const started: Repeats = { count: 0, last: fields };
     repeats.set(kind, started);
     later(windowMs, () => {
@@ -41,6 +45,9 @@ export function foldRepeats(log: Log, later: (ms: number, act: () => void) => vo
     });
   };
 }
+
+const isFolded = (level: LogLevel, fields: Fields): boolean =>
+  (level === 'WARN' || level === 'ERROR') && !('request_id' in fields);
 
 function foldKey(level: string, message: string, fields: Fields): string {
   const texts = Object.entries(fields).filter(

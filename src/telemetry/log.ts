@@ -17,7 +17,7 @@ const shown = {
   fatal: 'ERROR',
 } as const;
 
-export type Log = (level: LogLevel, message: string, fields?: Fields) => void;
+export type Log = (level: LogLevel, message: string, fields?: Fields, kind?: string) => void;
 
 /** Writes records of the configured categories and levels; other records are never built. */
 export function createLog(now: () => number = Date.now): Log {

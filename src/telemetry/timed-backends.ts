@@ -79,9 +79,9 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
     foreign: bytes.foreign,
     removals: bytes.removals,
     write: (source, options) => timed('data.write', () => bytes.write(source, options)),
-    read: (extent, range, signal) => ({
+    read: (extent, range, signal, cause) => ({
       [Symbol.asyncIterator]() {
-        const iterator = bytes.read(extent, range, signal)[Symbol.asyncIterator]();
+        const iterator = bytes.read(extent, range, signal, cause)[Symbol.asyncIterator]();
         let isFirst = true;
         return {
           next() {
@@ -106,6 +106,7 @@ export function timedBytes(bytes: ObjectBytes, measure: Measure): ObjectBytes {
 const timedUploads = (uploads: UploadBytes, timed: Timed): UploadBytes => ({
   begin: (options) => timed('data.beginUpload', () => uploads.begin(options)),
   writePart: (source, options) => timed('data.writePart', () => uploads.writePart(source, options)),
-  complete: (upload, parts) => timed('data.completeUpload', () => uploads.complete(upload, parts)),
-  discard: (upload) => timed('data.discardUpload', () => uploads.discard(upload)),
+  complete: (upload, parts, cause) =>
+    timed('data.completeUpload', () => uploads.complete(upload, parts, cause)),
+  discard: (upload, cause) => timed('data.discardUpload', () => uploads.discard(upload, cause)),
 });

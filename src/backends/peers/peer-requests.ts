@@ -140,7 +140,7 @@ const unsigned = 'UNSIGNED-PAYLOAD';
 function signedRequest(
   { hasher, clock }: PeerRequestOptions,
   { endpoint, accessKey, secretKey, region }: PeerAccess,
-  { method, bucket, key, query = [], headers: given = {}, body }: PeerSending,
+  { method, bucket, key, query = [], headers: given = {}, body, cause }: PeerSending,
 ) {
   const { origin, host } = new URL(endpoint);
   const place = key === undefined ? '' : `/${key.split('/').map(encode).join('/')}`;
@@ -153,7 +153,8 @@ function signedRequest(
     headers: { ...prefixed(given), host, ...(isStreamed ? { 'content-length': String(body.length) } : {}) },
     payloadHash: isStreamed ? unsigned : hashOf(hasher, body),
   });
-  return { origin, method, path: target, headers, body: isStreamed ? null : (body ?? null) };
+  const sent = cause === undefined ? headers : { ...headers, traceparent: cause.traceparent };
+  return { origin, method, path: target, headers: sent, body: isStreamed ? null : (body ?? null) };
 }
 
 const prefixed = (headers: Readonly<Record<string, string>>) =>

@@ -30,6 +30,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const { row, operation, incoming, isAction } = selected;
   const reader = openBucketReader(context, selected);
   const { ctx } = reader;
+  ctx.trace?.stage('bucket');
   const request = needsBucket(row) ? await located(reader, selected) : selected;
   if (needsIndex(request)) {
     const index = await showIndex(ctx, request);
@@ -37,12 +38,14 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   }
   // A decision that needs the body waits for it, unless the caller is refused in any case.
   const needsBody = !isAction && handlers[operation].facts !== undefined;
+  ctx.trace?.stage('authorize');
   if (needsBody) assertMayAsk(request);
   if (!needsBody) {
     await judgeFresh(ctx, request);
     if (row.adds) assertRoom(ctx);
   }
   const hasBody = incoming.body !== undefined;
+  if (hasBody && !row.streams) ctx.trace?.stage('body');
   if (row.streams && incoming.body instanceof PacedBody) incoming.body.stream();
   // The body of an action has been read, because its parameters are in it.
   const reading = isAction ? undefined : readBody(ctx, request, { hasBody, row, held: request });
@@ -52,6 +55,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (reading !== undefined || needsBody) await judge(ctx, complete);
   if (needsBody && row.adds) assertRoom(ctx);
   if (row.streams && hasBody) establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
+  ctx.trace?.stage('handle');
   const reply = await dispatch(ctx, complete);
   const { requesterPays }: RequestContext = complete;
   return requesterPays === true

@@ -15,12 +15,14 @@ import {
 import { percentDecode, type Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
+import { shareTraces } from './maintenance/traces.ts';
 import { readQuery } from './parameters.ts';
 import { adminHandlers } from './table.ts';
 
 type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;
 
 export function registerAdmin(router: Router, ctx: Context): void {
+  shareTraces(ctx);
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);
     const register = router[method.toLowerCase()] as Router['get'];

@@ -14,9 +14,11 @@ import * as forceEmpty from './maintenance/force-empty.ts';
 import * as fsck from './maintenance/fsck.ts';
 import * as inventory from './maintenance/inventory.ts';
 import * as lifecycle from './maintenance/lifecycle.ts';
+import * as logLevel from './maintenance/log-level.ts';
 import * as notify from './maintenance/notify.ts';
 import * as reshard from './maintenance/reshard.ts';
 import * as scrub from './maintenance/scrub.ts';
+import { GetTrace, ListTraces } from './maintenance/traces.ts';
 import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
@@ -29,6 +31,9 @@ export const adminHandlers: AdminHandlers = {
   ExplainDecision,
   ImportAccessKey,
   ListWorkers,
+  ListTraces,
+  GetTrace,
+  ...logLevel,
   ...storage,
   ...forceEmpty,
   ...inventory,

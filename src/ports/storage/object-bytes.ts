@@ -1,4 +1,5 @@
 /** Object bytes as the domain uses them: extents of bytes on a cluster, in any store. */
+import type { Cause } from '../trace.ts';
 
 /**
  * A contiguous piece of an object's content, written under one op. A chunked backend keeps it as the
@@ -65,6 +66,8 @@ export interface WriteOptions {
   /** Only where the store `verifies`. @throws ContentMismatch when the content differs: none of it is stored then */
   readonly claimed?: ClaimedDigests | undefined;
   readonly signal?: AbortSignal;
+  /** The span that a store on the network names in its requests. */
+  readonly cause?: Cause | undefined;
 }
 
 /** The digests that the sender of a content declared. */
@@ -133,7 +136,8 @@ export interface HeldPart {
   readonly receipt: string;
 }
 
-export interface HeldPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed' | 'signal'> {
+export interface HeldPartWrite
+  extends Pick<WriteOptions, 'size' | 'confirm' | 'claimed' | 'signal' | 'cause'> {
   readonly upload: HeldUpload;
   readonly part: number;
 }
@@ -144,16 +148,16 @@ export interface HeldPartWrite extends Pick<WriteOptions, 'size' | 'confirm' | '
  */
 export interface UploadBytes {
   /** Opens an upload that is to become the extent `id`. */
-  begin(options: Pick<WriteOptions, 'cluster' | 'id' | 'owner'>): Promise<HeldUpload>;
+  begin(options: Pick<WriteOptions, 'cluster' | 'id' | 'owner' | 'cause'>): Promise<HeldUpload>;
   /** Stores a part; the same number again replaces it. A source that throws replaces nothing. @throws UploadGone */
   writePart(source: AsyncIterable<Uint8Array>, options: HeldPartWrite): Promise<HeldPart>;
   /**
    * Assembles the extent from these parts; durable on return, and idempotent for the same parts.
    * @throws PartsChanged, UploadGone
    */
-  complete(upload: HeldUpload, parts: readonly HeldPart[]): Promise<void>;
+  complete(upload: HeldUpload, parts: readonly HeldPart[], cause?: Cause): Promise<void>;
   /** Removes the parts and the extent, as far as there are any. Idempotent. */
-  discard(upload: HeldUpload): Promise<void>;
+  discard(upload: HeldUpload, cause?: Cause): Promise<void>;
 }
 
 export interface StoredMark {
@@ -234,7 +238,7 @@ export interface ObjectBytes {
    * Whether the store itself compares a content of this size with the digests that its sender `claimed`, and confirms its MD5: then no
    * other component has to hash it. Absent: never.
    */
-  verifies?(cluster: string, size: number): Promise<boolean>;
+  readonly verifies?: ((cluster: string, size: number) => Promise<boolean>) | undefined;
   /**
    * Stores a source; durable on return. When the source throws or the signal aborts, the stored bytes are removed as far as possible and
    * the error is rethrown: the caller queues the extent in any case, as `{ cluster, id, size: unknownSize }`. A source's array need be
@@ -246,7 +250,7 @@ export interface ObjectBytes {
    * consumer that keeps bytes copies them. An array that holds the whole range belongs to the consumer.
    * Throws `ChunkDamaged` before a byte of a damaged block is yielded, `ChunkMissing` when bytes do not exist.
    */
-  read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array>;
+  read(extent: Extent, range?: ByteRange, signal?: AbortSignal, cause?: Cause): AsyncIterable<Uint8Array>;
   /**
    * Removes extents; missing ones are no error. Durable on return. A removed extent may still be readable until its space is reclaimed: a
    * reader that began just before is not interrupted.
@@ -264,7 +268,7 @@ export interface ObjectBytes {
   /** Absent when the space of removed bytes is reclaimed immediately. */
   readonly removals?: RemovalMarks<Extent> | undefined;
   /** Reclaims the space of removed extents: one bounded unit of work; true when there is more to do. */
-  compact?(signal: AbortSignal): Promise<boolean>;
+  readonly compact?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
   /** Reports every cluster, also if others fail: one that does not answer is `unreachable`. */
   health(): Promise<readonly ClusterHealth[]>;
   close(): Promise<void>;

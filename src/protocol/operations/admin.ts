@@ -9,6 +9,7 @@ import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.t
 import { clusterRows, storageRows } from './admin/clusters.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
+import { observabilityRows } from './admin/observability.ts';
 import { peerRows, replicationRows } from './admin/replication.ts';
 import type { AdminOperation, AdminRows } from './admin/row.ts';
 import { sessionRows } from './admin/session.ts';
@@ -23,6 +24,7 @@ export const adminOperations = {
   ...clusterRows,
   ...placementRows,
   ...maintenanceRows,
+  ...observabilityRows,
   ...bucketTaskRows,
   ...peerRows,
   ...replicationRows,

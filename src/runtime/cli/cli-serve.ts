@@ -14,9 +14,11 @@ import { assertExpected, assertStillThere } from '../installation/expected-insta
 import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
 import { serve } from '../node.ts';
 import { endAtOnce } from '../processes/end-at-once.ts';
+import { heedLogLevel, openLogLevel } from '../processes/log-level.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
 import { joinSiblings } from '../processes/node-siblings.ts';
-import { logToStandardError, nodeTelemetry } from '../processes/node-telemetry.ts';
+import { nodeTelemetry } from '../processes/node-telemetry.ts';
+import { nodeTracing } from '../processes/node-tracing.ts';
 import { reportReady, reportRefused } from '../processes/node-worker-messages.ts';
 import { endWithPrimary, processCount, superviseProcesses } from '../processes/node-workers.ts';
 import {
@@ -59,12 +61,13 @@ export async function serveUntilStopped(
     const here = { warnings, isInit, onReady: reportReady };
     return tellingPrimary(serveHere({ ...configuration, credentials }, here));
   }
-  logToStandardError(config.SVC_LOG_LEVEL);
+  const logLevel = openLogLevel(config.SVC_LOG_LEVEL);
   const log = createLog();
   for (const warning of warnings) log('WARN', warning);
   return superviseProcesses({
     count: processes,
     log,
+    hear: heedLogLevel(logLevel),
     shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
     mappedFile: mappedFile(config),
     onReady: announce,
@@ -106,7 +109,8 @@ async function serveHere(
   { config, credentials }: Configuration,
   { warnings, isInit, onReady }: HereOptions,
 ): Promise<number> {
-  const telemetry = nodeTelemetry(config);
+  const logLevel = openLogLevel(config.SVC_LOG_LEVEL);
+  const telemetry = nodeTelemetry({ ...config, SVC_LOG_LEVEL: logLevel.get() });
   for (const warning of warnings) telemetry.log('WARN', warning);
   // A stray rejection belongs to one request; an uncaught exception may have left anything half done.
   process.on('unhandledRejection', (cause) =>
@@ -121,11 +125,15 @@ async function serveHere(
         telemetry.log('ERROR', 'an announcement of another process was not processed', { cause }),
       )
     : noSiblings;
+  logLevel.share(siblings);
+  const tracing = await nodeTracing(config, telemetry);
   const installationMode = isInit ? 'init' : 'start';
   const { context, installation, close } = await compose(config, {
     credentials,
     telemetry,
     siblings,
+    logLevel,
+    tracer: tracing.tracer,
     installation: installationMode,
   }).catch((error: unknown) => {
     throw asRefusal(error, config);
@@ -159,6 +167,7 @@ async function serveHere(
   stopping.abort();
   await Promise.all([serving.close(), workers.stop()]);
   await close();
+  await tracing.close();
   return 0;
 }
 

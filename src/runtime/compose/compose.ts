@@ -30,7 +30,8 @@ import type { PeerRequests } from '../../ports/peer-requests.ts';
 import { type Random, systemRandom } from '../../ports/random.ts';
 import { noSiblings, type Siblings } from '../../ports/siblings.ts';
 import type { RoomState } from '../../ports/storage/storage-room.ts';
-import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import { type LogLevelControl, silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import type { Tracer } from '../../ports/trace.ts';
 import { measureClusters } from '../../telemetry/parts/measure-clusters.ts';
 import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
@@ -48,6 +49,8 @@ export interface ComposeOptions {
   readonly installation?: InstallationMode;
   /** The other processes of this node; none when absent. */
   readonly siblings?: Siblings;
+  readonly tracer?: Tracer | undefined;
+  readonly logLevel?: LogLevelControl;
 }
 
 export interface Composed {
@@ -168,6 +171,11 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
   }
 }
 
+const operatorPorts = ({ tracer, logLevel }: ComposeOptions): Pick<Context, 'tracer' | 'logLevel'> => ({
+  ...(tracer === undefined ? {} : { tracer }),
+  ...(logLevel === undefined ? {} : { logLevel }),
+});
+
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const {
     clock = systemClock,
@@ -227,6 +235,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     sinks,
     ...(keys === undefined ? {} : { keys }),
     ...(rooms === undefined ? {} : { room: rooms }),
+    ...operatorPorts(options),
     telemetry,
   };
   const close = async (): Promise<void> => {

@@ -18,7 +18,14 @@ type Message =
   /** other process → primary */
   | { readonly type: 'sluice:heeded'; readonly round: number }
   /** primary → announcing process */
-  | { readonly type: 'sluice:announced'; readonly id: number };
+  | { readonly type: 'sluice:announced'; readonly id: number }
+  /** asking process → primary → every other process; the answers go back */
+  | { readonly type: 'sluice:ask'; readonly id: number; readonly announcement: Announcement }
+  | { readonly type: 'sluice:question'; readonly round: number; readonly announcement: Announcement }
+  | { readonly type: 'sluice:answer'; readonly round: number; readonly answer: string | undefined }
+  | { readonly type: 'sluice:answered'; readonly id: number; readonly answer: string | undefined }
+  /** primary → asking process: so many answers follow */
+  | { readonly type: 'sluice:asked'; readonly id: number; readonly others: number };
 
 const isMessage = (value: unknown): value is Message =>
   typeof value === 'object' &&
@@ -33,6 +40,8 @@ const isMessage = (value: unknown): value is Message =>
 export async function joinSiblings(onFailure: (cause: unknown) => void): Promise<Siblings> {
   const actions = new Map<string, ((about: string) => void)[]>();
   const waiting = new Map<number, (isHeeded: boolean) => void>();
+  const answers = new Map<string, (about: string) => string>();
+  const questions = new Map<number, Question>();
   const { promise: joined, resolve: join } = Promise.withResolvers<void>();
   let ids = 0;
   // The processes of a node end with their primary.
@@ -43,6 +52,18 @@ export async function joinSiblings(onFailure: (cause: unknown) => void): Promise
     if (!isMessage(message)) return;
     if (message.type === 'sluice:joined') join();
     if (message.type === 'sluice:announced') waiting.get(message.id)?.(true);
+    if (message.type === 'sluice:asked') questions.get(message.id)?.expect(message.others);
+    if (message.type === 'sluice:answered') questions.get(message.id)?.take(message.answer);
+    if (message.type === 'sluice:question') {
+      const { topic, about } = message.announcement;
+      let answer: string | undefined;
+      try {
+        answer = answers.get(topic)?.(about);
+      } catch (cause) {
+        onFailure(cause);
+      }
+      send({ type: 'sluice:answer', round: message.round, answer });
+    }
     if (message.type !== 'sluice:heed') return;
     const { topic, about } = message.announcement;
     let isHeeded = true;
@@ -74,7 +95,48 @@ export async function joinSiblings(onFailure: (cause: unknown) => void): Promise
     heed(topic, act) {
       actions.set(topic, [...(actions.get(topic) ?? []), act]);
     },
+    async ask(announcement, withinMs) {
+      const id = ids++;
+      const question = new Question(withinMs);
+      questions.set(id, question);
+      send({ type: 'sluice:ask', id, announcement });
+      const given = await question.answers;
+      questions.delete(id);
+      return given;
+    },
+    answer(topic, answer) {
+      answers.set(topic, answer);
+    },
   };
+}
+
+/** The answers to a question, until all have come or its time is over. */
+class Question {
+  readonly answers: Promise<readonly string[]>;
+  readonly #given: string[] = [];
+  #missing = Number.POSITIVE_INFINITY;
+  #end = (): void => {};
+
+  constructor(withinMs: number) {
+    this.answers = new Promise((resolve) => {
+      const timer = setTimeout(() => this.#end(), Math.min(withinMs, roundMaxMs));
+      this.#end = () => {
+        clearTimeout(timer);
+        resolve(this.#given);
+      };
+    });
+  }
+
+  expect(others: number): void {
+    this.#missing = others;
+    if (others === 0) this.#end();
+  }
+
+  take(answer: string | undefined): void {
+    if (answer !== undefined) this.#given.push(answer);
+    this.#missing -= 1;
+    if (this.#missing === 0) this.#end();
+  }
 }
 
 /** An announcement that some processes have not acted on yet. */
@@ -83,11 +145,19 @@ interface Round {
   readonly end: () => void;
 }
 
-/** For the primary. */
-export function relayAnnouncements(): void {
+/**
+ * For the primary.
+ * @param hear called with every announcement
+ */
+export function relayAnnouncements(hear?: (announcement: Announcement) => void): void {
   const joined = new Set<number>();
   const rounds = new Map<number, Round>();
+  const asking = new Map<number, { readonly from: Worker; readonly id: number; missing: number }>();
   let count = 0;
+  const othersThan = (from: Worker): readonly Worker[] =>
+    Object.values(cluster.workers ?? {}).filter(
+      (worker): worker is Worker => worker !== undefined && worker.id !== from.id && joined.has(worker.id),
+    );
   const heeded = (round: Round | undefined, workerId: number): void => {
     if (round?.missing.delete(workerId) && round.missing.size === 0) round.end();
   };
@@ -98,11 +168,28 @@ export function relayAnnouncements(): void {
       send(from, { type: 'sluice:joined' });
     }
     if (message.type === 'sluice:heeded') heeded(rounds.get(message.round), from.id);
+    if (message.type === 'sluice:answer') {
+      const round = asking.get(message.round);
+      if (round === undefined) return;
+      send(round.from, { type: 'sluice:answered', id: round.id, answer: message.answer });
+      round.missing -= 1;
+      if (round.missing === 0) asking.delete(message.round);
+    }
+    if (message.type === 'sluice:ask') {
+      const others = othersThan(from);
+      const round = count++;
+      send(from, { type: 'sluice:asked', id: message.id, others: others.length });
+      if (others.length === 0) return;
+      asking.set(round, { from, id: message.id, missing: others.length });
+      // A process that ends never answers.
+      setTimeout(() => asking.delete(round), roundMaxMs).unref();
+      for (const worker of others)
+        send(worker, { type: 'sluice:question', round, announcement: message.announcement });
+    }
     if (message.type !== 'sluice:announce') return;
     const { id, announcement } = message;
-    const others = Object.values(cluster.workers ?? {}).filter(
-      (worker): worker is Worker => worker !== undefined && worker.id !== from.id && joined.has(worker.id),
-    );
+    hear?.(announcement);
+    const others = othersThan(from);
     const number = count++;
     const end = (): void => {
       clearTimeout(timer);
@@ -119,6 +206,12 @@ export function relayAnnouncements(): void {
     joined.delete(worker.id);
     for (const round of [...rounds.values()]) heeded(round, worker.id);
   });
+}
+
+/** From the primary itself, to every process. */
+export function announceToProcesses(announcement: Announcement): void {
+  for (const worker of Object.values(cluster.workers ?? {}))
+    if (worker !== undefined) send(worker, { type: 'sluice:heed', round: -1, announcement });
 }
 
 function send(worker: Worker, message: Message): void {

@@ -3,6 +3,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import { backendsCanShare } from '../../config/checks.ts';
 import type { Config } from '../../config.ts';
+import type { Announcement } from '../../ports/siblings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { expecting } from '../installation/expected-installation.ts';
 import { endAtOnce } from './end-at-once.ts';
@@ -33,6 +34,8 @@ export interface ProcessesOptions {
   readonly mappedFile?: string | undefined;
   /** Called once, when all of them serve. */
   readonly onReady: (url: string) => void;
+  /** Called with every announcement of a process. */
+  readonly hear?: (announcement: Announcement) => void;
   /** Called once, with the first reason that a process gave for not starting. */
   readonly onRefused: (why: string) => void;
 }
@@ -58,7 +61,7 @@ export function endWithPrimary(): void {
 /** Resolves with the exit code of the node, when its last process has ended. */
 export function superviseProcesses(options: ProcessesOptions): Promise<number> {
   relayMetrics();
-  relayAnnouncements();
+  relayAnnouncements(options.hear);
   return new Promise((resolve) => new Processes(options, resolve).start());
 }
 

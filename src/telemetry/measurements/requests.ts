@@ -65,6 +65,12 @@ export const requests = {
     doc: 'Bytes that were read from one of these buckets.',
     act: 'Names the tenant that uses the network.',
   },
+  svc_trace_spans_total: {
+    kind: 'counter',
+    labels: ['outcome'],
+    doc: 'Spans for the collector of SVC_OTLP_ENDPOINT: `exported`; `full`: dropped, because the queue was full; `refused`: dropped, because the collector did not take them.',
+    act: '`full`: lower SVC_TRACE_SAMPLE, or give the collector more CPU. `refused`: the log says what the collector answered.',
+  },
   svc_audit_counted_total: {
     kind: 'counter',
     labels: ['error'],

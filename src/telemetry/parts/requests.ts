@@ -4,7 +4,14 @@ import { BusiestBuckets } from '../meters/busiest.ts';
 import { requestMeters } from '../meters/request-meters.ts';
 import type { Metrics } from '../metrics.ts';
 
-type Told = 'request' | 'requestsInFlight' | 'bytesSent' | 'refusalCounted' | 'keyUnwrapped' | 'signingKeys';
+type Told =
+  | 'request'
+  | 'requestsInFlight'
+  | 'bytesSent'
+  | 'refusalCounted'
+  | 'keyUnwrapped'
+  | 'signingKeys'
+  | 'spans';
 
 export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Telemetry, Told> {
   const meters = requestMeters(metrics);
@@ -31,6 +38,7 @@ export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Tel
     },
     refusalCounted: (error) => metrics.add('svc_audit_counted_total', [error]),
     keyUnwrapped: (outcome) => metrics.add('svc_kms_decrypt_total', [outcome]),
+    spans: (outcome, spans) => metrics.add('svc_trace_spans_total', [outcome], spans),
     signingKeys: (ages) => {
       const states = ['valid', 'expiring', 'expired'] as const;
       metrics.replace('svc_signing_keys', ages ? states.map((state) => [[state], ages[state]]) : []);

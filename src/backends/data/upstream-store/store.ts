@@ -11,8 +11,9 @@ import {
   type ObjectBytes,
   unreachable,
 } from '../../../ports/storage/object-bytes.ts';
+import type { Cause } from '../../../ports/trace.ts';
 import type { WriteBudget } from '../chunked/write-budget.ts';
-import { UpstreamClient } from './client/client.ts';
+import { openUpstreamClient } from './client/client.ts';
 import type { Connection } from './client/connection.ts';
 import type { Upstream } from './client/settings.ts';
 import { findExtents } from './find.ts';
@@ -40,11 +41,11 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
   const connections = new Map(upstreams.map((each) => [each.id, connect(each, options)]));
   const clusters = [...connections.keys()];
 
-  function connectionTo(cluster: string): Connection {
+  function connectionTo(cluster: string, cause?: Cause): Connection {
     const connection = connections.get(cluster);
     if (connection === undefined)
       throw new DataUnavailable(`cluster ${cluster} is not configured; there are: ${clusters.join(', ')}`);
-    return connection;
+    return cause === undefined ? connection : { ...connection, client: connection.client.causedBy(cause) };
   }
 
   return {
@@ -59,10 +60,10 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
     verifies: async (cluster, size) =>
       size > smallMax && size <= singleMax && connectionTo(cluster).vouching.isGiven(),
 
-    write: (source, write) => writeExtent(connectionTo(write.cluster), source, write),
+    write: (source, write) => writeExtent(connectionTo(write.cluster, write.cause), source, write),
 
-    read(extent, range = { start: 0, end: extent.size - 1 }, signal) {
-      const connection = connectionTo(extent.cluster);
+    read(extent, range = { start: 0, end: extent.size - 1 }, signal, cause) {
+      const connection = connectionTo(extent.cluster, cause);
       if (extent.size < 0) throw new ChunkMissing(`extent ${extent.id} was never completed`);
       return readRange(connection, extent, { range, signal });
     },
@@ -100,7 +101,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
 function connect(upstream: Upstream, options: UpstreamStoreOptions): Connection {
   const { id, bucket, prefix } = upstream;
   const { clock, random, hasher, budget, partMemory } = options;
-  const client = new UpstreamClient(upstream, { hasher, clock });
+  const client = openUpstreamClient(upstream, { hasher, clock });
   const vouching = new Vouching({ client, prefix, hasher, clock });
   return { id, bucket, prefix, client, vouching, clock, random, hasher, budget, partMemory };
 }

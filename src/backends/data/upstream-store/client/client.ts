@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import undici from 'undici/index.js';
 import type { Clock } from '../../../../ports/clock.ts';
 import type { Hasher } from '../../../../ports/crypto/hasher.ts';
+import type { Cause } from '../../../../ports/trace.ts';
 import { unsignedPayload } from '../../../../protocol/dialect.ts';
 import { encode } from '../../../../signing/encode.ts';
 import { type Signer, signer } from '../../../../signing/sign-request.ts';
@@ -52,26 +53,43 @@ export function resolveAddress({
 const connectionsMax = 1024;
 const emptySha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
-export class UpstreamClient {
-  readonly #upstream: Upstream;
-  readonly #pool: undici.Pool;
-  readonly #sign: Signer;
-  readonly #host: string;
-  readonly #base: string;
+/** What the clients of one upstream share. */
+interface Shared {
+  readonly upstream: Upstream;
+  readonly pool: undici.Pool;
+  readonly sign: Signer;
+  readonly host: string;
+  readonly base: string;
+}
 
-  constructor(upstream: Upstream, ports: { readonly hasher: Hasher; readonly clock: Pick<Clock, 'now'> }) {
-    const { ca, insecure, timeoutMs, accessKey, secretKey, region } = upstream;
-    const { origin, host, base } = resolveAddress(upstream);
-    this.#upstream = upstream;
-    this.#host = host;
-    this.#base = base;
-    this.#sign = signer({ ...ports, accessKey, secretKey, region });
-    this.#pool = new undici.Pool(origin, {
-      connections: connectionsMax,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
-      connect: { timeout: timeoutMs, rejectUnauthorized: !insecure, ...(ca === undefined ? {} : { ca }) },
-    });
+export function openUpstreamClient(
+  upstream: Upstream,
+  ports: { readonly hasher: Hasher; readonly clock: Pick<Clock, 'now'> },
+): UpstreamClient {
+  const { ca, insecure, timeoutMs, accessKey, secretKey, region } = upstream;
+  const { origin, host, base } = resolveAddress(upstream);
+  const sign = signer({ ...ports, accessKey, secretKey, region });
+  const pool = new undici.Pool(origin, {
+    connections: connectionsMax,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    connect: { timeout: timeoutMs, rejectUnauthorized: !insecure, ...(ca === undefined ? {} : { ca }) },
+  });
+  return new UpstreamClient({ upstream, pool, sign, host, base });
+}
+
+export class UpstreamClient {
+  readonly #shared: Shared;
+  readonly #cause: Cause | undefined;
+
+  constructor(shared: Shared, cause?: Cause) {
+    this.#shared = shared;
+    this.#cause = cause;
+  }
+
+  /** The same connections; its requests name the span. */
+  causedBy(cause: Cause): UpstreamClient {
+    return new UpstreamClient(this.#shared, cause);
   }
 
   /** @throws UpstreamError for any answer but a success, and for none; an error of the body's source is thrown unchanged */
@@ -81,7 +99,7 @@ export class UpstreamClient {
     try {
       const reply = await this.#dispatch(request);
       if (reply.status < 300) return reply;
-      throw await refused({ ...request, id: this.#upstream.id }, reply);
+      throw await refused({ ...request, id: this.#shared.upstream.id }, reply);
     } catch (cause) {
       const { body } = request;
       // A body that was not read yet can be sent again.
@@ -108,26 +126,28 @@ export class UpstreamClient {
   }
 
   async close(): Promise<void> {
-    await this.#pool.destroy();
+    await this.#shared.pool.destroy();
   }
 
   async #dispatch({ method, key, query = [], headers = {}, ...rest }: UpstreamRequest) {
     const { body, sha256 = unsignedPayload, signal, timeoutMs } = rest;
-    const path =
-      key === undefined ? this.#base || '/' : `${this.#base}/${key.split('/').map(encode).join('/')}`;
-    const signed = this.#sign({
+    const { base, host, sign, pool } = this.#shared;
+    const path = key === undefined ? base || '/' : `${base}/${key.split('/').map(encode).join('/')}`;
+    const signed = sign({
       method,
       path,
       query,
-      headers: { ...headers, host: this.#host },
+      headers: { ...headers, host },
       payloadHash: body === undefined ? emptySha256 : sha256,
     });
     const length = body === undefined ? undefined : 'size' in body ? body.size : body.length;
-    const reply = await this.#pool.request({
+    // Not signed: proxies replace it.
+    const { traceparent } = this.#cause ?? {};
+    const sent = traceparent === undefined ? signed.headers : { ...signed.headers, traceparent };
+    const reply = await pool.request({
       method,
       path: signed.target,
-      headers:
-        length === undefined ? signed.headers : { ...signed.headers, 'content-length': String(length) },
+      headers: length === undefined ? sent : { ...sent, 'content-length': String(length) },
       // The cast: undici takes any iterable of arrays, which its types do not say.
       body: (body ?? null) as Uint8Array | null,
       signal: signal ?? null,
@@ -140,7 +160,7 @@ export class UpstreamClient {
   }
 
   #silent(cause: unknown): UpstreamError {
-    const { id, endpoint } = this.#upstream;
+    const { id, endpoint } = this.#shared.upstream;
     const why = cause instanceof Error ? cause.message : String(cause);
     return new UpstreamError(`upstream ${id} at ${endpoint} did not answer: ${why}`, { cause });
   }

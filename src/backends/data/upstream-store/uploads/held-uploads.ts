@@ -1,6 +1,7 @@
 /** Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object. */
 import { fail } from '../../../../errors/refusal.ts';
 import { type HeldUpload, type UploadBytes, UploadGone } from '../../../../ports/storage/object-bytes.ts';
+import type { Cause } from '../../../../ports/trace.ts';
 import type { Connection } from '../client/connection.ts';
 import { isGone } from '../client/upstream-error.ts';
 import { ownerHeaders, toKey } from '../names.ts';
@@ -8,20 +9,20 @@ import { put } from '../put.ts';
 import { assemble } from './assemble.ts';
 import { abortUpload, beginUpload, removeObject } from './uploads.ts';
 
-export const heldUploads = (connectionTo: (cluster: string) => Connection): UploadBytes => ({
-  async begin({ cluster, id, owner }) {
-    const connection = connectionTo(cluster);
+export const heldUploads = (connectionTo: (cluster: string, cause?: Cause) => Connection): UploadBytes => ({
+  async begin({ cluster, id, owner, cause }) {
+    const connection = connectionTo(cluster, cause);
     const key = toKey(connection.prefix, id);
     const { uploadId } = await beginUpload(connection, { key, headers: ownerHeaders(owner) });
     return { cluster, bucket: connection.bucket, key, uploadId };
   },
 
-  async writePart(source, { upload, part, size, confirm, claimed, signal }) {
+  async writePart(source, { upload, part, size, confirm, claimed, signal, cause }) {
     // Upstreams want to know, and a part is too much to hold.
     if (size === undefined) throw fail('MissingContentLength');
     const query = buildQuery(upload, part);
     try {
-      const receipt = await put(connectionTo(upload.cluster), {
+      const receipt = await put(connectionTo(upload.cluster, cause), {
         key: upload.key,
         query,
         source,
@@ -38,14 +39,14 @@ export const heldUploads = (connectionTo: (cluster: string) => Connection): Uplo
     }
   },
 
-  complete(upload, parts) {
+  complete(upload, parts, cause) {
     const size = parts.reduce((sum, part) => sum + part.size, 0);
     const listed = parts.map(({ part, receipt }) => ({ part, etag: receipt }));
-    return assemble(connectionTo(upload.cluster), upload, { parts: listed, size });
+    return assemble(connectionTo(upload.cluster, cause), upload, { parts: listed, size });
   },
 
-  async discard(upload) {
-    const connection = connectionTo(upload.cluster);
+  async discard(upload, cause) {
+    const connection = connectionTo(upload.cluster, cause);
     // First, so that no completion on its way makes an object of it afterwards.
     await abortUpload(connection, upload);
     await removeObject(connection, upload.key);

@@ -1,0 +1,72 @@
+/**
+ * What telemetry gets of an answered request: its metrics, and at most one line of the log. Refused and failed requests have a line at
+ * INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
+ * small one, so answered requests have theirs at DEBUG.
+ */
+import type { Context } from '../../context.ts';
+import type { Fields } from '../../ports/telemetry.ts';
+import { PacedBody } from '../body-pace.ts';
+import type { Failure } from '../refusal.ts';
+import type { RequestContext } from '../request.ts';
+import { receivedBytesOf } from './traffic.ts';
+
+/** Backend calls that the line of a slow request shows. */
+const callsMax = 5;
+const round = (ms: number): number => Math.round(ms * 10) / 10;
+
+export function reportAnswer(
+  ctx: Context,
+  request: RequestContext,
+  { status, failure }: { readonly status: number; readonly failure: Failure | undefined },
+): void {
+  const { telemetry, clock, config } = ctx;
+  const { operation, incoming, startedAt, requestId, bucket } = request;
+  const code = failure?.refusal.code;
+  const durationMs = clock.elapsed() - startedAt;
+  const receivedBytes = receivedBytesOf(incoming);
+  const { method } = incoming.wire;
+  telemetry.request({ operation, method, status, code, durationMs, requestId, receivedBytes, bucket });
+  const slowMs = config.SVC_SLOW_MS;
+  const line = (more: Fields): Fields => ({ ...describe(request), ...more });
+  if (failure !== undefined)
+    telemetry.log(
+      failure.level,
+      failure.message,
+      line({ ...failure.fields, status, code, duration_ms: round(durationMs) }),
+      repeatsOf(request, failure),
+    );
+  if (slowMs > 0 && durationMs >= slowMs) reportSlow(ctx, request, { status, durationMs });
+  else if (failure === undefined)
+    telemetry.log('DEBUG', 'request answered', line({ status, duration_ms: round(durationMs) }));
+}
+
+/** The time in which the gateway waited for the client is the client's. */
+function reportSlow(
+  { telemetry, config, trace }: Context,
+  request: RequestContext,
+  { status, durationMs }: { readonly status: number; readonly durationMs: number },
+): void {
+  const { incoming, operation, bucketName = '' } = request;
+  const clientMs = incoming.body instanceof PacedBody ? incoming.body.clientMs : 0;
+  if (durationMs - clientMs < config.SVC_SLOW_MS) return;
+  const fields = {
+    ...describe(request),
+    status,
+    duration_ms: round(durationMs),
+    client_ms: round(clientMs),
+    slowest: trace?.slowestCalls(callsMax),
+  };
+  telemetry.log('WARN', 'slow request', fields, `${operation} ${bucketName}`);
+}
+
+function describe({ requestId, operation, path, incoming, identity }: RequestContext): Fields {
+  const { method, remote } = incoming.wire;
+  const accessKey = identity?.accessKey;
+  return { request_id: requestId, operation, method, path, remote, access_key: accessKey };
+}
+
+/** A caller who repeats what is refused is counted; a fault of the service meets every caller. */
+function repeatsOf({ operation, identity, incoming }: RequestContext, { level, refusal }: Failure): string {
+  const isFault = level === 'WARN' || level === 'ERROR';
+  return `${refusal.code} ${isFault ? operation : (identity?.accessKey ?? incoming.wire.remote)}`;
+}

@@ -1,0 +1,87 @@
+/** The trace of a request: what it is about, and when it ends. */
+import type { Context } from '../../context.ts';
+import type { Attributes, Trace } from '../../ports/trace.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import type { RequestContext } from '../request.ts';
+
+/** Undefined where the request is not recorded. */
+export const beginTrace = (ctx: Context, request: RequestContext): Trace | undefined =>
+  ctx.tracer?.begin({
+    subject: request,
+    kind: 'server',
+    describe: () => describeRequest(request),
+    parent: request.incoming.wire.headers.get('traceparent'),
+  });
+
+/** Names of https://opentelemetry.io/docs/specs/semconv/; no query, because signatures are in it. */
+function describeRequest(request: RequestContext): Attributes {
+  const { requestId, path, key, bucketName, query, own, incoming, wire = incoming.wire } = request;
+  const given = {
+    'http.request.method': wire.method,
+    'url.path': path,
+    'url.scheme': wire.secure ? 'https' : 'http',
+    'client.address': wire.remote,
+    'server.address': wire.headers.get('host'),
+    'aws.request_id': requestId,
+    'aws.s3.bucket': bucketName,
+    'aws.s3.key': key,
+    'aws.s3.copy_source': own?.get('copy-source'),
+    'aws.s3.upload_id': query?.get('uploadId'),
+    'aws.s3.part_number': query?.get('partNumber'),
+  };
+  return Object.fromEntries(
+    Object.entries(given).filter((each): each is [string, string] => each[1] !== undefined && each[1] !== ''),
+  );
+}
+
+/** The trace ends with the body of the reply. */
+export function endTrace(trace: Trace, reply: Reply, code: string | undefined): Reply {
+  trace.answered({ status: reply.status, code });
+  const { body } = reply;
+  if (typeof body === 'object' && Symbol.asyncIterator in body)
+    return { ...reply, body: new TracedBody(body, trace) };
+  trace.end();
+  return reply;
+}
+
+type Step = IteratorResult<Uint8Array>;
+
+/** A class, because most replies have one: cheaper than a generator around each body. */
+class TracedBody implements AsyncIterableIterator<Uint8Array> {
+  readonly #body: AsyncIterable<Uint8Array>;
+  readonly #trace: Trace;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+
+  constructor(body: AsyncIterable<Uint8Array>, trace: Trace) {
+    this.#body = body;
+    this.#trace = trace;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Step> {
+    this.#iterator ??= this.#body[Symbol.asyncIterator]();
+    return this.#iterator.next().then(this.#pass, this.#broken);
+  }
+
+  async return(): Promise<Step> {
+    try {
+      await this.#iterator?.return?.();
+    } finally {
+      this.#trace.end();
+    }
+    return { done: true, value: undefined };
+  }
+
+  readonly #pass = (step: Step): Step => {
+    if (step.done === true) this.#trace.end();
+    return step;
+  };
+
+  readonly #broken = (cause: unknown): never => {
+    this.#trace.end();
+    throw cause;
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * Traces: what requests, and the background work that they cause, spend their time on. A trace is passed on explicitly: a request works
+ * on a view of its context whose backend calls are recorded (docs/adr/0029-traces.md).
+ */
+
+export type Attributes = Readonly<Record<string, string | number | boolean>>;
+
+/** What a trace is about, as far as it is known at the moment. */
+export interface TraceSubject {
+  readonly requestId: string;
+  /** The name in logs and metrics. */
+  readonly operation: string;
+  readonly bucketName?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+/** The cause of something that another process does: of a request that is sent, or of a row that is queued. */
+export interface Cause {
+  /** In the form of https://www.w3.org/TR/trace-context/#traceparent-header. */
+  readonly traceparent: string;
+}
+
+/** How a trace ended. */
+export interface TraceEnd {
+  /** Of the reply; absent for background work. */
+  readonly status?: number;
+  /** The error code, or the class of the failure. */
+  readonly code?: string | undefined;
+}
+
+/** Records one request, or one piece of background work. */
+export interface Trace extends Cause {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** Its spans are exported. */
+  readonly isSampled: boolean;
+  /** Begins the next stage of the pipeline; the one before ends. */
+  stage(name: string): void;
+  /** The same ports, whose calls are recorded as spans of this trace. */
+  view<C extends object>(ctx: C): C & { readonly trace: Trace };
+  /** Ends of the longest calls of backends, such as `metadata.commit versions 12.5 ms`; at most `max`. */
+  slowestCalls(max: number): readonly string[];
+  /** The head of the reply is ready: what follows is the pace of its reader. */
+  answered(end: TraceEnd): void;
+  /** What is recorded later is left out. */
+  end(): void;
+}
+
+export interface TraceBeginning {
+  readonly subject: TraceSubject;
+  readonly kind: 'server' | 'consumer';
+  /** Called when the trace is kept or shown, and not for every trace. */
+  describe(): Attributes;
+  /** The `traceparent` that the request came with. */
+  readonly parent?: string | undefined;
+  /** The `traceparent` of the requests that caused it earlier. */
+  readonly links?: readonly string[];
+}
+
+export interface SpanDocument {
+  readonly name: string;
+  /** The table or cluster of a backend call; '' for a stage. */
+  readonly about: string;
+  /** 16 hexadecimal digits, as those of its parent. */
+  readonly id: string;
+  readonly parent: string;
+  /** Since the beginning of the trace. */
+  readonly startMs: number;
+  /** Absent while it runs. */
+  readonly durationMs?: number;
+  readonly error?: string;
+}
+
+/** Why a trace is kept. */
+export type Kept = 'failed' | 'refused' | 'slow' | 'sample' | 'running';
+
+export interface TraceSummary {
+  readonly requestId: string;
+  readonly traceId: string;
+  readonly kept: Kept;
+  readonly operation: string;
+  readonly bucket: string;
+  readonly key: string;
+  readonly status?: number;
+  readonly code?: string;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly durationMs: number;
+  /** Of a running trace. */
+  readonly stage?: string;
+  /** `host:pid`. */
+  readonly process: string;
+}
+
+export interface TraceDocument extends TraceSummary {
+  readonly kind: TraceBeginning['kind'];
+  /** From the head of the request to that of the reply. */
+  readonly headMs?: number;
+  readonly attributes: Attributes;
+  readonly spanId: string;
+  /** The span of the caller. */
+  readonly parent?: string;
+  readonly links: readonly string[];
+  readonly spans: readonly SpanDocument[];
+  /** Spans beyond the limit of a trace. */
+  readonly leftOut: number;
+}
+
+/** Conditions that all must hold. */
+export interface TraceFilter {
+  /** A request id or a trace id. */
+  readonly id?: string | undefined;
+  readonly operation?: string | undefined;
+  readonly bucket?: string | undefined;
+  /** A status such as `503`, a class such as `5xx`, or an error code. */
+  readonly status?: string | undefined;
+  readonly minMs?: number | undefined;
+  readonly running?: boolean | undefined;
+  readonly max: number;
+}
+
+export interface Tracer {
+  /** Undefined where this request is not recorded. */
+  begin(beginning: TraceBeginning): Trace | undefined;
+  /** What this process has, the latest first. */
+  list(filter: TraceFilter): readonly TraceSummary[];
+  find(id: string, max: number): readonly TraceDocument[];
+}

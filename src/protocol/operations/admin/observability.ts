@@ -1,0 +1,95 @@
+/** Rows about traces and the log. */
+import {
+  jsonAny,
+  jsonBoolean,
+  jsonChoice,
+  jsonInteger,
+  jsonMap,
+  jsonNumber,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
+import { type AdminRows, bucketName, count, isoTime } from './row.ts';
+
+const level = jsonChoice(['DEBUG', 'INFO', 'WARN', 'ERROR']);
+
+const summary = {
+  requestId: jsonText(),
+  traceId: jsonText(),
+  kept: jsonChoice(['failed', 'refused', 'slow', 'sample', 'running']),
+  operation: jsonText(),
+  bucket: jsonText(),
+  key: jsonText(),
+  status: jsonOptional(count),
+  code: jsonOptional(jsonText()),
+  startedAt: isoTime,
+  durationMs: jsonNumber,
+  stage: jsonOptional(jsonText()),
+  process: jsonText(),
+};
+
+const span = jsonObject({
+  name: jsonText(),
+  about: jsonText(),
+  id: jsonText(),
+  parent: jsonText(),
+  startMs: jsonNumber,
+  durationMs: jsonOptional(jsonNumber),
+  error: jsonOptional(jsonText()),
+});
+
+export const observabilityRows = {
+  ListTraces: {
+    on: 'GET /traces',
+    doc: 'Lists the traces that the processes of this node keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now.',
+    query: {
+      id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
+      operation: jsonOptional(jsonText({ max: 128, doc: 'Such as PutObject.' })),
+      bucket: jsonOptional(bucketName),
+      status: jsonOptional(
+        jsonText({
+          max: 64,
+          doc: 'A status such as 503, a class such as 5xx, or an error code such as AccessDenied.',
+        }),
+      ),
+      minMs: jsonOptional(
+        jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: 'The least duration in milliseconds.' }),
+      ),
+      running: jsonOptional(jsonBoolean),
+      limit: jsonOptional(jsonInteger({ min: 1, max: 500, doc: 'Entries; 50 unless given.' })),
+    },
+    reply: jsonObject({ traces: jsonRows(jsonObject(summary)) }),
+  },
+  GetTrace: {
+    on: 'GET /traces/:id',
+    doc: 'Shows the spans of a request, by its request id or trace id, and of the deliveries that it caused.',
+    reply: jsonObject({
+      traces: jsonRows(
+        jsonObject({
+          ...summary,
+          kind: jsonChoice(['server', 'consumer']),
+          headMs: jsonOptional(jsonNumber),
+          attributes: jsonMap(jsonAny),
+          spanId: jsonText(),
+          parent: jsonOptional(jsonText()),
+          links: jsonRows(jsonText()),
+          spans: jsonRows(span),
+          leftOut: count,
+        }),
+      ),
+    }),
+  },
+  GetLogLevel: {
+    on: 'GET /log-level',
+    doc: 'Shows the level of the log.',
+    reply: jsonObject({ level }),
+  },
+  PutLogLevel: {
+    on: 'PUT /log-level',
+    doc: 'Changes the level of the log in every process of this node, until the node is restarted.',
+    body: jsonObject({ level }),
+    reply: jsonObject({ level, processes: jsonChoice(['all', 'some']) }),
+  },
+} as const satisfies AdminRows;

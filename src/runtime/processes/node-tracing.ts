@@ -1,0 +1,62 @@
+/** Traces of a Node process: which are kept, and where they are sent. */
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import type { Config } from '../../config.ts';
+import { systemClock } from '../../ports/clock.ts';
+import { systemRandom } from '../../ports/random.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import type { Tracer } from '../../ports/trace.ts';
+import { OtlpExporter } from '../../telemetry/tracing/otlp-exporter.ts';
+import { readOtlpHeaders } from '../../telemetry/tracing/otlp-headers.ts';
+import { createTracer } from '../../telemetry/tracing/tracer.ts';
+import { packageVersion } from '../cli/version.ts';
+
+export interface NodeTracing {
+  readonly tracer: Tracer | undefined;
+  /** Sends what is queued, within the time-out of the collector. */
+  close(): Promise<void>;
+}
+
+export async function nodeTracing(config: Config, telemetry: Telemetry): Promise<NodeTracing> {
+  const name = `${hostname()}:${process.pid}`;
+  const exporter = await openExporter(config, telemetry, name);
+  const tracer = createTracer({
+    clock: systemClock,
+    random: systemRandom(),
+    process: name,
+    sample: config.SVC_TRACE_SAMPLE,
+    browser: config.SVC_TRACE_BROWSER,
+    ...(exporter === undefined ? {} : { export: (document) => exporter.add(document) }),
+  });
+  return { tracer, close: async () => exporter?.close() };
+}
+
+async function openExporter(
+  config: Config,
+  telemetry: Telemetry,
+  instance: string,
+): Promise<OtlpExporter | undefined> {
+  const { SVC_OTLP_ENDPOINT: endpoint, SVC_OTLP_HEADERS, SVC_OTLP_HEADERS_FILE, SVC_OTLP_CA_FILE } = config;
+  if (endpoint === undefined) return undefined;
+  const fromFile = SVC_OTLP_HEADERS_FILE && (await readFile(SVC_OTLP_HEADERS_FILE, 'utf8'));
+  const { openPoster } = await import('../../backends/egress/post-json.ts');
+  const poster = openPoster({
+    url: tracesUrl(endpoint),
+    headers: readOtlpHeaders(SVC_OTLP_HEADERS ?? fromFile ?? ''),
+    ca: SVC_OTLP_CA_FILE && (await readFile(SVC_OTLP_CA_FILE, 'utf8')),
+    timeoutMs: config.SVC_OTLP_TIMEOUT,
+  });
+  const resource = {
+    'service.name': 'sluice',
+    'service.version': packageVersion(),
+    'service.instance.id': instance,
+  };
+  return new OtlpExporter({ poster, resource, telemetry, clock: systemClock });
+}
+
+/** As the specification of OTLP has it: a base address gets the path of the signal. */
+function tracesUrl(endpoint: string): string {
+  const url = new URL(endpoint);
+  if (url.pathname === '/') url.pathname = '/v1/traces';
+  return url.href;
+}

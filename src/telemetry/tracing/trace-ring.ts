@@ -1,0 +1,151 @@
+/**
+ * The finished traces that a process keeps, chosen by how they ended: every failure, the slowest of each operation and band of
+ * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones.
+ */
+import type { Kept, TraceDocument, TraceFilter, TraceSummary } from '../../ports/trace.ts';
+import { matches, summarize } from './trace-filter.ts';
+
+type Shelved = Exclude<Kept, 'running'>;
+
+/** 14 MiB together; the rest of 16 is for the traces that are being recorded, and for the maps. */
+const bytesMax: Readonly<Record<Shelved, number>> = {
+  failed: 4 * 1024 * 1024,
+  refused: 3 * 1024 * 1024,
+  slow: 5 * 1024 * 1024,
+  sample: 2 * 1024 * 1024,
+};
+/** What an entry costs beside its texts. */
+const entryBytes = 400;
+/** Upper bounds of the bands of latency, in ms. */
+const bands = [1, 10, 100, 1_000, 10_000, Number.POSITIVE_INFINITY] as const;
+const slowestMax = 8;
+/** After this time a faster trace may replace one of the slowest, so that these are of today. */
+const slowestMs = 15 * 60_000;
+/** Names of operations, and names that nothing selects on; further ones share a group. */
+const groupsMax = 512;
+/** Of the requests that are not kept for another reason. */
+const sampleEvery = 128;
+
+interface Entry {
+  readonly summary: TraceSummary;
+  readonly text: string;
+  readonly bytes: number;
+  /** By the monotonic clock. */
+  readonly endedAt: number;
+}
+
+/** The slowest of an operation in one band. */
+interface Group {
+  readonly entries: Entry[];
+  /** A trace that took no longer is not kept before `until`. */
+  floorMs: number;
+  until: number;
+}
+
+export interface Ended {
+  readonly operation: string;
+  readonly status: number | undefined;
+  readonly code: string | undefined;
+  readonly durationMs: number;
+  readonly isSampled: boolean;
+  /** By the monotonic clock. */
+  readonly endedAt: number;
+}
+
+export class TraceRing {
+  readonly #shelves: Readonly<Record<Shelved, Set<Entry>>> = {
+    failed: new Set(),
+    refused: new Set(),
+    slow: new Set(),
+    sample: new Set(),
+  };
+  readonly #bytes: Record<Shelved, number> = { failed: 0, refused: 0, slow: 0, sample: 0 };
+  readonly #groups = new Map<string, Group[]>();
+  #count = 0;
+
+  /** Bytes of the entries, for its test. */
+  get bytes(): number {
+    return Object.values(this.#bytes).reduce((sum, each) => sum + each, 0);
+  }
+
+  /** Why the trace is to be kept; undefined for most. */
+  judge(ended: Ended): Shelved | undefined {
+    const { status = 0, code } = ended;
+    if (status >= 500) return 'failed';
+    if (code !== undefined) return status === 0 ? 'failed' : 'refused';
+    if (this.#isSlow(ended)) return 'slow';
+    this.#count += 1;
+    return ended.isSampled || this.#count % sampleEvery === 0 ? 'sample' : undefined;
+  }
+
+  add(kept: Shelved, ended: Ended, document: TraceDocument): void {
+    const text = JSON.stringify(document);
+    const summary = summarize(document);
+    const entry = { summary, text, bytes: sizeOf(text) + entryBytes, endedAt: ended.endedAt };
+    if (kept === 'slow') this.#addToGroup(ended, entry);
+    this.#shelves[kept].add(entry);
+    this.#bytes[kept] += entry.bytes;
+    for (const oldest of this.#shelves[kept]) {
+      if (this.#bytes[kept] <= bytesMax[kept]) break;
+      this.#remove(kept, oldest);
+    }
+  }
+
+  /** The latest first. */
+  *entries(filter: TraceFilter): Generator<TraceSummary> {
+    for (const { summary } of this.#found(filter)) yield summary;
+  }
+
+  documents(filter: TraceFilter): readonly TraceDocument[] {
+    return this.#found(filter)
+      .slice(0, filter.max)
+      .map(({ text }) => JSON.parse(text) as TraceDocument);
+  }
+
+  #found(filter: TraceFilter): Entry[] {
+    return Object.values(this.#shelves)
+      .flatMap((shelf) => [...shelf].filter(({ summary }) => matches(summary, filter)))
+      .sort((a, b) => b.endedAt - a.endedAt);
+  }
+
+  #remove(kept: Shelved, entry: Entry): void {
+    this.#shelves[kept].delete(entry);
+    this.#bytes[kept] -= entry.bytes;
+    if (kept !== 'slow') return;
+    const { entries } = this.#groupOf(entry.summary);
+    const at = entries.indexOf(entry);
+    if (at >= 0) entries.splice(at, 1);
+  }
+
+  #groupOf({ operation, durationMs }: Pick<Ended, 'operation' | 'durationMs'>): Group {
+    let groups = this.#groups.get(operation);
+    if (groups === undefined) {
+      if (this.#groups.size >= groupsMax) return this.#groupOf({ operation: 'other', durationMs });
+      groups = bands.map(() => ({ entries: [], floorMs: 0, until: 0 }));
+      this.#groups.set(operation, groups);
+    }
+    return groups[bands.findIndex((bound) => durationMs < bound)] as Group;
+  }
+
+  #isSlow(ended: Ended): boolean {
+    const { entries, floorMs, until } = this.#groupOf(ended);
+    return entries.length < slowestMax || ended.durationMs > floorMs || ended.endedAt > until;
+  }
+
+  /** Replaces one that is too old, else the fastest. */
+  #addToGroup(ended: Ended, entry: Entry): void {
+    const group = this.#groupOf(ended);
+    const { entries } = group;
+    entries.push(entry);
+    entries.sort((a, b) => b.summary.durationMs - a.summary.durationMs);
+    if (entries.length > slowestMax) {
+      const old = entries.find(({ endedAt }) => ended.endedAt - endedAt > slowestMs);
+      this.#remove('slow', old ?? (entries.at(-1) as Entry));
+    }
+    group.floorMs = entries.at(-1)?.summary.durationMs ?? 0;
+    group.until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
+  }
+}
+
+/** A text with a character beyond Latin-1 takes two bytes for each. */
+const sizeOf = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length);

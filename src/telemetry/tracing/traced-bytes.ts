@@ -1,0 +1,121 @@
+/** Object bytes as one trace sees them: a write is one span, a read one until its first bytes. */
+import type {
+  ByteRange,
+  Extent,
+  ObjectBytes,
+  UploadBytes,
+  WriteOptions,
+} from '../../ports/storage/object-bytes.ts';
+import type { CallRecorder } from './traced-ports.ts';
+
+export class TracedBytes implements ObjectBytes {
+  readonly #bytes: ObjectBytes;
+  readonly #trace: CallRecorder;
+
+  constructor(bytes: ObjectBytes, trace: CallRecorder) {
+    this.#bytes = bytes;
+    this.#trace = trace;
+  }
+
+  get clusters() {
+    return this.#bytes.clusters;
+  }
+  get pieceBytes() {
+    return this.#bytes.pieceBytes;
+  }
+  get uploads() {
+    return this.#bytes.uploads && tracedUploads(this.#bytes.uploads, this.#trace);
+  }
+  get marks() {
+    return this.#bytes.marks;
+  }
+  get foreign() {
+    return this.#bytes.foreign;
+  }
+  get removals() {
+    return this.#bytes.removals;
+  }
+  get verifies() {
+    return this.#bytes.verifies?.bind(this.#bytes);
+  }
+  get compact() {
+    return this.#bytes.compact?.bind(this.#bytes);
+  }
+
+  write(source: AsyncIterable<Uint8Array>, options: WriteOptions) {
+    return this.#trace.call('data.write', options.cluster, (cause) =>
+      this.#bytes.write(source, cause === undefined ? options : { ...options, cause }),
+    );
+  }
+
+  read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array> {
+    return {
+      [Symbol.asyncIterator]: () => new TracedRead(this.#bytes, this.#trace, { extent, range, signal }),
+    };
+  }
+
+  remove(extents: readonly Extent[]) {
+    return this.#trace.call('data.remove', extents[0]?.cluster ?? 'none', () => this.#bytes.remove(extents));
+  }
+  find(cluster: string, ...prefixes: readonly string[]) {
+    return this.#bytes.find(cluster, ...prefixes);
+  }
+  holdsAnything(cluster: string) {
+    return this.#bytes.holdsAnything(cluster);
+  }
+  isStored(extent: Extent) {
+    return this.#trace.call('data.isStored', extent.cluster, () => this.#bytes.isStored(extent));
+  }
+  health() {
+    return this.#bytes.health();
+  }
+  close() {
+    return this.#bytes.close();
+  }
+}
+
+interface Asked {
+  readonly extent: Extent;
+  readonly range: ByteRange | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The first bytes are one span; the rest comes at the pace of its reader. */
+class TracedRead implements AsyncIterator<Uint8Array> {
+  readonly #bytes: ObjectBytes;
+  readonly #trace: CallRecorder;
+  readonly #asked: Asked;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+
+  constructor(bytes: ObjectBytes, trace: CallRecorder, asked: Asked) {
+    this.#bytes = bytes;
+    this.#trace = trace;
+    this.#asked = asked;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    if (this.#iterator !== undefined) return this.#iterator.next();
+    const { extent, range, signal } = this.#asked;
+    return this.#trace.call('data.read', extent.cluster, (cause) => {
+      this.#iterator = this.#bytes.read(extent, range, signal, cause)[Symbol.asyncIterator]();
+      return this.#iterator.next();
+    });
+  }
+
+  async return(): Promise<IteratorResult<Uint8Array>> {
+    return (await this.#iterator?.return?.()) ?? { value: undefined, done: true };
+  }
+}
+
+const tracedUploads = (uploads: UploadBytes, trace: CallRecorder): UploadBytes => ({
+  begin: (options) =>
+    trace.call('data.beginUpload', options.cluster, (cause) => uploads.begin({ ...options, cause })),
+  writePart: (source, options) =>
+    trace.call('data.writePart', options.upload.cluster, (cause) =>
+      uploads.writePart(source, { ...options, cause }),
+    ),
+  complete: (upload, parts) =>
+    trace.call('data.completeUpload', upload.cluster, (cause) => uploads.complete(upload, parts, cause)),
+  discard: (upload) =>
+    trace.call('data.discardUpload', upload.cluster, (cause) => uploads.discard(upload, cause)),
+});

@@ -1,0 +1,94 @@
+/** Decides which requests are recorded, and which of those are kept and exported. */
+import type { Clock } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
+import type { TraceBeginning, TraceDocument, TraceFilter, Tracer } from '../../ports/trace.ts';
+import { RecordedTrace } from './recorded-trace.ts';
+import { matches, summarize } from './trace-filter.ts';
+import { TraceRing } from './trace-ring.ts';
+import { parseTraceparent } from './traceparent.ts';
+
+export interface TracerOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** `host:pid`. */
+  readonly process: string;
+  /** The share of requests that are sampled, from 0 to 1; a caller's `traceparent` decides in its place. */
+  readonly sample: number;
+  /** Keeps traces in memory for operators. */
+  readonly browser: boolean;
+  /** Takes the sampled traces; absent where none are exported. */
+  readonly export?: (document: TraceDocument) => void;
+}
+
+/** Running traces that are remembered. A reader that never ends a body would keep its trace. */
+const runningMax = 4_096;
+/** Requests in a second that are sampled because their callers say so: callers could fill the queue of the exporter. */
+const forcedMax = 100;
+const secondMs = 1_000;
+
+/** Undefined where nothing is to be recorded. */
+export function createTracer({
+  sample,
+  browser,
+  export: send,
+  ...options
+}: TracerOptions): Tracer | undefined {
+  if (!browser && send === undefined) return undefined;
+  const { clock } = options;
+  const ring = browser ? new TraceRing() : undefined;
+  const running = new Set<RecordedTrace>();
+  const forced = { since: 0, count: 0 };
+
+  const mayForce = (): boolean => {
+    const now = clock.elapsed();
+    if (now - forced.since >= secondMs) {
+      forced.since = now;
+      forced.count = 0;
+    }
+    forced.count += 1;
+    return forced.count <= forcedMax;
+  };
+
+  const onEnd = (trace: RecordedTrace): void => {
+    running.delete(trace);
+    const { status, code, durationMs, isSampled, endedAt } = trace;
+    const ended = { operation: trace.subject.operation, status, code, durationMs, isSampled, endedAt };
+    const kept = ring?.judge(ended);
+    const isSent = isSampled && send !== undefined;
+    if (kept === undefined && !isSent) return;
+    const document = trace.document(kept ?? 'sample');
+    if (kept !== undefined) ring?.add(kept, ended, document);
+    if (isSent) send(document);
+  };
+
+  const found = (filter: TraceFilter): readonly TraceDocument[] => {
+    const now = [...running]
+      .map((trace) => trace.document('running'))
+      .filter((document) => matches(document, filter));
+    return [...now, ...(ring?.documents(filter) ?? [])].slice(0, filter.max);
+  };
+
+  return {
+    begin(beginning: TraceBeginning) {
+      const parent = beginning.parent === undefined ? undefined : parseTraceparent(beginning.parent);
+      const isSampled =
+        parent?.isSampled === true ? mayForce() : parent === undefined && isChosen(beginning, sample);
+      if (ring === undefined && !isSampled) return undefined;
+      const trace = new RecordedTrace(beginning, parent, { ...options, isSampled, onEnd });
+      running.add(trace);
+      if (running.size > runningMax) running.delete(running.values().next().value as RecordedTrace);
+      return trace;
+    },
+    list(filter) {
+      const now = [...running]
+        .map((trace) => summarize(trace.document('running')))
+        .filter((summary) => matches(summary, filter));
+      return [...now, ...(ring?.entries(filter) ?? [])].slice(0, filter.max);
+    },
+    find: (id, max) => found({ id, max }),
+  };
+}
+
+/** By the last 32 bits of the request id, which are random. */
+const isChosen = ({ subject }: TraceBeginning, sample: number): boolean =>
+  sample > 0 && Number.parseInt(subject.requestId.slice(-8), 16) < sample * 2 ** 32;

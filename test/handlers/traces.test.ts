@@ -1,0 +1,249 @@
+/** Traces that a gateway keeps: which, what they show, and who may read them. */
+import { describe, expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import type { TraceDocument, TraceSummary } from '../../src/ports/trace.ts';
+import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
+import { type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
+import type { Answer } from '../support/gateway-client.ts';
+
+const options = (more: Partial<TracerOptions> = {}): TracerOptions => ({
+  clock: systemClock,
+  random: systemRandom(),
+  process: 'here:1',
+  sample: 0,
+  browser: true,
+  ...more,
+});
+
+async function openTraced(given: GatewayWorldOptions = {}, more: Partial<TracerOptions> = {}) {
+  const tracer = createTracer(options(more));
+  const wrap = (context: Context): Context =>
+    given.wrap?.({ ...context, ...(tracer === undefined ? {} : { tracer }) }) ?? {
+      ...context,
+      ...(tracer === undefined ? {} : { tracer }),
+    };
+  const world = await openGateway({ ...given, wrap });
+  const admin = world.as({ credential: operator });
+  const json = async (path: string) => {
+    const reply = await admin.get(path);
+    return { status: reply.status, body: JSON.parse(reply.text) };
+  };
+  return Object.assign(world, {
+    json,
+    list: async (query = ''): Promise<readonly TraceSummary[]> =>
+      (await json(`/admin/v1/traces${query === '' ? '' : `?${query}`}`)).body.traces,
+    find: async (id: string): Promise<readonly TraceDocument[]> =>
+      (await json(`/admin/v1/traces/${id}`)).body.traces,
+  });
+}
+
+const requestId = (reply: Answer): string => reply.header('*-request-id') ?? '';
+
+describe('GET /admin/v1/traces/{id}', () => {
+  test('shows the stages of a PutObject and, inside of them, the calls of the backends', async () => {
+    await using world = await openTraced();
+    await world.client.put('/bucket');
+    const put = await world.client.put('/bucket/key', { body: 'hello' });
+    const [trace] = await world.find(requestId(put));
+    expect(trace).toMatchObject({
+      operation: 'PutObject',
+      bucket: 'bucket',
+      key: 'key',
+      status: 200,
+      attributes: {
+        'http.request.method': 'PUT',
+        'aws.s3.bucket': 'bucket',
+        'aws.s3.key': 'key',
+        'aws.request_id': requestId(put),
+      },
+    });
+    const stages = trace?.spans.filter(({ about }) => about === '') ?? [];
+    expect(stages.map(({ name }) => name)).toEqual([
+      'identify',
+      'select',
+      'bucket',
+      'authorize',
+      'handle',
+      'reply',
+    ]);
+    const handle = stages.find(({ name }) => name === 'handle');
+    const inHandle = trace?.spans.filter(({ parent }) => parent === handle?.id) ?? [];
+    expect(inHandle.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['data.write', 'metadata.commit']),
+    );
+    for (const span of trace?.spans ?? []) expect(span.durationMs).toBeGreaterThanOrEqual(0);
+  });
+
+  test('shows the read of a GetObject, which ends with the body of its reply', async () => {
+    await using world = await openTraced();
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'hello' });
+    const got = await world.client.get('/bucket/key');
+    expect(got.text).toBe('hello');
+    const [trace] = await world.find(requestId(got));
+    expect(trace?.spans.map(({ name }) => name)).toContain('data.read');
+    expect(trace?.durationMs).toBeGreaterThanOrEqual(trace?.headMs ?? Number.POSITIVE_INFINITY);
+  });
+
+  test('names the id where no process keeps the trace', async () => {
+    await using world = await openTraced();
+    const reply = await world.as({ credential: operator }).get('/admin/v1/traces/ABCDEF0123456789');
+    expect(reply.status).toBe(404);
+    expect(reply.text).toContain('ABCDEF0123456789');
+  });
+
+  test('a failed call shows its error', async () => {
+    const failing = (context: Context): Context => ({
+      ...context,
+      metadata: {
+        ...context.metadata,
+        get: () => Promise.reject(new TypeError('a bug')),
+      } as unknown as MetadataStore,
+    });
+    await using world = await openTraced({ wrap: failing });
+    const put = await world.client.put('/bucket/key', { body: 'hello' });
+    expect(put.status).toBe(500);
+    const [trace] = await world.find(requestId(put));
+    expect(trace).toMatchObject({ kept: 'failed', status: 500, code: 'InternalError' });
+    expect(trace?.spans.find(({ name }) => name === 'metadata.get')?.error).toBe('TypeError');
+  });
+
+  test('is for operators', async () => {
+    await using world = await openTraced();
+    for (const path of ['/admin/v1/traces', '/admin/v1/traces/x', '/admin/v1/log-level']) {
+      expect((await world.client.get(path)).status).toBe(403);
+      expect((await world.anonymous.get(path)).status).toBe(403);
+    }
+  });
+});
+
+describe('GET /admin/v1/traces', () => {
+  test('finds refused requests by operation, bucket, status, class and code', async () => {
+    await using world = await openTraced();
+    await world.client.put('/bucket');
+    const missing = await world.client.get('/bucket/none');
+    const denied = await world.bob.get('/bucket/none');
+    expect([missing.status, denied.status]).toEqual([404, 403]);
+    const ids = async (query: string) => (await world.list(query)).map((each) => each.requestId);
+    expect(await ids('status=404')).toEqual([requestId(missing)]);
+    expect(await ids('status=AccessDenied')).toEqual([requestId(denied)]);
+    expect(await ids('status=4xx&operation=GetObject&bucket=bucket')).toEqual([
+      requestId(denied),
+      requestId(missing),
+    ]);
+    expect(await ids('status=5xx')).toEqual([]);
+    expect(await ids('bucket=other')).toEqual([]);
+    expect(await ids(`id=${requestId(missing)}`)).toEqual([requestId(missing)]);
+    expect(await ids('minMs=100000')).toEqual([]);
+    expect(await ids('limit=1')).toHaveLength(1);
+  });
+
+  test('shows a running request with its stage and the call that it waits for', async () => {
+    const held = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    const slow = (context: Context): Context => {
+      const { commit } = context.metadata;
+      const waiting: MetadataStore['commit'] = async (at, changes, more) => {
+        if (at.table.name !== 'objects') return commit(at, changes, more);
+        reached.resolve();
+        await held.promise;
+        return commit(at, changes, more);
+      };
+      return { ...context, metadata: { ...context.metadata, commit: waiting } };
+    };
+    await using world = await openTraced({ wrap: slow });
+    await world.client.put('/bucket');
+    const putting = world.client.put('/bucket/key', { body: 'hello' });
+    await reached.promise;
+    const [running] = await world.list('running=true');
+    expect(running).toMatchObject({ operation: 'PutObject', key: 'key', stage: 'handle', kept: 'running' });
+    const [trace] = await world.find(running?.requestId ?? '');
+    const commit = trace?.spans.find(({ name, about }) => name === 'metadata.commit' && about === 'objects');
+    expect(commit).toBeDefined();
+    expect(commit).not.toHaveProperty('durationMs');
+    held.resolve();
+    await putting;
+    expect(await world.list('running=true&operation=PutObject')).toEqual([]);
+  });
+
+  test.each(['colour=red', 'running=maybe', 'limit=501', 'minMs=-1', 'limit=x'])(
+    'refuses the filter %s, and says what is right',
+    async (query) => {
+      await using world = await openTraced();
+      const reply = await world.as({ credential: operator }).get(`/admin/v1/traces?${query}`);
+      expect(reply.status).toBe(400);
+      expect(reply.text).toContain('InvalidArgument');
+    },
+  );
+
+  test('answers 501 where traces are off', async () => {
+    await using world = await openTraced({}, { browser: false });
+    expect(world.context.tracer).toBeUndefined();
+    expect((await world.as({ credential: operator }).get('/admin/v1/traces')).status).toBe(501);
+  });
+});
+
+test('a bucket that one view deletes is gone for the caches of all others', async () => {
+  const distant = (context: Context): Context => ({
+    ...context,
+    metadata: { ...context.metadata, isDistant: true },
+  });
+  await using world = await openTraced({ wrap: distant, settings: { SVC_CONFIG_CACHE_TTL: '1m' } });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'hello' });
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+  await world.client.delete('/bucket/key');
+  expect((await world.client.delete('/bucket')).status).toBe(204);
+  expect((await world.client.get('/bucket/key')).text).toContain('NoSuchBucket');
+});
+
+describe('traceparent', () => {
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+  const parent = `00-${traceId}-b7ad6b7169203331-01`;
+
+  test('a trace goes on from the header of its caller, and follows the decision of the caller', async () => {
+    const sent: TraceDocument[] = [];
+    await using world = await openTraced({}, { export: (document) => sent.push(document) });
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/a', { body: '', headers: { traceparent: parent } });
+    await world.client.put('/bucket/b', { body: '', headers: { traceparent: parent.replace(/1$/, '0') } });
+    expect(sent.map(({ key }) => key)).toEqual(['a']);
+    expect(sent[0]).toMatchObject({ traceId, parent: 'b7ad6b7169203331' });
+  });
+
+  test.each([
+    '00-00000000000000000000000000000000-b7ad6b7169203331-01',
+    `00-${traceId}-0000000000000000-01`,
+    `ff-${traceId}-b7ad6b7169203331-01`,
+    `00-${traceId}-b7ad6b7169203331-01-more`,
+    `00-${traceId.toUpperCase()}-b7ad6b7169203331-01`,
+    'x'.repeat(10_000),
+  ])('malformed header %# begins a new trace', async (header) => {
+    await using world = await openTraced();
+    await world.client.put('/bucket');
+    const reply = await world.client.put('/bucket/a', { body: '', headers: { traceparent: header } });
+    const [trace] = await world.find(requestId(reply));
+    expect(trace?.traceId).toMatch(/^[0-9a-f]{32}$/);
+    expect(trace?.traceId).not.toBe(traceId);
+    expect(trace).not.toHaveProperty('parent');
+  });
+
+  test('callers force at most 100 samples in a second', async () => {
+    let sent = 0;
+    const clock = { ...systemClock, elapsed: () => 5 };
+    const tracer = createTracer(options({ clock, export: () => (sent += 1) }));
+    for (let n = 0; n < 1_000; n += 1)
+      tracer
+        ?.begin({
+          subject: { requestId: '0000000000000000', operation: 'GetObject' },
+          kind: 'server',
+          describe: () => ({}),
+          parent,
+        })
+        ?.end();
+    expect(sent).toBe(100);
+  });
+});
