@@ -17,7 +17,8 @@ import type {
   TraceDocument,
   TraceEnd,
 } from '../../ports/trace.ts';
-import { type CallRecorder, tracedPorts } from './traced-ports.ts';
+import type { CallRecorder } from './call-recorder.ts';
+import { tracedPorts } from './traced-ports.ts';
 import { formatTraceparent, type TraceParent } from './traceparent.ts';
 
 /** Spans of one trace; further ones are counted. */

@@ -6,7 +6,7 @@ import type {
   UploadBytes,
   WriteOptions,
 } from '../../ports/storage/object-bytes.ts';
-import type { CallRecorder } from './traced-ports.ts';
+import type { CallRecorder } from './call-recorder.ts';
 
 export class TracedBytes implements ObjectBytes {
   readonly #bytes: ObjectBytes;

@@ -13,7 +13,7 @@ import type {
   SideChange,
   SortOf,
 } from '../../ports/metadata-store.ts';
-import type { CallRecorder } from './traced-ports.ts';
+import type { CallRecorder } from './call-recorder.ts';
 
 export class TracedMetadata implements MetadataStore {
   readonly behind: MetadataStore;

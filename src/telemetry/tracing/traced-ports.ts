@@ -3,14 +3,9 @@ import type { KeyProvider } from '../../ports/crypto/key-provider.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { PeerRequests } from '../../ports/peer-requests.ts';
 import type { ObjectBytes } from '../../ports/storage/object-bytes.ts';
-import type { Cause } from '../../ports/trace.ts';
+import type { CallRecorder } from './call-recorder.ts';
 import { TracedBytes } from './traced-bytes.ts';
 import { TracedMetadata } from './traced-metadata.ts';
-
-export interface CallRecorder {
-  /** @param about the table, cluster or server; not empty */
-  call<T>(name: string, about: string, run: (span: Cause | undefined) => Promise<T>): Promise<T>;
-}
 
 /** The ports of a context that requests call. */
 interface Traceable {
