@@ -195,7 +195,11 @@ export function startWorkers(
     return { name, leased, everyMs: interval(context), start, watch };
   });
   const sweeper: Worker = { ...buildSweep(context), watch: heartbeats.watch('sweep', 'ops') };
-  const running = [...named, sweeper].map((worker) => supervise(context, worker, ends));
+  const running = [...named, sweeper].map((worker) => {
+    // A worker that no process leads shows as 0 in metrics.
+    context.telemetry.workerLeads(worker.name, false);
+    return supervise(context, worker, ends);
+  });
   return {
     async stop() {
       stopping.abort();

@@ -155,6 +155,7 @@ describe('metrics of workers', () => {
     expect(last * 1000).toBeGreaterThan(clock.now() - 120_000);
     await running.stop();
     const after = await scrape(world);
+    expect(after).toContain('svc_worker_leader{worker="bucket-stats"} 0\n');
     expect(after).not.toContain('svc_worker_backlog{');
     expect(after).not.toContain('svc_worker_last_unit_timestamp_seconds{');
     expect(after).toContain('svc_worker_done_total{worker="gc",of="rows"} 2\n');

@@ -1,10 +1,11 @@
-/** A small S3 client over node:http for load tests: it signs with `sign.ts`, keeps connections, and reports unknown outcomes. */
-import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+/** A small S3 client over node:http and node:https for load tests: it signs with `sign.ts`, keeps connections, and reports unknown outcomes. */
+import * as http from 'node:http';
+import * as https from 'node:https';
 import { encodePath, type RequestSpec, signer } from './sign.ts';
 
 export interface Answer {
   readonly status: number;
-  readonly headers: IncomingHttpHeaders;
+  readonly headers: http.IncomingHttpHeaders;
   readonly body: Buffer;
   readonly text: string;
 }
@@ -24,10 +25,18 @@ export interface Keys {
   readonly secretKey: string;
 }
 
-/** @param connectionsMax 1 uses a single connection, and so a single process of the server */
-export function loadClient(url: string, keys: Keys, connectionsMax = 64): LoadClient {
-  const { host, hostname, port } = new URL(url);
-  const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax });
+/**
+ * @param connectionsMax 1 uses a single connection, and so a single process of the server
+ * @param ca the authority of the server's certificate
+ */
+export function loadClient(url: string, keys: Keys, connectionsMax = 64, ca?: string): LoadClient {
+  const { host, hostname, port, protocol } = new URL(url);
+  const options = { keepAlive: true, maxSockets: connectionsMax };
+  const agent =
+    protocol === 'https:'
+      ? new https.Agent({ ...options, ...(ca === undefined ? {} : { ca }) })
+      : new http.Agent(options);
+  const { request } = protocol === 'https:' ? https : http;
   const signing = signer({ accessKey: keys.accessKey, secretKey: keys.secretKey, host });
 
   const send = (spec: RequestSpec): Promise<Answer> => {
