@@ -1,4 +1,4 @@
-/** Every operation of the operator API by callers that are no operators. */
+/** Every operation of the operator API by callers that are no operators. Those that are open to them: `handlers/admin-sessions`. */
 import { describe, expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { openGateway, operator } from '../support/gateway.ts';
@@ -6,7 +6,14 @@ import { auditRows, inShort } from '../support/recorded.ts';
 
 const pathOf = (path: string): string => path.replace(/:\w+/g, 'bucket');
 
-describe.each(adminOperationNames)('%s', (name) => {
+const forOperators = adminOperationNames.filter((name) => describeAdminOperation(name).callers === undefined);
+
+test('only the operations on the caller’s own log-in are open to others', () => {
+  const open = adminOperationNames.filter((name) => !forOperators.includes(name));
+  expect(open).toEqual(['LogIn', 'GetSession', 'LogOut']);
+});
+
+describe.each(forOperators)('%s', (name) => {
   const { method, path, audited } = describeAdminOperation(name);
 
   test('is refused to roots, users of other accounts and anonymous callers, changes nothing, and is audited', async () => {
