@@ -315,6 +315,12 @@ export interface MetadataStore {
    */
   readonly verify?: ((tables: readonly AnyTable[]) => AsyncIterable<readonly MetadataFault[]>) | undefined;
 
+  /**
+   * Writes all rows of one moment to an empty directory, while others read and write: every commit that was acknowledged before the call
+   * is in it. Absent where the store is not a file of this machine.
+   */
+  readonly copyTo?: (directory: string) => Promise<void>;
+
   /** The store's clock in ms since the epoch, which decides expiry and leases. */
   now(): Promise<number>;
   health(): Promise<MetadataHealth>;

@@ -1,7 +1,7 @@
 /** The `sluice` command: a table of commands, whose flags are the settings. */
 import { type ParsedFlags, parseFlags } from '../../config/read/flags.ts';
 import { nearest } from '../../config/read/nearest.ts';
-import { loadConfiguration } from '../compose/configuration.ts';
+import { type Configuration, loadConfiguration } from '../compose/configuration.ts';
 import { expectedInstallation } from '../installation/expected-installation.ts';
 import { StartRefusal } from '../installation/start-refusal.ts';
 import { showConfig } from './cli-config.ts';
@@ -18,34 +18,6 @@ interface Command {
   /** Resolves with the exit code. */
   readonly run: (flags: ParsedFlags) => Promise<number>;
 }
-
-const commands: Readonly<Record<string, Command>> = {
-  serve: {
-    doc: 'Runs the gateway. --init begins a new installation where there are chunks of one whose metadata is lost.',
-    own: ['--init'],
-    run: runServe,
-  },
-  config: {
-    doc: 'Shows every setting with its value, source and default; --json for programs.',
-    own: ['--json'],
-    run: runConfig,
-  },
-  fsck: {
-    doc: 'Compares metadata and data. --deep reads every byte, --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
-    own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
-    run: runFsck,
-  },
-  compact: {
-    doc: 'Makes the file of embedded metadata smaller while no gateway runs. --drop-damaged leaves out rows that do not verify, --discard-old removes the former file at once; --json.',
-    own: ['--json', '--drop-damaged', '--discard-old'],
-    run: runCompact,
-  },
-  import: {
-    doc: 'Makes an index of the objects that lie in an upstream bucket already, into --bucket=; it goes on where it was stopped. --again takes what changed there since, --released shows what no version names any more; --cluster=, --rate=, --without-headers, --json.',
-    own: ['--json', '--bucket=', '--cluster=', '--rate=', '--without-headers', '--again', '--released'],
-    run: runImportCommand,
-  },
-};
 
 async function runServe({ given, own }: ParsedFlags): Promise<number> {
   const { configuration, faults, warnings } = await loadConfiguration({
@@ -79,41 +51,79 @@ async function runConfig({ given, own }: ParsedFlags): Promise<number> {
   return faults.length > 0 ? refuse(faults) : 0;
 }
 
-async function runFsck({ given, own }: ParsedFlags): Promise<number> {
-  const { configuration, faults } = await loadConfiguration({
-    env: process.env,
-    flags: given,
-    prepares: false,
-  });
-  if (configuration === undefined) return refuse(faults);
-  const { fsck, fsckFaults } = await import('./cli-fsck.ts');
-  const wrong = fsckFaults(configuration, own);
-  return wrong.length === 0 ? fsck(configuration, own) : refuse(wrong);
+/** A command that needs a valid configuration, and has further rules for its flags. */
+interface Work {
+  readonly faults: (configuration: Configuration, own: readonly string[]) => readonly string[];
+  readonly run: (configuration: Configuration, own: readonly string[]) => Promise<number>;
 }
 
-async function runCompact({ given, own }: ParsedFlags): Promise<number> {
-  const { configuration, faults } = await loadConfiguration({
-    env: process.env,
-    flags: given,
-    prepares: false,
-  });
-  if (configuration === undefined) return refuse(faults);
-  const { compact, compactFaults } = await import('./cli-compact.ts');
-  const wrong = compactFaults(configuration);
-  return wrong.length === 0 ? compact(configuration, own) : refuse(wrong);
-}
+/** @param load loads the code of the command, which a faulty command line does not need */
+const configured =
+  (load: () => Promise<Work>): Command['run'] =>
+  async ({ given, own }) => {
+    const { configuration, faults } = await loadConfiguration({
+      env: process.env,
+      flags: given,
+      prepares: false,
+    });
+    if (configuration === undefined) return refuse(faults);
+    const work = await load();
+    const wrong = work.faults(configuration, own);
+    return wrong.length === 0 ? work.run(configuration, own) : refuse(wrong);
+  };
 
-async function runImportCommand({ given, own }: ParsedFlags): Promise<number> {
-  const { configuration, faults } = await loadConfiguration({
-    env: process.env,
-    flags: given,
-    prepares: false,
-  });
-  if (configuration === undefined) return refuse(faults);
-  const { importFaults, runImport } = await import('./cli-import.ts');
-  const wrong = importFaults(configuration, own);
-  return wrong.length === 0 ? runImport(configuration, own) : refuse(wrong);
-}
+const commands: Readonly<Record<string, Command>> = {
+  serve: {
+    doc: 'Runs the gateway. --init begins a new installation where there are chunks of one whose metadata is lost.',
+    own: ['--init'],
+    run: runServe,
+  },
+  config: {
+    doc: 'Shows every setting with its value, source and default; --json for programs.',
+    own: ['--json'],
+    run: runConfig,
+  },
+  fsck: {
+    doc: 'Compares metadata and data. --deep reads every byte, --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
+    own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
+    run: configured(async () => {
+      const { fsckFaults, fsck } = await import('./cli-fsck.ts');
+      return { faults: fsckFaults, run: fsck };
+    }),
+  },
+  compact: {
+    doc: 'Makes the file of embedded metadata smaller while no gateway runs. --drop-damaged leaves out rows that do not verify, --discard-old removes the former file at once; --json.',
+    own: ['--json', '--drop-damaged', '--discard-old'],
+    run: configured(async () => {
+      const { compactFaults, compact } = await import('./cli-compact.ts');
+      return { faults: compactFaults, run: compact };
+    }),
+  },
+  backup: {
+    doc: 'Copies the data directory to --to=DIRECTORY while gateways use it; a later backup to the same directory copies what is new. It then verifies that nothing is missing, unless --no-verify; --json.',
+    own: ['--to=', '--json', '--no-verify'],
+    run: configured(async () => {
+      const { backupFaults, runBackup } = await import('./cli-backup.ts');
+      return { faults: backupFaults, run: runBackup };
+    }),
+  },
+  restore: {
+    doc: 'Copies the backup of --from=DIRECTORY to an empty data directory and compares metadata and data; --json.',
+    own: ['--from=', '--json'],
+    run: configured(async () => {
+      const { restoreFaults, runRestore } = await import('./cli-backup.ts');
+      return { faults: restoreFaults, run: runRestore };
+    }),
+  },
+  import: {
+    doc: 'Makes an index of the objects that lie in an upstream bucket already, into --bucket=; it goes on where it was stopped. --again takes what changed there since, --released shows what no version names any more; --cluster=, --rate=, --without-headers, --json.',
+    own: ['--json', '--bucket=', '--cluster=', '--rate=', '--without-headers', '--again', '--released'],
+    run: configured(async () => {
+      const { importFaults, runImport } = await import('./cli-import.ts');
+      return { faults: importFaults, run: runImport };
+    }),
+  },
+};
 
 function refuse(faults: readonly string[]): number {
   process.stderr.write(`${faults.map((fault) => `sluice: ${fault}`).join('\n')}\n`);

@@ -10,6 +10,7 @@ import { acquireLease, slotLease } from '../../metadata/background/leases.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../../metadata/records/queues.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
+import { isGarbageHeld } from '../supervision/gc-hold.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from '../supervision/leadership.ts';
 import { ShardPanic, type Unit, unsupervised, type WorkerServices } from '../supervision/worker.ts';
 
@@ -63,6 +64,7 @@ async function collectSlot(
     dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
   // Look first, because a read is cheaper than a lease, and in most cases there is nothing to do.
   if ((await look(1)).length === 0) return 'idle';
+  if (await isGarbageHeld(context)) return 'idle';
   const lease = await acquireLease(metadata, { name: slotLease('gc', slot), holder, ttlMs: leaseTtlMs });
   if (lease === undefined) return 'idle';
   return withLease(context, { lease, signal }, async (held) => {

@@ -199,6 +199,11 @@ class Embedded implements EmbeddedStore {
     return verifyFile({ directory: this.#directory, database: this.#database }, tables);
   }
 
+  async copyTo(directory: string): Promise<void> {
+    this.#assertOpen();
+    await this.#database.copyTo(directory);
+  }
+
   async now(): Promise<number> {
     return this.#clock.now();
   }

@@ -321,6 +321,14 @@ export class CheckedDatabase {
     return () => transaction.done();
   }
 
+  /** Copies the pages of the latest commit to a directory, as they are. */
+  async copyTo(directory: string): Promise<void> {
+    // Another process that has just opened the file may have reset the number of the latest commit.
+    this.#openings.await();
+    this.#latest.correctAfterOpening();
+    await this.#raw.backup(directory, false);
+  }
+
   isEmpty(): boolean {
     return [...this.#raw.getKeys({ limit: 1, start: Uint8Array.of(0) })].length === 0;
   }

@@ -1,0 +1,118 @@
+/**
+ * Copies a data directory while gateways use it: one moment of the metadata, then the chunks that it names. gc deletes nothing meanwhile.
+ * A later backup into the same directory copies what is new, and removes what is gone. Compacted segments replace those of the former
+ * backup, so `backup.json` says that the directory is incomplete until the new one is done.
+ */
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { findInstallation } from '../../metadata/installation.ts';
+import { holdGarbage } from '../../workers/supervision/gc-hold.ts';
+import { inDataDir } from '../compose/compose-bytes.ts';
+import { type Copied, copyChunks, flush, pruneChunks } from './copy-chunks.ts';
+
+/** The file that makes a directory a backup. */
+export const backupFile = 'backup.json';
+
+/** What `backup.json` says. */
+export interface Backup {
+  readonly format: 1;
+  /** The id of the installation that was copied. */
+  readonly installation: string;
+  /** When the snapshot of the metadata was taken, as ISO 8601. */
+  readonly at: string;
+  readonly clusters: readonly string[];
+  /** False while a backup runs, and after one that was cut short. */
+  readonly isComplete: boolean;
+}
+
+export interface BackupSummary extends Backup, Readonly<Copied> {
+  readonly removed: number;
+}
+
+/** Files of the data directory that open it elsewhere; absent where settings name other files. */
+const keyFiles = ['master.key', 'root-credentials.json'] as const;
+
+/** Where a cluster's chunks are. */
+export const chunksOf = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'][number]): string =>
+  dir ?? inDataDir(config, 'chunks', id);
+
+/** @throws HeldElsewhere, and the signal's reason */
+export async function backUp(
+  context: Context,
+  { to, signal }: { readonly to: string; readonly signal: AbortSignal },
+): Promise<BackupSummary> {
+  const { config, metadata, clock } = context;
+  const { copyTo } = metadata;
+  if (copyTo === undefined) throw new Error('the metadata is not in a file of this machine');
+  await mkdir(to, { recursive: true, mode: 0o700 });
+  return holdGarbage(context, signal, async (held) => {
+    const draft = join(to, 'metadata.new');
+    await rm(draft, { recursive: true, force: true });
+    await mkdir(draft, { mode: 0o700 });
+    const at = new Date(clock.now()).toISOString();
+    await copyTo.call(metadata, draft);
+    await flush(join(draft, 'data.mdb'));
+    const installation = (await findInstallation(metadata))?.state.id ?? '';
+    const clusters = config.SVC_POOL_CLUSTERS.map(({ id }) => id);
+    const backup: Backup = { format: 1, installation, at, clusters, isComplete: false };
+    await writeBackup(to, backup);
+    const copied: Copied = { files: 0, bytes: 0, kept: 0 };
+    for (const cluster of config.SVC_POOL_CLUSTERS)
+      await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
+    await copyKeys(config, to);
+    await replaceMetadata(to, draft);
+    let removed = 0;
+    for (const cluster of config.SVC_POOL_CLUSTERS)
+      removed += await pruneChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), held);
+    const complete = { ...backup, isComplete: true };
+    await writeBackup(to, complete);
+    return { ...complete, ...copied, removed };
+  });
+}
+
+async function copyKeys(config: Config, to: string): Promise<void> {
+  for (const name of keyFiles) {
+    const from = inDataDir(config, name);
+    if (existsSync(from)) await copyFile(from, join(to, name));
+  }
+}
+
+async function replaceMetadata(to: string, draft: string): Promise<void> {
+  const metadata = join(to, 'metadata');
+  await mkdir(metadata, { recursive: true, mode: 0o700 });
+  // Files of whoever opened the former backup, such as lmdb's lock file, do not belong to the new one.
+  for (const name of await readdir(metadata))
+    if (name !== 'data.mdb') await rm(join(metadata, name), { recursive: true });
+  await rename(join(draft, 'data.mdb'), join(metadata, 'data.mdb'));
+  await rm(draft, { recursive: true });
+  await flush(metadata);
+}
+
+async function writeBackup(to: string, backup: Backup): Promise<void> {
+  const text = join(to, `${backupFile}.new`);
+  await writeFile(text, `${JSON.stringify(backup, undefined, 2)}\n`, { mode: 0o600 });
+  await flush(text);
+  await rename(text, join(to, backupFile));
+  await flush(to);
+}
+
+/** The backup in a directory; undefined where there is none. */
+export async function readBackup(directory: string): Promise<Backup | undefined> {
+  const text = await readFile(join(directory, backupFile), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  try {
+    const found = Object(JSON.parse(text)) as Partial<Backup>;
+    return found.format === 1 && Array.isArray(found.clusters) ? (found as Backup) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a directory has no entries, or does not exist. */
+export async function isEmptyDirectory(directory: string): Promise<boolean> {
+  if ((await stat(directory).catch(() => undefined)) === undefined) return true;
+  return (await readdir(directory)).length === 0;
+}

@@ -1,0 +1,120 @@
+/**
+ * Copies the chunks of a `file` cluster to another directory, also while a gateway writes. Chunks never change: a file that the target has
+ * is copied again only when it grew or was compacted. Files that say which process writes or compacts a segment, and summaries, are left
+ * out: the segments of a copy have no writer, and a summary can be computed again.
+ */
+import { constants } from 'node:fs';
+import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { inParallel } from '../../base/in-parallel.ts';
+
+/** Copies at a time. */
+const copiesAtOnce = 4;
+/** File systems and system calls round times. */
+const sameMs = 2;
+/** Names that are held in memory at a time. */
+const namesAtOnce = 1_000;
+
+export interface Copied {
+  files: number;
+  bytes: number;
+  /** Files that the target had already. */
+  kept: number;
+}
+
+const isCopied = (name: string): boolean => !/\.(?:open|lock|sum|part)$/.test(name);
+/** A segment before the list of its removed chunks, which may name chunks that were appended meanwhile. */
+const folders = ['segments', 'large'] as const;
+
+/** @throws the signal's reason */
+export async function copyChunks(
+  from: string,
+  to: string,
+  { signal, copied }: { readonly signal: AbortSignal; readonly copied: Copied },
+): Promise<void> {
+  await mkdir(to, { recursive: true, mode: 0o700 });
+  for (const folder of folders)
+    for await (const batch of batches(join(from, folder), folder)) {
+      await inParallel(copiesAtOnce, batch, async (path) => {
+        signal.throwIfAborted();
+        await copyOne(join(from, path), join(to, path), copied);
+      });
+      for (const directory of new Set(batch.map((path) => dirname(join(to, path)))))
+        await flush(directory).catch(ignoreMissing);
+    }
+  // The mark of the installation.
+  await copyOne(join(from, 'installation.json'), join(to, 'installation.json'), copied);
+}
+
+/** Removes files that the source no longer has. */
+export async function pruneChunks(from: string, to: string, signal: AbortSignal): Promise<number> {
+  let removed = 0;
+  for (const folder of folders)
+    for await (const batch of batches(join(to, folder), folder)) {
+      for (const path of batch) {
+        signal.throwIfAborted();
+        if ((await sizeOf(join(from, path))) !== undefined) continue;
+        await rm(join(to, path), { force: true });
+        removed += 1;
+      }
+    }
+  return removed;
+}
+
+/** The paths of the files below a directory, from `name` on; none where it does not exist. */
+async function* batches(directory: string, name: string): AsyncGenerator<readonly string[]> {
+  let batch: string[] = [];
+  for await (const path of walk(directory, name)) {
+    batch.push(path);
+    if (batch.length < namesAtOnce) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
+}
+
+async function* walk(directory: string, name: string): AsyncGenerator<string> {
+  const entries = await opendir(directory).catch(ignoreMissing);
+  if (entries === undefined) return;
+  for await (const entry of entries) {
+    const path = `${name}/${entry.name}`;
+    if (entry.isDirectory()) yield* walk(join(directory, entry.name), path);
+    else if (isCopied(entry.name)) yield path;
+  }
+}
+
+async function copyOne(from: string, to: string, copied: Copied): Promise<void> {
+  const source = await stat(from).catch(ignoreMissing);
+  // Removed since it was listed: gc had begun before the backup did, so no row of the snapshot names it.
+  if (source === undefined) return;
+  const target = await stat(to).catch(ignoreMissing);
+  if (target?.size === source.size && Math.abs(target.mtimeMs - source.mtimeMs) < sameMs) {
+    copied.kept += 1;
+    return;
+  }
+  const draft = `${to}.part`;
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+  const isThere = await copyFile(from, draft, constants.COPYFILE_FICLONE).then(() => true, ignoreMissing);
+  if (isThere === undefined) return;
+  await utimes(draft, source.atimeMs / 1000, source.mtimeMs / 1000);
+  await flush(draft);
+  await rename(draft, to);
+  copied.files += 1;
+  copied.bytes += source.size;
+}
+
+export async function flush(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+const sizeOf = async (path: string): Promise<number | undefined> =>
+  (await stat(path).catch(ignoreMissing))?.size;
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}

@@ -1,0 +1,31 @@
+/** Copies a backup to a data directory that holds nothing yet, where a gateway then starts. */
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../../config.ts';
+import { inDataDir } from '../compose/compose-bytes.ts';
+import { type Backup, chunksOf } from './backup.ts';
+import { type Copied, copyChunks, flush } from './copy-chunks.ts';
+
+/** @throws the signal's reason */
+export async function restore(
+  config: Config,
+  { from, backup, signal }: { readonly from: string; readonly backup: Backup; readonly signal: AbortSignal },
+): Promise<Copied> {
+  const copied: Copied = { files: 0, bytes: 0, kept: 0 };
+  for (const cluster of config.SVC_POOL_CLUSTERS) {
+    if (!backup.clusters.includes(cluster.id)) continue;
+    await copyChunks(join(from, 'chunks', cluster.id), chunksOf(config, cluster), { signal, copied });
+  }
+  for (const name of ['master.key', 'root-credentials.json'])
+    if (existsSync(join(from, name))) await copyFile(join(from, name), inDataDir(config, name));
+  // The metadata comes last: without it the directory is not a complete installation, and a gateway refuses to start there.
+  const metadata = inDataDir(config, 'metadata');
+  await mkdir(metadata, { recursive: true, mode: 0o700 });
+  const draft = join(metadata, 'data.mdb.part');
+  await copyFile(join(from, 'metadata/data.mdb'), draft);
+  await flush(draft);
+  await rename(draft, join(metadata, 'data.mdb'));
+  for (const directory of [metadata, inDataDir(config)]) await flush(directory);
+  return copied;
+}

@@ -1,0 +1,201 @@
+/** `sluice backup` beside a gateway under load, and `sluice restore` of what it copied. */
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startServer, type TestServer } from '../support/server.ts';
+import { type Send, sender } from './client.ts';
+
+const root = join(import.meta.dirname, '../..');
+let directory: string;
+const at = (...names: string[]): string => join(directory, ...names);
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-backup-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+interface Run {
+  readonly code: number;
+  readonly stderr: string;
+  readonly report: Readonly<Record<string, unknown>>;
+}
+
+function sluice(command: 'backup' | 'restore', ...flags: readonly string[]): Promise<Run> {
+  const args = [join(root, 'src/runtime/cli.ts'), command, '--json', ...flags];
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { cwd: root }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      resolve({ code, stderr, report: stdout === '' ? {} : JSON.parse(stdout) });
+    });
+  });
+}
+const backup = (...flags: readonly string[]): Promise<Run> =>
+  sluice('backup', '--data-dir', at('data'), `--to=${at('backup')}`, ...flags);
+const restore = (...flags: readonly string[]): Promise<Run> =>
+  sluice('restore', '--data-dir', at('restored'), `--from=${at('backup')}`, ...flags);
+
+async function served(
+  name: string,
+  use: (send: Send, server: TestServer) => Promise<void>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const server = await startServer({ dataDir: at(name), env });
+  try {
+    await use(sender({ url: server.url, ...server.credentials.root }), server);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Small ones share a segment, large ones have files. A body tells which write it is of, in each of its parts. */
+const sizes = [100, 3_000, 40_000, 700_000, 5_000_000];
+const bodyOf = (key: string, write: number, size: number): string =>
+  `${key}:${write};`.repeat(Math.ceil(size / (key.length + 8))).slice(0, size);
+
+const large = (): string[] =>
+  readdirSync(at('data/chunks/default/large'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+
+interface Written {
+  readonly size: number;
+  acknowledged: number;
+  begun: number;
+}
+
+/** Overwrites keys until it is told to stop; the old contents are deleted as soon as possible. */
+async function overwrite(send: Send, keys: ReadonlyMap<string, Written>, until: AbortSignal): Promise<void> {
+  const loop = async ([key, written]: readonly [string, Written]): Promise<void> => {
+    while (!until.aborted) {
+      const write = ++written.begun;
+      const { status } = await send('PUT', `/bucket/${key}`, { body: bodyOf(key, write, written.size) });
+      expect(status).toBe(200);
+      written.acknowledged = write;
+    }
+  };
+  await Promise.all([...keys].map(loop));
+}
+
+const eager = { SVC_GC_GRACE: '1s', SVC_GC_INTERVAL: '1s' };
+
+test('a backup beside clients that overwrite everything holds each object as it was at one moment, and a restore serves it', async () => {
+  const keys = new Map(
+    sizes.flatMap((size) =>
+      [0, 1].map((i): [string, Written] => [`key-${size}-${i}`, { size, acknowledged: 0, begun: 0 }]),
+    ),
+  );
+  const before = new Map<string, number>();
+  const after = new Map<string, number>();
+  await served(
+    'data',
+    async (send) => {
+      await send('PUT', '/bucket');
+      for (const [key, written] of keys) {
+        await send('PUT', `/bucket/${key}`, { body: bodyOf(key, 0, written.size) });
+      }
+      const stop = new AbortController();
+      const load = overwrite(send, keys, stop.signal);
+      for (let run = 0; run < 3; run += 1) {
+        for (const [key, { acknowledged }] of keys) before.set(key, acknowledged);
+        const { code, report, stderr } = await backup();
+        for (const [key, { begun }] of keys) after.set(key, begun);
+        expect([code, report['findings']], stderr).toEqual([0, []]);
+      }
+      stop.abort();
+      await load;
+    },
+    eager,
+  );
+  const restored = await restore();
+  expect([restored.code, restored.report['findings']], restored.stderr).toEqual([0, []]);
+  await served('restored', async (send) => {
+    for (const [key, { size }] of keys) {
+      const { status, text } = await send('GET', `/bucket/${key}`);
+      expect(status).toBe(200);
+      const write = Number(/:(\d+);/.exec(text)?.[1]);
+      expect(text === bodyOf(key, write, size)).toBe(true);
+      expect(write).toBeGreaterThanOrEqual(before.get(key) ?? 0);
+      expect(write).toBeLessThanOrEqual(after.get(key) ?? 0);
+    }
+    expect((await send('PUT', '/bucket/new', { body: 'new' })).status).toBe(200);
+  });
+});
+
+test('a second backup copies what is new and removes what is gone; encrypted objects can be read after a restore', async () => {
+  const encrypted = { 'x-amz-server-side-encryption': 'AES256' };
+  await served(
+    'data',
+    async (send) => {
+      await send('PUT', '/bucket');
+      for (const key of ['a', 'b', 'c'])
+        await send('PUT', `/bucket/${key}`, { body: key.repeat(1_000_000), headers: encrypted });
+      expect((await backup()).report).toMatchObject({ files: 4, kept: 0, removed: 0 });
+      await send('DELETE', '/bucket/a');
+      await send('PUT', '/bucket/d', { body: 'd'.repeat(1_000_000), headers: encrypted });
+      await expect.poll(() => large().length, { timeout: 60_000 }).toBe(3);
+      expect((await backup()).report).toMatchObject({ files: 1, kept: 3, removed: 1 });
+      expect(statSync(at('backup')).mode & 0o077).toBe(0);
+    },
+    eager,
+  );
+  expect((await restore()).code).toBe(0);
+  await served('restored', async (send) => {
+    expect((await send('GET', '/bucket/a')).status).toBe(404);
+    for (const key of ['b', 'c', 'd'])
+      expect((await send('GET', `/bucket/${key}`)).text).toBe(key.repeat(1_000_000));
+  });
+});
+
+test('a backup says what is missing, and exits with 1', async () => {
+  await served('data', async (send) => {
+    await send('PUT', '/bucket');
+    await send('PUT', '/bucket/key', { body: 'x'.repeat(2_000_000) });
+  });
+  const [file = ''] = large();
+  rmSync(file);
+  const { code, report } = await backup();
+  expect(code).toBe(1);
+  expect(report['findings']).toEqual([
+    expect.objectContaining({ kind: 'missing', bucket: 'bucket', key: 'key' }),
+  ]);
+});
+
+test('a backup and a restore overwrite nothing, and refuse what is no backup', async () => {
+  await served('data', async (send) => {
+    await send('PUT', '/bucket');
+    expect((await backup()).code).toBe(0);
+  });
+  await served('other', async (send) => {
+    await send('PUT', '/bucket');
+  });
+  const refusals: readonly (readonly [Promise<Run>, number, RegExp])[] = [
+    [
+      sluice('backup', '--data-dir', at('other'), `--to=${at('backup')}`),
+      1,
+      /is a backup of the installation/,
+    ],
+    [sluice('backup', '--data-dir', at('data'), `--to=${at('other')}`), 1, /neither empty nor a backup/],
+    [
+      sluice('backup', '--data-dir', at('data'), `--to=${at('data/backup')}`),
+      2,
+      /must not contain each other/,
+    ],
+    [sluice('backup', '--data-dir', at('data')), 2, /--to=DIRECTORY/],
+    [sluice('backup', `--to=${at('backup')}`), 2, /embedded metadata and file chunks/],
+    [sluice('restore', '--data-dir', at('other'), `--from=${at('backup')}`), 1, /is not empty/],
+    [sluice('restore', '--data-dir', at('restored'), `--from=${at('other')}`), 1, /no backup.json/],
+    [sluice('restore', '--data-dir', at('restored'), `--from=${at('none')}`), 2, /there is no directory/],
+  ];
+  for (const [run, code, text] of refusals) {
+    const refused = await run;
+    expect([refused.code, refused.stderr]).toEqual([code, expect.stringMatching(text)]);
+  }
+  expect(existsSync(at('restored'))).toBe(false);
+  const text = await readFile(at('backup/backup.json'), 'utf8');
+  await writeFile(at('backup/backup.json'), text.replace('"isComplete": true', '"isComplete": false'));
+  expect((await restore()).stderr).toMatch(/was cut short/);
+  await writeFile(at('backup/backup.json'), '{"format":2}');
+  expect((await restore()).stderr).toMatch(/no backup.json/);
+});
