@@ -1,5 +1,6 @@
 /** Checks between settings, after each of them has been read. */
 import type { Config } from '../config.ts';
+import { keyChecks } from './keys/checks.ts';
 import { metadataBackends } from './metadata/backends.ts';
 import { metadataChecks } from './metadata/checks.ts';
 import type { Check } from './read/check.ts';
@@ -67,17 +68,6 @@ const sharedByProcesses: Check = {
     typeof config.SVC_PROCESSES === 'number' && config.SVC_PROCESSES > 1 && !backendsCanShare(config)
       ? `SVC_PROCESSES=${config.SVC_PROCESSES} needs backends that processes can share: a memory backend lives in one`
       : undefined,
-};
-
-const hsmHasKeys: Check = {
-  reads: ['SVC_KEY_PROVIDER', 'SVC_HSM_KEYS_FILE'],
-  find: ({ SVC_KEY_PROVIDER: provider, SVC_HSM_KEYS_FILE: file }) => {
-    if (provider === 'local-hsm' && file === undefined)
-      return 'SVC_KEY_PROVIDER=local-hsm needs SVC_HSM_KEYS_FILE';
-    return provider === undefined && file !== undefined
-      ? 'SVC_HSM_KEYS_FILE is used by SVC_KEY_PROVIDER=local-hsm alone'
-      : undefined;
-  },
 };
 
 const upstreamsAreWhole: Check = {
@@ -173,7 +163,7 @@ export const checks: { readonly faults: readonly Check[]; readonly warnings: rea
     sharedByProcesses,
     directoriesAreUsed,
     addressesAreUsed,
-    hsmHasKeys,
+    ...keyChecks,
     upstreamsAreWhole,
     pinsAreListed,
     poolsAreUsed,

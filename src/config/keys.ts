@@ -1,15 +1,17 @@
 /** The settings of key providers, and of the keys that they wrap. */
+import { cloudKmsSettings } from './keys/cloud-kms.ts';
+import { transitSettings } from './keys/transit.ts';
 import { choice, duration, text, toggle } from './read/kinds.ts';
 import { optional } from './read/setting.ts';
+import { keyAccounts } from './values/keys.ts';
 import { filePath } from './values/network.ts';
 
 export const keySettings = {
   SVC_KEY_PROVIDER: optional(
     choice({
-      of: ['local-hsm'],
+      of: ['local-hsm', 'transit', 'cloud-kms'],
       fallback: 'local-hsm',
-      doc: 'The key provider of SSE-KMS; if unset, requests for SSE-KMS are refused.',
-      notBuilt: ['cloud-kms', 'transit'],
+      doc: 'The key provider of SSE-KMS and of the signing keys of buckets: keys from a file, a transit engine (OpenBao, Vault) or the AWS KMS API. If unset, requests that need one are refused.',
     }),
   ),
   SVC_HSM_KEYS_FILE: optional(
@@ -17,6 +19,19 @@ export const keySettings = {
       'The keys of `local-hsm`: a JSON object of `{"key": "<base64 of 32 bytes>", "accounts": ["<account>"]}` by key id, and of key ids by `alias/<name>`. `accounts` lists who may use the key, `"*"` means every account. A key without `accounts`, or given as its base64 alone, encrypts only if all credentials belong to one account.',
     ),
   ),
+  ...transitSettings,
+  ...cloudKmsSettings,
+  SVC_KEY_ACCOUNTS: {
+    kind: 'JSON object',
+    doc: 'The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',
+    fallback: '{}',
+    read: keyAccounts,
+  },
+  SVC_KEY_TIMEOUT: duration({
+    fallback: '5s',
+    range: ['100ms', '60s'],
+    doc: 'How long a call to a key provider outside of this process may take, retries included.',
+  }),
   SVC_KMS_DEFAULT_KEY_ID: optional(
     text({
       kind: 'key id',
@@ -28,7 +43,7 @@ export const keySettings = {
   SVC_DEK_CACHE_TTL: duration({
     fallback: '5m',
     range: ['30s', '1h'],
-    doc: 'How long a process caches the signing key of a bucket, as the key provider unwrapped it.',
+    doc: 'How long a process caches a key that the key provider unwrapped: the signing keys of buckets, and object keys if the provider is outside of this process.',
   }),
   SVC_KEY_MAX_AGE: duration({
     fallback: '2160h',

@@ -29,6 +29,6 @@ export const notifySettings = {
     doc: 'How long events that could not be delivered are kept as dead letters.',
   }),
   SVC_EGRESS_ALLOW: cidrs(
-    'Addresses that event targets and replication peers may have although they are of this machine, its link or a private network, for example 10.0.0.0/8. The address is checked after each DNS answer.',
+    'Addresses that event targets, replication peers and key providers may have although they are of this machine, its link or a private network, for example 10.0.0.0/8. The address is checked after each DNS answer.',
   ),
 };

@@ -15,7 +15,7 @@ export interface SignerOptions {
   readonly secretKey: string;
   readonly region: string;
   /** Default `s3`. */
-  readonly service?: 's3' | 'sqs';
+  readonly service?: 's3' | 'sqs' | 'kms';
 }
 
 export interface UnsignedRequest {

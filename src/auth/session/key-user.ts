@@ -12,8 +12,9 @@ import type { Identity } from '../identity.ts';
 import { principalOf } from './principal.ts';
 
 /** The key's ARN in policies. It has the caller's account, because several accounts may share a key. */
+/** Some providers have ARNs as ids. */
 const keyArn = (region: string, account: string, keyId: string): string =>
-  `arn:aws:kms:${region}:${account}:key/${keyId}`;
+  keyId.startsWith('arn:') ? keyId : `arn:aws:kms:${region}:${account}:key/${keyId}`;
 
 const hasAccount = (accounts: KeyAccounts, account: string): boolean =>
   accounts === 'every' || accounts.has(account);

@@ -10,6 +10,7 @@ import {
   type KeyProvider,
   type WrappedKey,
 } from '../../ports/crypto/key-provider.ts';
+import { bareKeyId, canonicalText } from './common/key-names.ts';
 import { describeKey, type KeyAccountsOptions } from './key-accounts.ts';
 import { type NamedKey, nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 
@@ -24,15 +25,6 @@ export interface LocalHsmOptions extends SealingParts, Pick<KeyAccountsOptions, 
 interface FoundKey {
   readonly keyId: string;
   readonly key: NamedKey;
-}
-
-/** The id or alias at the end of a key's ARN, or the name itself. */
-function bareKeyId(name: string): string {
-  const [arn, , service, , , ...rest] = name.split(':');
-  const resource = rest.join(':');
-  if (arn !== 'arn' || service !== 'kms') return name;
-  if (resource.startsWith('key/') && resource.length > 4) return resource.slice(4);
-  return resource.startsWith('alias/') && resource.length > 6 ? resource : name;
 }
 
 export function localHsm({
@@ -84,7 +76,3 @@ export function localHsm({
     },
   };
 }
-
-/** The same text for equal contexts, whatever the order of their members. */
-const canonicalText = (context: KeyContext): string =>
-  JSON.stringify(Object.entries(context).toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -43,6 +43,21 @@ const isAccounts = (given: unknown): given is readonly string[] =>
   given.length <= accountsMax &&
   given.every((each) => typeof each === 'string' && accountPattern.test(each));
 
+const providedKeyPattern = /^[\x21-\x7e]{1,512}$/;
+
+/** `SVC_KEY_ACCOUNTS`: `{ "<key id>": ["<account>"] }`. */
+export function keyAccounts(text: string): Read<ReadonlyMap<string, readonly string[]>> {
+  const entries = parseEntries(text);
+  if (entries === undefined) return fault('is not a JSON object of lists of accounts by key id');
+  if (entries.length > hsmKeysMax) return fault(`has more than ${hsmKeysMax} keys`);
+  const wrong = entries.find(([id, names]) => !providedKeyPattern.test(id) || !isAccounts(names));
+  if (wrong !== undefined)
+    return fault(
+      `: ${JSON.stringify(wrong[0])} must be a key id, with a list of accounts such as ["alice"] or ["*"]`,
+    );
+  return value(new Map(entries as readonly (readonly [string, readonly string[]])[]));
+}
+
 /** An entry: the base64 of a key, or `{ "key": "<base64>", "accounts": ["<account>"] }`. */
 function parseEntry(given: unknown): { readonly key?: unknown; readonly accounts?: unknown } | undefined {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return { key: given };

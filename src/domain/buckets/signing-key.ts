@@ -2,7 +2,6 @@
  * The signing key of a bucket: 32 bytes that the key provider has wrapped. Their lower-case hex is the secret with which every request about
  * the bucket is signed, in place of the secret of the caller's access key (spec, "Authentication", 6).
  */
-import { BoundedCache } from '../../base/bounded-cache.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
@@ -10,6 +9,7 @@ import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
 import type { KeyContext } from '../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../content/digests.ts';
 import { ask, askToUnwrap } from '../content/encryption/ask-provider.ts';
+import { TimedFlights } from '../content/encryption/timed-flights.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { openBucket } from './buckets.ts';
 import { changeBucket, changeRow } from './change-bucket.ts';
@@ -20,19 +20,15 @@ const secretsMax = 4_096;
 /** After a failure the provider is not asked again for this time, so that refused requests do not burden it. */
 const failedMs = 1_000;
 
-interface Unwrapped {
-  readonly secret: Promise<string>;
-  /** By the monotonic clock; while the provider is asked, its answer is waited for. */
-  until: number;
-}
-
 /** By wrapped key, so a rotated key is never confused with the former one. */
-class Secrets {
-  readonly unwrapped = new BoundedCache<Unwrapped>({ name: 'bucket-signing-keys', entriesMax: secretsMax });
+class Secrets extends TimedFlights<string> {
+  constructor() {
+    super({ name: 'bucket-signing-keys', entriesMax: secretsMax });
+  }
 }
 
 /** Binds the wrapped key to its bucket: another bucket's row cannot use it. */
-const contextOf = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): KeyContext => ({
+export const signingContext = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): KeyContext => ({
   'aws:s3:arn': `arn:aws:s3:::${name}`,
   bucket: id,
   use: 'signing-key',
@@ -52,27 +48,16 @@ export async function signingSecret(
     telemetry.keyUnwrapped('expired');
     throw fail('KeyExpired');
   }
-  const { unwrapped } = caches.of(Secrets);
   const name = `${bucket.id} ${key.keyId} ${key.wrapped}`;
-  const known = unwrapped.get(name);
-  if (known !== undefined && clock.elapsed() < known.until) return known.secret;
-  const secret = askToUnwrap(ctx, (keys) =>
-    keys.unwrap({ keyId: key.keyId, wrapped: fromBase64(key.wrapped) }, contextOf(bucket)),
-  )
-    // A key that is gone at the provider refuses the caller, as one that may not be used.
-    .catch((cause: unknown) => Promise.reject(asDenied(cause)))
-    .then(toHex);
-  const asked: Unwrapped = { secret, until: Number.POSITIVE_INFINITY };
-  unwrapped.set(name, asked);
-  try {
-    return await secret;
-  } finally {
-    const lasts = await secret.then(
-      () => config.SVC_DEK_CACHE_TTL,
-      () => failedMs,
-    );
-    asked.until = clock.elapsed() + lasts;
-  }
+  const times = { clock, keptMs: config.SVC_DEK_CACHE_TTL, failureKeptMs: failedMs };
+  return caches.of(Secrets).find(name, times, () =>
+    askToUnwrap(ctx, (keys) =>
+      keys.unwrap({ keyId: key.keyId, wrapped: fromBase64(key.wrapped) }, signingContext(bucket)),
+    )
+      // A key that is gone at the provider refuses the caller, as one that may not be used.
+      .catch((cause: unknown) => Promise.reject(asDenied(cause)))
+      .then(toHex),
+  );
 }
 
 const asDenied = (cause: unknown): unknown =>
@@ -96,7 +81,7 @@ export async function rotateSigningKey(
 ): Promise<MintedKey> {
   const bucket = await openBucket(ctx, name);
   const wanted = keyId ?? ctx.config.SVC_KMS_DEFAULT_KEY_ID ?? bucket.name;
-  const drawn = await ask(ctx, (keys) => keys.generate(wanted, contextOf(bucket)));
+  const drawn = await ask(ctx, (keys) => keys.generate(wanted, signingContext(bucket)));
   const key = { keyId: drawn.keyId, wrapped: toBase64(drawn.wrapped), createdAt: ctx.clock.now() };
   await changeRow(ctx, bucket, {
     record,

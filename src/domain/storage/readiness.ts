@@ -9,13 +9,16 @@ import { type Extent, type ObjectBytes, unknownSize } from '../../ports/storage/
 import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import { drawId } from '../objects/version-ids.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'room' | 'clusterStates'>;
+type Ctx = Pick<
+  Context,
+  'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'room' | 'clusterStates' | 'keys'
+>;
 
 /** `full`: reads and deletions work, further data is refused. */
 export type ComponentStatus = 'ok' | 'full' | 'failed';
 
 export interface ComponentState {
-  /** `metadata`, `data:<cluster>` or `settings`. */
+  /** `metadata`, `data:<cluster>`, `keys` or `settings`. */
   readonly component: string;
   readonly status: ComponentStatus;
   readonly reason?: string;
@@ -42,6 +45,7 @@ const probeTimeoutMs = 5_000;
 const rowLifeMs = 60 * 60_000;
 
 const kind = 'readiness';
+const keysComponent = 'keys';
 const rows: At<typeof tasks> = { table: tasks, in: { kind } };
 
 export function openReadiness(ctx: Ctx): Readiness {
@@ -54,6 +58,7 @@ export function openReadiness(ctx: Ctx): Readiness {
     const states = await Promise.all([
       check(ctx, 'metadata', () => probeMetadata(ctx, name)),
       ...ctx.bytes.clusters.map((cluster) => check(ctx, `data:${cluster}`, () => probeData(ctx, cluster))),
+      ...probeKeys(ctx),
     ]);
     last = { at: ctx.clock.elapsed(), states };
     return states;
@@ -105,6 +110,12 @@ function describeError(error: unknown): string {
     said.push(cause.message);
   return said.length === 0 ? String(error) : said.join(': ');
 }
+
+/** A provider outside of this process. */
+const probeKeys = (ctx: Ctx): Promise<ComponentState>[] => {
+  const probe = ctx.keys?.probe;
+  return probe === undefined ? [] : [check(ctx, keysComponent, probe)];
+};
 
 /** Writes a row of this process and reads it back. */
 async function probeMetadata({ metadata }: Ctx, name: string): Promise<void> {
@@ -164,10 +175,15 @@ function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
     : { ...state, status: 'full', reason: complaint };
 }
 
-/** One failed data cluster of several does not make the gateway unready: writes go to another cluster. */
+/**
+ * One failed data cluster of several does not make the gateway unready: writes go to another cluster. Nor does a key provider, because
+ * what needs no key is served, and no other gateway would reach it.
+ */
 function buildReport(components: readonly ComponentState[]): ReadinessReport {
   const data = components.filter(({ component }) => component.startsWith('data:'));
-  const others = components.filter(({ component }) => !component.startsWith('data:'));
+  const others = components.filter(
+    ({ component }) => !component.startsWith('data:') && component !== keysComponent,
+  );
   const best = (['ok', 'full', 'failed'] as const).find((status) =>
     data.some((each) => each.status === status),
   );

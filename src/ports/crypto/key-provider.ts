@@ -23,6 +23,8 @@ export interface KeyDescription {
 
 /** Every call may reject with a `KeyFailure`, and with nothing else. */
 export interface KeyProvider {
+  /** Its keys are outside of this process. Callers cache what `unwrap` returned, for `SVC_DEK_CACHE_TTL` at most. */
+  readonly isDistant?: true;
   /**
    * Finds a key, without using it.
    * @param keyId an id, an alias or an ARN of either
@@ -36,6 +38,14 @@ export interface KeyProvider {
   /** Wraps an existing key. */
   wrap(keyId: string, key: Uint8Array, context: KeyContext): Promise<WrappedKey>;
   unwrap(wrapped: WrappedKey, context: KeyContext): Promise<Uint8Array>;
+  /**
+   * Wraps the same key under the current version of its wrapping key. Undefined where that is known to have wrapped it already. Absent
+   * where the provider's keys have no versions.
+   */
+  rewrap?(wrapped: WrappedKey, context: KeyContext): Promise<WrappedKey | undefined>;
+  /** Resolves if the provider answers and accepts the credentials of this process; for readiness. Absent where it is in this process. */
+  probe?(): Promise<void>;
+  close?(): Promise<void>;
 }
 
 /** `denied`: another key wrapped it, or we may not use the key; `tampered`: the wrapped key was changed, or has another context. */

@@ -23,7 +23,6 @@ import { type Clock, systemClock } from '../../ports/clock.ts';
 import { type Cipher, cipherKeyBytes } from '../../ports/crypto/cipher.ts';
 import type { Credential } from '../../ports/crypto/credentials.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
-import type { KeyProvider } from '../../ports/crypto/key-provider.ts';
 import type { Sealer } from '../../ports/crypto/sealer.ts';
 import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store.ts';
 import type { PeerRequests } from '../../ports/peer-requests.ts';
@@ -35,6 +34,7 @@ import type { Tracer } from '../../ports/trace.ts';
 import { measureClusters } from '../../telemetry/parts/measure-clusters.ts';
 import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
+import { openKeys } from './open-keys.ts';
 import { openMetadata } from './open-metadata.ts';
 
 export interface ComposeOptions {
@@ -77,25 +77,6 @@ async function openSealer(
   const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random, mayMake });
   const keyNames = keys.map((key) => nameKey({ ...crypto, random }, key).name);
   return { sealer: masterSealer({ keys, ...crypto, random }), keyNames };
-}
-
-/** The account that all credentials belong to; undefined where they belong to several. */
-function findSoleAccount(credentials: readonly Credential[]): string | undefined {
-  const [first, ...others] = new Set(credentials.map(({ owner }) => owner));
-  return others.length === 0 ? first : undefined;
-}
-
-/** The settings' cross checks see to it that a provider has what it needs. */
-async function openKeys(
-  { config, random }: Parts,
-  crypto: { readonly hasher: Hasher; readonly cipher: Cipher },
-  credentials: readonly Credential[],
-): Promise<KeyProvider | undefined> {
-  if (config.SVC_KEY_PROVIDER === undefined || config.SVC_HSM_KEYS_FILE === undefined) return undefined;
-  const { localHsm } = await import('../../backends/keys/local-hsm.ts');
-  const { readHsmKeys } = await import('../secrets/hsm-keys-file.ts');
-  const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
-  return localHsm({ ...(await readHsmKeys(config.SVC_HSM_KEYS_FILE)), ...users, ...crypto, random });
 }
 
 /** Loaded here, so that other runtimes bundle no HTTP client. */
@@ -187,14 +168,14 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
   const hasher = options.hasher ?? (await import('../../backends/hashing/node.ts')).nodeHasher();
   const cipher = options.cipher ?? (await import('../../backends/ciphering/node.ts')).nodeCipher();
-  const keys = await openKeys(parts, { hasher, cipher }, options.credentials);
+  const keys = await openKeys(parts, { hasher, cipher, credentials: options.credentials });
   const metadata = await openMetadata(parts);
   const { sealer, installation, stored } = await openAround(metadata, parts, {
     hasher,
     cipher,
     mode: options.installation ?? 'start',
   }).catch(async (error: unknown) => {
-    await Promise.all([metadata.close(), rooms?.close()]);
+    await Promise.all([keys?.close?.(), metadata.close(), rooms?.close()]);
     throw error;
   });
   const measure = { telemetry, clock };
@@ -241,7 +222,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const close = async (): Promise<void> => {
     await context.caches.of(TrafficCounter).close(context);
     await late.flush();
-    await Promise.all([sinks.close(), peers.close(), metadata.close(), stored.close(), rooms?.close()]);
+    await Promise.all([sinks, peers, keys, metadata, stored, rooms].map((each) => each?.close?.()));
   };
   return { context, installation, close };
 }

@@ -46,6 +46,8 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     reading.config === undefined ? noSecretFile : lookAtUpstreamFiles(reading.config),
     unreadable('SVC_TLS_CERT_FILE', settingText('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', settingText('SVC_TLS_KEY_FILE')),
+    unreadable('SVC_TRANSIT_CA_FILE', settingText('SVC_TRANSIT_CA_FILE')),
+    unreadable('SVC_KMS_CA_FILE', settingText('SVC_KMS_CA_FILE')),
     prepares ? unwritable('SVC_DATA_DIR', settingText('SVC_DATA_DIR')) : [],
   ]);
   const secrets = [file, masterKeys, hsmKeys, upstreams];

@@ -1,5 +1,5 @@
 /**
- * The servers of event targets, each started by `engines/sinks/<name>/start.sh` for the tests of one file. If one is not installed, its
+ * The servers of event targets and key providers, each started by `engines/sinks/<name>/start.sh` or `engines/keys/<name>/start.sh` for the tests of one file. If one is not installed, its
  * suite is skipped with the reason; on CI it must run.
  */
 import { execFile, spawnSync } from 'node:child_process';
@@ -11,9 +11,21 @@ import { promisify } from 'node:util';
 import { freePorts } from './ports.ts';
 import { missingEngine } from './wanted.ts';
 
-export type SinkServerName = 'redis' | 'nats' | 'postgres' | 'mosquitto' | 'rabbitmq' | 'elasticmq' | 'kafka';
+export type SinkServerName =
+  | 'redis'
+  | 'nats'
+  | 'postgres'
+  | 'mosquitto'
+  | 'rabbitmq'
+  | 'elasticmq'
+  | 'kafka'
+  | 'transit'
+  | 'moto';
 
-const scripts = join(import.meta.dirname, '../../../engines/sinks');
+const keyServers: readonly SinkServerName[] = ['transit', 'moto'];
+const scriptsOf = (name: SinkServerName): string =>
+  `engines/${keyServers.includes(name) ? 'keys' : 'sinks'}/${name}`;
+const root = join(import.meta.dirname, '../../..');
 const home = process.env['ENGINES_HOME'] ?? join(homedir(), '.cache/sluice-engines');
 const restartsMax = 50;
 const run = promisify(execFile);
@@ -27,11 +39,13 @@ const isInstalled: Readonly<Record<SinkServerName, () => boolean>> = {
   rabbitmq: () => hasProgram('rabbitmq-server'),
   elasticmq: () => existsSync(join(home, 'jars/elasticmq/lib')),
   kafka: () => existsSync(join(home, 'jars/kafka/lib')),
+  transit: () => existsSync(join(home, 'bin/vault-transit')),
+  moto: () => existsSync(join(home, 'py/bin/moto_server')),
 };
 
 /** The reason why the server cannot run here; undefined if it can. */
 export const noSinkServer = (name: SinkServerName): string | undefined =>
-  missingEngine(isInstalled[name](), `needs engines/sinks/${name}/install.sh to have run`);
+  missingEngine(isInstalled[name](), `needs ${scriptsOf(name)}/install.sh to have run`);
 
 export interface SinkServer extends AsyncDisposable {
   readonly port: number;
@@ -58,10 +72,10 @@ export async function startSinkServer(
   // Some servers take the two ports behind theirs.
   const [port] = (await freePorts(1)) as [number];
   const env = { ...process.env, ...environment };
-  const start = async (): Promise<void> =>
-    void (await run(join(scripts, name, 'start.sh'), [`${port}`], { env }));
+  const scripts = join(root, scriptsOf(name));
+  const start = async (): Promise<void> => void (await run(join(scripts, 'start.sh'), [`${port}`], { env }));
   const pid = (): number => Number(readFileSync(join(home, `run/${name}-${port}/pid`), 'utf8'));
-  const onExit = (): void => void spawnSync(join(scripts, name, 'stop.sh'), [`${port}`, 'wipe']);
+  const onExit = (): void => void spawnSync(join(scripts, 'stop.sh'), [`${port}`, 'wipe']);
   await start();
   process.once('exit', onExit);
   return {
@@ -86,7 +100,7 @@ export async function startSinkServer(
     },
     async [Symbol.asyncDispose]() {
       process.off('exit', onExit);
-      await run(join(scripts, name, 'stop.sh'), [`${port}`, 'wipe'], { env });
+      await run(join(scripts, 'stop.sh'), [`${port}`, 'wipe'], { env });
     },
   };
 }

@@ -1,14 +1,20 @@
 /** Object keys that a key provider wraps. */
 import type { Context } from '../../../context.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import { type KeyContext, type KeyDescription, KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import {
+  type KeyContext,
+  type KeyDescription,
+  KeyFailure,
+  type KeyProvider,
+} from '../../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
 import { ask, askToUnwrap } from './ask-provider.ts';
 import type { KeyPlace, ObjectKey } from './key.ts';
+import { TimedFlights } from './timed-flights.ts';
 import type { ByProvider } from './wanted.ts';
 
-type Ctx = Pick<Context, 'keys' | 'config' | 'telemetry'>;
-type Provided = Extract<Encryption, { by: 'provider' }>;
+type Ctx = Pick<Context, 'caches' | 'clock' | 'keys' | 'config' | 'telemetry'>;
+export type Provided = Extract<Encryption, { by: 'provider' }>;
 
 export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
 
@@ -21,7 +27,8 @@ export interface KeyUser {
 /** A name in the encryption context. The provider binds the key to its value and logs it; a client cannot set it (public API). */
 export const arnName = 'aws:s3:arn';
 
-function contextOf(
+/** What the provider binds an object key to. */
+export function providedContext(
   { bucket, key }: KeyPlace,
   {
     context,
@@ -53,7 +60,7 @@ export async function generateKey(
   { how, user }: { readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<ObjectKey> {
   const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  const drawn = await ask(ctx, (keys) => keys.generate(keyId, contextOf(place, how)));
+  const drawn = await ask(ctx, (keys) => keys.generate(keyId, providedContext(place, how)));
   return { bytes: drawn.key, encryption: keptAs(how, drawn) };
 }
 
@@ -99,16 +106,40 @@ export async function wrapKey(
   { bytes, how, user }: { readonly bytes: Uint8Array; readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<Provided> {
   const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, contextOf(place, how))));
+  return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, providedContext(place, how))));
 }
 
-export const unwrapKey = (
+const unwrappedMax = 16_384;
+/** After a failure the provider is not asked again about the same wrapped key for this time. */
+const failedMs = 1_000;
+
+/** Object keys that a provider outside of this process unwrapped, by what they are bound to. */
+class UnwrappedKeys extends TimedFlights<Uint8Array> {
+  constructor() {
+    super({ name: 'unwrapped-keys', entriesMax: unwrappedMax });
+  }
+}
+
+/** Each caller is judged; the provider is asked at most once in SVC_DEK_CACHE_TTL, if it is outside of this process. */
+export async function unwrapKey(
   ctx: Ctx,
   place: KeyPlace,
   { kept, user }: { readonly kept: Provided; readonly user: KeyUser },
-): Promise<Uint8Array> =>
-  askToUnwrap(ctx, async (keys) => {
-    await user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
-    const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
-    return keys.unwrap(wrapped, contextOf(place, kept));
-  });
+): Promise<Uint8Array> {
+  const { caches, clock, config } = ctx;
+  const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
+  const context = providedContext(place, kept);
+  const mayUse = async (keys: KeyProvider): Promise<void> =>
+    user.assertMayUse('kms:Decrypt', await keys.describe(kept.keyId));
+  if (!ctx.keys?.isDistant)
+    return askToUnwrap(ctx, async (keys) => {
+      await mayUse(keys);
+      return keys.unwrap(wrapped, context);
+    });
+  await ask(ctx, mayUse);
+  const name = JSON.stringify([kept.keyId, kept.wrapped, Object.entries(context).sort()]);
+  const times = { clock, keptMs: config.SVC_DEK_CACHE_TTL, failureKeptMs: failedMs };
+  return caches
+    .of(UnwrappedKeys)
+    .find(name, times, () => askToUnwrap(ctx, (keys) => keys.unwrap(wrapped, context)));
+}

@@ -1,0 +1,122 @@
+/** Signed calls of the AWS KMS API (JSON 1.1), and its errors as failures of the port. */
+import type { Clock } from '../../../ports/clock.ts';
+import type { Hasher } from '../../../ports/crypto/hasher.ts';
+import { KeyFailure, type KeyFailureReason } from '../../../ports/crypto/key-provider.ts';
+import { amz } from '../../../protocol/dialect.ts';
+import { type Signer, signer } from '../../../signing/sign-request.ts';
+import { type KeyReply, type KeyRequests, readObject } from '../common/key-requests.ts';
+import type { KmsCredentials } from './credentials.ts';
+import type { RefreshingCredentials } from './refreshing.ts';
+
+export type KmsAction = 'DescribeKey' | 'GenerateDataKey' | 'Encrypt' | 'Decrypt' | 'ReEncrypt';
+export type KmsAnswer = Readonly<Record<string, unknown>>;
+export type KmsCall = (action: KmsAction, body: object) => Promise<KmsAnswer>;
+
+export interface CallOptions {
+  readonly requests: KeyRequests;
+  readonly credentials: RefreshingCredentials;
+  readonly origin: string;
+  readonly region: string;
+  readonly hasher: Hasher;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** Attempts of one call: the second with fresh credentials or a corrected clock, the third where both were wrong. */
+const attemptsMax = 3;
+/** A smaller difference of the clocks refuses no signature. */
+const skewMinMs = 60_000;
+
+export function openCall(options: CallOptions): KmsCall {
+  const { credentials, clock } = options;
+  // The clock of the service, by the date of its answer; used once it refused a signature for its time.
+  let skewMs = 0;
+  const send = openSend(options, { now: () => clock.now() + skewMs });
+  return async (action, body) => {
+    let held = await credentials.current();
+    for (let attempt = 1; ; attempt += 1) {
+      const reply = await send(held, action, body);
+      if (reply.status === 200) return readWhole(reply);
+      const { code, message } = errorIn(reply);
+      if (attempt < attemptsMax && isLate(code, message)) {
+        const off = Date.parse(reply.date ?? '') - clock.now();
+        if (Math.abs(off - skewMs) > skewMinMs) {
+          skewMs = off;
+          continue;
+        }
+      }
+      const next = attempt < attemptsMax && isRefused(code) ? await credentials.replace(held) : undefined;
+      if (next === undefined) throw failure(reply.status, code, message);
+      held = next;
+    }
+  };
+}
+
+function openSend({ requests, origin, region, hasher }: CallOptions, clock: Pick<Clock, 'now'>) {
+  let last: { readonly of: KmsCredentials; readonly sign: Signer } | undefined;
+  const { host } = new URL(origin);
+  return (held: KmsCredentials, action: KmsAction, asked: object): Promise<KeyReply> => {
+    const { accessKey, secretKey, token } = held;
+    if (last?.of !== held)
+      last = { of: held, sign: signer({ hasher, clock, accessKey, secretKey, region, service: 'kms' }) };
+    const body = JSON.stringify(asked);
+    const { headers } = last.sign({
+      method: 'POST',
+      path: '/',
+      query: [],
+      headers: {
+        host,
+        'content-type': 'application/x-amz-json-1.1',
+        [`${amz.headerPrefix}target`]: `TrentService.${action}`,
+        ...(token === undefined ? {} : { [`${amz.headerPrefix}security-token`]: token }),
+      },
+      payloadHash: hasher.sha256Hex(body),
+    });
+    return requests.ask({ method: 'POST', origin, path: '/', headers, body });
+  };
+}
+
+function readWhole({ text }: KeyReply): KmsAnswer {
+  const answer = readObject(text);
+  if (answer !== undefined) return answer;
+  throw new KeyFailure('unavailable', 'the key-management service answered 200 without a JSON object');
+}
+
+const messageMax = 200;
+function errorIn({ text }: KeyReply): { readonly code: string; readonly message: string } {
+  const answer = readObject(text);
+  const type = String(answer?.['__type'] ?? answer?.['code'] ?? '');
+  const message = String(answer?.['message'] ?? answer?.['Message'] ?? '').slice(0, messageMax);
+  return { code: type.replace(/^.*#/, '').slice(0, 64), message };
+}
+
+/** The credentials ended, or are not known. */
+const isRefused = (code: string): boolean =>
+  /^(ExpiredToken|UnrecognizedClient|InvalidClientTokenId|InvalidSecurity|InvalidSignature|SignatureDoesNotMatch)/.test(
+    code,
+  );
+const isLate = (code: string, message: string): boolean =>
+  /^(RequestTimeTooSkewed|RequestExpired)/.test(code) || /signature (expired|not yet current)/i.test(message);
+
+const reasons: Readonly<Record<string, KeyFailureReason>> = {
+  NotFoundException: 'unknown-key',
+  DisabledException: 'denied',
+  KMSInvalidStateException: 'denied',
+  InvalidKeyUsageException: 'denied',
+  InvalidGrantTokenException: 'denied',
+  IncorrectKeyException: 'denied',
+  AccessDeniedException: 'denied',
+  InvalidCiphertextException: 'tampered',
+};
+
+function failure(status: number, code: string, message: string): KeyFailure {
+  // An id that the service cannot read is the id of no key.
+  const isBadId = /^(ValidationException|InvalidArnException)$/.test(code);
+  const reason = isBadId ? 'unknown-key' : reasons[code];
+  const hint = isRefused(code)
+    ? '; check SVC_KMS_CREDENTIALS, SVC_KMS_REGION and the clock of this machine'
+    : '';
+  return new KeyFailure(
+    reason ?? 'unavailable',
+    `the key-management service answered ${`${status} ${code}`.trim()}: ${message}${hint}`,
+  );
+}

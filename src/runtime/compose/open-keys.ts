@@ -1,0 +1,153 @@
+/** Opens the key provider that the settings name. Each is loaded only then: other runtimes have neither files nor sockets. */
+import type { CredentialSource } from '../../backends/keys/cloud-kms/credentials.ts';
+import type { KeyRequests } from '../../backends/keys/common/key-requests.ts';
+import type { TransitAuth } from '../../backends/keys/transit/login.ts';
+import { mayReach } from '../../config/values/egress.ts';
+import type { Config } from '../../config.ts';
+import type { Cipher } from '../../ports/crypto/cipher.ts';
+import type { Credential } from '../../ports/crypto/credentials.ts';
+import type { Hasher } from '../../ports/crypto/hasher.ts';
+import type { KeyProvider } from '../../ports/crypto/key-provider.ts';
+import type { Parts } from './compose-bytes.ts';
+
+interface Around {
+  readonly hasher: Hasher;
+  readonly cipher: Cipher;
+  readonly credentials: readonly Credential[];
+}
+
+/** The account that all credentials belong to; undefined where they belong to several. */
+function findSoleAccount(credentials: readonly Credential[]): string | undefined {
+  const [first, ...others] = new Set(credentials.map(({ owner }) => owner));
+  return others.length === 0 ? first : undefined;
+}
+
+/** The settings' cross checks see to it that a provider has what it needs. */
+export async function openKeys(parts: Parts, around: Around): Promise<KeyProvider | undefined> {
+  const { config, clock, telemetry, random } = parts;
+  const { credentials, ...crypto } = around;
+  if (config.SVC_KEY_PROVIDER === undefined) return undefined;
+  if (config.SVC_KEY_PROVIDER === 'local-hsm') {
+    const { localHsm } = await import('../../backends/keys/local-hsm.ts');
+    const { readHsmKeys } = await import('../secrets/hsm-keys-file.ts');
+    const keys = await readHsmKeys(config.SVC_HSM_KEYS_FILE ?? '');
+    const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
+    return localHsm({ ...keys, ...users, ...crypto, random });
+  }
+  const { steadyProvider } = await import('../../backends/keys/common/steady-provider.ts');
+  const provider = await openers[config.SVC_KEY_PROVIDER](parts, around);
+  return steadyProvider(provider, { clock, telemetry, timeoutMs: config.SVC_KEY_TIMEOUT });
+}
+
+type Opener = (parts: Parts, around: Around) => Promise<KeyProvider>;
+
+const openers: Readonly<Record<Exclude<NonNullable<Config['SVC_KEY_PROVIDER']>, 'local-hsm'>, Opener>> = {
+  transit: openTransit,
+  'cloud-kms': openCloudKms,
+};
+
+async function openRequests({ config }: Pick<Parts, 'config'>, caFile: string | undefined) {
+  const { keyRequests } = await import('../../backends/keys/common/key-requests.ts');
+  return keyRequests({
+    mayReach: (address) => mayReach(address, config.SVC_EGRESS_ALLOW),
+    timeoutMs: config.SVC_KEY_TIMEOUT,
+    ca: caFile === undefined ? undefined : await (await import('node:fs/promises')).readFile(caFile, 'utf8'),
+  });
+}
+
+const usersOf = ({ SVC_KEY_ACCOUNTS, SVC_KMS_DEFAULT_KEY_ID }: Config, { credentials }: Around) => ({
+  accounts: SVC_KEY_ACCOUNTS,
+  soleAccount: findSoleAccount(credentials),
+  defaultKeyId: SVC_KMS_DEFAULT_KEY_ID,
+});
+
+async function openTransit(parts: Parts, around: Around): Promise<KeyProvider> {
+  const { config, clock, telemetry, random } = parts;
+  const [{ transit }, login] = await Promise.all([
+    import('../../backends/keys/transit/transit.ts'),
+    import('../../backends/keys/transit/login.ts'),
+  ]);
+  const requests = await openRequests(parts, config.SVC_TRANSIT_CA_FILE);
+  return transit({
+    calls: login.transitCalls(requests, {
+      origin: config.SVC_TRANSIT_ADDR ?? '',
+      namespace: config.SVC_TRANSIT_NAMESPACE,
+    }),
+    auth: chooseLogin(config, login),
+    mount: config.SVC_TRANSIT_MOUNT,
+    users: usersOf(config, around),
+    hasher: around.hasher,
+    random,
+    clock,
+    telemetry,
+    close: () => requests.close(),
+  });
+}
+
+function chooseLogin(
+  config: Config,
+  login: typeof import('../../backends/keys/transit/login.ts'),
+): TransitAuth {
+  const method = config.SVC_TRANSIT_AUTH;
+  const mount = config.SVC_TRANSIT_AUTH_MOUNT ?? method;
+  const {
+    SVC_TRANSIT_ROLE_ID: roleId = '',
+    SVC_TRANSIT_SECRET_ID_FILE: secretIdFile = '',
+    SVC_TRANSIT_ROLE: role = '',
+    SVC_TRANSIT_TOKEN_FILE: tokenFile = '',
+  } = config;
+  if (method === 'approle') return login.appRoleAuth({ mount, roleId, secretIdFile });
+  if (method === 'kubernetes')
+    return login.kubernetesAuth({ mount, role, jwtFile: config.SVC_TRANSIT_JWT_FILE });
+  return login.tokenAuth(tokenFile);
+}
+
+async function openCloudKms(parts: Parts, around: Around): Promise<KeyProvider> {
+  const { config, clock, telemetry } = parts;
+  const [{ cloudKms }, { openCall }, { KeyArns }, { RefreshingCredentials }] = await Promise.all([
+    import('../../backends/keys/cloud-kms/cloud-kms.ts'),
+    import('../../backends/keys/cloud-kms/call.ts'),
+    import('../../backends/keys/cloud-kms/key-arns.ts'),
+    import('../../backends/keys/cloud-kms/refreshing.ts'),
+  ]);
+  const requests = await openRequests(parts, config.SVC_KMS_CA_FILE);
+  const source = await chooseCredentials(parts, requests);
+  const call = openCall({
+    requests,
+    credentials: new RefreshingCredentials({ source, clock, telemetry }),
+    origin: config.SVC_KMS_ENDPOINT ?? '',
+    region: config.SVC_KMS_REGION,
+    hasher: around.hasher,
+    clock,
+  });
+  const { defaultKeyId: defaultKey, ...users } = usersOf(config, around);
+  return cloudKms({
+    call,
+    arns: new KeyArns(call, { clock, keptMs: config.SVC_DEK_CACHE_TTL }),
+    users,
+    defaultKey,
+    close: () => requests.close(),
+  });
+}
+
+async function chooseCredentials({ config, clock }: Parts, requests: KeyRequests): Promise<CredentialSource> {
+  const sources = await import('../../backends/keys/cloud-kms/credentials.ts');
+  switch (config.SVC_KMS_CREDENTIALS) {
+    case 'static':
+      return sources.staticCredentials(config.SVC_KMS_ACCESS_KEY ?? '', config.SVC_KMS_SECRET_KEY_FILE ?? '');
+    case 'profile':
+      return sources.profileCredentials({
+        file: config.SVC_KMS_PROFILE_FILE ?? '',
+        profile: config.SVC_KMS_PROFILE,
+        clock,
+      });
+    case 'imds':
+      return sources.imdsCredentials(requests, config.SVC_KMS_IMDS_ENDPOINT);
+    case 'web-identity':
+      return sources.webIdentityCredentials(requests, {
+        origin: config.SVC_KMS_STS_ENDPOINT ?? '',
+        roleArn: config.SVC_KMS_ROLE_ARN ?? '',
+        tokenFile: config.SVC_KMS_WEB_IDENTITY_TOKEN_FILE ?? '',
+      });
+  }
+}

@@ -1,0 +1,281 @@
+/** Keys of the AWS KMS API: a real moto for what goes well, and a double that checks signatures and key states for what does not. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { SettingName } from '../../src/config.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { provider } from '../support/encryption.ts';
+import { noSinkServer, type SinkServer, startSinkServer } from '../support/engines/sink-servers.ts';
+import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { type KmsDouble, openKmsDouble, region, staticPair } from '../support/kms-double.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+let directory: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-kms-'));
+});
+const file = async (text: string): Promise<string> => {
+  const path = join(directory, randomBytes(6).toString('hex'));
+  await writeFile(path, text, { mode: 0o600 });
+  return path;
+};
+
+interface KmsWorld extends GatewayWorld {
+  readonly double: KmsDouble;
+  /** The ARN of `alias/own`, which every account may use. */
+  readonly own: string;
+  readonly logged: readonly unknown[];
+  rotate(): Promise<string>;
+  put(at: string, keyId?: string): Promise<readonly [number, string | undefined]>;
+  get(at: string): Promise<readonly [number, string | undefined]>;
+}
+
+const outcome = ({ status, code }: { status: number; code: string | undefined }) => [status, code] as const;
+
+async function open(
+  settings: Partial<Record<SettingName, string>> = {},
+  options: Parameters<typeof openGateway>[0] = {},
+): Promise<KmsWorld> {
+  const double = await openKmsDouble();
+  double.makeKey('alias/main');
+  const own = double.makeKey('alias/own');
+  const logged: unknown[] = [];
+  const world = await openGateway({
+    ...options,
+    telemetry: { ...silentTelemetry, log: (...line) => void logged.push(line) },
+    settings: {
+      SVC_KEY_PROVIDER: 'cloud-kms',
+      SVC_KMS_ENDPOINT: double.proxy.url,
+      SVC_KMS_REGION: region,
+      SVC_KMS_ACCESS_KEY: staticPair.accessKey,
+      SVC_KMS_SECRET_KEY_FILE: await file(staticPair.secretKey),
+      SVC_KMS_DEFAULT_KEY_ID: 'alias/main',
+      SVC_KEY_ACCOUNTS: JSON.stringify({ [own]: ['*'], [elsewhere]: ['*'] }),
+      SVC_EGRESS_ALLOW: '127.0.0.1',
+      SVC_DEK_CACHE_TTL: '30s',
+      ...settings,
+    },
+  });
+  await world.client.put('/bucket');
+  return Object.assign(world, {
+    double,
+    own,
+    logged,
+    async rotate() {
+      const admin = world.as({ credential: operator });
+      const answer = await admin.post('/admin/v1/buckets/bucket/signing-key/rotate');
+      expect([answer.status, answer.text]).toEqual([200, expect.any(String)]);
+      return JSON.parse(answer.text).secret_access_key as string;
+    },
+    put: async (at: string, keyId?: string) =>
+      outcome(await world.client.put(at, { body: 'text', headers: provider(keyId) })),
+    get: async (at: string) => outcome(await world.client.get(at)),
+    async [Symbol.asyncDispose]() {
+      await world.close();
+      await double[Symbol.asyncDispose]();
+    },
+  });
+}
+
+const elsewhere = 'arn:aws:kms:us-east-9:111122223333:key/elsewhere';
+const served = [200, ''];
+const unavailable = [503, 'KMSUnavailable'];
+
+describe('the AWS KMS API, with signatures and key states checked', () => {
+  test('an alias is resolved once, a first read asks once, and the reads after it not at all', async () => {
+    const clock = virtualClock(Date.now());
+    await using world = await open({}, { clock });
+    const { proxy } = world.double;
+    const secretKey = await world.rotate();
+    const signing = world.as({ credential: { ...alice, secretKey } });
+    expect((await signing.put('/bucket/key', { body: 'text', headers: provider() })).status).toBe(200);
+    await clock.advance(30_000);
+    const calls = async () => {
+      const before = proxy.seen.length;
+      await Promise.all(Array.from({ length: 10 }, () => signing.get('/bucket/key')));
+      return proxy.seen.slice(before).sort();
+    };
+    const first = await calls();
+    expect(first.filter((name) => name.endsWith('Decrypt'))).toHaveLength(2);
+    expect(await calls()).toEqual([]);
+    const got = await signing.get('/bucket/key');
+    expect(got.text).toBe('text');
+    expect(got.header('*-server-side-encryption-aws-kms-key-id')).toMatch(/^arn:aws:kms:eu-test-1:/);
+  });
+
+  test('keys wrapped before a rotation are read after it', async () => {
+    const clock = virtualClock(Date.now());
+    await using world = await open({}, { clock });
+    const arn = world.own;
+    expect(await world.put('/bucket/key', arn)).toEqual(served);
+    world.double.rotate(arn);
+    await clock.advance(30_000);
+    expect(await world.get('/bucket/key')).toEqual(served);
+  });
+
+  test.each([
+    ['a disabled key', (d: KmsDouble, arn: string) => d.setState(arn, 'Disabled'), [401, 'KeyDenied']],
+    [
+      'a key to be deleted',
+      (d: KmsDouble, arn: string) => d.setState(arn, 'PendingDeletion'),
+      [401, 'KeyDenied'],
+    ],
+    [
+      'a key that lost its material',
+      (d: KmsDouble, arn: string) => d.loseMaterial(arn),
+      [401, 'KeyTampered'],
+    ],
+  ] as const)('%s refuses reads of objects and requests under a signing key', async (_, change, expected) => {
+    const clock = virtualClock(Date.now());
+    await using world = await open({}, { clock });
+    const arn = world.own;
+    expect(await world.put('/bucket/key', 'alias/own')).toEqual(served);
+    change(world.double, arn);
+    // Cached for the reads of SVC_DEK_CACHE_TTL.
+    await clock.advance(30_000);
+    expect(await world.get('/bucket/key')).toEqual(expected);
+  });
+
+  test('a key that is unknown, and an ARN of another region, are keys that do not exist', async () => {
+    await using world = await open();
+    for (const name of ['alias/none', elsewhere, randomBytes(8).toString('hex')])
+      expect(await world.put('/bucket/key', name)).toEqual([400, 'KMS.NotFoundException']);
+  });
+
+  test('the signature of another region makes 503, and the log says what to check', async () => {
+    await using world = await open({ SVC_KMS_REGION: 'us-east-1' });
+    expect(await world.put('/bucket/key')).toEqual(unavailable);
+    expect(await world.put('/bucket/key', world.own)).toEqual(unavailable);
+  });
+
+  test('a clock that is off by an hour is corrected by the date of the service', async () => {
+    await using world = await open();
+    world.double.aheadMs = 3_600_000;
+    expect(await world.put('/bucket/key')).toEqual(served);
+    world.double.aheadMs = -3_600_000;
+    expect(await world.put('/bucket/other')).toEqual(served);
+  });
+
+  test.each(['profile', 'imds', 'web-identity'])(
+    'credentials by %s sign, and are fetched again when they end in mid-flight',
+    async (from) => {
+      const profileFile = await file('');
+      await using double = await openKmsDouble();
+      const write = async () => {
+        const { accessKey, secretKey, token } = double.makePair();
+        await writeFile(
+          profileFile,
+          `[other]\naws_access_key_id = no\n[work]\naws_access_key_id = ${accessKey}\naws_secret_access_key=${secretKey}\naws_session_token = ${token}\n`,
+        );
+      };
+      await write();
+      const arn = double.makeKey();
+      await using world = await open({
+        SVC_KMS_ENDPOINT: double.proxy.url,
+        SVC_KMS_CREDENTIALS: from,
+        SVC_KMS_PROFILE: 'work',
+        SVC_KMS_PROFILE_FILE: profileFile,
+        SVC_KMS_IMDS_ENDPOINT: double.proxy.url,
+        SVC_KMS_STS_ENDPOINT: double.proxy.url,
+        SVC_KMS_ROLE_ARN: 'arn:aws:iam::1:role/r',
+        SVC_KMS_WEB_IDENTITY_TOKEN_FILE: await file('a.workload.token\n'),
+        SVC_KMS_DEFAULT_KEY_ID: arn,
+      });
+      expect(await world.put('/bucket/key')).toEqual(served);
+      double.endPairs();
+      await write();
+      const all = await Promise.all(Array.from({ length: 8 }, (_, i) => world.put(`/bucket/${i}`)));
+      expect(all).toEqual(Array(8).fill(served));
+    },
+  );
+
+  test('credentials that are wrong make 503 and are not in the log', async () => {
+    await using world = await open({ SVC_KMS_SECRET_KEY_FILE: await file('another-secret') });
+    expect(await world.put('/bucket/key', world.own)).toEqual(unavailable);
+    expect(JSON.stringify(world.logged)).not.toContain('another-secret');
+  });
+
+  test.each([
+    ['hang', 'hang'],
+    ['garbage', 'garbage'],
+    ['500', { status: 500 }],
+    ['throttling', { status: 400, body: '{"__type":"ThrottlingException"}' }],
+    ['a redirect', { status: 301, headers: { location: 'http://127.0.0.1:1/' } }],
+  ] as const)('%s makes 503, and a later request is served', async (_, fault) => {
+    await using world = await open({ SVC_KEY_TIMEOUT: '300ms' });
+    const arn = world.own;
+    expect(await world.put('/bucket/key', arn)).toEqual(served);
+    world.double.proxy.fault = fault;
+    expect(await world.get('/bucket/key')).toEqual(unavailable);
+    expect(await world.put('/bucket/other', arn)).toEqual(unavailable);
+    world.double.proxy.fault = undefined;
+    expect(await world.put('/bucket/other', arn)).toEqual(served);
+  });
+
+  test('accounts are named by the id or the ARN of a key, and others are refused', async () => {
+    await using double = await openKmsDouble();
+    const [own, shared] = [double.makeKey('alias/own'), double.makeKey()];
+    await using world = await open({
+      SVC_KMS_ENDPOINT: double.proxy.url,
+      SVC_KEY_ACCOUNTS: JSON.stringify({ [own.split('/')[1] as string]: [alice.owner], [shared]: ['*'] }),
+      SVC_KMS_DEFAULT_KEY_ID: shared,
+    });
+    await world.bob.put('/bobs');
+    const put = async (at: string, client = world.client, keyId = 'alias/own') =>
+      outcome(await client.put(at, { body: 'x', headers: provider(keyId) }));
+    expect(await put('/bucket/key')).toEqual(served);
+    expect(await put('/bobs/key', world.bob)).toEqual([403, 'AccessDenied']);
+    expect(await put('/bobs/key', world.bob, shared)).toEqual(served);
+  });
+});
+
+const missing = noSinkServer('moto');
+describe.skipIf(missing !== undefined)('moto', () => {
+  let server: SinkServer;
+  beforeAll(async () => {
+    server = await startSinkServer('moto');
+  });
+  afterAll(async () => server[Symbol.asyncDispose]());
+
+  test('signing keys and SSE-KMS work with static credentials, and with those of AssumeRoleWithWebIdentity', async () => {
+    const origin = `http://127.0.0.1:${server.port}`;
+    const made = await fetch(origin, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-amz-json-1.1',
+        'x-amz-target': 'TrentService.CreateKey',
+        authorization:
+          'AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/kms/aws4_request, SignedHeaders=host, Signature=0',
+      },
+      body: '{}',
+    });
+    const { KeyMetadata } = (await made.json()) as { readonly KeyMetadata: { readonly Arn: string } };
+    for (const settings of [
+      {},
+      {
+        SVC_KMS_CREDENTIALS: 'web-identity',
+        SVC_KMS_STS_ENDPOINT: origin,
+        SVC_KMS_ROLE_ARN: 'arn:aws:iam::123456789012:role/sluice',
+        SVC_KMS_WEB_IDENTITY_TOKEN_FILE: await file('a.workload.token'),
+      },
+    ]) {
+      const clock = virtualClock(Date.now());
+      await using world = await open(
+        {
+          SVC_KMS_ENDPOINT: origin,
+          SVC_KMS_REGION: 'us-east-1',
+          SVC_KMS_DEFAULT_KEY_ID: KeyMetadata.Arn,
+          ...settings,
+        },
+        { clock },
+      );
+      const signing = world.as({ credential: { ...alice, secretKey: await world.rotate() } });
+      const put = await signing.put('/bucket/key', { body: 'text', headers: provider() });
+      expect([put.status, put.text]).toEqual([200, '']);
+      await clock.advance(30_000);
+      expect((await signing.get('/bucket/key')).text).toBe('text');
+    }
+  });
+});
