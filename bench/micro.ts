@@ -10,6 +10,7 @@ import { handle } from './micro/handle.ts';
 import { listPage } from './micro/list-page.ts';
 import { rowChecksums } from './micro/row-checksum.ts';
 import { signature } from './micro/signature.ts';
+import { unaskedRows } from './micro/unasked-rows.ts';
 import { xml } from './micro/xml.ts';
 
 const all = {
@@ -23,6 +24,7 @@ const all = {
   handle,
   'list-page': listPage,
   'row-checksum': rowChecksums,
+  'unasked-rows': unaskedRows,
 };
 
 const micros = (value: number): string =>

@@ -26,6 +26,14 @@ export interface QueueBacklog {
   readonly oldestSeconds: number;
 }
 
+/** The events that wait for a target. */
+export interface TargetBacklog {
+  readonly target: string;
+  readonly rows: number;
+  /** The waiting time of the oldest row. */
+  readonly oldestSeconds: number;
+}
+
 export interface ScrubTelemetry {
   readonly oldestUncheckedSeconds: number;
   /** Versions and parts. */
@@ -121,6 +129,8 @@ export interface Telemetry {
   gcBacklog(extents: ReadonlyMap<string, number>): void;
   /** The backlogs of the queues; replaces the former values. */
   queueBacklogs(backlogs: readonly QueueBacklog[]): void;
+  /** The events that wait, by target; replaces the former values. */
+  eventBacklogs(backlogs: readonly TargetBacklog[]): void;
   /** Rows of a queue that were deleted unread: too old (`age`), or too many (`rows`). */
   queueDropped(queue: string, why: 'age' | 'rows', rows: number): void;
   /** An access log object with so many lines was written. */
@@ -181,6 +191,7 @@ export const silentTelemetry: Telemetry = {
   workerEnded: () => {},
   gcBacklog: () => {},
   queueBacklogs: () => {},
+  eventBacklogs: () => {},
   queueDropped: () => {},
   accessLogDelivered: () => {},
   accessLogKept: () => {},

@@ -1,5 +1,6 @@
 /** Events that could not be delivered: operators deliver them again, or discard them. */
 import { expect, test, vi } from 'vitest';
+import { boundQueues, firstLook } from '../../src/domain/events/queue-retention.ts';
 import { operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, until } from '../support/notify-world.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -109,6 +110,12 @@ test('the operator sees how many events wait for each target, and how many are d
     },
   ]);
   expect(targets[0].oldestSeconds).toBeGreaterThanOrEqual(5);
+  const measured = await boundQueues(world.world.context, firstLook(), new AbortController().signal);
+  expect(measured.targets).toEqual([
+    { target: 'one', rows: 1, oldestSeconds: expect.any(Number) },
+    { target: 'two', rows: 0, oldestSeconds: 0 },
+  ]);
+  expect(measured.targets[0]?.oldestSeconds).toBeGreaterThanOrEqual(5);
 });
 
 test('the operator sees that a target fails, since when and why, also after a restart, until it takes events again', async () => {

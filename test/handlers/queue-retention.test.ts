@@ -2,6 +2,11 @@
 import { describe, expect, test } from 'vitest';
 import { boundQueues, firstLook } from '../../src/domain/events/queue-retention.ts';
 import {
+  dueRowsOfHour,
+  finishHourlyRows,
+  listDueHours,
+} from '../../src/metadata/background/hourly-consumer.ts';
+import {
   type HourlyQueue,
   hourMs,
   hourOf,
@@ -9,6 +14,7 @@ import {
   queuedByHour,
   scanHours,
 } from '../../src/metadata/background/hourly-queues.ts';
+import type { QueueHour } from '../../src/metadata/records/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { type QueueBacklog, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -42,7 +48,8 @@ function skippingClock(): Clock & { skip(ms: number): void } {
 /** The leader's checks of the queues; `bound` first lets the time pass for which an hour stays closed before it is cleared. */
 function leaderOf({ context }: Pick<GatewayWorld, 'context'>, clock: { skip(ms: number): void }) {
   const looks = firstLook();
-  const look = (): Promise<readonly QueueBacklog[]> => boundQueues(context, looks, never);
+  const look = async (): Promise<readonly QueueBacklog[]> =>
+    (await boundQueues(context, looks, never)).queues;
   return {
     look,
     async bound(): Promise<readonly QueueBacklog[]> {
@@ -102,6 +109,29 @@ describe.each(backends)('on %s', (backend) => {
     expect(Math.min(...hours)).toBeGreaterThanOrEqual(hourOf(await world.context.metadata.now()) - 3);
   });
 
+  test('rows that a consumer has finished are not counted any more, in hours that are over too', async () => {
+    const clock = skippingClock();
+    await using world = await openGateway({ backend, clock });
+    const { context } = world;
+    const leader = leaderOf(world, clock);
+    for (const hoursAgo of [5, 3]) await queueAt(world, 'notify', { hoursAgo, count: 20 });
+    expect(of(await leader.bound(), 'notify')?.rows).toBe(40);
+    const now = await context.metadata.now();
+    const finish = async (hours: readonly QueueHour[]): Promise<void> => {
+      for (const hour of hours)
+        for await (const row of dueRowsOfHour(context, hour, { now }))
+          await finishHourlyRows(context.metadata, [row]);
+    };
+    const hours = await listDueHours(context, 'notify', now);
+    await finish(hours.filter(({ hour }) => hour === hourOf(now) - 5));
+    const left = of(await leader.look(), 'notify');
+    expect(left?.rows).toBe(20);
+    expect(left?.oldestSeconds).toBeGreaterThan(2 * 3600);
+    expect(left?.oldestSeconds).toBeLessThan(4 * 3600);
+    await finish(hours);
+    expect(of(await leader.look(), 'notify')).toEqual({ queue: 'notify', rows: 0, oldestSeconds: 0 });
+  });
+
   test('the row of an event is in its hour in the commit of the change', async () => {
     await using world = await openGateway({
       backend,
@@ -117,7 +147,8 @@ describe.each(backends)('on %s', (backend) => {
     const before = (await tasksOf(world.context, 'notify')).length;
     for (let n = 0; n < 5; n += 1) await client.put(`/bucket/${n}`, { body: 'x' });
     expect((await tasksOf(world.context, 'notify')).length - before).toBe(5);
-    expect(of(await boundQueues(world.context, firstLook(), never), 'notify')?.rows).toBe(before + 5);
+    const { queues } = await boundQueues(world.context, firstLook(), never);
+    expect(of(queues, 'notify')?.rows).toBe(before + 5);
   });
 });
 

@@ -6,6 +6,7 @@ let count = 0;
 
 sinkLaws({
   server: 'rabbitmq',
+  tlsUrl: async (port) => `amqps://127.0.0.1:${port + 3}`,
   async open(port) {
     count += 1;
     const queue = `events-${count}`;

@@ -7,6 +7,7 @@ let count = 0;
 
 sinkLaws({
   server: 'nats',
+  tlsUrl: async (port) => `tls://127.0.0.1:${port}`,
   environment: { NATS_ARGS: '--user sluice --pass right' },
   async open(port) {
     count += 1;
@@ -15,6 +16,8 @@ sinkLaws({
       servers: `127.0.0.1:${port}`,
       user: 'sluice',
       pass: 'right',
+      // The server offers TLS too.
+      tls: null,
       maxReconnectAttempts: -1,
       reconnectTimeWait: 50,
     });

@@ -6,6 +6,7 @@ let count = 0;
 
 sinkLaws({
   server: 'postgres',
+  tlsUrl: async (port) => `postgres+tls://127.0.0.1:${port}/postgres`,
   async open(port) {
     count += 1;
     const table = `events_${count}`;

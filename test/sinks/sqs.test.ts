@@ -1,10 +1,32 @@
 /** Events reach a FIFO queue of a real ElasticMQ; other queues keep no order. */
+import { type AddressInfo, connect } from 'node:net';
+import { createServer } from 'node:tls';
+import { afterAll, beforeAll } from 'vitest';
 import { sinkLaws } from '../support/sink-laws.ts';
+import { mutualTls } from '../support/sink-tls.ts';
 
 let count = 0;
 
+/** ElasticMQ speaks no TLS: a server before it does. */
+const front = createServer(mutualTls, (socket) => {
+  const behind = connect(behindFront, '127.0.0.1');
+  socket.pipe(behind).pipe(socket);
+  socket.on('error', () => behind.destroy());
+  behind.on('error', () => socket.destroy());
+});
+let behindFront = 0;
+beforeAll(() => new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve)));
+afterAll(() => void front.close());
+
 sinkLaws({
   server: 'elasticmq',
+  async tlsUrl(port, url) {
+    behindFront = port;
+    return url.replace(
+      `http://127.0.0.1:${port}`,
+      `https://127.0.0.1:${(front.address() as AddressInfo).port}`,
+    );
+  },
   noPassword: 'ElasticMQ checks no signatures',
   forgets: 'ElasticMQ keeps its queues in memory',
   async open(port) {

@@ -1,5 +1,6 @@
 /** The laws of every event target, which the suites in `test/sinks` run on real servers. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { changingDns } from './changing-dns.ts';
 import {
   noSinkServer,
   type SinkServer,
@@ -7,6 +8,7 @@ import {
   startSinkServer,
 } from './engines/sink-servers.ts';
 import { openNotifyWorld, rule, until } from './notify-world.ts';
+import { type SinkTls, writeSinkTls } from './sink-tls.ts';
 
 type Fields = Readonly<Record<string, string>>;
 
@@ -27,6 +29,8 @@ export interface SinkSuite {
   open(port: number): Promise<Receiver>;
   /** Why there is no law about a wrong password. */
   readonly noPassword?: string;
+  /** The URL by which the server takes TLS, from clients with a certificate. Its host is an address. */
+  tlsUrl(port: number, url: string): Promise<string>;
   /** Why the server is paused, but not killed. */
   readonly forgets?: string;
   /** A kill loses what was acknowledged and has not arrived at a reader, so the server is killed when everything has arrived. */
@@ -58,14 +62,19 @@ const created = 'ObjectCreated:Put';
 const removed = 'ObjectRemoved:Delete';
 
 export function sinkLaws(suite: SinkSuite): void {
-  const { server: name, environment, open, noPassword, forgets, losesUnread } = suite;
+  const { server: name, environment, open, noPassword, forgets, losesUnread, tlsUrl } = suite;
   const missing = noSinkServer(name);
   describe.skipIf(missing !== undefined)(`${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
     let server: SinkServer;
+    let tls: SinkTls;
     beforeAll(async () => {
-      server = await startSinkServer(name, environment);
+      tls = writeSinkTls();
+      server = await startSinkServer(name, { ...environment, SINK_TLS: tls.directory });
     }, 60_000);
-    afterAll(() => server?.[Symbol.asyncDispose]());
+    afterAll(async () => {
+      await server?.[Symbol.asyncDispose]();
+      tls[Symbol.dispose]();
+    });
 
     const openWorld = async (receiver: Receiver, settings: Fields = {}, fields: Fields = {}) =>
       openNotifyWorld({
@@ -140,6 +149,74 @@ export function sinkLaws(suite: SinkSuite): void {
         await world.worker.stop();
         expect(await receiver.bodies()).toEqual([]);
       }
+    });
+
+    test('by a name whose address changes is reached only at an address that was checked', async () => {
+      await using receiver = await open(server.port);
+      const url = receiver.target.url.replace('127.0.0.1', 'sink.test');
+      const settings = { SVC_EGRESS_ALLOW: '127.0.0.2/32', SVC_NOTIFY_TIMEOUT: '500ms' };
+      await using world = await openWorld(receiver, settings, { url });
+      // The server listens at 127.0.0.1, which is not allowed.
+      using _ = changingDns((_name, n) => [n % 2 === 0 ? '127.0.0.2' : '127.0.0.1']);
+      world.worker.start();
+      await vi.waitFor(() => {
+        world.clock.hurry(1_000);
+        expect(world.warned.map(({ error }) => error)).toContainEqual(
+          expect.stringMatching(/SVC_EGRESS_ALLOW does not contain it/),
+        );
+      }, until);
+      await world.worker.stop();
+      expect(await receiver.bodies()).toEqual([]);
+    });
+
+    test('by a name is reached where its address is allowed', async () => {
+      await using receiver = await open(server.port);
+      const url = receiver.target.url.replace('127.0.0.1', 'sink.test');
+      await using world = await openWorld(receiver, { SVC_EGRESS_ALLOW: '127.0.0.1/32' }, { url });
+      using dns = changingDns(() => ['127.0.0.1']);
+      world.worker.start();
+      await untilDelivered(world);
+      expect(dns.asked).toContain('sink.test');
+    });
+
+    describe('with TLS', () => {
+      test('gets its events from a gateway that trusts it and has a certificate', async () => {
+        await using receiver = await open(server.port);
+        for (const host of ['127.0.0.1', 'localhost']) {
+          const url = (await tlsUrl(server.port, receiver.target.url)).replace('127.0.0.1', host);
+          await using world = await openWorld(receiver, {}, { ...tls.mutual, url });
+          await change(world, [host]);
+          world.worker.start();
+          await untilDelivered(world);
+          expect(world.warned).toEqual([]);
+        }
+        await untilArrived(receiver, ['127.0.0.1', 'localhost']);
+      });
+
+      test.each([
+        ['whose authority is not trusted', () => ({ ...tls.mutual, caFile: tls.otherCa }), /certificate/i],
+        ['that asks in vain for a certificate', () => ({ caFile: tls.mutual.caFile }), /./],
+      ] as const)('%s gets nothing, and the events stay queued', async (_, fields, message) => {
+        await using receiver = await open(server.port);
+        const url = await tlsUrl(server.port, receiver.target.url);
+        await using world = await openWorld(receiver, {}, { ...fields(), url });
+        world.worker.start();
+        await untilWarned(world, message);
+        await world.worker.stop();
+        expect(await world.queued()).toHaveLength(1);
+        expect(await receiver.bodies()).toEqual([]);
+      });
+
+      test('whose certificate has another name gets nothing', async () => {
+        await using receiver = await open(server.port);
+        const url = (await tlsUrl(server.port, receiver.target.url)).replace('127.0.0.1', 'sink.test');
+        await using world = await openWorld(receiver, {}, { ...tls.mutual, url });
+        using _ = changingDns(() => ['127.0.0.1']);
+        world.worker.start();
+        await untilWarned(world, /sink\.test/);
+        await world.worker.stop();
+        expect(await receiver.bodies()).toEqual([]);
+      });
     });
 
     test('that hangs is given up in time, and gets its events once it answers again', async () => {

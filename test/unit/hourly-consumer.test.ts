@@ -96,4 +96,34 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     queue.pass(10 * 60_000);
     expect(await queue.ids(now)).toEqual(['slow']);
   });
+
+  test('a pass that finds nothing reads no announcement of an old hour', async () => {
+    await using queue = await openQueue(backend);
+    const { ctx } = queue;
+    const now = start + 32 * hourMs;
+    for (let n = 0; n < 30; n += 1) await queue.add(`${n}`, start + n * hourMs);
+    await finishHourlyRows(ctx.metadata, await queue.due(now));
+    await queue.ids(now);
+    let read = 0;
+    const { metadata } = ctx;
+    const counting: Pick<MetadataStore, 'scan'> = {
+      scan: (at, range) => {
+        const cursor = metadata.scan(at, range);
+        const next = cursor.next.bind(cursor);
+        cursor.next = async (count) => {
+          const rows = await next(count);
+          read += rows.length;
+          return rows;
+        };
+        return cursor;
+      },
+    };
+    expect(await listDueHours({ ...ctx, metadata: counting }, 'notify', now)).toEqual([]);
+    expect(read).toBe(0);
+    // An hour that is announced late is found within a minute.
+    await queue.add('late', start - hourMs);
+    expect(await queue.ids(now)).toEqual([]);
+    queue.pass(60_000);
+    expect(await queue.ids(now)).toEqual(['late']);
+  });
 });

@@ -28,7 +28,9 @@ export async function openKafka(target: SinkTarget, options: SinkOptions): Promi
       acks: -1,
       timeout: timeoutMs,
       connectTimeout: timeoutMs,
-      retries: 0,
+      // With fewer, the library would try for ever and hide the cause.
+      retries: 2,
+      retryDelay: 100,
       autocreateTopics: false,
       ...(tls === undefined ? {} : { tls: { ...tls, lookup: guardedLookup(mayReach) }, tlsServerName: true }),
       ...(target.username === undefined ? {} : { sasl: saslOf(target) }),

@@ -50,7 +50,7 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
       signal.throwIfAborted();
       const error = late.signal.aborted
         ? `the sink did not answer within ${timeoutMs} ms`
-        : `the sink cannot be reached: ${(cause as Error).message || String(cause)}`;
+        : `the sink cannot be reached: ${(cause as Error).message || String(cause)}${closedHint(target, cause)}`;
       return { kind: 'unavailable', error };
     } finally {
       clearTimeout(timer);
@@ -70,6 +70,15 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
     close: () => agent.destroy(),
   };
 }
+
+/** A server that asks in vain for a certificate closes the connection, without a reason by TLS 1.3. */
+const closedHint = ({ url, certFile }: SinkTarget, cause: unknown): string => {
+  const { code } = cause as { readonly code?: string };
+  const isClosed = code === 'UND_ERR_SOCKET' || code === 'ECONNRESET';
+  return isClosed && url.startsWith('https:') && certFile === undefined
+    ? ': where it asks for a client certificate, name certFile and keyFile'
+    : '';
+};
 
 function judge(status: number, location: string | string[] | undefined): SinkFailure | undefined {
   if (status >= 200 && status < 300) return undefined;

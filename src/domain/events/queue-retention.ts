@@ -15,12 +15,14 @@ import {
   hourlyQueueNames,
   hourMs,
   hourOf,
+  laneOf,
+  laneOfSlot,
   placementsEndMs,
   rememberCount,
   scanHours,
 } from '../../metadata/background/hourly-queues.ts';
 import type { QueueHour } from '../../metadata/records/queues.ts';
-import type { QueueBacklog } from '../../ports/telemetry.ts';
+import type { QueueBacklog, TargetBacklog } from '../../ports/telemetry.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
 
@@ -33,6 +35,10 @@ const closedRowsMax = 10_000_000;
 
 interface Counted extends QueueHour {
   readonly rows: number;
+}
+interface Measured extends Counted {
+  /** When the oldest row was due. */
+  readonly oldest: number | undefined;
 }
 
 /** What a leader remembers between passes, by its monotonic clock. */
@@ -49,10 +55,28 @@ export async function boundQueues(
   ctx: Ctx,
   looks: Looks,
   signal: AbortSignal,
-): Promise<readonly QueueBacklog[]> {
-  const backlogs: QueueBacklog[] = [];
-  for (const queue of hourlyQueueNames) backlogs.push(await boundQueue(ctx, queue, { looks, signal }));
-  return backlogs;
+): Promise<{ readonly queues: readonly QueueBacklog[]; readonly targets: readonly TargetBacklog[] }> {
+  const queues: QueueBacklog[] = [];
+  let targets: readonly TargetBacklog[] = [];
+  for (const queue of hourlyQueueNames) {
+    const { backlog, left, now } = await boundQueue(ctx, queue, { looks, signal });
+    queues.push(backlog);
+    if (queue === 'notify') targets = backlogsByTarget(ctx, left, now);
+  }
+  return { queues, targets };
+}
+
+/** Two targets that share a lane have the backlog of both. */
+function backlogsByTarget({ config }: Ctx, left: readonly Measured[], now: number): readonly TargetBacklog[] {
+  const lanes = Map.groupBy(
+    left.filter(({ rows }) => rows > 0),
+    ({ slot }) => laneOfSlot(slot),
+  );
+  return config.SVC_NOTIFY_TARGETS.map(({ id }) => {
+    const hours = lanes.get(laneOf(id)) ?? [];
+    const oldest = hours.reduce((least, hour) => Math.min(least, hour.oldest ?? now), now);
+    return { target: id, rows: sumHours(hours), oldestSeconds: Math.max(0, now - oldest) / 1000 };
+  });
 }
 
 interface Look {
@@ -60,24 +84,24 @@ interface Look {
   readonly signal: AbortSignal;
 }
 
-async function boundQueue(ctx: Ctx, queue: HourlyQueue, look: Look): Promise<QueueBacklog> {
+async function boundQueue(
+  ctx: Ctx,
+  queue: HourlyQueue,
+  look: Look,
+): Promise<{ readonly backlog: QueueBacklog; readonly left: readonly Measured[]; readonly now: number }> {
   const { looks, signal } = look;
   const { metadata, config } = ctx;
   const now = await metadata.now();
   const firstOpen = hourOf(now) - openHours + 1;
   const firstKept = hourOf(now - config.SVC_QUEUE_RETENTION);
-  const kept: Counted[] = [];
-  const expired: Counted[] = [];
-  let oldest: number | undefined;
+  const kept: Measured[] = [];
+  const expired: Measured[] = [];
   for await (const hour of scanHours(metadata, queue)) {
     signal.throwIfAborted();
     const isExpired = hour.hour < firstKept && hour.hour < firstOpen;
     const counted = await count(ctx, hour, { ...look, isOpen: hour.hour >= firstOpen });
     if (isExpired) expired.push(counted);
-    else {
-      if (counted.rows > 0) oldest ??= counted.oldest;
-      kept.push(counted);
-    }
+    else kept.push(counted);
   }
   forgetCounts(looks, queue, [...expired, ...kept]);
   const surplus = chooseSurplus(kept, { max: config.SVC_QUEUE_ROWS_MAX, firstOpen });
@@ -89,19 +113,12 @@ async function boundQueue(ctx: Ctx, queue: HourlyQueue, look: Look): Promise<Que
   await drop(ctx, { queue, hours: dropped, why: 'rows', signal });
   const waiting = expired.filter((hour) => !isDeletable(hour));
   const left = [...waiting, ...kept.slice(dropped.length)];
-  const first = waiting.length === 0 && dropped.length === 0 ? oldest : firstHour(left);
-  return {
-    queue,
-    rows: sumHours(left),
-    oldestSeconds: first === undefined ? 0 : Math.max(0, now - first) / 1000,
-  };
+  const first = left.find(({ rows }) => rows > 0)?.oldest;
+  const oldestSeconds = first === undefined ? 0 : Math.max(0, now - first) / 1000;
+  return { backlog: { queue, rows: sumHours(left), oldestSeconds }, left, now };
 }
 
 const sumHours = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
-const firstHour = (hours: readonly Counted[]): number | undefined => {
-  const first = hours.find(({ rows }) => rows > 0);
-  return first && first.hour * hourMs;
-};
 
 /** Closes hours, one step at a time. @returns the hour before which hours may now be deleted */
 async function closeBelow(
@@ -124,10 +141,10 @@ async function count(
   ctx: Ctx,
   hour: QueueHour,
   { isOpen, looks, signal }: Look & { readonly isOpen: boolean },
-): Promise<Counted & { readonly oldest: number | undefined }> {
+): Promise<Measured> {
   const { metadata } = ctx;
   if (!isOpen && hour.rows !== undefined && !mustCheck(ctx, hour, looks))
-    return { ...hour, rows: hour.rows, oldest: hour.hour * hourMs };
+    return recall(ctx, { ...hour, rows: hour.rows }, signal);
   const found = await countHour(metadata, hour, { max: isOpen ? openRowsMax : closedRowsMax, signal });
   if (isOpen) return { ...hour, ...found };
   await rememberCount(metadata, hour, found.rows);
@@ -135,6 +152,15 @@ async function count(
   if (hour.rows === undefined)
     looks.counts.set(nameOf(hour), { since: ctx.clock.elapsed(), isChecked: false });
   return { ...hour, ...found };
+}
+
+/** The stored count, which becomes 0 when a consumer has finished all rows of the hour. */
+async function recall({ metadata }: Ctx, hour: Counted, signal: AbortSignal): Promise<Measured> {
+  if (hour.rows === 0) return { ...hour, oldest: undefined };
+  const { oldest } = await countHour(metadata, hour, { max: 1, signal });
+  if (oldest !== undefined) return { ...hour, oldest };
+  await rememberCount(metadata, hour, 0);
+  return { ...hour, rows: 0, oldest: undefined };
 }
 
 /**
@@ -162,9 +188,9 @@ function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly Que
 
 /** The oldest hours whose removal brings the queue down to `max` rows; open hours stay. */
 function chooseSurplus(
-  hours: readonly Counted[],
+  hours: readonly Measured[],
   { max, firstOpen }: { readonly max: number; readonly firstOpen: number },
-): readonly Counted[] {
+): readonly Measured[] {
   let rows = sumHours(hours);
   let count = 0;
   for (const hour of hours) {

@@ -34,27 +34,52 @@ class EmptyHours {
   readonly since = new BoundedCache<number>({ name: 'empty-queue-hours', entriesMax: 65_536 });
 }
 
+/**
+ * The announced hours from before `below`, by queue, as they were last read: writers announce old hours only where their clocks are behind,
+ * and a consumer lists the hours once a second.
+ */
+class OldHours {
+  readonly byQueue = new Map<
+    HourlyQueue,
+    { readonly hours: readonly QueueHour[]; readonly below: number; readonly until: number }
+  >();
+}
+/** How long old hours are not read again. */
+const oldHoursMs = 60_000;
+
 type ReadCtx = {
   readonly caches: Caches;
   readonly metadata: Pick<MetadataStore, 'scan'>;
   readonly clock: Pick<Clock, 'elapsed'>;
 };
 
-/** The announced hours of a queue that may have due rows at `now`, the oldest first; hours that were found empty are left out. */
+/**
+ * The announced hours of a queue that may have due rows at `now`, the oldest first; hours that were found empty are left out. An old hour
+ * that is announced late is listed within `oldHoursMs`.
+ */
 export async function listDueHours(
   { caches, metadata, clock }: ReadCtx,
   queue: HourlyQueue,
   now: number,
 ): Promise<readonly QueueHour[]> {
   const { since } = caches.of(EmptyHours);
-  const hours: QueueHour[] = [];
-  for await (const place of scanHours(metadata, queue)) {
-    if (place.hour > hourOf(now)) break;
+  const { byQueue } = caches.of(OldHours);
+  const known = byQueue.get(queue);
+  const old = known !== undefined && known.until > clock.elapsed() ? known : undefined;
+  const mayHaveRows = (place: QueueHour): boolean => {
     const emptySince = since.get(nameOf(place));
     // Looked up again after a while, because a slow commit may have added a row.
-    if (emptySince !== undefined && clock.elapsed() - emptySince < placementsEndMs) continue;
-    hours.push(place);
+    return emptySince === undefined || clock.elapsed() - emptySince >= placementsEndMs;
+  };
+  const hours = old?.hours.filter(mayHaveRows) ?? [];
+  for await (const place of scanHours(metadata, queue, old?.below)) {
+    if (place.hour > hourOf(now)) break;
+    if (mayHaveRows(place)) hours.push(place);
   }
+  if (old !== undefined) return hours;
+  const below = hourOf(now - placementsEndMs);
+  const until = clock.elapsed() + oldHoursMs;
+  byQueue.set(queue, { hours: hours.filter(({ hour }) => hour < below), below, until });
   return hours;
 }
 

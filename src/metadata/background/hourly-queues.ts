@@ -137,12 +137,13 @@ export async function closeHours(
   throw new StoreUnavailable(`the closed hours of queue ${queue} never stood still`);
 }
 
-/** The hours and slots that may have rows, the oldest first. */
+/** The hours and slots that may have rows, the oldest first; those before the hour `from` are left out. */
 export async function* scanHours(
   metadata: Pick<MetadataStore, 'scan'>,
   queue: HourlyQueue,
+  from?: number,
 ): AsyncGenerator<QueueHour> {
-  const cursor = metadata.scan(hoursAt(queue));
+  const cursor = metadata.scan(hoursAt(queue), from === undefined ? {} : { from: { hour: from } });
   for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
     for (const { row } of page) yield row;
 }
@@ -160,7 +161,8 @@ export async function countHour(
   const cursor = metadata.scan({ ...hourAt(hour) }, { columns: ['due'] });
   let rows = 0;
   let oldest: number | undefined;
-  for (let page = await cursor.next(1_000); page.length > 0; page = await cursor.next(1_000)) {
+  const read = () => cursor.next(Math.min(1_000, max - rows));
+  for (let page = await read(); page.length > 0; page = await read()) {
     signal.throwIfAborted();
     oldest ??= page[0]?.row.due;
     rows += page.length;
@@ -172,9 +174,9 @@ export async function countHour(
 /** Stores the count of a finished hour. */
 export const rememberCount = (
   metadata: Pick<MetadataStore, 'apply'>,
-  hour: QueueHour,
+  { queue, hour, slot }: QueueHour,
   rows: number,
-): Promise<void> => metadata.apply([{ at: hoursAt(hour.queue), put: { ...hour, rows } }]);
+): Promise<void> => metadata.apply([{ at: hoursAt(queue), put: { queue, hour, slot, rows } }]);
 
 /** Deletes a closed hour and all of its rows. Call it no earlier than `placementsEndMs` after the hour was closed. */
 export async function clearHour(metadata: Metadata, hour: QueueHour): Promise<void> {

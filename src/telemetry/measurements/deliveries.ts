@@ -29,6 +29,20 @@ export const deliveries = {
     doc: 'Attempts at which a peer took no version (`unavailable`), and versions that were given up (`given-up`): see GET /admin/v1/replication/failed.',
     act: '`given-up`: mend the cause, then `POST /admin/v1/replication/retry`.',
   },
+  svc_notify_queued: {
+    kind: 'gauge',
+    labels: ['target'],
+    doc: 'Events that wait for a target, counted like `svc_queue_rows`.',
+    act: 'Grows: the target takes too little. `GET /admin/v1/notify/targets` has the last error.',
+    across: 'max',
+  },
+  svc_notify_oldest_seconds: {
+    kind: 'gauge',
+    labels: ['target'],
+    doc: 'How long the oldest event of a target has waited.',
+    act: 'At SVC_NOTIFY_RETRY_MAX its events become dead letters: mend the target before.',
+    across: 'max',
+  },
   svc_notify_delivered_total: {
     kind: 'counter',
     labels: ['target'],

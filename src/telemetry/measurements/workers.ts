@@ -64,7 +64,7 @@ export const workers = {
   svc_queue_oldest_seconds: {
     kind: 'gauge',
     labels: ['queue'],
-    doc: 'How long the oldest task of a queue has waited, to the hour where that is over.',
+    doc: 'How long the oldest task of a queue has waited.',
     act: 'At SVC_QUEUE_RETENTION tasks are dropped: mend the target before.',
     across: 'max',
   },

@@ -4,6 +4,7 @@ import type { Metrics } from '../metrics.ts';
 
 type Told =
   | 'queueBacklogs'
+  | 'eventBacklogs'
   | 'queueDropped'
   | 'accessLogDelivered'
   | 'accessLogKept'
@@ -22,6 +23,12 @@ export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
       backlogs.map((each) => [[each.queue], each[value]] as const);
     metrics.replace('svc_queue_rows', of('rows'));
     metrics.replace('svc_queue_oldest_seconds', of('oldestSeconds'));
+  },
+  eventBacklogs: (backlogs) => {
+    const of = (value: 'rows' | 'oldestSeconds') =>
+      backlogs.map((each) => [[each.target], each[value]] as const);
+    metrics.replace('svc_notify_queued', of('rows'));
+    metrics.replace('svc_notify_oldest_seconds', of('oldestSeconds'));
   },
   queueDropped: (queue, why, rows) => metrics.add('svc_queue_dropped_total', [queue, why], rows),
   accessLogDelivered: (lines) => {

@@ -7,14 +7,17 @@ export const boundAllQueues = (
   context: Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>,
 ): Unit => {
   const looks = firstLook();
+  const show = ({ queues, targets }: Awaited<ReturnType<typeof boundQueues>>): void => {
+    context.telemetry.queueBacklogs(queues);
+    context.telemetry.eventBacklogs(targets);
+  };
   let isWatched = false;
   return async (signal) => {
     // A process that leads no longer shows nothing: the new leader's gauges are about the same queues.
-    if (!isWatched)
-      signal.addEventListener('abort', () => context.telemetry.queueBacklogs([]), { once: true });
+    if (!isWatched) signal.addEventListener('abort', () => show({ queues: [], targets: [] }), { once: true });
     isWatched = true;
     const backlogs = await boundQueues(context, looks, signal);
-    if (!signal.aborted) context.telemetry.queueBacklogs(backlogs);
+    if (!signal.aborted) show(backlogs);
     return 'idle';
   };
 };
