@@ -31,7 +31,7 @@ export async function unaskedRows(): Promise<Piece[]> {
   if (bucket === undefined) throw new Error('the bucket is missing');
   const fresh = (await findLiveHead(context.metadata, bucket, 'key'))?.row;
   if (fresh === undefined) throw new Error('the object is missing');
-  const plan = { changes: [{ put: fresh }], before: [], gone: [], fresh };
+  const plan = { changes: [{ put: fresh, expect: 'any' as const }], before: [], gone: [], fresh };
   const cause = { events: ['ObjectCreated:Put'], principalId: 'p', source: 's', requestId: 'r' };
   const unasked = await microsOf(async () => {
     await replicated(context, plan, { bucket, requestId: 'r' });
