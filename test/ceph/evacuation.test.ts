@@ -1,12 +1,17 @@
-/** Clusters that are drained, reweighted or force-emptied under load: nothing is lost, and no write with a place is refused. */
+/**
+ * Clusters that are drained, reweighted or force-emptied under load, and transitions between them: nothing is lost, and no write with a
+ * place is refused.
+ */
 import { describe, expect, test, vi } from 'vitest';
 import { inParallel } from '../../src/base/in-parallel.ts';
 import { emptyBuckets } from '../../src/workers/force-empty.ts';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { contentOf, inPieces } from '../contract/chunk-store.ts';
 import { evacuate, extentsOn, fsckOf, openPair } from '../support/clusters.ts';
 import { customer, encryptingSettings, modes } from '../support/encryption.ts';
 import { type CephCluster, noCeph } from '../support/engines/ceph.ts';
 import { cephPair } from '../support/engines/ceph-pair.ts';
+import { faulty } from '../support/faulty.ts';
 import type { GatewayWorld, GatewayWorldOptions } from '../support/gateway.ts';
 import { complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';
@@ -15,6 +20,7 @@ const sizes = [10, 4096, 70_000, 5_000_000];
 const clients = 4;
 const keysPerClient = 4;
 const turnsMax = 10;
+const dayMs = 86_400_000;
 const never = new AbortController().signal;
 
 /** A client with its own keys, which works until it is stopped and compares every answer with its model. */
@@ -209,6 +215,120 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     expect(await fsckOf(world)).toEqual([]);
     expect((await client.delete('/bucket')).status).toBe(204);
   }, 120_000);
+
+  /** Class GLACIER_IR is stored on `b`; objects of a bucket with Object Lock get it after a day. */
+  async function openClasses(namespace: string) {
+    const pair = await openOn(namespace, {
+      SVC_STORAGE_CLASSES: 'default@a,GLACIER_IR@b',
+      SVC_LIFECYCLE_RATE: '1000000',
+      SVC_LIFECYCLE_BYTES_RATE: '1TiB',
+    });
+    const { client } = pair.world;
+    await client.put('/locked', { headers: { '*-bucket-object-lock-enabled': 'true' } });
+    const moves = ['Transition><Days', 'NoncurrentVersionTransition><NoncurrentDays'].map((each) => {
+      const [name, days] = each.split('><');
+      return `<${each}>1</${days}><StorageClass>GLACIER_IR</StorageClass></${name}>`;
+    });
+    const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
+    const rule = `<Rule><ID>move</ID><Status>Enabled</Status>${sizes}${moves.join('')}</Rule>`;
+    const body = `<LifecycleConfiguration>${rule}</LifecycleConfiguration>`;
+    expect((await client.put('/locked?lifecycle', { body })).status).toBe(200);
+    const pass = async (context = pair.world.context): Promise<void> => {
+      const unit = carryOutLifecycles(context);
+      while ((await unit(never)) === 'busy');
+    };
+    return { ...pair, pass };
+  }
+
+  const classOf = async ({ client }: GatewayWorld, path: string): Promise<string | undefined> =>
+    (await client.head(path)).header('*-storage-class');
+
+  test('a transition copies every version to the cluster of its class, also under Object Lock, and deletes the old chunks', async () => {
+    const { world, clock, names, pass } = await openClasses('transitions');
+    await using _ = world;
+    const { client } = world;
+    const kept = new Map<string, Uint8Array>();
+    for (const [n, size] of sizes.entries()) {
+      const path = `/locked/${n}`;
+      kept.set(path, contentOf(path, size));
+      expect((await client.put(path, { body: kept.get(path) })).status).toBe(200);
+    }
+    const until = new Date(clock.now() + 90 * dayMs).toISOString().replace(/\.\d+/, '');
+    const lock = { '*-object-lock-mode': 'COMPLIANCE', '*-object-lock-retain-until-date': until };
+    const first = await client.put('/locked/versions', { body: contentOf('first', 70_000), headers: lock });
+    kept.set('/locked/versions', contentOf('second', 70_000));
+    await client.put('/locked/versions', { body: kept.get('/locked/versions') });
+    const chunks = (await names(0)).length;
+    expect([chunks, (await names(1)).length]).toEqual([7, 0]);
+    clock.jump(2 * dayMs);
+    await pass();
+    await world.gc();
+    expect([(await names(0)).length, (await names(1)).length]).toEqual([0, chunks]);
+    for (const [path, body] of kept) {
+      await expectKept(client, path, body);
+      expect(await classOf(world, path)).toBe('GLACIER_IR');
+    }
+    const query = { versionId: first.header('*-version-id') ?? '' };
+    const old = await client.get('/locked/versions', { query });
+    expect(Buffer.compare(old.bytes, contentOf('first', 70_000))).toBe(0);
+    expect([old.header('*-storage-class'), old.header('*-object-lock-mode')]).toEqual([
+      'GLACIER_IR',
+      'COMPLIANCE',
+    ]);
+    expect((await client.delete('/locked/versions', { query })).code).toBe('AccessDenied');
+    expect(await fsckOf(world)).toEqual([]);
+  }, 120_000);
+
+  test.each([
+    ['the bytes', 1],
+    ['the class', 2],
+  ])(
+    'a write or a hold that comes just before a transition commits %s wins, and no chunk is left behind',
+    async (_, nth) => {
+      const { world, clock, names, pass } = await openClasses(`transition-${nth}`);
+      await using __ = world;
+      const { client } = world;
+      const hold = '<LegalHold><Status>ON</Status></LegalHold>';
+      const strikes: readonly (readonly [string, () => Promise<{ readonly status: number }>])[] = [
+        ['written', () => client.put('/locked/written', { body: 'new' })],
+        ['held', () => client.put('/locked/held?legal-hold', { body: hold })],
+      ];
+      const versions = new Map<string, string>();
+      for (const [key] of strikes) {
+        const { header } = await client.put(`/locked/${key}`, { body: contentOf(key, 70_000) });
+        versions.set(key, header('*-version-id') ?? '');
+      }
+      clock.jump(2 * dayMs);
+      const commits = new Map<string, number>();
+      const { metadata } = world.context;
+      const commit: typeof metadata.commit = async (at, changes, options) => {
+        const text = JSON.stringify(changes);
+        for (const [key, strike] of strikes) {
+          if (at.table.name !== 'objects' || !text.includes(`"key":"${key}"`)) continue;
+          commits.set(key, (commits.get(key) ?? 0) + 1);
+          if (commits.get(key) === nth) expect((await strike()).status).toBe(200);
+        }
+        return metadata.commit(at, changes, options);
+      };
+      await pass({ ...world.context, metadata: faulty(metadata, { commit }) });
+      expect((await client.get('/locked/written')).text).toBe('new');
+      expect(await classOf(world, '/locked/written')).toBeUndefined();
+      expect((await client.get('/locked/held?legal-hold')).text).toContain('ON');
+      // The next day the former versions are moved too, with their hold.
+      clock.jump(2 * dayMs);
+      await pass();
+      await world.gc();
+      for (const [key, versionId] of versions) {
+        const found = await client.get(`/locked/${key}`, { query: { versionId } });
+        expect(Buffer.compare(found.bytes, contentOf(key, 70_000))).toBe(0);
+        expect(found.header('*-storage-class')).toBe('GLACIER_IR');
+      }
+      expect((await client.get('/locked/held?legal-hold')).text).toContain('ON');
+      expect([await names(0), (await names(1)).length]).toEqual([[], 3]);
+      expect(await fsckOf(world)).toEqual([]);
+    },
+    120_000,
+  );
 
   test('an evacuation that begins during a PUT lets it finish on its cluster, and then moves its bytes', async () => {
     const pair = await openOn('middle-of-put');
