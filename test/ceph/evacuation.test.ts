@@ -250,14 +250,16 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     const kept = new Map<string, Uint8Array>();
     for (const [n, size] of sizes.entries()) {
       const path = `/locked/${n}`;
-      kept.set(path, contentOf(path, size));
-      expect((await client.put(path, { body: kept.get(path) })).status).toBe(200);
+      const body = contentOf(path, size);
+      kept.set(path, body);
+      expect((await client.put(path, { body })).status).toBe(200);
     }
     const until = new Date(clock.now() + 90 * dayMs).toISOString().replace(/\.\d+/, '');
     const lock = { '*-object-lock-mode': 'COMPLIANCE', '*-object-lock-retain-until-date': until };
     const first = await client.put('/locked/versions', { body: contentOf('first', 70_000), headers: lock });
-    kept.set('/locked/versions', contentOf('second', 70_000));
-    await client.put('/locked/versions', { body: kept.get('/locked/versions') });
+    const second = contentOf('second', 70_000);
+    kept.set('/locked/versions', second);
+    await client.put('/locked/versions', { body: second });
     const chunks = (await names(0)).length;
     expect([chunks, (await names(1)).length]).toEqual([7, 0]);
     clock.jump(2 * dayMs);

@@ -306,6 +306,46 @@ test('a target whose quota is used up keeps the lines queued, and takes them onc
   expect(await logs.keys()).toHaveLength(1);
 });
 
+test('lines of a bucket that was deleted and made again, and of a log that was changed, go to the target of their time', async () => {
+  await using logs = await openLogs();
+  const { client, context } = logs.world;
+  await logs.ask(2);
+  await must(client.put('/second'));
+  await must(client.put('/second?policy', { body: policy({ Resource: 'arn:aws:s3:::second/*' }) }));
+  await must(client.put('/bucket?logging', { body: logging().replace('>logs<', '>second<') }));
+  await client.get('/bucket/key-2');
+  await must(client.delete('/bucket'));
+  await must(client.put('/bucket'));
+  await client.get('/bucket/key-3');
+  await context.lateWrites.flush();
+  await logs.deliver();
+  await logs.deliver();
+  const former = (await logs.delivered()).filter((line) => line.includes('REST.GET.OBJECT'));
+  expect(keysIn(former)).toEqual(firstKeys(2));
+  const lines: string[] = [];
+  for (const key of (await client.get('/second?list-type=2')).all('Key'))
+    lines.push(...(await client.get(`/second/${key}`)).text.trim().split('\n'));
+  expect(lines.filter((line) => line.includes('key-2'))).toHaveLength(1);
+  expect(lines.filter((line) => line.includes('key-3'))).toHaveLength(0);
+  expect(await logs.queued()).toEqual([]);
+});
+
+test('lines from a clock that was ahead and stepped back are delivered once, when the time has come to them', async () => {
+  await using logs = await openLogs();
+  const { client, context } = logs.world;
+  logs.clock.jump(3 * 3_600_000);
+  await logs.ask(2);
+  logs.clock.jump(-3 * 3_600_000);
+  await client.get('/bucket/key-2');
+  await context.lateWrites.flush();
+  await logs.deliver();
+  expect(keysIn(await logs.delivered())).toEqual(['key-2']);
+  logs.clock.jump(3 * 3_600_000 + 60_000);
+  await logs.deliver();
+  await logs.deliver();
+  expect(keysIn(await logs.delivered()).toSorted()).toEqual(firstKeys(3));
+});
+
 test('a target whose storage fails does not hold up other logs, and gets its lines later', async () => {
   await using logs = await openLogs();
   const { client, context } = logs.world;

@@ -9,7 +9,7 @@ import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
-import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
+import { alice, backends, type GatewayWorld, operator } from '../support/gateway.ts';
 import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
 import { pausedProcess } from '../support/paused-process.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -293,6 +293,16 @@ describe('the destination is authorized when the inventory is written', () => {
       },
     ],
     ['has no policy', 'denied', (world: GatewayWorld) => must(world.client.delete('/lists?policy'))],
+    [
+      'has no room',
+      'quota',
+      (world: GatewayWorld) =>
+        must(
+          world.as({ credential: operator }).put('/admin/v1/buckets/lists/quota', {
+            body: JSON.stringify({ maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 }),
+          }),
+        ),
+    ],
   ] as const)('a destination that %s fails the run: %s', async (_, why, change) => {
     await using lists = await openLists();
     const { ask } = operatorOf(lists.world);
@@ -301,6 +311,9 @@ describe('the destination is authorized when the inventory is written', () => {
     await lists.run();
     await lists.run();
     expect(lists.warned.map((fields) => fields['why'])).toEqual([why]);
+    expect(lists.warned[0]?.['hint']).toContain(
+      { quota: 'raise its quota', denied: 'policy' }[why as string] ?? 'configuration',
+    );
     const shown = await ask('GET', '/buckets/bucket/inventory/all/run');
     expect(shown.json).toMatchObject({ state: 'failed', failure: why });
     lists.clock.jump(hourMs);

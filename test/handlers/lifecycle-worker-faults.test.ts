@@ -173,6 +173,26 @@ test('a bucket that is deleted and made again under the worker keeps its objects
   expect((await client.get('/bucket/key')).text).toBe('new');
 });
 
+test('a gateway whose clock is days ahead of the store deletes nothing early, and one that is behind waits for its own clock', async () => {
+  await using world = await openWorld();
+  const { client, clock, context } = world;
+  await client.put('/bucket');
+  await configure(world, rule(expireIn(1)));
+  await client.put('/bucket/key', { body: 'content' });
+  await pass(context);
+  const shifted = (ms: number): Context => ({
+    ...context,
+    clock: { ...clock, now: () => clock.now() + ms, sleep: clock.sleep, elapsed: clock.elapsed },
+  });
+  await pass(shifted(5 * dayMs));
+  expect((await client.get('/bucket/key')).text).toBe('content');
+  clock.jump(2 * dayMs);
+  await pass(shifted(-5 * dayMs));
+  expect((await client.get('/bucket/key')).text).toBe('content');
+  await pass(context);
+  expect((await client.get('/bucket/key')).status).toBe(404);
+});
+
 test('a bucket with much work lets the others have their turns', async () => {
   await using world = await openWorld({ settings: { SVC_LIFECYCLE_RATE: '1000000' } });
   const { client, clock } = world;

@@ -50,7 +50,7 @@ export async function stepInventory(ctx: Ctx, task: Task<InventoryRun>, step: St
     else await writeDataFile(ctx, task, { ...step, bucket, source });
   } catch (cause) {
     if (cause instanceof Refusal && !step.signal.aborted)
-      return giveUp(ctx, task, { ...step, why: cause.code, cause });
+      return giveUp(ctx, task, { ...step, why: reasons[cause.code] ?? cause.code, cause });
     throw cause;
   }
 }
@@ -59,6 +59,23 @@ async function isConfigured(ctx: Ctx, source: BucketRow, { inventory }: Inventor
   const now = findInventory(await readDocument(ctx, source, bucketInventories), inventory.Id);
   return now !== undefined && JSON.stringify(now) === JSON.stringify(inventory);
 }
+
+/** The reasons that a write states where `openDestination` found none. */
+const reasons: Readonly<Record<string, string>> = {
+  QuotaExceeded: 'quota',
+  NoSuchBucket: 'no-bucket',
+  AccessDenied: 'denied',
+};
+
+const hints: Readonly<Record<string, string>> = {
+  'no-bucket': 'create the destination bucket, or change the configuration',
+  'other-owner': 'the destination must belong to the account of the bucket: change the configuration',
+  'other-region': 'the destination must be in the region of the bucket: change the configuration',
+  'key-too-long': 'choose a shorter Prefix in the configuration',
+  quota: 'make room in the destination bucket, or raise its quota or that of its account',
+};
+const deniedHint =
+  'the policy of the destination must allow s3:PutObject to the service s3.amazonaws.com; a KMS key must name its account';
 
 async function giveUp(
   { metadata, telemetry }: Ctx,
@@ -72,7 +89,7 @@ async function giveUp(
     id: inventory.Id,
     destination: inventory.Destination.S3BucketDestination.Bucket,
     why,
-    hint: 'the destination must belong to the account of the bucket and be in its region, and its policy must allow s3:PutObject to the service s3.amazonaws.com; it is tried again within an hour',
+    hint: `${hints[why] ?? deniedHint}; it is tried again within an hour`,
     ...(cause === undefined ? {} : { cause }),
   });
   const result = { startedAt, finishedAt: await metadata.now(), rows, files, failure: why };
