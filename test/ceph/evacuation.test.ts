@@ -1,7 +1,4 @@
-/**
- * Clusters that are drained, reweighted or force-emptied under load, and transitions between them: nothing is lost, and no write with a
- * place is refused.
- */
+/** Clusters that are drained, reweighted or emptied under load, and transitions between them: nothing is lost or refused. */
 import { describe, expect, test, vi } from 'vitest';
 import { inParallel } from '../../src/base/in-parallel.ts';
 import { emptyBuckets } from '../../src/workers/force-empty.ts';
@@ -15,6 +12,7 @@ import { faulty } from '../support/faulty.ts';
 import type { GatewayWorld, GatewayWorldOptions } from '../support/gateway.ts';
 import { complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';
+import { movesAfterADay } from '../support/lifecycle-rules.ts';
 
 const sizes = [10, 4096, 70_000, 5_000_000];
 const clients = 4;
@@ -225,13 +223,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     });
     const { client } = pair.world;
     await client.put('/locked', { headers: { '*-bucket-object-lock-enabled': 'true' } });
-    const moves = ['Transition><Days', 'NoncurrentVersionTransition><NoncurrentDays'].map((each) => {
-      const [name, days] = each.split('><');
-      return `<${each}>1</${days}><StorageClass>GLACIER_IR</StorageClass></${name}>`;
-    });
-    const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
-    const rule = `<Rule><ID>move</ID><Status>Enabled</Status>${sizes}${moves.join('')}</Rule>`;
-    const body = `<LifecycleConfiguration>${rule}</LifecycleConfiguration>`;
+    const body = movesAfterADay('GLACIER_IR');
     expect((await client.put('/locked?lifecycle', { body })).status).toBe(200);
     const pass = async (context = pair.world.context): Promise<void> => {
       const unit = carryOutLifecycles(context);

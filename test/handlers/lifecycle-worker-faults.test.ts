@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import type { LifecycleProgress } from '../../src/domain/lifecycle/progress.ts';
-import { findLiveHead } from '../../src/metadata/objects/objects.ts';
+import { findLiveHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { ambush } from '../support/ambush.ts';
 import { openClusters } from '../support/clusters.ts';
@@ -84,6 +84,35 @@ test('versions under Object Lock stay until their retention ends, and are counte
   expect((await world.client.get('/bucket?versions')).all('VersionId')).toHaveLength(1);
 });
 
+test('a version whose replication is pending waits until that has ended', async () => {
+  await using world = await openWorld();
+  const { client, clock, context } = world;
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  const destination = '<Destination><Bucket>arn:aws:s3:::replica</Bucket></Destination>';
+  const replicate = `<Rule><ID>r</ID><Prefix>sent/</Prefix><Status>Enabled</Status>${destination}</Rule>`;
+  const body = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role>${replicate}</ReplicationConfiguration>`;
+  expect((await client.put('/bucket?replication', { body })).status).toBe(200);
+  await configure(world, rule(expireIn(1)));
+  for (const key of ['sent/key', 'other']) await client.put(`/bucket/${key}`, { body: 'content' });
+  clock.jump(2 * dayMs);
+  await pass(context);
+  const live = async () => (await client.get('/bucket?list-type=2')).all('Key');
+  expect(await live()).toEqual(['sent/key']);
+  expect(await progress(world)).toMatchObject({ expired: 1, undone: 1 });
+  const bucket = await openBucket(context, 'bucket');
+  const { row, revision } = (await findLiveHead(context.metadata, bucket, 'sent/key')) ?? {};
+  if (row === undefined || revision === undefined) throw new Error('the version is missing');
+  const put = { ...row, replication: 'COMPLETED' as const };
+  await context.metadata.commit(objectsAt(bucket), [{ put, expect: revision }]);
+  await pass(context);
+  expect(await live()).toEqual(['sent/key']);
+  // The pass after ten minutes.
+  clock.jump(11 * 60_000);
+  await pass(context);
+  expect(await live()).toEqual([]);
+});
+
 test('an object that a client writes again just before the commit is not deleted', async () => {
   await using world = await openDue();
   const { client } = world;
@@ -155,6 +184,39 @@ test('a pass that is killed at any step is finished by the next leader, and dele
   expect(await world.usage('bucket')).toEqual({ bytes: 0, objects: 0 });
   const unread = await progress(world);
   expect(unread).toMatchObject({ state: 'done', backlog: 0 });
+});
+
+test('the index of versions from before the first configuration continues after each kill where it was', async () => {
+  await using world = await openWorld();
+  const { client, clock, context } = world;
+  await client.put('/bucket');
+  const objects = 1_600;
+  for (let n = 0; n < objects; n += 1) await client.put(`/bucket/${n}`, { body: '' });
+  await client.post('/bucket/upload?uploads');
+  clock.jump(2 * dayMs);
+  const abort =
+    '<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>';
+  await configure(world, rule(expireIn(1) + abort));
+  let indexed = 0;
+  let kills = 0;
+  for (;;) {
+    let pages = 0;
+    const apply: typeof context.metadata.apply = async (changes) => {
+      const added = changes.filter((each) => each.at.table.name === 'ages' && 'put' in each);
+      if (added.length > 0 && pages++ > 0) throw new Error('killed');
+      indexed += added.length;
+      return context.metadata.apply(changes);
+    };
+    const metadata = faulty(context.metadata, { apply });
+    const outcome = await pass({ ...context, metadata }).catch((cause: unknown) => cause);
+    if (outcome === undefined) break;
+    kills += 1;
+    expect((await progress(world)).state).toBe('indexing');
+    expect(kills).toBeLessThan(10);
+  }
+  expect([kills >= 3, indexed]).toEqual([true, objects + 1]);
+  expect(await progress(world)).toMatchObject({ expired: objects, aborted: 1, read: objects + 1 });
+  expect((await client.get('/bucket?list-type=2')).all('Key')).toEqual([]);
 });
 
 test('a bucket that is deleted and made again under the worker keeps its objects', async () => {
