@@ -7,8 +7,10 @@ import { tables } from '../src/metadata/tables.ts';
 import type { AnyTable } from '../src/ports/metadata-store.ts';
 import { errorCatalogue } from '../src/protocol/errors.ts';
 import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+import { adminOpenApi } from '../src/protocol/operations/openapi.ts';
 import { describeOperation, operationNames } from '../src/protocol/operations/operations.ts';
 import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
+import { adminSections } from './admin-page.ts';
 import { notes, publicOperations, sameRequest, withoutRow } from './public-api.ts';
 
 interface Page {
@@ -17,6 +19,8 @@ interface Page {
   readonly intro: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly string[])[];
+  /** What follows the table. */
+  readonly rest?: string;
 }
 
 const code = (text: string): string => `\`${text}\``;
@@ -73,12 +77,17 @@ const operationsPage: Page = {
 const adminPage: Page = {
   title: 'The operator API',
   source: 'src/protocol/operations/admin',
-  intro: 'JSON, for operators, below `/admin/v1`; signed as every request is.',
+  intro: [
+    'JSON, for operators, below `/admin/v1`; signed as every request is. [openapi.json](openapi.json) describes the same for programs, and',
+    '`sluice admin` has a command for each operation. A `?` marks what may be absent. Every error is',
+    '`{ code, message, request_id, details }`; `details.field` names the wrong field or parameter.',
+  ].join('\n'),
   columns: ['operation', 'request', 'audited as', 'meaning'],
   rows: adminOperationNames.map((name) => {
     const { method, path, audited, doc } = describeAdminOperation(name);
     return [code(name), code(`${method} ${path}`), audited ? code(`admin:${name}`) : '', doc];
   }),
+  rest: adminSections(),
 };
 
 const errorsPage: Page = {
@@ -174,22 +183,25 @@ const pages: Readonly<Record<string, Page>> = {
   'public-api': publicApiPage,
 };
 
-function render({ title, source, intro, columns, rows }: Page): string {
+function render({ title, source, intro, columns, rows, rest }: Page): string {
   const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
   const table = [line(columns), `|${columns.map(() => '---').join('|')}|`, ...rows.map(line)];
   const note = `<!-- Generated from ${source} by \`npm run docs\`; edit that file instead. -->`;
-  return `${note}\n# ${title}\n\n${intro}\n\n${table.join('\n')}\n`;
+  return `${note}\n# ${title}\n\n${intro}\n\n${table.join('\n')}\n${rest === undefined ? '' : `\n${rest}`}`;
 }
 
 const directory = new URL('reference/', import.meta.url);
 const isCheck = process.argv.includes('--check');
 const stale: string[] = [];
 await mkdir(directory, { recursive: true });
-for (const [name, page] of Object.entries(pages)) {
-  const file = new URL(`${name}.md`, directory);
-  const text = render(page);
+const files = [
+  ...Object.entries(pages).map(([name, page]) => [`${name}.md`, render(page)] as const),
+  ['openapi.json', `${JSON.stringify(adminOpenApi(), undefined, 2)}\n`] as const,
+];
+for (const [name, text] of files) {
+  const file = new URL(name, directory);
   if ((await readFile(file, 'utf8').catch(() => '')) === text) continue;
-  stale.push(`docs/reference/${name}.md`);
+  stale.push(`docs/reference/${name}`);
   if (!isCheck) await writeFile(file, text);
 }
 if (isCheck && stale.length > 0) {

@@ -17,6 +17,7 @@ export const errorCodes = [
   'EntityTooLarge',
   'EntityTooSmall',
   'ExpiredToken',
+  'IdempotencyKeyReused',
   'IllegalVersioningConfigurationException',
   'IncompleteBody',
   'InsufficientStorage',

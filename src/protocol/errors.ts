@@ -39,6 +39,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
   EntityTooLarge: { status: 400, message: 'Your proposed upload exceeds the maximum allowed size.' },
   EntityTooSmall: { status: 400, message: 'Your proposed upload is smaller than the minimum allowed size.' },
   ExpiredToken: { status: 400, message: 'The provided token has expired.' },
+  IdempotencyKeyReused: {
+    status: 422,
+    message: 'The Idempotency-Key was given with another request before: use a new key.',
+  },
   IllegalVersioningConfigurationException: {
     status: 400,
     message: 'The versioning configuration specified in the request is invalid.',

@@ -5,6 +5,7 @@ import type { Recorder } from '../../domain/events/recorder.ts';
 import type { AdminBody, AdminOperationName, AdminQuery } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
+import type { Precondition } from './request/precondition.ts';
 
 export interface AdminRequest<N extends AdminOperationName = AdminOperationName> {
   readonly requestId: string;
@@ -17,6 +18,8 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   /** Adds the audit row to the commits of a change; absent where the request changes nothing. */
   readonly record?: Recorder | undefined;
   readonly body: AdminBody<N>;
+  /** The condition of If-Match, for writes of configurations. */
+  readonly match: Precondition;
 }
 
 export type AdminHandler<N extends AdminOperationName> = (

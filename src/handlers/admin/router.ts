@@ -12,22 +12,35 @@ import {
   adminPrefix,
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
 import { percentDecode, type Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import { shareTraces } from './maintenance/traces.ts';
-import { readQuery } from './parameters.ts';
+import { onceOnly } from './request/idempotency.ts';
+import { readQuery } from './request/parameters.ts';
+import { etagOf, readPrecondition } from './request/precondition.ts';
 import { adminHandlers } from './table.ts';
 
 type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;
 
 export function registerAdmin(router: Router, ctx: Context): void {
   shareTraces(ctx);
+  const taken = new Map<string, string[]>();
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);
+    if (taken.has(path)) taken.get(path)?.push(method);
+    else taken.set(path, [method]);
     const register = router[method.toLowerCase()] as Router['get'];
     register(path, (request, call) => run(ctx, call, { name, request }));
   }
+  // After the routes: the first that matches answers.
+  for (const [path, methods] of taken) router.all(path, () => refuseMethod(methods));
+}
+
+function refuseMethod(methods: readonly string[]): never {
+  const allowed = methods.includes('GET') ? ['HEAD', ...methods] : methods;
+  throw fail('MethodNotAllowed', { headers: { Allow: allowed.join(', ') } });
 }
 
 async function run(
@@ -45,17 +58,34 @@ async function run(
   const params = new Map(
     Object.entries<string>(request.params).map(([key, value]) => [key, percentDecode(value)]),
   );
-  // The cast: query and body were read by the schemas of this row.
+  const given = readQuery(row.query, query);
+  const bytes = await call.readBody();
+  const body = readJson(row.body ?? noFields, bytes);
+  const match = readPrecondition(ctx, wire, row);
+  // The casts: query and body were read by the schemas of this row.
   const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;
-  return handle(ctx, {
+  const asked: AdminRequest = {
     requestId,
     identity,
     wire,
     record,
     params,
-    query: readQuery(row.query, query) as AdminRequest['query'],
-    body: readJson(row.body ?? noFields, await call.readBody()) as AdminRequest['body'],
-  });
+    match,
+    query: given as never,
+    body: body as never,
+  };
+  const target = JSON.stringify([name, path, given]);
+  const reply = await onceOnly(ctx, { wire, target, account: identity?.owner ?? '', body: bytes, row }, () =>
+    handle(ctx, asked),
+  );
+  return row.tagged === true ? withEtag(ctx, reply) : reply;
+}
+
+/** The body of such a reply is a text. */
+function withEtag(ctx: Context, reply: Reply): Reply {
+  return typeof reply.body === 'string'
+    ? { ...reply, headers: [...reply.headers, ['ETag', etagOf(ctx, reply.body)]] }
+    : reply;
 }
 
 const noFields = jsonObject({});

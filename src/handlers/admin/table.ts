@@ -2,6 +2,7 @@
 
 import { ExplainDecision } from './access/explain-decision.ts';
 import { ImportAccessKey } from './access/import-access-key.ts';
+import { GetOpenApi } from './access/open-api.ts';
 import * as session from './access/session.ts';
 import * as signingKey from './access/signing-key.ts';
 import type { AdminHandlers } from './call.ts';
@@ -29,6 +30,7 @@ import * as usage from './usage/usage.ts';
 
 export const adminHandlers: AdminHandlers = {
   ExplainDecision,
+  GetOpenApi,
   ImportAccessKey,
   ListWorkers,
   ListTraces,

@@ -1,5 +1,5 @@
 /** The last step of every request: bare header names take their prefix, refusals become XML, JSON or HTML. */
-import type { Refusal } from '../../errors/refusal.ts';
+import type { Refusal, RefusalDetails } from '../../errors/refusal.ts';
 import { amz, type Dialect, store } from '../dialect.ts';
 import { errorCatalogue } from '../errors.ts';
 import { writeXml } from '../formats/codec.ts';
@@ -36,6 +36,18 @@ export interface Failed {
  */
 export type ErrorFormat = 'xml' | 'json' | 'html' | ActionService;
 
+/** The details of an error in JSON: the wrong field, and the elements that the storage protocol shows too, by names in camelCase. */
+function toDetails({ field, elements = {} }: RefusalDetails): Readonly<Record<string, string | number>> {
+  const { ArgumentName: argument, ArgumentValue: _, ...rest } = elements;
+  const named = field ?? argument;
+  return {
+    ...(named === undefined ? {} : { field: named }),
+    ...Object.fromEntries(
+      Object.entries(rest).map(([name, value]) => [name.charAt(0).toLowerCase() + name.slice(1), value]),
+    ),
+  };
+}
+
 export function renderRefusal(
   { code, details }: Refusal,
   { requestId, resource, isHead, format }: Failed,
@@ -52,7 +64,7 @@ export function renderRefusal(
   }
   const text = details.message ?? message;
   if (format === 'json') {
-    const body = JSON.stringify({ code, message: text, requestId });
+    const body = JSON.stringify({ code, message: text, request_id: requestId, details: toDetails(details) });
     return { status, headers: [['Content-Type', 'application/json'], ...headers], body };
   }
   const elements = details.elements ?? {};

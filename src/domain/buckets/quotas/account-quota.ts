@@ -20,13 +20,20 @@ import { accountScope, bucketsOf } from './scopes.ts';
 
 export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes'>;
 
+interface AccountQuotaChange {
+  readonly record?: Recorder | undefined;
+  /** Refuses the change by the present quota. */
+  readonly check?: ((present: AccountQuota | undefined) => void) | undefined;
+}
+
 export async function putAccountQuota(
   ctx: Ctx,
   account: string,
-  { quota, record }: { readonly quota: AccountQuota; readonly record?: Recorder | undefined },
+  { quota, record, check }: { readonly quota: AccountQuota } & AccountQuotaChange,
 ): Promise<void> {
   const epoch = await retryInTurn(ctx, `quota of ${account}`, async () => {
     const found = await findAccountQuota(ctx.metadata, account);
+    check?.(found?.row);
     const row = { account, ...quota, epoch: found?.row.epoch ?? drawId(ctx.random) };
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };
     const outcome = await changeAccountQuota(ctx.metadata, account, change, await recorded(record));
@@ -41,9 +48,10 @@ export async function putAccountQuota(
 export async function deleteAccountQuota(
   ctx: Ctx,
   account: string,
-  record: Recorder | undefined,
+  { record, check }: AccountQuotaChange,
 ): Promise<void> {
   const found = await findAccountQuota(ctx.metadata, account);
+  check?.(found?.row);
   if (found === undefined) return;
   const removal = { remove: {}, expect: found.revision };
   const outcome = await changeAccountQuota(ctx.metadata, account, removal, await recorded(record));

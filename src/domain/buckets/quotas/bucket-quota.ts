@@ -11,17 +11,25 @@ export interface QuotaChange {
   /** Undefined removes it. */
   readonly quota: BucketQuota | undefined;
   readonly record?: Recorder | undefined;
+  /** Refuses the change by the present quota. */
+  readonly check?: ((present: BucketQuota | undefined) => void) | undefined;
 }
 
-export async function changeBucketQuota(ctx: Ctx, { bucket, quota, record }: QuotaChange): Promise<void> {
+export async function changeBucketQuota(
+  ctx: Ctx,
+  { bucket, quota, record, check }: QuotaChange,
+): Promise<void> {
   const row = await changeBucket(ctx, await openBucket(ctx, bucket), {
     record,
-    change: ({ quota: _, ...others }): BucketRow => ({
-      ...others,
-      // Writers that read the row before do not know the quota.
-      generation: others.generation + 1,
-      ...(quota === undefined ? {} : { quota }),
-    }),
+    change: ({ quota: present, ...others }): BucketRow => {
+      check?.(present);
+      return {
+        ...others,
+        // Writers that read the row before do not know the quota.
+        generation: others.generation + 1,
+        ...(quota === undefined ? {} : { quota }),
+      };
+    },
   });
   await fenceBucket(ctx, row);
   // Shares of the former quota may be larger than the new one.

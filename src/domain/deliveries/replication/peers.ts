@@ -36,13 +36,15 @@ export interface PeerPut {
   readonly access: PeerAccess;
   readonly bandwidth: number | undefined;
   readonly record: Recorder | undefined;
+  /** Refuses the change by the present row. */
+  readonly check: (present: ReplicationPeerRow | undefined) => void;
 }
 
 /** Adds the peer, or replaces all of it. @throws LimitExceeded */
 export async function putPeer(
   ctx: Ctx,
   id: string,
-  { access, bandwidth, record }: PeerPut,
+  { access, bandwidth, record, check }: PeerPut,
 ): Promise<ReplicationPeerRow> {
   const { metadata, sealer } = ctx;
   const { accessKey, secretKey, key, ...shown } = access;
@@ -50,6 +52,7 @@ export async function putPeer(
   const sealedKeys = btoa(String.fromCharCode(...(await sealer.seal(plain, sealedFor(id)))));
   return retryInTurn(ctx, mutexKey, async () => {
     const found = await findReplicationPeer(metadata, id);
+    check?.(found?.row);
     if (found === undefined && (await listPeers(ctx)).length >= peersMax)
       throw fail('LimitExceeded', `There are ${peersMax} replication peers already.`);
     const row: ReplicationPeerRow = {
@@ -66,10 +69,15 @@ export async function putPeer(
 }
 
 /** @throws NotFound */
-export const deletePeer = (ctx: Ctx, id: string, record: Recorder | undefined): Promise<void> =>
+export const deletePeer = (
+  ctx: Ctx,
+  id: string,
+  { record, check }: Pick<PeerPut, 'record' | 'check'>,
+): Promise<void> =>
   retryInTurn(ctx, mutexKey, async () => {
     const found = await findReplicationPeer(ctx.metadata, id);
     if (found === undefined) throw noSuchPeer(id);
+    check?.(found.row);
     const change = { remove: { id }, expect: found.revision };
     const outcome = await commitReplicationPeer(ctx.metadata, change, await recorded(record));
     if (!outcome.applied) return undefined;

@@ -15,6 +15,8 @@ export interface ClusterChange {
   readonly trigger: Trigger;
   readonly weight?: number;
   readonly record?: Recorder | undefined;
+  /** Refuses the change by the present row. */
+  readonly check?: ((present: ClusterRow) => void) | undefined;
 }
 
 export async function openCluster(ctx: Pick<Ctx, 'metadata'>, id: string): Promise<ClusterRow> {
@@ -35,6 +37,7 @@ export async function changeCluster(ctx: Ctx, id: string, change: ClusterChange)
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findCluster(ctx.metadata, id);
     if (found === undefined) throw noSuchCluster(id);
+    change.check?.(found.row);
     const { emptiedAt, ...former } = found.row;
     const state = moved(former.state, trigger);
     if (state === undefined)

@@ -34,13 +34,18 @@ export const GetCluster: AdminHandler<'GetCluster'> = async (ctx, { params }) =>
 
 async function change(
   ctx: Context,
-  { params, record }: Pick<AdminRequest, 'params' | 'record'>,
+  { params, record, match }: Pick<AdminRequest, 'params' | 'record' | 'match'>,
   wanted: { readonly trigger: Trigger; readonly weight?: number },
 ): Promise<Reply> {
   const id = params.get('id') ?? '';
   record?.about(`cluster:${id}`);
   await ctx.clusterStates.view();
-  return jsonReply(clusterJson(ctx, await changeCluster(ctx, id, { ...wanted, record })));
+  return jsonReply(
+    clusterJson(
+      ctx,
+      await changeCluster(ctx, id, { ...wanted, record, check: (row) => match(clusterJson(ctx, row)) }),
+    ),
+  );
 }
 
 export const ActivateCluster: AdminHandler<'ActivateCluster'> = (ctx, call) =>

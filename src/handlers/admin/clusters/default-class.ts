@@ -17,13 +17,16 @@ export const GetBucketDefaultClass: AdminHandler<'GetBucketDefaultClass'> = asyn
 
 export const PutBucketDefaultClass: AdminHandler<'PutBucketDefaultClass'> = async (
   ctx,
-  { params, body, record },
+  { params, body, record, match },
 ) => {
   const asked = body.defaultClass;
   const defaultClass = toWireClass(asked);
   if (defaultClass === undefined)
     throw fail('InvalidStorageClass', { elements: { StorageClassRequested: asked } });
-  const change = (bucket: BucketRow): BucketRow => ({ ...bucket, defaultClass });
+  const change = (bucket: BucketRow): BucketRow => {
+    match(defaultClassJson(bucket));
+    return { ...bucket, defaultClass };
+  };
   return jsonReply(
     defaultClassJson(
       await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change }),
@@ -33,9 +36,13 @@ export const PutBucketDefaultClass: AdminHandler<'PutBucketDefaultClass'> = asyn
 
 export const DeleteBucketDefaultClass: AdminHandler<'DeleteBucketDefaultClass'> = async (
   ctx,
-  { params, record },
+  { params, record, match },
 ) => {
-  const change = ({ defaultClass: _, ...bucket }: BucketRow): BucketRow => bucket;
+  const change = (row: BucketRow): BucketRow => {
+    match(defaultClassJson(row));
+    const { defaultClass: _, ...bucket } = row;
+    return bucket;
+  };
   await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), { record, change });
   return { status: 204, headers: [] };
 };

@@ -12,6 +12,8 @@ const placementJson = ({ name, placement, placementMode }: BucketRow) => ({
   mode: placementMode === 'strict' ? 'strict' : 'weighted',
 });
 
+const presentPlacement = (row: BucketRow) => (row.placement === undefined ? undefined : placementJson(row));
+
 export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) => {
   const bucket = await openBucket(ctx, params.get('name') ?? '');
   if (bucket.placement === undefined)
@@ -21,24 +23,31 @@ export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx
 
 export const PutBucketPlacement: AdminHandler<'PutBucketPlacement'> = async (
   ctx,
-  { params, body, record },
+  { params, body, record, match },
 ) => {
   const { placement, mode = 'weighted' } = body;
   await assertPossible(ctx, placement);
   const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
-    change: (bucket) => ({ ...bucket, placement: Object.fromEntries(placement), placementMode: mode }),
+    change: (bucket) => {
+      match(presentPlacement(bucket));
+      return { ...bucket, placement: Object.fromEntries(placement), placementMode: mode };
+    },
   });
   return jsonReply(placementJson(row));
 };
 
 export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = async (
   ctx,
-  { params, record },
+  { params, record, match },
 ) => {
   await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
-    change: ({ placement: _, placementMode: __, ...bucket }) => bucket,
+    change: (row) => {
+      match(presentPlacement(row));
+      const { placement: _, placementMode: __, ...bucket } = row;
+      return bucket;
+    },
   });
   return { status: 204, headers: [] };
 };

@@ -10,6 +10,7 @@ import { fail } from '../../../errors/refusal.ts';
 import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { defined } from '../../common/parameters.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import type { Precondition } from '../request/precondition.ts';
 import { checkPeer } from './check-peer.ts';
 
 /** The region of a peer that is given none. */
@@ -31,6 +32,8 @@ const peerJson = ({ id, endpoint, region, ca, cert, proxy, bandwidth, changedAt 
   changedAt: new Date(changedAt).toISOString(),
 });
 
+const checkBy = (match: Precondition) => (row: ReplicationPeerRow | undefined) => match(row && peerJson(row));
+
 const idIn = (params: ReadonlyMap<string, string>): string => params.get('id') ?? '';
 
 export const ListReplicationPeers: AdminHandler<'ListReplicationPeers'> = async (ctx) =>
@@ -41,7 +44,7 @@ export const GetReplicationPeer: AdminHandler<'GetReplicationPeer'> = async (ctx
 
 export const PutReplicationPeer: AdminHandler<'PutReplicationPeer'> = async (
   ctx,
-  { params, body, record },
+  { params, body, record, match },
 ) => {
   const id = idIn(params);
   if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(id))
@@ -57,15 +60,15 @@ export const PutReplicationPeer: AdminHandler<'PutReplicationPeer'> = async (
     region,
     ...defined({ ca, cert, key, proxy: proxy && readOrigin('proxy', proxy) }),
   };
-  return jsonReply(peerJson(await putPeer(ctx, id, { access, bandwidth, record })));
+  return jsonReply(peerJson(await putPeer(ctx, id, { access, bandwidth, record, check: checkBy(match) })));
 };
 
 export const DeleteReplicationPeer: AdminHandler<'DeleteReplicationPeer'> = async (
   ctx,
-  { params, record },
+  { params, record, match },
 ) => {
   record?.about(`replication-peer:${idIn(params)}`);
-  await deletePeer(ctx, idIn(params), record);
+  await deletePeer(ctx, idIn(params), { record, check: checkBy(match) });
   return { status: 204, headers: [] };
 };
 

@@ -1,6 +1,10 @@
 /** Quotas of buckets and of accounts (spec, "Operator JSON API"). 0 is unlimited. */
 import { openBucket } from '../../../domain/buckets/buckets.ts';
-import { deleteAccountQuota, putAccountQuota } from '../../../domain/buckets/quotas/account-quota.ts';
+import {
+  type AccountQuota,
+  deleteAccountQuota,
+  putAccountQuota,
+} from '../../../domain/buckets/quotas/account-quota.ts';
 import { changeBucketQuota } from '../../../domain/buckets/quotas/bucket-quota.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
@@ -15,31 +19,45 @@ export const GetBucketQuota: AdminHandler<'GetBucketQuota'> = async (ctx, { para
 
 export const PutBucketQuota: AdminHandler<'PutBucketQuota'> = async (
   ctx,
-  { params, body: quota, record },
+  { params, body: quota, record, match },
 ) => {
-  await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota, record });
+  await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota, record, check: match });
   return emptyReply(204);
 };
 
-export const DeleteBucketQuota: AdminHandler<'DeleteBucketQuota'> = async (ctx, { params, record }) => {
-  await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota: undefined, record });
+export const DeleteBucketQuota: AdminHandler<'DeleteBucketQuota'> = async (
+  ctx,
+  { params, record, match },
+) => {
+  await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota: undefined, record, check: match });
   return emptyReply(204);
 };
 
 export const GetUserQuota: AdminHandler<'GetUserQuota'> = async (ctx, { params }) => {
   const found = await findAccountQuota(ctx.metadata, params.get('user') ?? '');
   if (found === undefined) throw fail('NoSuchUserQuota');
-  const { maxBuckets, totalMaxBytes } = found.row;
-  return jsonReply({ maxBuckets, totalMaxBytes });
+  return jsonReply(accountQuotaJson(found.row));
 };
 
-export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (ctx, { params, body: quota, record }) => {
-  await putAccountQuota(ctx, readAccount(params.get('user')), { quota, record });
+const accountQuotaJson = ({ maxBuckets, totalMaxBytes }: AccountQuota) => ({ maxBuckets, totalMaxBytes });
+
+export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (
+  ctx,
+  { params, body: quota, record, match },
+) => {
+  await putAccountQuota(ctx, readAccount(params.get('user')), {
+    quota,
+    record,
+    check: (present) => match(present && accountQuotaJson(present)),
+  });
   return emptyReply(204);
 };
 
-export const DeleteUserQuota: AdminHandler<'DeleteUserQuota'> = async (ctx, { params, record }) => {
-  await deleteAccountQuota(ctx, params.get('user') ?? '', record);
+export const DeleteUserQuota: AdminHandler<'DeleteUserQuota'> = async (ctx, { params, record, match }) => {
+  await deleteAccountQuota(ctx, params.get('user') ?? '', {
+    record,
+    check: (present) => match(present && accountQuotaJson(present)),
+  });
   return emptyReply(204);
 };
 

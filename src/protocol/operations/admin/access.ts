@@ -1,5 +1,6 @@
 /** Rows about decisions and access keys. */
 import {
+  jsonAny,
   jsonBoolean,
   jsonChoice,
   jsonCount,
@@ -19,6 +20,12 @@ const statement = {
 };
 
 export const accessRows = {
+  GetOpenApi: {
+    on: 'GET /openapi.json',
+    doc: 'This API as an OpenAPI 3.1 document.',
+    callers: 'known',
+    reply: jsonAny,
+  },
   ExplainDecision: {
     on: 'POST /why',
     doc: 'Says whether a caller may do something, and which statement decides it; nothing is executed.',

@@ -22,32 +22,38 @@ const defaultClassReply = jsonObject({ bucket: bucketName, defaultClass, isSet: 
 export const placementRows = {
   GetBucketPlacement: {
     on: 'GET /buckets/:name/placement',
+    tagged: true,
     doc: 'Shows to which clusters the objects of a bucket go.',
     reply: placementReply,
   },
   PutBucketPlacement: {
     on: 'PUT /buckets/:name/placement',
+    conditional: true,
     doc: 'Sets to which clusters the objects of a bucket go, by weight.',
     body: jsonObject({ placement, mode: jsonOptional(mode) }),
     reply: placementReply,
   },
   DeleteBucketPlacement: {
     on: 'DELETE /buckets/:name/placement',
+    conditional: true,
     doc: 'Lets the weights of the clusters decide about a bucket again.',
   },
   GetBucketDefaultClass: {
     on: 'GET /buckets/:name/default-class',
+    tagged: true,
     doc: 'Shows the storage class of what is written to a bucket without one.',
     reply: defaultClassReply,
   },
   PutBucketDefaultClass: {
     on: 'PUT /buckets/:name/default-class',
+    conditional: true,
     doc: 'Sets the storage class of what is written to a bucket without one.',
     body: jsonObject({ defaultClass }),
     reply: defaultClassReply,
   },
   DeleteBucketDefaultClass: {
     on: 'DELETE /buckets/:name/default-class',
+    conditional: true,
     doc: 'Makes STANDARD the default storage class of a bucket again.',
   },
 } as const satisfies AdminRows;
@@ -61,6 +67,7 @@ const keyId = jsonText({
 export const signingKeyRows = {
   RotateBucketSigningKey: {
     on: 'POST /buckets/:name/signing-key/rotate',
+    secret: true,
     doc: 'Gives a bucket a new signing key and shows its secret, this once.',
     body: jsonObject({ key_id: jsonOptional(keyId) }),
     reply: jsonObject({

@@ -51,16 +51,22 @@ export const peerRows = {
   },
   GetReplicationPeer: {
     on: 'GET /replication/peers/:id',
+    tagged: true,
     doc: 'Shows a peer, without its keys.',
     reply: peer,
   },
   PutReplicationPeer: {
     on: 'PUT /replication/peers/:id',
+    conditional: true,
     doc: 'Adds or replaces a peer.',
     body: peerBody,
     reply: peer,
   },
-  DeleteReplicationPeer: { on: 'DELETE /replication/peers/:id', doc: 'Removes a peer that no rule names.' },
+  DeleteReplicationPeer: {
+    on: 'DELETE /replication/peers/:id',
+    conditional: true,
+    doc: 'Removes a peer that no rule names.',
+  },
   CheckReplicationPeer: {
     on: 'POST /replication/peers/:id/check',
     doc: 'Tries step by step what replication needs of a peer.',

@@ -23,6 +23,12 @@ export interface AdminOperation {
   readonly status?: number | readonly number[];
   /** Media types of a reply that is not JSON. */
   readonly media?: readonly string[];
+  /** The reply is the state of a configuration: it has an ETag. */
+  readonly tagged?: true;
+  /** A write of a configuration: it takes If-Match with the ETag of the GET, and If-None-Match: *. */
+  readonly conditional?: true;
+  /** The reply has a secret that is shown only once. */
+  readonly secret?: true;
   /** The operation changes nothing, whatever its method. */
   readonly reads?: true;
   /** It is audited although it changes nothing. */

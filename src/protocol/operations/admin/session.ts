@@ -19,6 +19,7 @@ export const sessionRows = {
     on: 'POST /session',
     doc: 'Exchanges an access key and its secret for a cookie.',
     callers: 'anyone',
+    secret: true,
     body: jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 128 }) }),
     reply: jsonObject({ ...caller, csrfToken: jsonText(), expiresAt: isoTime, idleSeconds: jsonCount }),
   },

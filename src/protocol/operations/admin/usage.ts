@@ -21,26 +21,38 @@ const userQuota = jsonObject({
 export const quotaRows = {
   GetBucketQuota: {
     on: 'GET /buckets/:name/quota',
+    tagged: true,
     doc: 'Shows the quota of a bucket.',
     reply: bucketQuota,
   },
   PutBucketQuota: {
     on: 'PUT /buckets/:name/quota',
+    conditional: true,
     doc: 'Sets the quota of a bucket; 0 is unlimited.',
     body: bucketQuota,
   },
-  DeleteBucketQuota: { on: 'DELETE /buckets/:name/quota', doc: 'Removes the quota of a bucket.' },
+  DeleteBucketQuota: {
+    on: 'DELETE /buckets/:name/quota',
+    conditional: true,
+    doc: 'Removes the quota of a bucket.',
+  },
   GetUserQuota: {
     on: 'GET /iam/users/:user/quota',
+    tagged: true,
     doc: 'Shows the quota of an account.',
     reply: userQuota,
   },
   PutUserQuota: {
     on: 'PUT /iam/users/:user/quota',
+    conditional: true,
     doc: 'Sets the quota of an account; 0 is unlimited.',
     body: userQuota,
   },
-  DeleteUserQuota: { on: 'DELETE /iam/users/:user/quota', doc: 'Removes the quota of an account.' },
+  DeleteUserQuota: {
+    on: 'DELETE /iam/users/:user/quota',
+    conditional: true,
+    doc: 'Removes the quota of an account.',
+  },
 } as const satisfies AdminRows;
 
 const day = jsonText({

@@ -1,9 +1,9 @@
 /** Reads the query of an operator's request by the schema of its row. */
-import type { Json } from '../../base/text/strict-json.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
-import type { JsonFields, JsonReader } from '../../protocol/formats/json.ts';
-import { isSigningParameter } from '../../protocol/request/action-query.ts';
-import type { Query } from '../../protocol/request/wire.ts';
+import type { Json } from '../../../base/text/strict-json.ts';
+import { fail, Refusal } from '../../../errors/refusal.ts';
+import type { JsonFields, JsonReader } from '../../../protocol/formats/json.ts';
+import { isSigningParameter } from '../../../protocol/request/action-query.ts';
+import type { Query } from '../../../protocol/request/wire.ts';
 
 /** @throws InvalidArgument naming the parameter, also for one that the operation does not take */
 export function readQuery(fields: JsonFields, query: Query): Readonly<Record<string, unknown>> {

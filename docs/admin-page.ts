@@ -1,0 +1,48 @@
+/** The reference page of the operator API: a table, then query, body and reply of each operation. */
+
+import { isOptional } from '../src/protocol/formats/json.ts';
+import type { JsonSchema } from '../src/protocol/formats/json-schema.ts';
+import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+
+const code = (text: string): string => `\`${text}\``;
+
+/** A schema as a short type, such as `{ weight: integer, mode?: "weighted" | "strict" }`. */
+function show(schema: JsonSchema): string {
+  const { type, items, properties, required = [], additionalProperties } = schema;
+  if (schema.enum !== undefined) return schema.enum.map((each) => JSON.stringify(each)).join(' | ');
+  if (items !== undefined) return `[${show(items)}]`;
+  if (properties !== undefined) {
+    const fields = Object.entries(properties).map(
+      ([name, each]) => `${name}${required.includes(name) ? '' : '?'}: ${show(each)}`,
+    );
+    return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`;
+  }
+  if (typeof additionalProperties === 'object') return `{ <name>: ${show(additionalProperties)} }`;
+  return type ?? 'any';
+}
+
+function section(name: (typeof adminOperationNames)[number]): string {
+  const row = describeAdminOperation(name);
+  const { method, path, query, body, reply, media, statuses, conditional, secret, tagged } = row;
+  const parameters = Object.entries(query).map(([each, reader]) =>
+    code(`${each}${isOptional(reader) ? '?' : ''}: ${show(reader.schema)}`),
+  );
+  const headers = [
+    ...(conditional === true ? ['`If-Match`, `If-None-Match: *`'] : []),
+    ...(method === 'POST' && secret !== true ? ['`Idempotency-Key`'] : []),
+  ];
+  const answer = reply !== undefined ? code(show(reply.schema)) : (media ?? []).map(code).join(', ');
+  return [
+    `## ${name}`,
+    '',
+    `${code(`${method} ${path}`)}: ${row.doc}`,
+    '',
+    ...(parameters.length === 0 ? [] : [`- Query: ${parameters.join(', ')}`]),
+    ...(body === undefined ? [] : [`- Body: ${code(show(body.schema))}`]),
+    ...(headers.length === 0 ? [] : [`- Headers: ${headers.join(', ')}`]),
+    `- Reply: ${statuses.join(' or ')}${answer === '' ? '' : ` ${answer}`}${tagged === true ? ', with an `ETag`' : ''}`,
+    '',
+  ].join('\n');
+}
+
+export const adminSections = (): string => adminOperationNames.map(section).join('\n');

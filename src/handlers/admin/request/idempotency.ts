@@ -1,0 +1,87 @@
+/**
+ * `Idempotency-Key` of POST requests: a repetition of a request gets the answer of the first, so that a client whose connection broke does
+ * not start something twice (docs/adr/0027-the-operator-api-is-one-table.md).
+ */
+import { toHex } from '../../../base/text/hex.ts';
+import type { Context } from '../../../context.ts';
+import { fail, Refusal } from '../../../errors/refusal.ts';
+import { findAnswer, type IdempotencyRow, putAnswer, removeAnswer } from '../../../metadata/idempotency.ts';
+import { commitLimits } from '../../../ports/metadata-store.ts';
+import type { AdminOperation } from '../../../protocol/operations/admin/row.ts';
+import type { Reply } from '../../../protocol/reply/reply.ts';
+import type { Wire } from '../../../protocol/request/wire.ts';
+import { jsonReply } from '../call.ts';
+
+export interface Repeatable {
+  readonly wire: Pick<Wire, 'headers'>;
+  /** The path and the query, decoded. */
+  readonly target: string;
+  readonly account: string;
+  readonly body: Uint8Array;
+  readonly row: Pick<AdminOperation, 'secret'> & { readonly method: string };
+}
+
+type Ctx = Pick<Context, 'metadata' | 'hasher'>;
+
+const keptMs = 24 * 60 * 60 * 1000;
+/** A row also has its id, the request and what the backend adds. */
+const bodyMax = commitLimits.rowBytes - 1_024;
+
+/** Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused, OperationAborted */
+export async function onceOnly(ctx: Ctx, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {
+  const key = asked.wire.headers.get('idempotency-key');
+  if (key === undefined) return run();
+  assertKey(key, asked);
+  const row = describe(ctx, key, asked);
+  const expiresAt = (await ctx.metadata.now()) + keptMs;
+  const revision = await putAnswer(ctx.metadata, row, { expect: 'absent', expiresAt });
+  if (revision === undefined) return replay(ctx, row);
+  let reply: Reply;
+  try {
+    reply = await run();
+  } catch (cause) {
+    // A refusal is not kept: the client may try again. Another failure leaves the row, because its outcome is unknown.
+    if (cause instanceof Refusal) await removeAnswer(ctx.metadata, row.id, revision);
+    throw cause;
+  }
+  const body = typeof reply.body === 'string' ? reply.body : '';
+  if (body.length * 3 > bodyMax) await removeAnswer(ctx.metadata, row.id, revision);
+  else await putAnswer(ctx.metadata, { ...row, status: reply.status, body }, { expect: revision, expiresAt });
+  return reply;
+}
+
+function assertKey(key: string, { row }: Repeatable): void {
+  if (row.method !== 'POST') throw refuse('Only POST requests take an Idempotency-Key.');
+  // A kept answer would let its secret be read again.
+  if (row.secret === true)
+    throw refuse('The answer of this operation has a secret, which is not kept: send it without the header.');
+  if (!/^[\x21-\x7e]{1,255}$/.test(key))
+    throw refuse('Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.');
+}
+
+const refuse = (message: string) => fail('InvalidArgument', { message, field: 'Idempotency-Key' });
+
+function describe({ hasher }: Ctx, key: string, { target, account, body }: Repeatable): IdempotencyRow {
+  const content = toHex(hasher.once('sha256', body));
+  return {
+    id: hasher.sha256Hex(JSON.stringify([account, key])),
+    request: hasher.sha256Hex(JSON.stringify([target, content])),
+    status: 0,
+    body: '',
+  };
+}
+
+async function replay({ metadata }: Ctx, asked: IdempotencyRow): Promise<Reply> {
+  const found = (await findAnswer(metadata, asked.id))?.row;
+  if (found !== undefined && found.request !== asked.request) throw fail('IdempotencyKeyReused');
+  if (found === undefined || found.status === 0)
+    throw fail(
+      'OperationAborted',
+      'The first request with this Idempotency-Key has no answer yet. GET the state of what it began before another attempt.',
+    );
+  const { status, body } = found;
+  const replayed = ['Idempotency-Replayed', 'true'] as const;
+  if (body === '') return { status, headers: [replayed] };
+  const reply = jsonReply(undefined, status);
+  return { ...reply, headers: [...reply.headers, replayed], body };
+}
