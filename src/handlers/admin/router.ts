@@ -13,12 +13,12 @@ import {
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { percentDecode, type Wire } from '../../protocol/request/wire.ts';
+import type { Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import { shareTraces } from './maintenance/traces.ts';
 import { onceOnly } from './request/idempotency.ts';
-import { readQuery } from './request/parameters.ts';
+import { readPath, readQuery } from './request/parameters.ts';
 import { etagOf, readPrecondition } from './request/precondition.ts';
 import { adminHandlers } from './table.ts';
 
@@ -55,9 +55,7 @@ async function run(
   const record = call.asked(`admin:${name}`, { audited, bucketName });
   const path = new URL(request.url).pathname.slice(`${adminPrefix}/`.length);
   await assertMayCall(ctx, call, { name, callers, path });
-  const params = new Map(
-    Object.entries<string>(request.params).map(([key, value]) => [key, percentDecode(value)]),
-  );
+  const params = readPath(request.params);
   const given = readQuery(row.query, query);
   const bytes = await call.readBody();
   const body = readJson(row.body ?? noFields, bytes);

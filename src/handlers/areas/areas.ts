@@ -24,6 +24,9 @@ const plain = (status: number, body: string): Reply => ({
   body,
 });
 
+/** The router reads paths as URLs, which would make another path of these: `DELETE /logins/.` would end every log-in. */
+const changedByUrl = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)|[\\#?\s]/i;
+
 export function openAreas(ctx: Context): Areas {
   const readiness = openReadiness(ctx);
   const router = IttyRouter<IRequestStrict, [AreaRequest]>();
@@ -34,6 +37,7 @@ export function openAreas(ctx: Context): Areas {
   registerAdmin(router, ctx);
   return async (path, call) => {
     const { method } = call.wire;
+    if (changedByUrl.test(path)) throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');
     const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };
     const reply: Reply | undefined = await router.fetch(asked, call);
     if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);

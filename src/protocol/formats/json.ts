@@ -62,6 +62,8 @@ export const jsonText = ({ max = 1024, pattern, must, doc }: TextRules = {}): Js
     },
     (value, at) => {
       if (typeof value !== 'string') throw malformed(at, 'must be a string');
+      if (value.includes('\0') || !value.isWellFormed())
+        throw malformed(at, 'must not have the character U+0000 or half of a surrogate pair');
       if (value.length > max) throw malformed(at, `must have at most ${max} characters`);
       if (pattern !== undefined && !pattern.test(value))
         throw malformed(at, `must be ${must ?? String(pattern)}`);

@@ -63,7 +63,7 @@ export function describeAdminOperation(name: AdminOperationName) {
     method,
     path: adminPrefix + path,
     /** The noun that the operation is about: the first part of its path. */
-    tag: path.split('/')[1] ?? '',
+    tag: path.split(/[/.]/)[1] ?? '',
     parameters: [...path.matchAll(/:(\w+)/g)].map(([, parameter = '']) => parameter),
     query,
     statuses: typeof status === 'number' ? [status] : status,

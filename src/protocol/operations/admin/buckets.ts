@@ -97,7 +97,7 @@ export const signingKeyRows = {
 
 const emptying = jsonObject({
   state: jsonChoice(['running', 'done']),
-  deleted: count,
+  deleted: jsonObject({ versions: count, markers: count, uploads: count }),
   kept: count,
   empty: jsonOptional(jsonBoolean),
   startedAt: seconds,
