@@ -37,7 +37,8 @@ export function openAreas(ctx: Context): Areas {
   registerAdmin(router, ctx);
   return async (path, call) => {
     const { method } = call.wire;
-    if (changedByUrl.test(path)) throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');
+    if (changedByUrl.test(path))
+      throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');
     const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };
     const reply: Reply | undefined = await router.fetch(asked, call);
     if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);

@@ -22,8 +22,7 @@ const statement = {
 export const accessRows = {
   GetOpenApi: {
     on: 'GET /openapi.json',
-    doc: 'This API as an OpenAPI 3.1 document.',
-    callers: 'known',
+    doc: 'Shows this API as an OpenAPI 3.1 document.',
     reply: jsonAny,
   },
   ExplainDecision: {
