@@ -68,6 +68,8 @@ export interface BucketRow {
 
 /** A key of 32 bytes that the key provider has wrapped. */
 export interface SigningKey {
+  /** The first `wrapped` of the key, once it was wrapped again. Its secret is the same. */
+  readonly id?: string;
   readonly keyId: string;
   /** Base64. */
   readonly wrapped: string;

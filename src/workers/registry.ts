@@ -14,6 +14,7 @@ import { reshardBuckets } from './reshard.ts';
 import { compareAll } from './storage/fsck.ts';
 import { collectGarbage } from './storage/gc.ts';
 import { rebalance } from './storage/rebalance.ts';
+import { rewrapKeys } from './storage/rewrap.ts';
 import { scrubAll } from './storage/scrub.ts';
 import type { ClientLoad } from './supervision/client-load.ts';
 import { Heartbeats } from './supervision/heartbeats.ts';
@@ -40,6 +41,9 @@ const forceEmptyMs = 2_000;
 
 /** The delay before an operator's request for more shards is served. */
 const reshardMs = 2_000;
+
+/** The delay before an operator's request to wrap keys again is served. */
+const rewrapMs = 2_000;
 
 /** The delay before an operator's request for an inventory is served. */
 const inventoryMs = 2_000;
@@ -103,6 +107,13 @@ export const workers = {
     yieldsToClients: true,
     interval: () => reshardMs,
     make: reshardBuckets,
+  },
+  rewrap: {
+    leased: true,
+    counts: 'keys',
+    yieldsToClients: true,
+    interval: () => rewrapMs,
+    make: rewrapKeys,
   },
   scrub: {
     leased: true,

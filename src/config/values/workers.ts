@@ -11,6 +11,7 @@ export const workerNames = [
   'queue-retention',
   'rebalance',
   'reshard',
+  'rewrap',
   'scrub',
   'access-log',
   'inventory',

@@ -20,12 +20,16 @@ const secretsMax = 4_096;
 /** After a failure the provider is not asked again for this time, so that refused requests do not burden it. */
 const failedMs = 1_000;
 
-/** By wrapped key, so a rotated key is never confused with the former one. */
+/** By the identity of the key, so a rotated key is never confused with the former one. */
 class Secrets extends TimedFlights<string> {
   constructor() {
     super({ name: 'bucket-signing-keys', entriesMax: secretsMax });
   }
 }
+
+/** The same for a key before and after it was wrapped again, and different for each rotation. */
+export const signingKeyIdentity = (key: SigningKey | undefined): string | undefined =>
+  key?.id ?? key?.wrapped;
 
 /** Binds the wrapped key to its bucket: another bucket's row cannot use it. */
 export const signingContext = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): KeyContext => ({
@@ -48,7 +52,7 @@ export async function signingSecret(
     telemetry.keyUnwrapped('expired');
     throw fail('KeyExpired');
   }
-  const name = `${bucket.id} ${key.keyId} ${key.wrapped}`;
+  const name = `${bucket.id} ${key.keyId} ${signingKeyIdentity(key)}`;
   const times = { clock, keptMs: config.SVC_DEK_CACHE_TTL, failureKeptMs: failedMs };
   return caches.of(Secrets).find(name, times, () =>
     askToUnwrap(ctx, (keys) =>
@@ -86,7 +90,7 @@ export async function rotateSigningKey(
   await changeRow(ctx, bucket, {
     record,
     plan: (row) => {
-      if (row.signingKey?.wrapped !== bucket.signingKey?.wrapped)
+      if (signingKeyIdentity(row.signingKey) !== signingKeyIdentity(bucket.signingKey))
         throw fail('OperationAborted', 'Another rotation or deletion of this signing key was faster.');
       return { row: { ...row, signingKey: key } };
     },

@@ -4,7 +4,7 @@
  */
 import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
-import { signingSecret } from '../../domain/buckets/signing-key.ts';
+import { signingKeyIdentity, signingSecret } from '../../domain/buckets/signing-key.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { seenBucket } from '../../metadata/buckets/seen-buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
@@ -16,7 +16,7 @@ import { findBucket } from './find-bucket.ts';
 export interface BucketKey {
   /** The bucket, if it was read from the store and not from a cache; the refusal, where there is none. */
   readonly reached: Reached | Refusal | undefined;
-  /** The wrapped key that the secret is from. */
+  /** The identity of the key that the secret is from. */
   readonly signedWith: string | undefined;
   /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable: there is no fallback */
   secretFor(credential: Credential): Promise<string>;
@@ -47,7 +47,7 @@ class ReadKey implements BucketKey {
   readonly secretFor = async ({ secretKey }: Credential): Promise<string> => {
     const bucket = await this.#bucket();
     if (bucket?.signingKey === undefined) return secretKey;
-    this.signedWith = bucket.signingKey.wrapped;
+    this.signedWith = signingKeyIdentity(bucket.signingKey);
     return signingSecret(this.#ctx, bucket, bucket.signingKey);
   };
 

@@ -5,6 +5,7 @@ import { explainBlock } from '../../auth/explain-block.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
+import { signingKeyIdentity } from '../../domain/buckets/signing-key.ts';
 import { bucketWebsite } from '../../domain/configurations/families.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { emptyBody, readBody } from '../../handlers/common/body.ts';
@@ -135,7 +136,7 @@ async function renew(ctx: Context, request: Judged): Promise<void> {
   if (bucket === undefined) return;
   const now = await findBucket(ctx, request);
   if (now.bucket.id !== bucket.id) throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-  if (request.signed !== undefined && now.bucket.signingKey?.wrapped !== request.signedWith)
+  if (request.signed !== undefined && signingKeyIdentity(now.bucket.signingKey) !== request.signedWith)
     throw fail('AccessDenied', 'The signing key of the bucket was replaced while the request arrived.');
   establish(request, found(request, now));
 }

@@ -18,6 +18,7 @@ import * as lifecycle from './maintenance/lifecycle.ts';
 import * as logLevel from './maintenance/log-level.ts';
 import * as notify from './maintenance/notify.ts';
 import * as reshard from './maintenance/reshard.ts';
+import * as rewrap from './maintenance/rewrap.ts';
 import * as scrub from './maintenance/scrub.ts';
 import { GetTrace, ListTraces } from './maintenance/traces.ts';
 import { ListWorkers } from './maintenance/workers.ts';
@@ -43,6 +44,7 @@ export const adminHandlers: AdminHandlers = {
   ...notify,
   ...reshard,
   ...fsck,
+  ...rewrap,
   ...scrub,
   ...clusters,
   ...drains,

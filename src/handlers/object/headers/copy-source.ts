@@ -9,6 +9,7 @@ import {
 import { isCharged } from '../../../auth/authorization/requester-pays.ts';
 import type { Context } from '../../../context.ts';
 import { reach, reachThrough } from '../../../domain/access/access-points.ts';
+import { signingKeyIdentity } from '../../../domain/buckets/signing-key.ts';
 import { checkCopySource } from '../../../domain/objects/conditions.ts';
 import { assertObject, lookUpVersion } from '../../../domain/objects/read-object.ts';
 import { assertReadable } from '../../../domain/objects/restore.ts';
@@ -114,7 +115,8 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
 
 /** A request has one signature. One that is not signed with the source's own key does not read the source. */
 function assertSignedFor({ identity, signedWith }: Authorized, { name, signingKey }: BucketRow): void {
-  if (signingKey === undefined || identity === undefined || signingKey.wrapped === signedWith) return;
+  if (signingKey === undefined || identity === undefined || signingKeyIdentity(signingKey) === signedWith)
+    return;
   throw fail(
     'AccessDenied',
     `The bucket ${name} has a signing key of its own, and this request is not signed with it: read the object there, and write it to the other bucket.`,

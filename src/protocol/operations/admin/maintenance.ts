@@ -87,6 +87,22 @@ const damaged = jsonObject({
   foundAt: seconds,
 });
 
+const rewrapping = jsonObject({
+  state: jsonChoice(['running', 'done']),
+  buckets: count,
+  signingKeys: count,
+  objects: count,
+  uploads: count,
+  current: count,
+  failed: count,
+  bucket: jsonOptional(bucketName),
+  lastFailure: jsonOptional(
+    jsonObject({ bucket: bucketName, key: jsonOptional(longText), reason: longText }),
+  ),
+  startedAt: seconds,
+  finishedAt: jsonOptional(seconds),
+});
+
 export const maintenanceRows = {
   ListWorkers: {
     on: 'GET /workers',
@@ -103,6 +119,17 @@ export const maintenanceRows = {
     doc: 'Begins to compare metadata and data; `fix` mends, `deep` reads every byte.',
     body: jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) }),
     reply: fsck,
+    status: 202,
+  },
+  GetRewrapKeys: {
+    on: 'GET /keys/rewrap',
+    doc: 'Shows how far the wrapping of stored keys is, or its last result.',
+    reply: rewrapping,
+  },
+  RewrapKeys: {
+    on: 'POST /keys/rewrap',
+    doc: 'Begins to wrap every stored key again under the current version of its wrapping key.',
+    reply: rewrapping,
     status: 202,
   },
   GetScrub: {

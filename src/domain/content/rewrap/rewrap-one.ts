@@ -1,0 +1,95 @@
+/** Wraps one stored key again, under the revision of the row that holds it. */
+import type { Context } from '../../../context.ts';
+import { Refusal } from '../../../errors/refusal.ts';
+import type { Encryption } from '../../../metadata/objects/encryption.ts';
+import { findSession, replaceSession } from '../../../metadata/objects/uploads.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import { type KeyContext, KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import { changeRow } from '../../buckets/change-bucket.ts';
+import { signingContext } from '../../buckets/signing-key.ts';
+import { amendVersion } from '../../objects/amend-version.ts';
+import type { Ctx as CommitCtx } from '../../objects/commit-version.ts';
+import { fromBase64, toBase64 } from '../digests.ts';
+import { type Provided, providedContext } from '../encryption/provided-key.ts';
+
+export type Ctx = CommitCtx & Pick<Context, 'keys' | 'telemetry'>;
+
+/** `gone`: the row was deleted, or has another key now. */
+export type Outcome = 'rewrapped' | 'current' | 'gone' | { readonly failed: string };
+
+/** Attempts against requests that change a session. */
+const attemptsMax = 4;
+
+/** @throws KeyFailure `unavailable`: the walk waits and repeats the page */
+async function again(
+  { keys }: Ctx,
+  { keyId, wrapped }: { readonly keyId: string; readonly wrapped: string },
+  context: KeyContext,
+): Promise<{ readonly wrapped: string } | Outcome> {
+  try {
+    const next = await keys?.rewrap?.({ keyId, wrapped: fromBase64(wrapped) }, context);
+    return next === undefined ? 'current' : { wrapped: toBase64(next.wrapped) };
+  } catch (cause) {
+    if (cause instanceof KeyFailure && cause.reason !== 'unavailable') return { failed: cause.message };
+    throw cause;
+  }
+}
+
+const isWrapped = (given: { readonly wrapped: string } | Outcome): given is { readonly wrapped: string } =>
+  typeof given === 'object' && 'wrapped' in given;
+
+const isProvided = (encryption: Encryption | undefined): encryption is Provided =>
+  encryption?.by === 'provider';
+
+export async function rewrapSigningKey(ctx: Ctx, bucket: BucketRow): Promise<Outcome> {
+  const key = bucket.signingKey;
+  if (key === undefined) return 'gone';
+  const next = await again(ctx, key, signingContext(bucket));
+  if (!isWrapped(next)) return next;
+  const changed = await changeRow(ctx, bucket, {
+    plan: (row) =>
+      row.signingKey?.wrapped === key.wrapped
+        ? { row: { ...row, signingKey: { ...key, id: key.id ?? key.wrapped, wrapped: next.wrapped } } }
+        : undefined,
+  });
+  return changed === undefined ? 'gone' : 'rewrapped';
+}
+
+export async function rewrapVersion(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { row, requestId }: { readonly row: ObjectRow; readonly requestId: string },
+): Promise<Outcome> {
+  const { key, version, isNull, encryption } = row;
+  if (!isProvided(encryption)) return 'gone';
+  const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
+  if (!isWrapped(next)) return next;
+  let isDone = false;
+  const amend = (now: ObjectRow): ObjectRow => {
+    isDone = now.encryption?.wrapped === encryption.wrapped;
+    return isDone ? { ...now, encryption: { ...encryption, wrapped: next.wrapped } } : now;
+  };
+  try {
+    await amendVersion(ctx, { bucket, key, versionId: isNull ? 'null' : version, requestId, amend });
+  } catch (cause) {
+    // The version was deleted meanwhile.
+    if (cause instanceof Refusal && cause.code.startsWith('NoSuch')) return 'gone';
+    throw cause;
+  }
+  return isDone ? 'rewrapped' : 'gone';
+}
+
+export async function rewrapUpload(ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findSession(ctx.metadata, uploadId);
+    const session = found?.row.session;
+    if (found === undefined || session === undefined || session.state !== 'uploading') return 'gone';
+    const { encryption, key } = session;
+    if (!isProvided(encryption)) return 'gone';
+    const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
+    if (!isWrapped(next)) return next;
+    const replaced = { ...session, encryption: { ...encryption, wrapped: next.wrapped } };
+    if ((await replaceSession(ctx.metadata, found, { session: replaced })).applied) return 'rewrapped';
+  }
+  return { failed: `upload ${uploadId} changed each time` };
+}

@@ -1,0 +1,28 @@
+/** Wrapping stored keys again under the current version of their wrapping key, and how far that is. */
+import {
+  beginRewrapping,
+  findRewrapping,
+  type Rewrapping,
+} from '../../../domain/content/rewrap/rewrapping.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+export const RewrapKeys: AdminHandler<'RewrapKeys'> = async (ctx, { record, requestId }) =>
+  jsonReply(rewrappingJson(await beginRewrapping(ctx, { record, requestId })), 202);
+
+export const GetRewrapKeys: AdminHandler<'GetRewrapKeys'> = async (ctx) => {
+  const found = await findRewrapping(ctx);
+  if (found === undefined) throw fail('NotFound', 'There is no recent request to wrap keys again.');
+  return jsonReply(rewrappingJson(found.state));
+};
+
+const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+const rewrappingJson = ({ bucket, counts, lastFailure, startedAt, finishedAt }: Rewrapping) => ({
+  state: finishedAt === undefined ? 'running' : 'done',
+  ...counts,
+  ...(bucket === undefined ? {} : { bucket: bucket.name }),
+  ...(lastFailure === undefined ? {} : { lastFailure }),
+  startedAt: seconds(startedAt),
+  ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+});

@@ -1,0 +1,131 @@
+/** The walk that wraps every stored key again, with a real transit engine. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
+import { provider } from '../support/encryption.ts';
+import { alice, openGateway, operator } from '../support/gateway.ts';
+import { complete, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import { auditRows } from '../support/recorded.ts';
+import {
+  engine,
+  makeKey,
+  noTransit,
+  openTransitWorld as open,
+  startTransit,
+} from '../support/transit-world.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+let running: AsyncDisposable | undefined;
+beforeAll(async () => {
+  if (noTransit === undefined) running = await startTransit();
+});
+afterAll(async () => running?.[Symbol.asyncDispose]());
+
+test('a provider whose keys have no versions has nothing to wrap again', async () => {
+  await using world = await openGateway();
+  const answer = await world.as({ credential: operator }).post('/admin/v1/keys/rewrap');
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('SVC_KEY_PROVIDER')]);
+});
+
+describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {
+  test('every stored key is wrapped again under the current version, and the same secrets and contents stay', async () => {
+    const key = await makeKey();
+    const clock = virtualClock();
+    await using world = await open({ SVC_KMS_DEFAULT_KEY_ID: key }, { clock });
+    const { client } = world;
+    const sse = { headers: provider() };
+    await setVersioning(client, 'bucket', 'Enabled');
+    for (const body of ['one', 'two']) await client.put('/bucket/key', { body, ...sse });
+    await client.put('/bucket/plain', { body: 'plain' });
+    await client.put('/bucket/gone', { body: 'gone', ...sse });
+    await client.delete('/bucket/gone');
+    const uploadId = (await client.post('/bucket/parts?uploads', sse)).one('UploadId') ?? '';
+    const part = await putPart(client, '/bucket/parts', { uploadId, number: 1, body: 'part' });
+    const secretKey = await world.rotate();
+    const signing = world.as({ credential: { ...alice, secretKey } });
+    await engine(`keys/${key}/rotate`, {});
+
+    const admin = world.as({ credential: operator });
+    const asked = async () => JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+    const work = async () => {
+      const begun = await admin.post('/admin/v1/keys/rewrap');
+      expect([begun.status, JSON.parse(begun.text).state]).toEqual([202, 'running']);
+      // Each step is another worker, as after a kill.
+      while ((await rewrapKeys(world.context)(new AbortController().signal)) === 'busy');
+      return asked();
+    };
+    expect((await admin.get('/admin/v1/keys/rewrap')).status).toBe(404);
+    const counts = { state: 'done', buckets: 1, signingKeys: 1, objects: 3, uploads: 1, failed: 0 };
+    expect(await work()).toMatchObject(counts);
+    await engine(`keys/${key}/config`, { min_decryption_version: 2 });
+    await clock.advance(3_600_000);
+    const versions = (await signing.get('/bucket?versions')).all('VersionId');
+    const texts: string[] = [];
+    for (const id of versions) {
+      const got = await signing.get(`/bucket/key?versionId=${id}`);
+      if (got.status === 200) texts.push(got.text);
+    }
+    expect(texts.sort()).toEqual(['one', 'two']);
+    const done = await complete(signing, '/bucket/parts', { uploadId, parts: [part] });
+    expect(done.status).toBe(200);
+    expect((await signing.get('/bucket/parts')).text).toBe('part');
+    expect(await work()).toMatchObject({ signingKeys: 0, objects: 0, current: 5, failed: 0 });
+    expect(
+      (await auditRows(world.context)).filter(({ action }) => action === 'admin:RewrapKeys'),
+    ).toHaveLength(2);
+  });
+
+  test('a walk waits for an engine that is down, and counts what a key refuses', async () => {
+    const [key, lost] = [await makeKey(), await makeKey()];
+    await using world = await open({
+      SVC_KMS_DEFAULT_KEY_ID: key,
+      SVC_KEY_ACCOUNTS: JSON.stringify({ [lost]: ['*'] }),
+      SVC_KEY_TIMEOUT: '100ms',
+    });
+    for (const keyId of [key, lost])
+      expect(
+        (await world.client.put(`/bucket/${keyId}`, { body: 'x', headers: provider(keyId) })).status,
+      ).toBe(200);
+    await engine(`keys/${key}/rotate`, {});
+    await engine(`keys/${lost}/rotate`, {});
+    await engine(`keys/${lost}/config`, { min_decryption_version: 2 });
+    const admin = world.as({ credential: operator });
+    await admin.post('/admin/v1/keys/rewrap');
+    const unit = rewrapKeys(world.context);
+    const step = () => unit(new AbortController().signal);
+    const shown = async () => JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
+    Object.assign(world.proxy, { fault: { status: 500 }, on: 'rewrap' });
+    await expect(
+      (async () => {
+        while ((await step()) === 'busy');
+      })(),
+    ).rejects.toThrow(/500/);
+    expect(await shown()).toMatchObject({ state: 'running', bucket: 'bucket', objects: 0 });
+    world.proxy.fault = undefined;
+    while ((await step()) === 'busy');
+    expect(await shown()).toMatchObject({
+      state: 'done',
+      objects: 1,
+      failed: 1,
+      lastFailure: { bucket: 'bucket', key: lost, reason: expect.stringContaining('min_decryption_version') },
+    });
+  });
+
+  test('a body that arrives while its signing key is wrapped again is stored', async () => {
+    const key = await makeKey();
+    const clock = virtualClock();
+    await using world = await open({ SVC_KMS_DEFAULT_KEY_ID: key }, { clock });
+    const secretKey = await world.rotate();
+    await engine(`keys/${key}/rotate`, {});
+    const put = await world.as({ credential: { ...alice, secretKey } }).put('/bucket/slow', {
+      body: 'body',
+      async *arriving(body) {
+        yield body.subarray(0, 1);
+        await world.as({ credential: operator }).post('/admin/v1/keys/rewrap');
+        while ((await rewrapKeys(world.context)(new AbortController().signal)) === 'busy');
+        await clock.advance(2_000);
+        yield body.subarray(1);
+      },
+    });
+    expect([put.status, put.code]).toEqual([200, '']);
+  });
+});
