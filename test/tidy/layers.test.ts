@@ -16,6 +16,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   request: ['auth', 'domain', 'metadata', 'protocol'],
   // The client of an upstream speaks the S3 protocol.
   backends: ['ports', 'protocol', 'signing'],
+  // For programs that operate gateways.
+  client: ['backends', 'ports', 'protocol', 'signing'],
   config: ['ports'],
   context: ['ports', 'config'],
   telemetry: ['ports'],
@@ -26,6 +28,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   workers: ['auth', 'domain', 'metadata', 'ports', 'context', 'config'],
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
+    'client',
     'gateway',
     'workers',
     'backends',

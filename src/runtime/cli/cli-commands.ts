@@ -136,11 +136,35 @@ async function everyFault({ given, faults }: ParsedFlags): Promise<readonly stri
   return [...faults, ...loaded.faults];
 }
 
+/** Commands whose arguments are not settings. */
+const others: Readonly<
+  Record<string, { readonly doc: string; run(args: readonly string[]): Promise<number> }>
+> = {
+  admin: {
+    doc: 'Every operation of the operator API as a command, on a running gateway; see sluice admin --help.',
+    run: async (args) => (await import('./admin/cli-admin.ts')).runAdmin(args),
+  },
+  keygen: {
+    doc: 'Prints a new key, which is stored nowhere: access-key (default), master-key or hsm-key.',
+    run: async (args) => (await import('./cli-keygen.ts')).runKeygen(args),
+  },
+  completion: {
+    doc: 'Prints the script by which bash, zsh or fish complete these commands.',
+    run: async (args) =>
+      (await import('./admin/completion.ts')).runCompletion(args, [
+        ...Object.keys(commands),
+        ...Object.keys(others),
+      ]),
+  },
+};
+
 /** @returns the exit code */
 export async function runCommand([name, ...rest]: readonly string[]): Promise<number> {
+  const other = name !== undefined && Object.hasOwn(others, name) ? others[name] : undefined;
+  if (other !== undefined) return other.run(rest);
   const asked = name === undefined ? [] : [name, ...rest];
   if (asked.includes('--help') || asked.includes('-h') || name === 'help') {
-    process.stdout.write(help(commands));
+    process.stdout.write(help({ ...commands, ...others }));
     return 0;
   }
   if (name === '--version' || name === 'version') {
@@ -149,8 +173,11 @@ export async function runCommand([name, ...rest]: readonly string[]): Promise<nu
   }
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
-    const close = nearest(name ?? '', Object.keys(commands));
-    const hint = close === undefined ? `known are ${Object.keys(commands).join(', ')}` : `${close} is`;
+    const close = nearest(name ?? '', [...Object.keys(commands), ...Object.keys(others)]);
+    const hint =
+      close === undefined
+        ? `known are ${[...Object.keys(commands), ...Object.keys(others)].join(', ')}`
+        : `${close} is`;
     return refuse([
       name === undefined ? 'a command is missing; see sluice --help' : `${name} is not a command; ${hint}`,
     ]);

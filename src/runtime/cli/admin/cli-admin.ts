@@ -1,0 +1,90 @@
+/** `sluice admin`: every operation of the operator API as a command. */
+import { AdminRefused, openAdminClient } from '../../../client/admin-client.ts';
+import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
+import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
+import { findProfile, type Profile } from './profiles.ts';
+import { showReply } from './show.ts';
+import { canWatch, watchUntilEnd } from './watch.ts';
+
+const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
+
+const print = (text: string): void => {
+  if (text !== '') process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
+};
+const complain = (text: string): void => {
+  process.stderr.write(`sluice: ${text}\n`);
+};
+
+/** @returns the exit code */
+export async function runAdmin(args: readonly string[]): Promise<number> {
+  const words = args.filter((arg) => !arg.startsWith('-'));
+  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
+    print(adminHelp(words));
+    return args.length === 0 ? codes.usage : codes.done;
+  }
+  const command = findAdminCommand(args);
+  if (command === undefined) {
+    complain(`"${words.join(' ')}" is no command; see sluice admin --help`);
+    return codes.usage;
+  }
+  try {
+    const isShort = !command.words.every((word, index) => args[index] === word);
+    const given = readArguments(command, args.slice(command.words.length - (isShort ? 1 : 0)));
+    if (given.common['--watch'] !== undefined && !canWatch(command.operation))
+      throw new UsageFault('--watch is for what runs in the background');
+    return await execute(command, given, findProfile(given.common, process.env));
+  } catch (cause) {
+    return explain(cause, command);
+  }
+}
+
+function explain(cause: unknown, command: AdminCommand): number {
+  if (cause instanceof UsageFault) {
+    complain(`${cause.message}\nusage: ${usageOf(command)}`);
+    return codes.usage;
+  }
+  if (cause instanceof AdminRefused) {
+    const request = cause.requestId === '' ? '' : ` (request ${cause.requestId})`;
+    complain(`${cause.code === '' ? cause.status : cause.code}: ${cause.message}${request}`);
+    return codes.refused;
+  }
+  // What `fetch` throws; its cause says more.
+  if (cause instanceof TypeError && cause.message.includes('fetch')) {
+    const { cause: reason } = cause;
+    complain(
+      `the gateway cannot be reached: ${reason instanceof Error ? reason.message || String(reason) : cause.message}`,
+    );
+    return codes.unreachable;
+  }
+  throw cause;
+}
+
+async function execute(command: AdminCommand, given: AdminArguments, profile: Profile): Promise<number> {
+  const { path, query, body, common } = given;
+  const client = openAdminClient(profile);
+  const asJson = common['--json'] !== undefined;
+  const ifMatch = common['--if-match'];
+  const idempotencyKey = common['--idempotency-key'];
+  // The casts: arguments were read by the row of this operation, and the gateway checks them.
+  const answer = await client.call(command.operation, {
+    path: path as never,
+    query: query as never,
+    ...(Object.keys(body).length === 0 ? {} : { body: body as never }),
+    ...(ifMatch === undefined ? {} : { ifMatch }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  });
+  if (common['--watch'] === undefined) {
+    print(asJson || answer.json === undefined ? answer.text : showReply(answer.json));
+    return codes.done;
+  }
+  const isTerminal = process.stderr.isTTY;
+  const state = await watchUntilEnd({
+    client,
+    name: command.operation,
+    path,
+    report: (line) => process.stderr.write(isTerminal ? `\r\u001b[K${line}` : `${line}\n`),
+  });
+  if (isTerminal) process.stderr.write('\r\u001b[K');
+  print(asJson ? JSON.stringify(state) : showReply(state));
+  return state['state'] === 'failed' || state['deregisterReady'] === false ? codes.refused : codes.done;
+}

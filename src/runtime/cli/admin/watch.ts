@@ -1,0 +1,64 @@
+/** `--watch`: polls what an operation has begun until it ends, with a line of progress. */
+import type { AdminClient } from '../../../client/admin-client.ts';
+import type { AdminOperationName } from '../../../protocol/operations/admin.ts';
+
+/** The operation that shows how far another is. */
+export const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperationName>>> = {
+  DrainCluster: 'GetDrainProgress',
+  ReshardBucket: 'GetReshardBucket',
+  StartFsck: 'GetFsck',
+  StartScrub: 'GetScrub',
+  ForceEmptyBucket: 'GetForceEmptyBucket',
+  RunBucketInventory: 'GetBucketInventoryRun',
+  StartReplicationResync: 'GetReplicationResync',
+};
+
+export const canWatch = (name: AdminOperationName): boolean =>
+  name in watchedBy || Object.values(watchedBy).includes(name);
+
+type State = Readonly<Record<string, unknown>>;
+
+/** A drain has no end state: it has ended when the cluster may be removed, or when it was stopped. */
+const isEnded = (state: State): boolean =>
+  'deregisterReady' in state
+    ? state['deregisterReady'] === true || state['state'] !== 'evacuating'
+    : state['state'] !== 'running';
+
+const barWidth = 20;
+
+function progressLine(state: State): string {
+  const number = (name: string): number | undefined =>
+    typeof state[name] === 'number' ? (state[name] as number) : undefined;
+  const done = number('shardsDone') ?? number('slotsSeen');
+  const total = number('shardsTotal') ?? number('slots');
+  const bar =
+    done === undefined || total === undefined || total === 0
+      ? ''
+      : `[${'#'.repeat(Math.floor((barWidth * Math.min(done, total)) / total)).padEnd(barWidth, '.')}] `;
+  const counts = Object.entries(state)
+    .filter(([name, value]) => typeof value === 'number' && !name.endsWith('At'))
+    .map(([name, value]) => `${name} ${String(value)}`);
+  return `${bar}${String(state['state'] ?? '')}  ${counts.join('  ')}`.slice(0, 200);
+}
+
+const pollMs = { first: 200, longest: 2_000 } as const;
+
+export interface Watch {
+  readonly client: AdminClient;
+  readonly name: AdminOperationName;
+  readonly path: Readonly<Record<string, string>>;
+  readonly report: (line: string) => void;
+}
+
+/** @returns the last state */
+export async function watchUntilEnd({ client, name, path, report }: Watch): Promise<State> {
+  const shows = watchedBy[name] ?? name;
+  for (let waitMs: number = pollMs.first; ; waitMs = Math.min(waitMs * 1.5, pollMs.longest)) {
+    // The casts: the operations of the table above have these parameters, and reply with objects.
+    const { json } = await client.call(shows, { path: path as never });
+    const state: State = (json as State | undefined) ?? {};
+    if (isEnded(state)) return state;
+    report(progressLine(state));
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}

@@ -1,0 +1,185 @@
+/** `sluice admin`, `sluice keygen` and `sluice completion`: child processes against a real server. */
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { AdminRefused, openAdminClient } from '../../src/client/admin-client.ts';
+import { masterKeys } from '../../src/config/values/keys.ts';
+import { adminCommands, findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
+import { signer } from '../../src/signing/sign-request.ts';
+import { endAll, finished, keysOf, serving } from './command.ts';
+
+let home = '';
+let env: Record<string, string> = {};
+let profile = { endpoint: '', accessKey: '', secretKey: '' };
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'sluice-admin-'));
+  const server = await serving([], { SVC_WORKERS: 'force-empty' });
+  const [accessKey = '', secretKey = ''] = keysOf(server);
+  profile = { endpoint: server.url, accessKey, secretKey };
+  env = {
+    HOME: home,
+    SLUICE_ENDPOINT: server.url,
+    SLUICE_ACCESS_KEY: accessKey,
+    SLUICE_SECRET_KEY: secretKey,
+  };
+  for (const path of ['/books', '/full', '/full/a', '/full/b']) await put(path);
+});
+afterAll(async () => {
+  await endAll();
+  await rm(home, { recursive: true, force: true });
+});
+
+async function put(path: string): Promise<void> {
+  const { endpoint, ...keys } = profile;
+  const sign = signer({ hasher: nodeHasher(), clock: { now: Date.now }, region: 'us-east-1', ...keys });
+  const { host } = new URL(endpoint);
+  const { target, headers } = sign({
+    method: 'PUT',
+    path,
+    query: [],
+    headers: { host },
+    payloadHash: 'UNSIGNED-PAYLOAD',
+  });
+  const { host: _, ...sent } = headers;
+  const { status } = await fetch(endpoint + target, { method: 'PUT', headers: sent });
+  expect(status).toBe(200);
+}
+
+const admin = (line: string, more: Record<string, string> = {}) =>
+  finished(['admin', ...line.split(' ')], { ...env, ...more });
+
+describe('sluice admin', () => {
+  it('has a command with other words for every operation', () => {
+    const words = adminCommands.map((command) => command.words.join(' '));
+    expect(words).toEqual([...new Set(words)]);
+    for (const command of adminCommands)
+      expect(findAdminCommand(command.words)?.operation).toBe(command.operation);
+    expect(findAdminCommand(['clusters'])?.operation).toBe('ListClusters');
+    expect(findAdminCommand(['clusters', 'b'])?.operation).toBe('GetCluster');
+  });
+
+  it('sets and shows a configuration, as a table and as JSON, and under --if-match only the one it knows', async () => {
+    const set = 'buckets quota set books --max-bytes 10 --max-objects 20 --max-bytes-per-object=30';
+    expect(await admin(set)).toMatchObject({ code: 0, stdout: '', stderr: '' });
+    expect((await admin('buckets quota books')).stdout).toMatch(/^maxBytes +10\nmaxObjects +20\n/);
+    const shown = await admin('buckets quota get books --json');
+    expect(JSON.parse(shown.stdout)).toEqual({ maxBytes: 10, maxObjects: 20, maxBytesPerObject: 30 });
+    const stale = await admin(`${set} --if-match "x"`);
+    expect([stale.code, stale.stderr]).toEqual([1, expect.stringContaining('PreconditionFailed')]);
+    expect((await admin('workers')).stdout).toMatch(/^WORKER +STATE/);
+  });
+
+  it('says by its exit code whether it was refused, used wrongly, or reached nothing', async () => {
+    const cases = [
+      ['buckets quota get absent', {}, 1, 'NoSuchBucket'],
+      ['buckets quota get books', { SLUICE_SECRET_KEY: 'wrong' }, 1, 'SignatureDoesNotMatch'],
+      [
+        'buckets quota set books --max-bytes 1.5 --max-objects 1 --max-bytes-per-object 1',
+        {},
+        1,
+        'maxBytes must be',
+      ],
+      ['buckets quota set books', {}, 2, '--max-bytes is missing'],
+      ['buckets quota get', {}, 2, '<name> is missing'],
+      ['buckets quota get books --jsn', {}, 2, '--json is'],
+      ['buckets qota', {}, 2, 'is no command'],
+      ['workers --watch', {}, 2, '--watch'],
+      ['workers', { SLUICE_ACCESS_KEY: '' }, 1, ''],
+      ['workers', { SLUICE_ENDPOINT: 'http://127.0.0.1:9' }, 3, 'cannot be reached'],
+    ] as const;
+    const runs = await Promise.all(cases.map(([line, more]) => admin(line, more)));
+    expect(runs.map(({ code }) => code)).toEqual(cases.map(([, , code]) => code));
+    for (const [index, { stderr, stdout }] of runs.entries()) {
+      expect(stderr).toContain(cases[index]?.[3]);
+      expect(stderr + stdout).not.toContain(profile.secretKey);
+    }
+  });
+
+  it('follows what runs in the background to its end', async () => {
+    const emptied = await admin('buckets force-empty full --watch --json');
+    expect([emptied.code, JSON.parse(emptied.stdout)]).toEqual([
+      0,
+      expect.objectContaining({ state: 'done', deleted: { versions: 2, markers: 0, uploads: 0 } }),
+    ]);
+  });
+
+  it('takes keys from a profile that other users cannot read', async () => {
+    const directory = join(home, '.config', 'sluice');
+    const file = join(directory, 'profiles.json');
+    await mkdir(directory, { recursive: true });
+    await writeFile(file, JSON.stringify({ default: profile, other: { ...profile, secretKey: 'wrong' } }));
+    const alone = { HOME: home };
+    await chmod(file, 0o644);
+    const open = await finished(['admin', 'clusters'], alone);
+    expect([open.code, open.stderr]).toEqual([2, expect.stringContaining('chmod 600')]);
+    await chmod(file, 0o600);
+    expect((await finished(['admin', 'clusters'], alone)).code).toBe(0);
+    expect((await finished(['admin', 'clusters', '--profile', 'other'], alone)).code).toBe(1);
+    const absent = await finished(['admin', 'clusters', '--profile', 'absent'], alone);
+    expect([absent.code, absent.stderr]).toEqual([2, expect.stringContaining('it has default, other')]);
+  });
+
+  it('reads a secret from a file, not from its arguments', async () => {
+    const file = join(home, 'secret');
+    await writeFile(file, 'secret-of-the-peer\n', { mode: 0o600 });
+    const made = await admin(
+      `replication peers set far --endpoint http://127.0.0.1:9 --access-key peer-key --secret-key @${file}`,
+    );
+    expect([made.code, made.stderr]).toEqual([0, '']);
+    expect(made.stdout).not.toContain('secret-of-the-peer');
+  });
+});
+
+describe('the client', () => {
+  it('returns decoded replies, and throws refusals with their code and details', async () => {
+    const client = openAdminClient(profile);
+    const { json } = await client.call('ListClusters');
+    expect(json.clusters.length).toBeGreaterThan(0);
+    const refused = client.call('GetBucketQuota', { path: { name: 'absent' } });
+    await expect(refused).rejects.toThrow(AdminRefused);
+    await expect(refused).rejects.toMatchObject({
+      status: 404,
+      code: 'NoSuchBucket',
+      details: { bucketName: 'absent' },
+    });
+    // @ts-expect-error A cluster has an id.
+    await expect(client.call('GetCluster', { path: { name: 'x' } })).rejects.toThrow(RangeError);
+  });
+});
+
+describe('sluice keygen', () => {
+  it('prints keys in the form that settings take, other ones each time', async () => {
+    const [pair, again, master, wrong] = await Promise.all(
+      [[], ['access-key'], ['master-key'], ['x']].map((args) => finished(['keygen', ...args])),
+    );
+    const { accessKey, secretKey } = JSON.parse(pair?.stdout ?? '');
+    expect([accessKey, secretKey]).toEqual([
+      expect.stringMatching(/^AK[A-Z2-7]{18}$/),
+      expect.stringMatching(/^[\w-]{40}$/),
+    ]);
+    expect(again?.stdout).not.toBe(pair?.stdout);
+    expect(masterKeys(master?.stdout ?? '')).toMatchObject({ value: [expect.any(Uint8Array)] });
+    expect(wrong?.code).toBe(2);
+  });
+});
+
+describe('sluice completion', () => {
+  it('completes words and options in bash', async () => {
+    const { stdout } = await finished(['completion', 'bash']);
+    const complete = async (...words: string[]) => {
+      const script = `${stdout}\nCOMP_WORDS=(sluice ${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length}; _sluice; echo "\${COMPREPLY[*]}"`;
+      return (await promisify(execFile)('bash', ['-c', script])).stdout.trim();
+    };
+    expect(await complete('ad')).toBe('admin');
+    expect(await complete('admin', 'clusters', 'dr')).toBe('drain drain-impact drain-progress');
+    expect(await complete('admin', 'clusters', 'drain', '--m')).toBe('--mode');
+    for (const shell of ['zsh', 'fish'])
+      expect((await finished(['completion', shell])).stdout).toContain('drain-progress');
+    expect((await finished(['completion', 'csh'])).code).toBe(2);
+  });
+});
