@@ -7,6 +7,7 @@ import type { Credentials } from './ports/crypto/credentials.ts';
 import type { Hasher } from './ports/crypto/hasher.ts';
 import type { KeyProvider } from './ports/crypto/key-provider.ts';
 import type { Sealer } from './ports/crypto/sealer.ts';
+import type { Diagnostics } from './ports/diagnostics.ts';
 import type { EventSinks } from './ports/event-sink.ts';
 import type { LateWrites } from './ports/late-writes.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
@@ -44,6 +45,8 @@ export interface Context {
   readonly room?: StorageRoom;
   /** Absent in runtimes that open no connections of their own. */
   readonly peers?: PeerRequests;
+  /** Absent where a process tells nothing about itself. */
+  readonly diagnostics?: Diagnostics;
   readonly telemetry: Telemetry;
   /** Absent where an embedding application owns the log. */
   readonly logLevel?: LogLevelControl;

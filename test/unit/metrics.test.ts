@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { BoundedCache } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read/read-config.ts';
-import { certificateExpiries } from '../../src/runtime/processes/certificate-expiries.ts';
+import { certificateExpiries } from '../../src/runtime/processes/diagnostics/certificate-expiries.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';

@@ -16,6 +16,7 @@ import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
+import { shareDiagnostics } from './maintenance/support-bundle.ts';
 import { shareTraces } from './maintenance/traces.ts';
 import { onceOnly } from './request/idempotency.ts';
 import { readPath, readQuery } from './request/parameters.ts';
@@ -26,6 +27,7 @@ type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;
 
 export function registerAdmin(router: Router, ctx: Context): void {
   shareTraces(ctx);
+  shareDiagnostics(ctx);
   const taken = new Map<string, string[]>();
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);

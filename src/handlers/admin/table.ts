@@ -20,6 +20,7 @@ import * as notify from './maintenance/notify.ts';
 import * as reshard from './maintenance/reshard.ts';
 import * as rewrap from './maintenance/rewrap.ts';
 import * as scrub from './maintenance/scrub.ts';
+import { GetSupportBundle } from './maintenance/support-bundle.ts';
 import { GetTrace, ListTraces } from './maintenance/traces.ts';
 import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
@@ -37,6 +38,7 @@ export const adminHandlers: AdminHandlers = {
   ListTraces,
   GetTrace,
   ...logLevel,
+  GetSupportBundle,
   ...storage,
   ...forceEmpty,
   ...inventory,

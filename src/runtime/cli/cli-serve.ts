@@ -13,6 +13,7 @@ import { leftOutClusters } from '../compose/left-out-clusters.ts';
 import { assertExpected, assertStillThere } from '../installation/expected-installation.ts';
 import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
 import { serve } from '../node.ts';
+import { nodeDiagnostics } from '../processes/diagnostics/node-diagnostics.ts';
 import { endAtOnce } from '../processes/end-at-once.ts';
 import { heedLogLevel, openLogLevel } from '../processes/log-level.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
@@ -134,6 +135,7 @@ async function serveHere(
     siblings,
     logLevel,
     tracer: tracing.tracer,
+    diagnostics: nodeDiagnostics(),
     installation: installationMode,
   }).catch((error: unknown) => {
     throw asRefusal(error, config);

@@ -24,6 +24,7 @@ import { type Cipher, cipherKeyBytes } from '../../ports/crypto/cipher.ts';
 import type { Credential } from '../../ports/crypto/credentials.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Sealer } from '../../ports/crypto/sealer.ts';
+import type { Diagnostics } from '../../ports/diagnostics.ts';
 import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store.ts';
 import type { PeerRequests } from '../../ports/peer-requests.ts';
 import { type Random, systemRandom } from '../../ports/random.ts';
@@ -50,6 +51,7 @@ export interface ComposeOptions {
   /** The other processes of this node; none when absent. */
   readonly siblings?: Siblings;
   readonly tracer?: Tracer | undefined;
+  readonly diagnostics?: Diagnostics | undefined;
   readonly logLevel?: LogLevelControl;
 }
 
@@ -152,7 +154,12 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
   }
 }
 
-const operatorPorts = ({ tracer, logLevel }: ComposeOptions): Pick<Context, 'tracer' | 'logLevel'> => ({
+const operatorPorts = ({
+  tracer,
+  logLevel,
+  diagnostics,
+}: ComposeOptions): Pick<Context, 'tracer' | 'logLevel' | 'diagnostics'> => ({
+  ...(diagnostics === undefined ? {} : { diagnostics }),
   ...(tracer === undefined ? {} : { tracer }),
   ...(logLevel === undefined ? {} : { logLevel }),
 });

@@ -8,13 +8,20 @@ import { configureLog, createLog } from '../../telemetry/log.ts';
 import { type PromMetrics, promMetrics } from '../../telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../telemetry/telemetry.ts';
 import { packageVersion } from '../cli/version.ts';
-import { certificateExpiries } from './certificate-expiries.ts';
+import { certificateExpiries } from './diagnostics/certificate-expiries.ts';
+import { lastErrors } from './diagnostics/node-diagnostics.ts';
 import { gatherFromPeers } from './node-metrics.ts';
 import { processMemory } from './process-memory.ts';
 
 /** Standard output is for the operator at the terminal, standard error for log collectors. */
 export function logToStandardError(level: Config['SVC_LOG_LEVEL']): void {
-  configureLog({ level, write: (line) => process.stderr.write(`${line}\n`) });
+  configureLog({
+    level,
+    write: (line) => {
+      lastErrors.note(line);
+      process.stderr.write(`${line}\n`);
+    },
+  });
 }
 
 const runtime = (): string => {

@@ -81,6 +81,12 @@ export const observabilityRows = {
       ),
     }),
   },
+  GetSupportBundle: {
+    on: 'GET /support-bundle',
+    doc: 'Writes an archive of what somebody who helps needs to know: settings without secrets, versions, health, workers, last errors, metrics and traces.',
+    media: ['application/x-tar'],
+    audited: true,
+  },
   GetLogLevel: {
     on: 'GET /log-level',
     doc: 'Shows the level of the log.',

@@ -1,8 +1,8 @@
 /** When the certificates expire that the settings name. */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Config } from '../../config.ts';
-import { settingNames } from '../../config.ts';
+import type { Config } from '../../../config.ts';
+import { settingNames } from '../../../config.ts';
 
 export interface CertificateExpiry {
   readonly setting: string;

@@ -1,0 +1,153 @@
+/**
+ * What somebody who helps needs to know of this node, as one archive: settings without secrets, versions, health, workers, queues, last
+ * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow.
+ */
+import { settings } from '../../../config.ts';
+import type { Context } from '../../../context.ts';
+import { openReadiness } from '../../../domain/storage/readiness.ts';
+import { type TarFile, tarEnd, tarEntry } from '../../../protocol/formats/tar.ts';
+import type { Reply } from '../../../protocol/reply/reply.ts';
+import type { AdminHandler, AdminRequest } from '../call.ts';
+import * as clusters from '../clusters/clusters.ts';
+import * as storage from '../clusters/storage.ts';
+import * as replicationPeers from '../replication/peers.ts';
+import * as replicationStatus from '../replication/status.ts';
+import * as fsck from './fsck.ts';
+import * as notify from './notify.ts';
+import * as scrub from './scrub.ts';
+import * as traces from './traces.ts';
+import { ListWorkers } from './workers.ts';
+
+const topic = 'diagnostics';
+const askMs = 2_000;
+/** A part that takes longer is left out: an engine that hangs is a reason to ask for a bundle. */
+const partMs = 10_000;
+const partBytesMax = 8 * 1024 * 1024;
+const tracesMax = 500;
+/** Traces that are shown with their spans. */
+const detailsMax = 20;
+
+/** Answers the other processes of the node. */
+export function shareDiagnostics(ctx: Pick<Context, 'siblings' | 'diagnostics'>): void {
+  ctx.siblings.answer(topic, () => JSON.stringify(describeProcess(ctx)));
+}
+
+const describeProcess = ({ diagnostics }: Pick<Context, 'diagnostics'>) => ({
+  process: diagnostics?.process() ?? {},
+  lastErrors: (diagnostics?.lastErrors() ?? []).map((line) => readLine(line)),
+});
+
+const readLine = (line: string): unknown => {
+  try {
+    return JSON.parse(line);
+  } catch {
+    // A long line is cut.
+    return line;
+  }
+};
+
+type Part = (ctx: Context, call: AdminRequest) => Promise<unknown>;
+
+/** A part that is the reply of an operation without parameters. */
+const replyOf =
+  (handle: (ctx: Context, call: never) => Promise<Reply>, query: object = {}): Part =>
+  async (ctx, call) =>
+    JSON.parse(String((await handle(ctx, { ...call, query } as never)).body));
+
+const about: Part = async ({ diagnostics, siblings, clock }) => {
+  const others = await siblings.ask({ topic, about: '' }, askMs);
+  return {
+    version: diagnostics?.version ?? 'unknown',
+    time: new Date(clock.now()).toISOString(),
+    processes: [
+      describeProcess({ diagnostics } as Context),
+      ...others.map((each) => JSON.parse(each) as unknown),
+    ],
+  };
+};
+
+const masked = '********';
+const readSettings: Part = async ({ config }) =>
+  Object.fromEntries(
+    Object.entries(settings).map(([name, setting]) => {
+      const value = config[name as keyof typeof config];
+      return [name, 'secret' in setting && value !== undefined ? masked : (value ?? null)];
+    }),
+  );
+
+const failedTraces: Part = async (ctx, call) => {
+  const { tracer } = ctx;
+  if (tracer === undefined) return [];
+  const listed = (await replyOf(traces.ListTraces, { limit: tracesMax })(ctx, call)) as {
+    readonly traces: readonly { readonly requestId: string; readonly kept: string }[];
+  };
+  const failed = listed.traces
+    .filter(({ kept }) => kept === 'failed' || kept === 'slow')
+    .slice(0, detailsMax);
+  return Promise.all(
+    failed.map(({ requestId }) =>
+      replyOf(traces.GetTrace)(ctx, { ...call, params: new Map([['id', requestId]]) }).catch(() => null),
+    ),
+  );
+};
+
+const parts: Readonly<Record<string, Part>> = {
+  'about.json': about,
+  'settings.json': readSettings,
+  'ready.json': (ctx) => openReadiness(ctx)(),
+  'workers.json': replyOf(ListWorkers),
+  'storage-health.json': replyOf(storage.GetStorageHealth),
+  'storage-metadata.json': replyOf(storage.GetStorageMeta),
+  'storage-data.json': replyOf(storage.GetStorageData),
+  'storage-classes.json': replyOf(storage.GetStorageClasses),
+  'clusters.json': replyOf(clusters.ListClusters),
+  'scrub.json': replyOf(scrub.GetScrub),
+  'fsck.json': replyOf(fsck.GetFsck),
+  'notify-targets.json': replyOf(notify.GetNotifyTargets),
+  'replication-peers.json': replyOf(replicationPeers.ListReplicationPeers),
+  'replication-status.json': replyOf(replicationStatus.GetReplicationStatus),
+  'replication-failed.json': replyOf(replicationStatus.ListFailedReplications),
+  'metrics.txt': ({ telemetry }) => telemetry.metrics(),
+  'traces.json': replyOf(traces.ListTraces, { limit: tracesMax }),
+  'traces-with-spans.json': failedTraces,
+};
+
+export const GetSupportBundle: AdminHandler<'GetSupportBundle'> = async (ctx, call) => ({
+  status: 200,
+  headers: [
+    ['Content-Type', 'application/x-tar'],
+    ['Content-Disposition', `attachment; filename="sluice-support-${call.requestId}.tar"`],
+    ['Cache-Control', 'no-store'],
+  ],
+  body: writeBundle(ctx, call as AdminRequest),
+});
+
+/** One part is in memory at a time. */
+async function* writeBundle(ctx: Context, call: AdminRequest): AsyncGenerator<Uint8Array> {
+  for (const [name, part] of Object.entries(parts)) {
+    const text = await readPart(ctx, part, call);
+    const bytes = new TextEncoder().encode(text).subarray(0, partBytesMax);
+    const file: TarFile = { name: `sluice-support/${name}`, bytes, modifiedAt: ctx.clock.now() };
+    yield tarEntry(file);
+  }
+  yield tarEnd();
+}
+
+async function readPart(ctx: Context, part: Part, call: AdminRequest): Promise<string> {
+  const ended = new AbortController();
+  try {
+    const late = ctx.clock.sleep(partMs, ended.signal).then(() => {
+      throw new Error(`no answer within ${partMs / 1000} s`);
+    });
+    late.catch(() => {});
+    const value = await Promise.race([part(ctx, call), late]);
+    return typeof value === 'string' ? value : `${JSON.stringify(value, showValue, 1)}\n`;
+  } catch (cause) {
+    return `${JSON.stringify({ missing: cause instanceof Error ? cause.message : String(cause) })}\n`;
+  } finally {
+    ended.abort();
+  }
+}
+
+const showValue = (_name: string, value: unknown): unknown =>
+  value instanceof Map ? Object.fromEntries(value) : value instanceof Set ? [...value] : value;

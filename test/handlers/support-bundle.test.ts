@@ -1,0 +1,83 @@
+/** GET /admin/v1/support-bundle: an archive for those who help, for operators alone. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { tarEnd, tarEntry } from '../../src/protocol/formats/tar.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, bob, openGateway, operator } from '../support/gateway.ts';
+import { auditRows } from '../support/recorded.ts';
+
+const path = '/admin/v1/support-bundle';
+
+/** The files of an archive, as `tar` reads it. */
+function unpack(bytes: Uint8Array): ReadonlyMap<string, string> {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-bundle-'));
+  try {
+    execFileSync('tar', ['-x', '-C', directory], { input: bytes });
+    const files = readdirSync(directory, { recursive: true, encoding: 'utf8' });
+    return new Map(
+      files
+        .filter((name) => /\.\w+$/.test(name))
+        .map((name) => [name, readFileSync(join(directory, name), 'utf8')]),
+    );
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+test('an operator gets an archive with settings, health, workers, metrics and traces, and the audit log says so', async () => {
+  await using world = await openGateway({ settings: { SVC_METRICS_TOKEN: 'a-token-of-this-test' } });
+  await world.client.put('/photos');
+  const reply = await world.as({ credential: operator }).get(path);
+  expect([reply.status, reply.header('content-type')]).toEqual([200, 'application/x-tar']);
+  const files = unpack(reply.bytes);
+  const read = (name: string) => JSON.parse(files.get(`sluice-support/${name}`) ?? 'null') as never;
+  expect(read('ready.json')).toMatchObject({ status: 'ok' });
+  expect(read('settings.json')).toMatchObject({
+    SVC_META_BACKEND: 'memory',
+    SVC_METRICS_TOKEN: '********',
+  });
+  expect((read('workers.json') as { workers: readonly object[] }).workers.length).toBeGreaterThan(10);
+  expect(read('storage-data.json')).toMatchObject({ clusters: [{ cluster: 'default', status: 'ok' }] });
+  expect(files.has('sluice-support/metrics.txt')).toBe(true);
+  expect([...files.keys()].length).toBeGreaterThan(15);
+  const secrets = [alice, bob, operator].map(({ secretKey }) => secretKey);
+  for (const [name, text] of files)
+    for (const secret of [...secrets, 'a-token-of-this-test']) expect(text, name).not.toContain(secret);
+  expect((await auditRows(world.context)).map(({ action }) => action)).toContain('admin:GetSupportBundle');
+});
+
+test('other callers are refused', async () => {
+  await using world = await openGateway();
+  expect((await world.client.get(path)).status).toBe(403);
+  expect((await world.anonymous.get(path)).status).toBe(403);
+});
+
+test('a part that fails says why, and the others follow', async () => {
+  await using world = await openGateway({
+    wrap: (context) => ({
+      ...context,
+      bytes: faulty(context.bytes, {
+        health: async () => {
+          throw new Error('the cluster is on fire');
+        },
+      }),
+    }),
+  });
+  const files = unpack((await world.as({ credential: operator }).get(path)).bytes);
+  expect(files.get('sluice-support/storage-data.json')).toContain('the cluster is on fire');
+  expect(files.get('sluice-support/storage-metadata.json')).toContain('"nodes"');
+});
+
+test('an archive has files of any length, padded to blocks', () => {
+  const lengths = [0, 1, 511, 512, 513, 100_000];
+  const entries = lengths.map((length) =>
+    tarEntry({ name: `f${length}.x`, bytes: new Uint8Array(length).fill(97), modifiedAt: 1_700_000_000_000 }),
+  );
+  const archive = Buffer.concat([...entries, tarEnd()]);
+  expect(archive.length % 512).toBe(0);
+  const files = unpack(archive);
+  for (const length of lengths) expect(files.get(`f${length}.x`)?.length).toBe(length);
+});
