@@ -1,9 +1,28 @@
 /** Publishes messages to an exchange of an AMQP 0-9-1 broker (RabbitMQ), which confirms each once its queues have it. */
+import type { Socket } from 'node:net';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { loadClient } from './common/load-client.ts';
 import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
+
+/** Bytes of a frame from the broker; the library asks for frames of 8 KiB. */
+const frameMax = 64 * 1024;
+
+/**
+ * The library reads as many bytes as the header of a frame says, and throws from an event of the socket where that is more than a stream may hold:
+ * a server that speaks no AMQP would end the process. Ends the connection instead.
+ */
+function boundFrames(client: object): void {
+  // The cast: the socket exists from the constructor on, and has no public name.
+  const { _socket: socket } = client as { readonly _socket: Socket };
+  const read = socket.read.bind(socket) as (bytes?: number) => unknown;
+  socket.read = (bytes) => {
+    if (bytes === undefined || bytes <= frameMax) return read(bytes);
+    socket.destroy(new Error('it sent what is no frame of AMQP 0-9-1'));
+    return null;
+  };
+}
 
 export async function openAmqp(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
   const { Connection } = await loadClient('rabbitmq-client@5.0.8', () => import('rabbitmq-client'));
@@ -22,6 +41,7 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
       connectionTimeout: timeoutMs,
       acquireTimeout: timeoutMs,
     });
+    boundFrames(client);
     // The library would connect again by itself, so its first error ends the connection.
     const lost = new Promise<never>((_, reject) => {
       client.on('error', (error) => {

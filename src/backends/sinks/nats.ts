@@ -1,9 +1,25 @@
 /** Publishes messages to a subject of NATS, and waits until JetStream has stored each in a stream. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { subscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { loadClient } from './common/load-client.ts';
 import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
+
+/** Bytes that a server may send before it is connected. */
+const greetingMax = 1024 * 1024;
+
+/**
+ * The sockets that the library opens in an asynchronous context: it closes none whose server accepts the connection and does not greet, and
+ * gathers what such a server sends.
+ */
+const sockets = new AsyncLocalStorage<Set<Socket>>();
+// The cast: the channel has messages of this form.
+subscribe('net.client.socket', (message) =>
+  sockets.getStore()?.add((message as { readonly socket: Socket }).socket),
+);
 
 export async function openNats(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
   const libraries = '@nats-io/transport-node@3.4.0 @nats-io/jetstream@3.4.0';
@@ -13,7 +29,14 @@ export async function openNats(target: SinkTarget, options: SinkOptions): Promis
   const subject = target.subject ?? '';
 
   async function connect({ address, port, tls, timeoutMs }: Place): Promise<Session> {
-    const client = await transport.connect({
+    const opened = new Set<Socket>();
+    const giveUp = (): void => {
+      for (const socket of opened) socket.destroy();
+    };
+    const watch = setInterval(() => {
+      for (const { bytesRead } of opened) if (bytesRead > greetingMax) giveUp();
+    }, 20);
+    const options = {
       servers: `${address.includes(':') ? `[${address}]` : address}:${port}`,
       name: 'sluice',
       ...(target.token === undefined ? {} : { token: target.token }),
@@ -24,7 +47,14 @@ export async function openNats(target: SinkTarget, options: SinkOptions): Promis
       reconnect: false,
       // Other addresses of a cluster were not checked.
       ignoreClusterUpdates: true,
-    });
+    };
+    const client = await sockets
+      .run(opened, () => transport.connect(options))
+      .catch((error: unknown) => {
+        giveUp();
+        throw error;
+      })
+      .finally(() => clearInterval(watch));
     const stream = streams.jetstream(client, { timeout: timeoutMs });
     const lost = client.closed().then((cause) => {
       throw cause ?? new Error('the connection was closed');

@@ -22,7 +22,8 @@ export function openSinks(targets: readonly SinkTarget[], options: SinkOptions):
   return {
     async open(id) {
       const target = targets.find((each) => each.id === id);
-      if (target === undefined) return `SVC_NOTIFY_TARGETS has no target "${id}"`;
+      if (target === undefined)
+        return `SVC_NOTIFY_TARGETS has no target "${id}": add it again, or let its events become dead letters after SVC_NOTIFY_RETRY_MAX and discard these`;
       const open = kinds[target.type];
       let sink = opened.get(id);
       if (sink === undefined) {

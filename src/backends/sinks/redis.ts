@@ -9,7 +9,7 @@ export async function openRedis(target: SinkTarget, options: SinkOptions): Promi
   const key = target.key ?? '';
   const database = Number(new URL(target.url).pathname.slice(1) || '0');
 
-  async function connect({ address, port, tls, timeoutMs }: Place): Promise<Session> {
+  async function connect({ address, port, tls, timeoutMs }: Place, signal: AbortSignal): Promise<Session> {
     const client = new Redis({
       host: address,
       port,
@@ -29,6 +29,10 @@ export async function openRedis(target: SinkTarget, options: SinkOptions): Promi
     let heard: unknown;
     client.on('error', (error: unknown) => {
       heard = error;
+    });
+    // A server that accepts the connection and never answers.
+    signal.addEventListener('abort', () => void (client.status === 'ready' || client.disconnect()), {
+      once: true,
     });
     try {
       await client.connect();

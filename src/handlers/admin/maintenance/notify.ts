@@ -10,22 +10,28 @@ import { failingJson } from '../failing-target.ts';
 import { readTime } from '../times.ts';
 
 export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) => {
-  const targets = ctx.config.SVC_NOTIFY_TARGETS;
+  const { SVC_NOTIFY_TARGETS: targets } = ctx.config;
   const now = await ctx.metadata.now();
-  const backlogs = await countBacklogs(
-    ctx,
-    targets.map(({ id }) => id),
-  );
   const rates = await readRates(ctx.metadata);
   const failing = await listFailing(ctx.metadata, 'notify');
+  const configured = targets.map(({ id, type, envelope = 's3' }) => ({ id, type, envelope }));
+  const known = new Set(targets.map(({ id }) => id));
+  // Those that the settings had when their events were queued.
+  const removed = [...failing.keys()].filter((id) => !known.has(id)).map((id) => ({ id, type: 'removed' }));
+  const all = [...configured, ...removed];
+  const backlogs = await countBacklogs(
+    ctx,
+    all.map(({ id }) => id),
+  );
+  const shown = all.map((target) => {
+    const { queued = 0, oldest, deadLetters = 0 } = backlogs.get(target.id) ?? {};
+    const oldestSeconds = oldest === undefined ? 0 : Math.max(0, Math.floor((now - oldest) / 1000));
+    const state = failingJson(failing.get(target.id));
+    const perSecond = rates.get(target.id) ?? 0;
+    return { ...target, ...state, queued, oldestSeconds, perSecond, deadLetters };
+  });
   return jsonReply({
-    targets: targets.map(({ id, type, envelope = 's3' }) => {
-      const { queued = 0, oldest, deadLetters = 0 } = backlogs.get(id) ?? {};
-      const oldestSeconds = oldest === undefined ? 0 : Math.max(0, Math.floor((now - oldest) / 1000));
-      const state = failingJson(failing.get(id));
-      const perSecond = rates.get(id) ?? 0;
-      return { id, type, envelope, ...state, queued, oldestSeconds, perSecond, deadLetters };
-    }),
+    targets: shown.filter(({ id, queued, deadLetters }) => known.has(id) || queued + deadLetters > 0),
   });
 };
 
