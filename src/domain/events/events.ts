@@ -57,7 +57,11 @@ export async function eventChanges(
   const sequencer = drawSequencer(ctx, subject, fresh !== undefined);
   const rows = matches.map(({ name, rule }, n) => {
     const record = buildRecord({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
-    const task: NotifyTask = { sink: findSink(rule) ?? rule.arn, message: { Records: [record] } };
+    const task: NotifyTask = {
+      sink: findSink(rule) ?? rule.arn,
+      message: { Records: [record] },
+      ...(/^(ObjectRestore|LifecycleTransition)/.test(name) ? { storageClass: subject.storageClass } : {}),
+    };
     const { requestId } = cause;
     // Rows of one millisecond sort by id, and the sequencer grows with every event of a key.
     const id = `${sequencer}/${requestId}/${subject.version}/${n}`;
@@ -122,13 +126,23 @@ function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happ
       object: {
         key: encodedKey(subject.key),
         ...(isThere ? { size: subject.size, eTag: subject.etag } : {}),
+        ...(name.endsWith(':DeleteMarkerCreated') ? { eTag: emptyETag } : {}),
         ...(bucket.versioning === '' ? {} : { versionId: shownVersion(subject) }),
         sequencer,
       },
     },
     ...glacierData(name, subject),
+    ...lifecycleData(name, subject),
   };
 }
+
+/** The public service's ETag of a delete marker: the MD5 of nothing. */
+const emptyETag = 'd41d8cd98f00b204e9800998ecf8427e';
+
+const lifecycleData = (name: string, { storageClass }: ObjectRow): object =>
+  name === 'LifecycleTransition'
+    ? { lifecycleEventData: { transitionEventData: { destinationStorageClass: storageClass } } }
+    : {};
 
 function glacierData(name: string, { restore, storageClass }: ObjectRow): object {
   if (name !== 'ObjectRestore:Completed' || restore === undefined) return {};

@@ -17,8 +17,7 @@ export interface GivenUp {
 /** The row that replaces an undeliverable row of the `notify` queue. */
 export function deadLetter(row: QueueRow, { error, now, expiresAt }: GivenUp): SideChange {
   // The cast: each queue has one type of task.
-  const { sink, message } = row.task as NotifyTask;
-  const letter: DeadLetter = { sink, message, error, since: row.due };
+  const letter: DeadLetter = { ...(row.task as NotifyTask), error, since: row.due };
   const { id, requestId, attempts } = row;
   return { ...queued(queue, id, letter, { id, due: now, requestId, attempts }), expiresAt };
 }

@@ -88,6 +88,8 @@ export interface NotifyTask {
   readonly sink: string;
   /** The message, delivered as JSON. */
   readonly message: object;
+  /** The class of the object, in events that tell of it in some envelopes only. */
+  readonly storageClass?: string;
 }
 
 /** A row of the `notify-dlq` queue. */

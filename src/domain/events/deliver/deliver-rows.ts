@@ -9,7 +9,10 @@ import type { LaneQueue, Pass } from '../../deliveries/lanes/lanes.ts';
 import { wrapMessage } from './envelope.ts';
 import { readSubject } from './subject.ts';
 
-export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry' | 'sinks'> & {
+export type Ctx = Pick<
+  Context,
+  'caches' | 'metadata' | 'clock' | 'random' | 'hasher' | 'telemetry' | 'sinks'
+> & {
   readonly config: Pick<
     Config,
     'SVC_NOTIFY_TARGETS' | 'SVC_NOTIFY_RETRY_MAX' | 'SVC_NOTIFY_DLQ_RETENTION' | 'SVC_NOTIFY_INTERVAL'
@@ -120,14 +123,14 @@ async function giveUp(
 }
 
 const toMessage =
-  ({ config }: Ctx, target: string) =>
+  ({ config, hasher }: Ctx, target: string) =>
   (row: HourlyRow): SinkMessage => {
-    const { message } = taskOf(row);
+    const { message, storageClass } = taskOf(row);
     const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === target)?.envelope ?? 's3';
     const { bucket, key } = readSubject(message);
     return {
       id: row.id,
       subject: key === undefined ? bucket : `${bucket}/${key}`,
-      ...wrapMessage(message, { id: row.id, requestId: row.requestId, envelope }),
+      ...wrapMessage(message, { row, envelope, storageClass, hasher }),
     };
   };

@@ -1,5 +1,7 @@
 /** The text of a message in the form that the `envelope` of its target names. */
 import type { NotifyTarget } from '../../../config/values/notify-targets.ts';
+import type { HourlyRow } from '../../../metadata/records/queues.ts';
+import type { Hasher } from '../../../ports/crypto/hasher.ts';
 import { decodeKey } from './subject.ts';
 
 export interface Wrapped {
@@ -24,34 +26,31 @@ interface EventRecord {
       readonly sequencer: string;
     };
   };
+  readonly glacierEventData?: {
+    readonly restoreEventData: { readonly lifecycleRestorationExpiryTime: string };
+  };
+}
+
+export interface Wrapping {
+  readonly row: Pick<HourlyRow, 'id' | 'requestId'>;
+  readonly envelope: NonNullable<NotifyTarget['envelope']>;
+  readonly storageClass: string | undefined;
+  readonly hasher: Pick<Hasher, 'sha256Hex'>;
 }
 
 /** A test event has no record: every target gets it in the form of the public service. */
-export function wrapMessage(
-  message: object,
-  {
-    id,
-    requestId,
-    envelope,
-  }: {
-    readonly id: string;
-    readonly requestId: string;
-    readonly envelope: NonNullable<NotifyTarget['envelope']>;
-  },
-): Wrapped {
+export function wrapMessage(message: object, wrapping: Wrapping): Wrapped {
+  const { row, envelope } = wrapping;
   // The cast: the events of a bucket build the records.
   const [record] = (message as { readonly Records?: readonly EventRecord[] }).Records ?? [];
   if (envelope === 's3' || record === undefined)
     return { body: JSON.stringify(message), contentType: 'application/json' };
   if (envelope === 'cloudevents')
     return {
-      body: JSON.stringify(cloudEvent(record, id)),
+      body: JSON.stringify(cloudEvent(record, row.id)),
       contentType: 'application/cloudevents+json',
     };
-  return {
-    body: JSON.stringify(eventBridgeEvent(record, { id, requestId })),
-    contentType: 'application/json',
-  };
+  return { body: JSON.stringify(eventBridgeEvent(record, wrapping)), contentType: 'application/json' };
 }
 
 /** CloudEvents 1.0 in its JSON format, with the attributes of the specification's adapter for S3. */
@@ -89,18 +88,16 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** An event of EventBridge: https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html */
-function eventBridgeEvent(
-  record: EventRecord,
-  { id, requestId }: { readonly id: string; readonly requestId: string },
-) {
+function eventBridgeEvent(record: EventRecord, { row, storageClass, hasher }: Wrapping) {
   const { eventName, s3, eventTime } = record;
   const [kind = '', how = ''] = eventName.split(':');
   const { key, size, eTag, versionId, sequencer } = s3.object;
-  const isRemoval = kind === 'ObjectRemoved' || kind === 'LifecycleExpiration';
-  const isCreation = kind === 'ObjectCreated';
+  const source = record.requestParameters.sourceIPAddress;
+  // The service completes a restore by itself.
+  const isByService = eventName === 'ObjectRestore:Completed';
   return {
     version: '0',
-    id,
+    id: uuidOf(hasher.sha256Hex(row.id)),
     'detail-type': detailTypes[eventName] ?? detailTypes[kind] ?? eventName,
     source: 'aws.s3',
     account: accountOf(s3.bucket.ownerIdentity),
@@ -109,6 +106,7 @@ function eventBridgeEvent(
     resources: [s3.bucket.arn],
     detail: {
       version: '0',
+      'event-version': '1.1',
       bucket: { name: s3.bucket.name },
       object: {
         // Keys are encoded in records only.
@@ -118,18 +116,41 @@ function eventBridgeEvent(
         ...(versionId === undefined ? {} : { 'version-id': versionId }),
         sequencer,
       },
-      'request-id': requestId,
-      requester: record.userIdentity.principalId,
-      'source-ip-address': record.requestParameters.sourceIPAddress,
-      ...(isCreation ? { reason: reasons[how] ?? how } : {}),
-      ...(isRemoval
-        ? {
-            reason: kind === 'ObjectRemoved' ? 'DeleteObject' : 'Lifecycle Expiration',
-            'deletion-type': how === 'DeleteMarkerCreated' ? 'Delete Marker Created' : 'Permanently Deleted',
-          }
-        : {}),
+      'request-id': row.requestId,
+      requester: isByService ? 's3.amazonaws.com' : record.userIdentity.principalId,
+      ...(isByService || source === '' ? {} : { 'source-ip-address': source }),
+      ...reasonOf(kind, how),
+      ...classesOf(eventName, storageClass),
+      ...expiryOf(record),
     },
   };
 }
+
+function reasonOf(kind: string, how: string): object {
+  if (kind === 'ObjectCreated') return { reason: reasons[how] ?? how };
+  if (kind !== 'ObjectRemoved' && kind !== 'LifecycleExpiration') return {};
+  return {
+    reason: kind === 'ObjectRemoved' ? 'DeleteObject' : 'Lifecycle Expiration',
+    'deletion-type': how === 'DeleteMarkerCreated' ? 'Delete Marker Created' : 'Permanently Deleted',
+  };
+}
+
+/** `storageClass` is that of the object after the event. */
+function classesOf(eventName: string, storageClass: string | undefined): object {
+  if (storageClass === undefined) return {};
+  if (eventName === 'LifecycleTransition') return { 'destination-storage-class': storageClass };
+  return /:(Post|Completed)$/.test(eventName) ? { 'source-storage-class': storageClass } : {};
+}
+
+const expiryOf = ({ glacierEventData }: EventRecord): object =>
+  glacierEventData === undefined
+    ? {}
+    : {
+        'restore-expiry-time': `${glacierEventData.restoreEventData.lifecycleRestorationExpiryTime.slice(0, 19)}Z`,
+      };
+
+/** Equal in each delivery of the event: a UUID of version 8 from its hash. */
+const uuidOf = (hash: string): string =>
+  `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-a${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
 
 const accountOf = (owner: object): string => (owner as { readonly principalId?: string }).principalId ?? '';

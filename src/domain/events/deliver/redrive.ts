@@ -2,7 +2,7 @@
 import type { Context } from '../../../context.ts';
 import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/dead-letters.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
-import type { DeadLetter, NotifyTask, QueueRow } from '../../../metadata/records/queues.ts';
+import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
 import { readSubject } from './subject.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -61,8 +61,8 @@ async function changeLetters(
  */
 export const redriveLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
   changeLetters(ctx, filter, async (row) => {
-    const { sink, message } = letterOf(row);
-    const task: NotifyTask = { sink, message };
+    const { error: _error, since: _since, ...task } = letterOf(row);
+    const { sink, message } = task;
     const { bucket, key } = readSubject(message);
     const due = await ctx.metadata.now();
     const { id, requestId } = row;
