@@ -22,6 +22,10 @@ sinkLaws({
     );
     consumer.on('error', () => {});
     return {
+      nowhere: {
+        fields: { routingKey: `${queue}-nowhere` },
+        hint: /bound to the default exchange.*bind one/,
+      },
       target: {
         type: 'amqp',
         url: `amqp://127.0.0.1:${port}`,

@@ -39,6 +39,7 @@ sinkLaws({
     await admin.close();
     let reader = await read(bootstrapBrokers, topic);
     return {
+      nowhere: { fields: { topic: `${topic}-nowhere` }, hint: /create the topic/ },
       target: { type: 'kafka', url: `kafka://127.0.0.1:${port}`, topic },
       bodies: async () => [...reader.bodies],
       // The stream of the library ends with its broker.

@@ -24,6 +24,7 @@ sinkLaws({
     const manager = await jetstreamManager(client);
     await manager.streams.add({ name, subjects: [name] });
     return {
+      nowhere: { fields: { subject: `${name}-nowhere` }, hint: /create a JetStream stream/ },
       target: {
         type: 'nats',
         url: `nats://127.0.0.1:${port}`,

@@ -18,6 +18,8 @@ export interface Receiver extends AsyncDisposable {
   readonly target: Fields & { readonly url: string };
   /** The bodies that have arrived, the oldest first. */
   bodies(): Promise<readonly string[]>;
+  /** Fields of a target that has no stream, queue or topic, and what the warning says to do. */
+  readonly nowhere?: { readonly fields: Fields; readonly hint: RegExp };
   /** After the server was started again. */
   afterRestart?(): Promise<void>;
 }
@@ -138,6 +140,18 @@ export function sinkLaws(suite: SinkSuite): void {
         expect(eventsIn(await receiver.bodies())).toEqual([]);
       },
     );
+
+    test('whose stream, queue or topic is missing keeps its events queued, and the warning says what to create', async () => {
+      await using receiver = await open(server.port);
+      const { nowhere } = receiver;
+      // Other servers create it, or the table.
+      if (nowhere === undefined) return;
+      await using world = await openWorld(receiver, {}, nowhere.fields);
+      world.worker.start();
+      await untilWarned(world, nowhere.hint);
+      await world.worker.stop();
+      expect(await world.queued()).toHaveLength(1);
+    });
 
     test('on loopback gets nothing unless SVC_EGRESS_ALLOW contains its address', async () => {
       await using receiver = await open(server.port);

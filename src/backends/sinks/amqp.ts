@@ -53,11 +53,8 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
     signal.addEventListener('abort', () => void (client.ready || client.unsafeDestroy()), { once: true });
     await Promise.race([client.onConnect(timeoutMs, true), lost]);
     const returned = new Set<string>();
-    const publisher = client.createPublisher({
-      confirm: true,
-      maxAttempts: 1,
-      onReturn: ({ messageId }) => void returned.add(messageId ?? ''),
-    });
+    const publisher = client.createPublisher({ confirm: true, maxAttempts: 1 });
+    publisher.on('basic.return', ({ messageId }) => void returned.add(messageId ?? ''));
     return {
       lost,
       send: (messages) => sendInWaves(messages, publish),
@@ -72,6 +69,8 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
       } catch (cause) {
         return { kind: 'unavailable', error: `the sink answered ${describe(cause)}` };
       }
+      // The broker returns a message before it confirms it, and the library tells of it in the next turn of the event loop.
+      await new Promise((resolve) => setImmediate(resolve));
       if (!returned.delete(id)) return undefined;
       const where = exchange === '' ? 'the default exchange' : `the exchange ${exchange}`;
       return {

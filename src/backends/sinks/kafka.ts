@@ -63,7 +63,7 @@ export async function openKafka(target: SinkTarget, options: SinkOptions): Promi
           return { delivered: messages.length };
         } catch (cause) {
           const text = describe(cause);
-          const hint = /UNKNOWN_TOPIC|does not host this topic/i.test(text)
+          const hint = /UNKNOWN.?TOPIC|does not host this topic/i.test(text)
             ? `: create the topic ${topic}`
             : '';
           const error = `the sink answered ${text}${hint}`;
