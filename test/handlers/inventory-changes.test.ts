@@ -1,6 +1,8 @@
-/** Inventories while their bucket, their configuration or the clock changes. */
+/** Inventories while their bucket, their configuration or the clock changes, and under KMS keys. */
 import { expect, test } from 'vitest';
 import { writeInventories } from '../../src/workers/inventory.ts';
+import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.ts';
+import { alice } from '../support/gateway.ts';
 import { type Lists, must, openLists } from '../support/inventory-lists.ts';
 
 const never = new AbortController().signal;
@@ -57,4 +59,31 @@ test('a clock that steps back or ahead writes a daily inventory once for each da
   expect(await count()).toBe(2);
   lists.clock.jump(-2 * hourMs);
   expect(await count()).toBe(2);
+});
+
+test('an inventory is encrypted under the KMS key of its configuration, and fails where its account may not use it', async () => {
+  const keys = await writeKeyFile({
+    own: { key: keyOf(1).toString('base64'), accounts: [alice.owner] },
+    foreign: { key: keyOf(2).toString('base64'), accounts: ['other-account'] },
+  });
+  const settings = { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE: keys };
+  await using lists = await openLists('memory', settings);
+  const { client } = lists.world;
+  await must(client.put('/bucket/key', { body: 'content' }));
+  const encryption = (key: string) => `<Encryption><SSE-KMS><KeyId>${key}</KeyId></SSE-KMS></Encryption>`;
+  await lists.configure({ encryption: encryption('own') });
+  await lists.run();
+  const manifest = await lists.manifest();
+  for (const key of [manifest.files[0]?.key, ...(await lists.keys('manifest.json'))]) {
+    const { header } = await client.head(`/lists/${key}`);
+    expect(header('*-server-side-encryption')).toBe('aws:kms');
+    expect(header('*-server-side-encryption-aws-kms-key-id')).toContain('own');
+  }
+  expect(await lists.rows(manifest)).toHaveLength(1);
+  await lists.configure({ id: 'second', encryption: encryption('foreign') });
+  lists.clock.jump(2_000);
+  await lists.run();
+  expect(lists.warned).toMatchObject([
+    { id: 'second', hint: expect.stringContaining('a KMS key must name its account') },
+  ]);
 });

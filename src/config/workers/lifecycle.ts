@@ -15,7 +15,7 @@ export const lifecycleSettings = {
   SVC_LIFECYCLE_RATE: integer({
     fallback: '20000',
     range: ['1', '1000000'],
-    doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out at most. It carries out fewer while clients are active: they keep about 85 % of their throughput.',
+    doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out at most. It carries out fewer while clients are active: they keep about 83 % of their throughput.',
   }),
   SVC_LIFECYCLE_BYTES_RATE: bytes({
     fallback: '64MiB',

@@ -8,7 +8,7 @@ import type { Clock } from '../../ports/clock.ts';
 
 const cycleMs = 500;
 /** The part of the clients' throughput that background work may cost. */
-const lossMax = 0.15;
+const lossMax = 0.17;
 /** Limits of the working part, while clients are active. Less than a whole cycle, so that there is something to compare with. */
 const share = { min: 0.1, start: 0.5, max: 0.7 } as const;
 /** Answers at the beginning of the resting part are not counted, because work that began before still ends. */
