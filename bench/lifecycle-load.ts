@@ -161,7 +161,10 @@ async function beginPass(): Promise<void> {
 async function endPass(): Promise<Progress> {
   const until = performance.now() + runMsMax;
   while ((await countExpired()) < dueObjects && performance.now() < until) await pause(pauseMs);
-  return findProgress();
+  let progress = await findProgress();
+  for (; progress.state === 'running' && performance.now() < until; progress = await findProgress())
+    await pause(pauseMs);
+  return progress;
 }
 
 try {
