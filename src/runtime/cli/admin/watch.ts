@@ -38,7 +38,9 @@ function progressLine(state: State): string {
   const counts = Object.entries(state)
     .filter(([name, value]) => typeof value === 'number' && !name.endsWith('At'))
     .map(([name, value]) => `${name} ${String(value)}`);
-  return `${bar}${String(state['state'] ?? '')}  ${counts.join('  ')}`.slice(0, 200);
+  const [reason] = Array.isArray(state['reasons']) ? state['reasons'] : [];
+  const waits = typeof reason === 'string' ? `  (${reason})` : '';
+  return `${bar}${String(state['state'] ?? '')}  ${counts.join('  ')}${waits}`.slice(0, 200);
 }
 
 const pollMs = { first: 200, longest: 2_000 } as const;
@@ -53,12 +55,15 @@ export interface Watch {
 /** @returns the last state */
 export async function watchUntilEnd({ client, name, path, report }: Watch): Promise<State> {
   const shows = watchedBy[name] ?? name;
+  let reported = '';
   for (let waitMs: number = pollMs.first; ; waitMs = Math.min(waitMs * 1.5, pollMs.longest)) {
     // The casts: the operations of the table above have these parameters, and reply with objects.
     const { json } = await client.call(shows, { path: path as never });
     const state: State = (json as State | undefined) ?? {};
     if (isEnded(state)) return state;
-    report(progressLine(state));
+    const line = progressLine(state);
+    if (line !== reported) report(line);
+    reported = line;
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }
