@@ -1,5 +1,6 @@
 /** The settings of key providers, and of the keys that they wrap. */
 import { cloudKmsSettings } from './keys/cloud-kms.ts';
+import { pkcs11Settings } from './keys/pkcs11.ts';
 import { transitSettings } from './keys/transit.ts';
 import { choice, duration, text, toggle } from './read/kinds.ts';
 import { optional } from './read/setting.ts';
@@ -9,9 +10,9 @@ import { filePath } from './values/network.ts';
 export const keySettings = {
   SVC_KEY_PROVIDER: optional(
     choice({
-      of: ['local-hsm', 'transit', 'cloud-kms'],
+      of: ['local-hsm', 'transit', 'cloud-kms', 'pkcs11'],
       fallback: 'local-hsm',
-      doc: 'The key provider of SSE-KMS and of the signing keys of buckets: keys from a file, a transit engine (OpenBao, Vault) or the AWS KMS API. If unset, requests that need one are refused.',
+      doc: 'The key provider of SSE-KMS and of the signing keys of buckets: keys from a file, a transit engine (OpenBao, Vault), the AWS KMS API, or a security module (PKCS#11). If unset, requests that need one are refused.',
     }),
   ),
   SVC_HSM_KEYS_FILE: optional(
@@ -21,6 +22,7 @@ export const keySettings = {
   ),
   ...transitSettings,
   ...cloudKmsSettings,
+  ...pkcs11Settings,
   SVC_KEY_ACCOUNTS: {
     kind: 'JSON object',
     doc: 'The accounts that may use each key of a provider that is not `local-hsm`, by its id: `{"payroll": ["alice"], "shared": ["*"]}`. A key that is not listed encrypts only if all credentials belong to one account, or as SVC_KMS_DEFAULT_KEY_ID.',

@@ -1,7 +1,8 @@
 /** Several processes of one node on remote metadata: all of them obey a change before the client gets its answer (docs/gaps.md, M1). */
 import { afterAll, expect, test } from 'vitest';
 import { blockXml, policyOf } from '../support/access.ts';
-import { type LoadClient, loadClient } from '../support/load-client.ts';
+import { writeKeyFile } from '../support/encryption.ts';
+import { type Keys, type LoadClient, loadClient } from '../support/load-client.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 import { describeOnDouble } from './on-double.ts';
 
@@ -14,6 +15,9 @@ afterAll(async () => {
   for (const cleanUp of cleanups.reverse()) await cleanUp();
 });
 
+/** One for both tests, because several processes take long to start. */
+let node: ReturnType<typeof openNode> | undefined;
+
 /** A server of several processes that cache what they read for a minute. */
 async function openNode(endpoints: readonly string[]) {
   const server = await startServer({
@@ -22,23 +26,27 @@ async function openNode(endpoints: readonly string[]) {
       SVC_KV_PD_ENDPOINTS: endpoints.join(','),
       SVC_CONFIG_CACHE_TTL: '1m',
       SVC_PROCESSES: String(processes),
+      SVC_KEY_PROVIDER: 'local-hsm',
+      SVC_HSM_KEYS_FILE: await writeKeyFile(),
+      SVC_KMS_DEFAULT_KEY_ID: 'first',
     },
   });
   cleanups.push(() => server.stop());
-  const open = (keys: (typeof testCredentials)['root' | 'alice']): LoadClient => {
+  const open = (keys: Keys): LoadClient => {
     const client = loadClient(server.url, keys, 1);
     cleanups.push(() => client.close());
     return client;
   };
   const readers = Array.from({ length: processes * readersPerProcess }, () => open(testCredentials.alice));
-  return { owner: open(testCredentials.root), readers };
+  return { open, owner: open(testCredentials.root), readers };
 }
 
 describeOnDouble('the processes of a node', {}, (engine) => {
   test(
     'a policy or a public access block is obeyed by every process when it is answered, though each caches bucket rows for a minute',
     async () => {
-      const { owner, readers } = await openNode((await engine).endpoints);
+      node ??= openNode((await engine).endpoints);
+      const { owner, readers } = await node;
       await owner.expect({ method: 'PUT', path: '/bucket' });
       await owner.expect({ method: 'PUT', path: '/bucket/key', body: 'content' });
       const policy = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*' });
@@ -58,6 +66,41 @@ describeOnDouble('the processes of a node', {}, (engine) => {
         await change('DELETE', 'policy');
         expect(await statuses(), 'after the policy is gone').toEqual(all(403));
       }
+    },
+    caseMs,
+  );
+
+  test(
+    'a signing key is obeyed by every process when its rotation or deletion is answered, though each caches bucket rows for a minute',
+    async () => {
+      node ??= openNode((await engine).endpoints);
+      const { open, owner } = await node;
+      await owner.expect({ method: 'PUT', path: '/signed' });
+      await owner.expect({ method: 'PUT', path: '/signed/key', body: 'content' });
+      const { root } = testCredentials;
+      /** The statuses of requests that are signed with a secret, over fresh connections to every process. */
+      const seen = async (secretKey: string) => {
+        const clients = Array.from({ length: processes * readersPerProcess }, () =>
+          open({ ...root, secretKey }),
+        );
+        const answers = await Promise.all(clients.map((client) => client.send({ path: '/signed/key' })));
+        return [...new Set(answers.map(({ status }) => status))];
+      };
+      const path = '/admin/v1/buckets/signed/signing-key';
+      const rotate = async (): Promise<string> => {
+        const { text } = await owner.expect({ method: 'POST', path: `${path}/rotate` });
+        return JSON.parse(text).secret_access_key;
+      };
+      let former = root.secretKey;
+      for (let round = 0; round < 3; round += 1) {
+        // Every process has cached the bucket with the former key.
+        expect([await seen(former), await seen(former)]).toEqual([[200], [200]]);
+        const next = await rotate();
+        expect([await seen(former), await seen(next)], `rotation ${round}`).toEqual([[403], [200]]);
+        former = next;
+      }
+      await owner.expect({ method: 'DELETE', path });
+      expect([await seen(former), await seen(root.secretKey)]).toEqual([[403], [200]]);
     },
     caseMs,
   );

@@ -71,4 +71,17 @@ const kmsIsWhole: Check = {
   },
 };
 
-export const keyChecks: readonly Check[] = [hsmHasKeys, transitIsWhole, kmsIsWhole];
+const pkcs11IsWhole: Check = {
+  reads: ['SVC_KEY_PROVIDER', 'SVC_PKCS11_MODULE', 'SVC_PKCS11_TOKENS', 'SVC_PKCS11_PIN_FILE'],
+  find: (config) => {
+    if (config.SVC_KEY_PROVIDER !== 'pkcs11') return undefined;
+    const missing = [
+      ...(config.SVC_PKCS11_MODULE === undefined ? ['SVC_PKCS11_MODULE'] : []),
+      ...(config.SVC_PKCS11_TOKENS.length === 0 ? ['SVC_PKCS11_TOKENS'] : []),
+      ...(config.SVC_PKCS11_PIN_FILE === undefined ? ['SVC_PKCS11_PIN_FILE'] : []),
+    ];
+    return missing.length === 0 ? undefined : `SVC_KEY_PROVIDER=pkcs11 needs ${missing.join(' and ')}`;
+  },
+};
+
+export const keyChecks: readonly Check[] = [hsmHasKeys, transitIsWhole, kmsIsWhole, pkcs11IsWhole];

@@ -15,8 +15,8 @@ export const pkcs11Settings = {
   }),
   SVC_PKCS11_PIN_FILE: optional(filePath('A file with the user PIN of the tokens.')),
   SVC_PKCS11_SESSIONS: integer({
-    fallback: '4',
+    fallback: '2',
     range: ['1', '64'],
-    doc: 'How many sessions a process opens with each token; as many calls run at a time.',
+    doc: 'How many sessions a process opens with each token. As many calls run at a time, each on one of the four threads that Node has for files too (UV_THREADPOOL_SIZE).',
   }),
 } as const;

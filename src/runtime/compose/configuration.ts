@@ -47,6 +47,8 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     unreadable('SVC_TLS_CERT_FILE', settingText('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', settingText('SVC_TLS_KEY_FILE')),
     unreadable('SVC_TRANSIT_CA_FILE', settingText('SVC_TRANSIT_CA_FILE')),
+    unreadable('SVC_PKCS11_MODULE', settingText('SVC_PKCS11_MODULE')),
+    unreadable('SVC_PKCS11_PIN_FILE', settingText('SVC_PKCS11_PIN_FILE')),
     unreadable('SVC_KMS_CA_FILE', settingText('SVC_KMS_CA_FILE')),
     prepares ? unwritable('SVC_DATA_DIR', settingText('SVC_DATA_DIR')) : [],
   ]);

@@ -44,6 +44,7 @@ type Opener = (parts: Parts, around: Around) => Promise<KeyProvider>;
 const openers: Readonly<Record<Exclude<NonNullable<Config['SVC_KEY_PROVIDER']>, 'local-hsm'>, Opener>> = {
   transit: openTransit,
   'cloud-kms': openCloudKms,
+  pkcs11: openPkcs11,
 };
 
 async function openRequests({ config }: Pick<Parts, 'config'>, caFile: string | undefined) {
@@ -150,4 +151,37 @@ async function chooseCredentials({ config, clock }: Parts, requests: KeyRequests
         tokenFile: config.SVC_KMS_WEB_IDENTITY_TOKEN_FILE ?? '',
       });
   }
+}
+
+/** A module that cannot be loaded ends the start; a token that is not present does not. */
+async function openPkcs11(parts: Parts, around: Around): Promise<KeyProvider> {
+  const { config, clock, random } = parts;
+  const path = config.SVC_PKCS11_MODULE ?? '';
+  const [{ pkcs11 }, { openModule }, { readSecretFile }, { StartRefusal }] = await Promise.all([
+    import('../../backends/keys/pkcs11/pkcs11.ts'),
+    import('../../backends/keys/pkcs11/security-module.ts'),
+    import('../secrets/secret-file.ts'),
+    import('../installation/start-refusal.ts'),
+  ]);
+  const module = await openModule(path).catch((cause: Error) => {
+    throw new StartRefusal(`SVC_PKCS11_MODULE=${path} cannot be loaded: ${cause.message}`, 2);
+  });
+  const pinFile = {
+    setting: 'SVC_PKCS11_PIN_FILE',
+    bytesMax: 1024,
+    read: (text: string) => ({ value: text.trim() }),
+  };
+  return pkcs11({
+    module,
+    tokens: config.SVC_PKCS11_TOKENS,
+    sessions: config.SVC_PKCS11_SESSIONS,
+    random,
+    clock,
+    users: usersOf(config, around),
+    async readPin() {
+      const { value, faults } = await readSecretFile(config.SVC_PKCS11_PIN_FILE ?? '', pinFile);
+      if (value === undefined) throw new Error(faults.join('; '));
+      return value;
+    },
+  });
 }

@@ -1,0 +1,140 @@
+/** One token: its sessions, the log-in, and the handles of its keys. */
+import { Semaphore } from '../../../base/semaphore.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import { type Cryptoki, codes, type FoundKey, Pkcs11Error } from './cryptoki.ts';
+import type { SecurityModule } from './security-module.ts';
+
+export interface TokenOptions {
+  readonly module: SecurityModule;
+  readonly label: string;
+  readonly sessions: number;
+  readonly clock: Pick<Clock, 'elapsed'>;
+  readPin(): Promise<string>;
+}
+
+/** The session and the call that a piece of work uses. */
+export interface Session {
+  readonly cryptoki: Cryptoki;
+  readonly handle: bigint;
+}
+
+/** How long handles count as known: a key that was generated meanwhile wraps after this time. */
+const keysKeptMs = 10_000;
+const namesMax = 1_024;
+
+export class Token {
+  readonly #options: TokenOptions;
+  readonly #turns: Semaphore;
+  readonly #idle: bigint[] = [];
+  readonly #keys = new Map<string, { readonly keys: readonly FoundKey[]; readonly until: number }>();
+  #generation = -1;
+  #slot: bigint | undefined;
+  /** A PIN that was refused is not tried again, because a few wrong ones lock the token. */
+  #refusedPin: string | undefined;
+
+  constructor(options: TokenOptions) {
+    this.#options = options;
+    this.#turns = new Semaphore(options.sessions);
+  }
+
+  /** Runs a piece of work in a session. @throws KeyFailure `unavailable` where the token does not answer */
+  async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const { module, clock } = this.#options;
+    try {
+      return await this.#turns.run(() => module.run((cryptoki) => this.#inSession(cryptoki, work)));
+    } catch (cause) {
+      if (!(cause instanceof KeyFailure) || cause.reason !== 'unavailable') throw cause;
+      this.#keys.clear();
+      // The token may be there again: the next call finds out.
+      await module.reset(clock).catch(() => undefined);
+      throw cause;
+    }
+  }
+
+  /** The keys with a label: one for each version. */
+  async findKeys({ cryptoki, handle }: Session, label: string): Promise<readonly FoundKey[]> {
+    const { clock } = this.#options;
+    const known = this.#keys.get(label);
+    if (known !== undefined && clock.elapsed() < known.until) return known.keys;
+    const keys = await cryptoki.findKeys(handle, label);
+    if (keys.length === 0) await this.assertPresent(cryptoki);
+    if (this.#keys.size >= namesMax) this.#keys.clear();
+    if (keys.length > 0) this.#keys.set(label, { keys, until: clock.elapsed() + keysKeptMs });
+    return keys;
+  }
+
+  /** A module may answer for a token that was removed. */
+  async assertPresent(cryptoki: Cryptoki): Promise<void> {
+    if ((await cryptoki.findSlot(this.#options.label)) === undefined) throw this.#absent();
+  }
+
+  async close(): Promise<void> {
+    const { module } = this.#options;
+    if (this.#generation !== module.generation) return;
+    await module.run(async (cryptoki) => {
+      for (const session of this.#idle.splice(0)) await cryptoki.closeSession(session).catch(() => undefined);
+    });
+  }
+
+  async #inSession<T>(cryptoki: Cryptoki, work: (session: Session) => Promise<T>): Promise<T> {
+    let handle: bigint | undefined;
+    try {
+      handle = await this.#acquire(cryptoki);
+      const result = await work({ cryptoki, handle });
+      this.#idle.push(handle);
+      return result;
+    } catch (cause) {
+      if (cause instanceof KeyFailure && cause.reason !== 'unavailable') {
+        if (handle !== undefined) this.#idle.push(handle);
+        throw cause;
+      }
+      // It may be of no use any more.
+      if (handle !== undefined) await cryptoki.closeSession(handle).catch(() => undefined);
+      if (cause instanceof KeyFailure) throw cause;
+      const why = cause instanceof Pkcs11Error ? cause.message : String(cause);
+      throw new KeyFailure('unavailable', `token ${this.#options.label}: ${why}`, { cause });
+    }
+  }
+
+  async #acquire(cryptoki: Cryptoki): Promise<bigint> {
+    const { module, label } = this.#options;
+    if (this.#generation !== module.generation) {
+      this.#idle.length = 0;
+      this.#keys.clear();
+      this.#slot = undefined;
+      this.#generation = module.generation;
+    }
+    const idle = this.#idle.pop();
+    if (idle !== undefined) return idle;
+    this.#slot ??= await cryptoki.findSlot(label);
+    if (this.#slot === undefined) throw this.#absent();
+    const session = await cryptoki.openSession(this.#slot);
+    await this.#login(cryptoki, session).catch(async (cause: unknown) => {
+      await cryptoki.closeSession(session).catch(() => undefined);
+      throw cause;
+    });
+    return session;
+  }
+
+  async #login(cryptoki: Cryptoki, session: bigint): Promise<void> {
+    const pin = await this.#options.readPin();
+    const refused = (): KeyFailure =>
+      new KeyFailure(
+        'unavailable',
+        `token ${this.#options.label} refused the PIN of SVC_PKCS11_PIN_FILE; it is tried again once the file has another`,
+      );
+    if (pin === this.#refusedPin) throw refused();
+    try {
+      await cryptoki.login(session, new TextEncoder().encode(pin));
+    } catch (cause) {
+      if (!(cause instanceof Pkcs11Error) || cause.code !== codes.pinIncorrect) throw cause;
+      this.#refusedPin = pin;
+      throw refused();
+    }
+  }
+
+  #absent(): KeyFailure {
+    return new KeyFailure('unavailable', `there is no token ${this.#options.label}`);
+  }
+}

@@ -1,0 +1,174 @@
+/** Keys of a real SoftHSM: wrapping in its tokens, versions, several tokens, wrong PINs, and a token that is removed and comes back. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { SettingName } from '../../src/config.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
+import { provider } from '../support/encryption.ts';
+import { missingEngine } from '../support/engines/wanted.ts';
+import { alice, openGateway, operator } from '../support/gateway.ts';
+
+const modulePath = '/usr/lib/softhsm/libsofthsm2.so';
+const hasTool = spawnSync('pkcs11-tool', ['--help']).error === undefined;
+const missing = missingEngine(
+  existsSync(modulePath) && hasTool,
+  'needs engines/keys/softhsm/install.sh to have run',
+);
+
+const pin = '1234';
+let home: string;
+beforeAll(async () => {
+  if (missing !== undefined) return;
+  home = await mkdtemp(join(tmpdir(), 'sluice-softhsm-'));
+  await mkdir(join(home, 'tokens'));
+  const conf = join(home, 'softhsm2.conf');
+  await writeFile(
+    conf,
+    `directories.tokendir = ${home}/tokens\nobjectstore.backend = file\nlog.level = ERROR\n`,
+  );
+  // The module reads it when it is loaded.
+  process.env['SOFTHSM2_CONF'] = conf;
+  for (const label of ['first', 'second'])
+    execFileSync('softhsm2-util', [
+      '--init-token',
+      '--free',
+      '--label',
+      label,
+      '--pin',
+      pin,
+      '--so-pin',
+      '5678',
+    ]);
+});
+afterAll(async () => {
+  if (missing === undefined) await rm(home, { recursive: true });
+});
+
+/** Makes a key in a token, or a further version of one. */
+const makeKey = (label: string, { id = '01', token = 'first' } = {}): string => {
+  const args = ['--module', modulePath, '--token-label', token, '--login', '--pin', pin];
+  execFileSync('pkcs11-tool', [...args, '--keygen', '--key-type', 'AES:32', '--label', label, '--id', id], {
+    stdio: 'pipe',
+  });
+  return label;
+};
+const drawLabel = (): string => `k${randomBytes(6).toString('hex')}`;
+
+async function open(key: string, settings: Partial<Record<SettingName, string>> = {}) {
+  const pinFile = join(home, randomBytes(4).toString('hex'));
+  await writeFile(pinFile, `${pin}\n`, { mode: 0o600 });
+  const world = await openGateway({
+    settings: {
+      SVC_KEY_PROVIDER: 'pkcs11',
+      SVC_PKCS11_MODULE: modulePath,
+      SVC_PKCS11_TOKENS: 'first,second',
+      SVC_PKCS11_PIN_FILE: pinFile,
+      SVC_KMS_DEFAULT_KEY_ID: key,
+      ...settings,
+    },
+  });
+  await world.client.put('/bucket');
+  const outcome = ({ status, code }: { status: number; code: string | undefined }) => [status, code];
+  return Object.assign(world, {
+    pinFile,
+    async rotate() {
+      const answer = await world
+        .as({ credential: operator })
+        .post('/admin/v1/buckets/bucket/signing-key/rotate');
+      return JSON.parse(answer.text).secret_access_key as string;
+    },
+    put: async (at: string, keyId?: string) =>
+      outcome(await world.client.put(at, { body: 'text', headers: provider(keyId) })),
+    get: async (at: string) => outcome(await world.client.get(at)),
+  });
+}
+
+const served = [200, ''];
+const unavailable = [503, 'KMSUnavailable'];
+describe.skipIf(missing !== undefined)('pkcs11', () => {
+  test('signing keys and SSE-KMS use keys that never leave the token', async () => {
+    const key = makeKey(drawLabel());
+    await using world = await open(key);
+    expect(await world.put('/bucket/key')).toEqual(served);
+    expect((await world.client.get('/bucket/key')).text).toBe('text');
+    const signing = world.as({ credential: { ...alice, secretKey: await world.rotate() } });
+    const all = await Promise.all(Array.from({ length: 20 }, () => signing.get('/bucket/key')));
+    expect(all.every(({ text }) => text === 'text')).toBe(true);
+  });
+
+  test('a key is found in the second token, and an unknown one is refused', async () => {
+    const key = makeKey(drawLabel(), { token: 'second' });
+    await using world = await open(key);
+    expect(await world.put('/bucket/key')).toEqual(served);
+    expect((await world.client.get('/bucket/key')).text).toBe('text');
+    await using other = await open(drawLabel());
+    expect(await other.put('/bucket/key')).toEqual([400, 'KMS.NotFoundException']);
+  });
+
+  test('the version with the highest id wraps, and stored keys are wrapped again under it', async () => {
+    const key = makeKey(drawLabel());
+    await using former = await open(key);
+    expect(await former.put('/bucket/key')).toEqual(served);
+    makeKey(key, { id: '0a' });
+    makeKey(key, { id: '02' });
+    const { keys } = former.context;
+    const context = { purpose: 'test' };
+    // Another gateway has no handles from before.
+    await using world = await open(key);
+    const drawn = await world.context.keys?.generate(key, context);
+    expect([...(drawn?.wrapped.subarray(0, 3) ?? [])]).toEqual([1, 1, 0x0a]);
+    expect(await keys?.unwrap(drawn as never, { purpose: 'another' }).catch(({ reason }) => reason)).toBe(
+      'unknown-key',
+    );
+    const { unwrap } = world.context.keys as NonNullable<typeof keys>;
+    expect(await unwrap(drawn as never, { purpose: 'another' }).catch(({ reason }) => reason)).toBe(
+      'tampered',
+    );
+    expect(await unwrap(drawn as never, context)).toEqual(drawn?.key);
+    expect(await world.context.keys?.rewrap?.(drawn as never, context)).toBeUndefined();
+
+    const admin = former.as({ credential: operator });
+    await admin.post('/admin/v1/keys/rewrap');
+    const walk = { ...former.context, keys: world.context.keys as NonNullable<typeof keys> };
+    while ((await rewrapKeys(walk)(new AbortController().signal)) === 'busy');
+    expect(JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text)).toMatchObject({
+      objects: 1,
+      failed: 0,
+    });
+  });
+
+  test('a wrong PIN is tried once, so that the token is not locked', async () => {
+    const key = makeKey(drawLabel());
+    await using world = await open(key, { SVC_PKCS11_TOKENS: 'first' });
+    // All sessions of a process share a log-in: only a module that was just initialized asks for the PIN.
+    const { openModule } = await import('../../src/backends/keys/pkcs11/security-module.ts');
+    await (await openModule(modulePath)).reset(systemClock);
+    await writeFile(world.pinFile, '9999');
+    // Fewer failures than open the circuit.
+    for (let i = 0; i < 4; i += 1) expect(await world.put(`/bucket/${i}`)).toEqual(unavailable);
+    await writeFile(world.pinFile, pin);
+    expect(await world.put('/bucket/key')).toEqual(served);
+  });
+
+  test('while the token is removed requests are refused, and served once it is there again', async () => {
+    const key = makeKey(drawLabel());
+    await using world = await open(key);
+    expect(await world.put('/bucket/key')).toEqual(served);
+    await rename(join(home, 'tokens'), join(home, 'away'));
+    await mkdir(join(home, 'tokens'));
+    expect(await world.put('/bucket/other')).toEqual(unavailable);
+    expect(await world.get('/bucket/key')).toEqual(unavailable);
+    expect((await world.client.put('/bucket/plain', { body: 'x' })).status).toBe(200);
+    await rm(join(home, 'tokens'), { recursive: true });
+    await rename(join(home, 'away'), join(home, 'tokens'));
+    const until = Date.now() + 20_000;
+    while ((await world.put('/bucket/other'))[0] !== 200 && Date.now() < until) await systemClock.sleep(200);
+    expect(await world.put('/bucket/other')).toEqual(served);
+    expect(await world.get('/bucket/key')).toEqual(served);
+  });
+});
