@@ -72,6 +72,13 @@ export interface LogLevelControl {
   set(level: LogLevel): void;
 }
 
+export interface ReplicationWait {
+  readonly destination: string;
+  readonly waiting: number;
+  readonly bytes: number;
+  readonly oldestSeconds: number;
+}
+
 export interface Telemetry {
   /** @param kind lines of one level, message and kind within a minute are counted, and only the first is written */
   log(level: LogLevel, message: string, fields?: Fields, kind?: string): void;
@@ -145,8 +152,12 @@ export interface Telemetry {
   eventGivenUp(target: string): void;
   /** A version arrived at a destination, so long after its task was queued. */
   replicated(destination: string, sent: { readonly bytes: number; readonly lagSeconds: number }): void;
-  /** A destination took nothing (`unavailable`), or a version was given up (`given-up`). */
-  replicationFailed(destination: string, why: 'unavailable' | 'given-up'): void;
+  /** An attempt failed, and follows again. */
+  replicationFailed(destination: string, why: string): void;
+  /** A version was given up. */
+  replicationGivenUp(destination: string, why: string): void;
+  /** What waits for replication; none where this process does not lead the replicator. */
+  replicationWaits(waits: readonly ReplicationWait[]): void;
   /** A run of an inventory ended; `rows` is 0 where it failed. */
   inventoryEnded(outcome: 'written' | 'failed', rows: number): void;
   /** Actions of lifecycle rules, by kind. */
@@ -200,6 +211,8 @@ export const silentTelemetry: Telemetry = {
   eventGivenUp: () => {},
   replicated: () => {},
   replicationFailed: () => {},
+  replicationGivenUp: () => {},
+  replicationWaits: () => {},
   inventoryEnded: () => {},
   lifecycleActions: () => {},
   lifecyclePasses: () => {},

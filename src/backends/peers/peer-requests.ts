@@ -1,6 +1,5 @@
 /** Signed requests to replication peers: single ones with connections of their own, and those of the replicator over pools. */
-import { Readable } from 'node:stream';
-import type { Dispatcher } from 'undici';
+import { memoizeEach, memoizeLast } from '../../base/memoize.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
@@ -13,9 +12,10 @@ import {
 } from '../../ports/peer-requests.ts';
 import { amz } from '../../protocol/dialect.ts';
 import { encode } from '../../signing/encode.ts';
-import { signer } from '../../signing/sign-request.ts';
+import { type Signer, signer } from '../../signing/sign-request.ts';
 import { guardedAgent, type MayReach } from '../egress/guarded-agent.ts';
 import { guardedProxy } from '../egress/guarded-proxy.ts';
+import { type Agent, dispatch, sendPieces, Unread } from './dispatch.ts';
 
 export interface PeerRequestOptions {
   readonly hasher: Hasher;
@@ -24,9 +24,6 @@ export interface PeerRequestOptions {
   /** How long a whole request may take. */
   readonly timeoutMs: number;
 }
-
-/** A longer answer is refused. */
-const answerBytesMax = 256 * 1024;
 
 /** Connections of a pool; the replicator has fewer requests in flight. */
 const connectionsMax = 64;
@@ -37,6 +34,9 @@ const poolsMax = 128;
 class Agents {
   readonly #options: PeerRequestOptions;
   readonly #pools = new Map<string, Agent>();
+  readonly #nameOf = memoizeLast(({ endpoint, ca, cert, key, proxy }: PeerAccess) =>
+    JSON.stringify([endpoint, ca, cert, key, proxy]),
+  );
 
   constructor(options: PeerRequestOptions) {
     this.#options = options;
@@ -50,8 +50,7 @@ class Agents {
   }
 
   pool(access: PeerAccess): Agent {
-    const { endpoint, ca, cert, key, proxy } = access;
-    const name = JSON.stringify([endpoint, ca, cert, key, proxy]);
+    const name = this.#nameOf(access);
     const found = this.#pools.get(name);
     if (found !== undefined) return found;
     const [oldest] = this.#pools.keys();
@@ -72,10 +71,16 @@ class Agents {
 
 export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
   const agents = new Agents(options);
-  const { timeoutMs } = options;
+  const { hasher, clock, timeoutMs } = options;
+  // A signer derives its key once a day.
+  const signerOf = memoizeEach(({ accessKey, secretKey, region }: PeerAccess) =>
+    signer({ hasher, clock, accessKey, secretKey, region }),
+  );
+  const signedRequest = (access: PeerAccess, request: PeerSending) =>
+    toSigned(hasher, request, { endpoint: access.endpoint, sign: signerOf(access) });
   return {
     async ask(access, request) {
-      const signed = signedRequest(options, access, request);
+      const signed = signedRequest(access, request);
       const signal = AbortSignal.timeout(timeoutMs);
       let agent: Agent | undefined;
       try {
@@ -90,62 +95,40 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
       }
     },
     async send(access, request, signal) {
-      let unread: { readonly cause: unknown } | undefined;
-      const stalled = new AbortController();
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      /**
-       * Remembers that the content failed and not the connection, and notices a peer that takes nothing more: the time-outs of the client
-       * begin when the body is sent.
-       */
-      async function* watched(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-        try {
-          for await (const piece of pieces) {
-            timer = setTimeout(() => stalled.abort(), timeoutMs);
-            yield piece;
-            clearTimeout(timer);
-          }
-        } catch (cause) {
-          unread = { cause };
-          throw cause;
-        } finally {
-          clearTimeout(timer);
-        }
-      }
-      const signed = signedRequest(options, access, request);
+      const signed = signedRequest(access, request);
       const { body } = request;
-      const isStreamed = body !== undefined && 'pieces' in body;
+      const pool = agents.pool(access);
       try {
-        const reply = await dispatch(
-          agents.pool(access),
-          isStreamed ? { ...signed, body: Readable.from(watched(body.pieces)) } : signed,
-          AbortSignal.any([signal, stalled.signal]),
-        );
+        const reply =
+          body !== undefined && 'pieces' in body
+            ? await sendPieces(pool, signed, { pieces: body.pieces, signal, timeoutMs })
+            : await dispatch(pool, signed, signal);
         return { ...reply, headers: unprefixed(reply.headers) };
       } catch (cause) {
         signal.throwIfAborted();
-        if (stalled.signal.aborted)
-          throw new PeerSilent(`the peer took nothing of the body for ${timeoutMs} ms`, { cause });
-        if (unread !== undefined) throw unread.cause;
-        throw new PeerSilent(describe(cause), { cause });
+        if (cause instanceof Unread) throw cause.cause;
+        throw cause instanceof PeerSilent ? cause : new PeerSilent(describe(cause), { cause });
       }
     },
     close: () => agents.close(),
   };
 };
 
-type Agent = ReturnType<typeof guardedAgent> | ReturnType<typeof guardedProxy>;
-
 const unsigned = 'UNSIGNED-PAYLOAD';
 
-function signedRequest(
-  { hasher, clock }: PeerRequestOptions,
-  { endpoint, accessKey, secretKey, region }: PeerAccess,
-  { method, bucket, key, query = [], headers: given = {}, body, cause }: PeerSending,
-) {
+const parseEndpoint = memoizeLast((endpoint: string) => {
   const { origin, host } = new URL(endpoint);
+  return { origin, host };
+});
+
+function toSigned(
+  hasher: Hasher,
+  { method, bucket, key, query = [], headers: given = {}, body, cause }: PeerSending,
+  { endpoint, sign }: { readonly endpoint: string; readonly sign: Signer },
+) {
+  const { origin, host } = parseEndpoint(endpoint);
   const place = key === undefined ? '' : `/${key.split('/').map(encode).join('/')}`;
   const isStreamed = body !== undefined && 'pieces' in body;
-  const sign = signer({ hasher, clock, accessKey, secretKey, region });
   const { target, headers } = sign({
     method,
     path: `/${encode(bucket)}${place}`,
@@ -174,23 +157,6 @@ function hashOf(hasher: Hasher, body: Uint8Array | undefined): string {
   const hash = hasher.create('sha256');
   hash.update(body ?? new Uint8Array(0));
   return toHex(hash.digest());
-}
-
-async function dispatch(
-  agent: Agent,
-  request: Dispatcher.RequestOptions,
-  signal: AbortSignal,
-): Promise<PeerReply> {
-  const reply = await agent.request({ ...request, signal });
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  for await (const piece of reply.body) {
-    size += piece.length;
-    if (size > answerBytesMax) throw new Error(`an answer of more than ${answerBytesMax} bytes`);
-    pieces.push(piece);
-  }
-  const headers = Object.entries(reply.headers).map(([name, value]) => [name, String(value)]);
-  return { status: reply.statusCode, headers: Object.fromEntries(headers), body: Buffer.concat(pieces) };
 }
 
 /** An error of several attempts to connect has no message of its own. */

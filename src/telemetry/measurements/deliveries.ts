@@ -26,8 +26,35 @@ export const deliveries = {
   svc_replication_failures_total: {
     kind: 'counter',
     labels: ['peer', 'why'],
-    doc: 'Attempts at which a peer took no version (`unavailable`), and versions that were given up (`given-up`): see GET /admin/v1/replication/failed.',
-    act: '`given-up`: mend the cause, then `POST /admin/v1/replication/retry`.',
+    doc: 'Attempts that failed and are repeated, by cause: `no-answer`, `not-s3`, `unavailable` (5xx), `no-bucket`, `no-versioning`, `denied`, `credentials`, `clock`, `refused`; `source` where this site cannot read the version; `no-peer` and `sealed-keys` where the peer is not configured.',
+    act: 'docs/operations.md, "Replication", says for each cause what to do; `GET /admin/v1/replication/status` has the last error.',
+  },
+  svc_replication_given_up_total: {
+    kind: 'counter',
+    labels: ['peer', 'why'],
+    doc: 'Versions that became FAILED, by cause: as above, `overdue` after SVC_REPLICATION_RETRY_MAX, `client-key` (SSE-C), `superseded` by a newer version at a service that cannot take older ones.',
+    act: '`GET /admin/v1/replication/failed` lists them. Mend the cause, then `POST /admin/v1/replication/retry`.',
+  },
+  svc_replication_pending_versions: {
+    kind: 'gauge',
+    labels: ['destination'],
+    doc: 'Versions that wait to be sent, where the replicator leads; at most 20,000 of all destinations are counted, every 30 s.',
+    act: 'Grows: the destination takes less than clients write, or nothing. `GET /admin/v1/replication/status` has its last error.',
+    across: 'max',
+  },
+  svc_replication_pending_bytes: {
+    kind: 'gauge',
+    labels: ['destination'],
+    doc: 'The contents of these versions.',
+    act: 'Divided by the rate of `svc_replication_bytes_total`: the time until all have arrived.',
+    across: 'max',
+  },
+  svc_replication_oldest_pending_seconds: {
+    kind: 'gauge',
+    labels: ['destination'],
+    doc: 'How long the oldest of these versions has waited.',
+    act: 'At SVC_REPLICATION_RETRY_MAX versions become FAILED: mend the destination before.',
+    across: 'max',
   },
   svc_notify_queued: {
     kind: 'gauge',

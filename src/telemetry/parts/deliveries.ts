@@ -13,6 +13,8 @@ type Told =
   | 'eventGivenUp'
   | 'replicated'
   | 'replicationFailed'
+  | 'replicationGivenUp'
+  | 'replicationWaits'
   | 'inventoryEnded'
   | 'lifecycleActions'
   | 'lifecyclePasses';
@@ -45,6 +47,14 @@ export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
     metrics.observe('svc_replication_lag_seconds', [peer], lagSeconds);
   },
   replicationFailed: (peer, why) => metrics.add('svc_replication_failures_total', [peer, why]),
+  replicationGivenUp: (peer, why) => metrics.add('svc_replication_given_up_total', [peer, why]),
+  replicationWaits: (waits) => {
+    const of = (value: 'waiting' | 'bytes' | 'oldestSeconds') =>
+      waits.map((each) => [[each.destination], each[value]] as const);
+    metrics.replace('svc_replication_pending_versions', of('waiting'));
+    metrics.replace('svc_replication_pending_bytes', of('bytes'));
+    metrics.replace('svc_replication_oldest_pending_seconds', of('oldestSeconds'));
+  },
   inventoryEnded: (outcome, rows) => {
     metrics.add('svc_inventory_runs_total', [outcome]);
     metrics.add('svc_inventory_rows_total', [], rows);

@@ -3,9 +3,24 @@ import type { Context } from '../../context.ts';
 import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../../domain/deliveries/replication/deliver-tasks.ts';
 import { stepResyncs } from '../../domain/deliveries/replication/resync.ts';
+import { countWaiting } from '../../domain/deliveries/replication/waiting.ts';
 import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type ReplicatorContext = Omit<Ctx, 'peers'> & Pick<Context, 'peers'>;
+
+/** How often what waits is counted for metrics. */
+const countedEveryMs = 30_000;
+
+async function showWaiting(ctx: Ctx): Promise<void> {
+  const now = await ctx.metadata.now();
+  const counts = await countWaiting(ctx);
+  ctx.telemetry.replicationWaits(
+    [...counts].map(([destination, { waiting, bytes, oldest }]) => ({
+      ...{ destination, waiting, bytes },
+      oldestSeconds: Math.max(0, (now - oldest) / 1000),
+    })),
+  );
+}
 
 /** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
 export const replicate =
@@ -15,8 +30,13 @@ export const replicate =
     if (peers === undefined) return 'idle';
     const ctx: Ctx = { ...context, peers };
     const lanes = new Lanes(ctx, replicationQueue(ctx));
+    let countedAt = Number.NEGATIVE_INFINITY;
     try {
       while (!signal.aborted) {
+        if (ctx.clock.elapsed() - countedAt >= countedEveryMs) {
+          await showWaiting(ctx);
+          countedAt = ctx.clock.elapsed();
+        }
         await lanes.start(signal);
         await services.yieldToClients(signal);
         const isBusy = await stepResyncs(ctx, signal);
@@ -24,6 +44,8 @@ export const replicate =
       }
     } finally {
       await lanes.settle();
+      // Another process may lead now, and shows the same queue.
+      ctx.telemetry.replicationWaits([]);
     }
     return 'idle';
   };

@@ -22,6 +22,11 @@ export const reportingTelemetry = (telemetry: Telemetry, report: WorkerServices[
     telemetry.replicated(peer, sent);
     report({ done: 1 });
   },
+  replicationWaits(waits) {
+    telemetry.replicationWaits(waits);
+    const oldestSeconds = Math.max(0, ...waits.map((wait) => wait.oldestSeconds));
+    report({ left: sum(waits.map(({ waiting }) => waiting)), oldestSeconds });
+  },
   accessLogDelivered(lines) {
     telemetry.accessLogDelivered(lines);
     report({ done: lines });

@@ -1,4 +1,5 @@
 /** The destination of a replication rule: a bucket on a peer. */
+import { memoizeLast } from '../../../base/memoize.ts';
 
 export interface Destination {
   readonly peer: string;
@@ -8,8 +9,10 @@ export interface Destination {
 /** The peer of rules that name a bucket only, as rules of the public service do. */
 export const defaultPeer = 'default';
 
-/** @returns undefined for a text that is neither ARN */
-export function readDestination(arn: string): Destination | undefined {
+/** Cached, because the replicator asks several times for each version. @returns undefined for a text that is neither ARN */
+export const readDestination = memoizeLast(parseDestination);
+
+function parseDestination(arn: string): Destination | undefined {
   const [, partition, service, region, account = '', bucket = '', ...more] = arn.split(':');
   if (!/^[A-Za-z0-9._-]{3,255}$/.test(bucket) || more.length > 0) return undefined;
   // arn:sluice:replication::<peer>:<bucket>

@@ -1,6 +1,5 @@
-/** What operators ask about replication: how much waits, what was given up, and that it is tried again. */
+/** Versions whose replication was given up, and that they are tried again. */
 import type { Context } from '../../../context.ts';
-import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
 import {
   everyFailedReplication,
@@ -11,44 +10,8 @@ import { nameDestination, readDestination } from './destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
-/** Rows that one request reads of the queue, lists or changes. */
-const countedMax = 20_000;
+/** Rows that one request lists or changes. */
 const listedMax = 1_000;
-
-export interface Waiting {
-  waiting: number;
-  /** The contents that are to be sent. */
-  bytes: number;
-  /** Store time (ms). */
-  oldest: number;
-}
-
-/** The versions that wait, by destination. */
-export async function countWaiting(
-  ctx: Ctx,
-  now: number,
-): Promise<{ readonly destinations: ReadonlyMap<string, Waiting>; readonly isCut: boolean }> {
-  const destinations = new Map<string, Waiting>();
-  let read = 0;
-  for (const hour of await listDueHours(ctx, 'replication', now))
-    for await (const { task, due } of dueRowsOfHour(ctx, hour, { now, max: countedMax })) {
-      // The cast: each queue has one type of task.
-      const { destination, bytes = 0 } = task as ReplicationTask;
-      const arn = destination.Bucket;
-      const target = readDestination(arn);
-      const name = target === undefined ? arn : nameDestination(target);
-      const found = destinations.get(name);
-      if (found === undefined) destinations.set(name, { waiting: 1, bytes, oldest: due });
-      else {
-        found.waiting += 1;
-        found.bytes += bytes;
-        found.oldest = Math.min(found.oldest, due);
-      }
-      read += 1;
-      if (read >= countedMax) return { destinations, isCut: true };
-    }
-  return { destinations, isCut: false };
-}
 
 export interface FailureFilter {
   readonly bucket?: string | undefined;

@@ -2,11 +2,8 @@
 
 import { listFailing } from '../../../domain/deliveries/lanes/stored-states.ts';
 import { nameDestination, readDestination } from '../../../domain/deliveries/replication/destination.ts';
-import {
-  changeFailures,
-  countWaiting,
-  listFailures,
-} from '../../../domain/deliveries/replication/failures.ts';
+import { changeFailures, listFailures } from '../../../domain/deliveries/replication/failures.ts';
+import { countWaiting } from '../../../domain/deliveries/replication/waiting.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { FailedReplication, QueueRow } from '../../../metadata/records/queues.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
@@ -14,17 +11,18 @@ import { failingJson } from '../failing-target.ts';
 
 export const GetReplicationStatus: AdminHandler<'GetReplicationStatus'> = async (ctx) => {
   const now = await ctx.metadata.now();
-  const { destinations, isCut } = await countWaiting(ctx, now);
+  const destinations = await countWaiting(ctx);
   const failing = await listFailing(ctx.metadata, 'replication');
   return jsonReply({
-    destinations: [...destinations].map(([destination, { waiting, bytes, oldest }]) => ({
+    destinations: [...destinations].map(([destination, { waiting, bytes, oldest, isCut }]) => ({
       destination,
       ...failingJson(failing.get(destination)),
       waiting,
       waitingBytes: bytes,
       oldestSeconds: Math.max(0, Math.floor((now - oldest) / 1000)),
+      isCut,
     })),
-    isCut,
+    isCut: [...destinations.values()].some(({ isCut }) => isCut),
   });
 };
 

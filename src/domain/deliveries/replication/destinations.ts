@@ -1,0 +1,127 @@
+/** What the replicator remembers about its destinations, so that small versions cost few reads. */
+import { Semaphore } from '../../../base/semaphore.ts';
+import type { Context } from '../../../context.ts';
+import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import type { ReplicationTask } from '../../../metadata/records/queues.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import type { Revision, Stored } from '../../../ports/metadata-store.ts';
+import type { PeerAccess, PeerRequests } from '../../../ports/peer-requests.ts';
+import { openPace, type Pace } from '../../storage/rebalance/pace.ts';
+import { type Destination, nameDestination } from './destination.ts';
+import { DestinationAway } from './explain-failure.ts';
+import { openAccess } from './peers.ts';
+import { askSite, type PeerSite } from './send-replica.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock' | 'sealer'> & {
+  readonly peers: PeerRequests;
+};
+
+/** How long the description of a site is used: its operator may change versioning, or the service itself. */
+const siteMs = 60_000;
+/** How long the row of a bucket is used. A status that is committed under an outdated row is refused, and tried again. */
+const bucketMs = 1_000;
+/** Entries of each kind; beyond these all are read again. */
+const knownMax = 1_024;
+/** Large contents that are sent at a time: each holds some chunks in memory. */
+const largeMax = 4;
+
+/** Values that are used for a while. */
+class Recent<V> {
+  readonly #known = new Map<string, { readonly value: V; readonly until: number }>();
+
+  get(name: string, now: number): { readonly value: V } | undefined {
+    const found = this.#known.get(name);
+    return found === undefined || found.until <= now ? undefined : found;
+  }
+
+  set(name: string, value: V, until: number): void {
+    if (this.#known.size >= knownMax) this.#known.clear();
+    this.#known.set(name, { value, until });
+  }
+}
+
+export interface OpenDestination {
+  readonly access: PeerAccess;
+  readonly pace: Pace | undefined;
+}
+
+export class Destinations {
+  readonly large = new Semaphore(largeMax);
+  readonly #sites = new Recent<PeerSite | undefined>();
+  readonly #buckets = new Recent<BucketRow>();
+  readonly #opened = new Map<string, { readonly revision: Revision; readonly access: PeerAccess }>();
+  readonly #paces = new Map<string, { readonly bandwidth: number; readonly pace: Pace }>();
+
+  /** The bucket of a task; undefined where it was deleted, and perhaps made again. */
+  async findSource(
+    { metadata, clock }: Pick<Ctx, 'metadata' | 'clock'>,
+    { bucket, bucketId }: Pick<ReplicationTask, 'bucket' | 'bucketId'>,
+  ): Promise<BucketRow | undefined> {
+    const now = clock.elapsed();
+    const known = this.#buckets.get(bucket, now);
+    // Another id may be that of the bucket before this one.
+    if (known?.value.id === bucketId) return known.value;
+    const found = (await findBucket(metadata, bucket))?.row;
+    if (found?.id !== bucketId) return undefined;
+    this.#buckets.set(bucket, found, now + bucketMs);
+    return found;
+  }
+
+  /** @throws DestinationAway */
+  async open(ctx: Ctx, { peer }: Destination): Promise<OpenDestination> {
+    // Read each time: versions go to no former endpoint once a change of the peer was answered.
+    const found = await findReplicationPeer(ctx.metadata, peer);
+    if (found === undefined)
+      throw new DestinationAway(
+        'no-peer',
+        `there is no replication peer ${peer}: PUT /admin/v1/replication/peers/${peer}`,
+      );
+    const access = await this.#openAccess(ctx, found);
+    if (access === undefined)
+      throw new DestinationAway(
+        'sealed-keys',
+        `the master key does not open the keys of peer ${peer}: PUT the peer again`,
+      );
+    return { access, pace: this.#paceOf(ctx.clock, found.row) };
+  }
+
+  /** What the peer says about its bucket; undefined where it is no gateway of this kind. */
+  async describe(
+    ctx: Ctx,
+    { destination, access }: { readonly destination: Destination; readonly access: PeerAccess },
+    signal: AbortSignal,
+  ): Promise<PeerSite | undefined> {
+    const name = `${nameDestination(destination)} ${access.endpoint}`;
+    const now = ctx.clock.elapsed();
+    const known = this.#sites.get(name, now);
+    if (known !== undefined) return known.value;
+    const site = await askSite(ctx, access, destination.bucket, signal);
+    // One that cannot take versions is asked again, because its operator may just be enabling versioning.
+    if (site === undefined || site.versioning === 'Enabled') this.#sites.set(name, site, now + siteMs);
+    return site;
+  }
+
+  /** Keys are unsealed once for each change of the peer. Undefined where the master key does not open them. */
+  async #openAccess(
+    ctx: Ctx,
+    { row, revision }: Stored<ReplicationPeerRow>,
+  ): Promise<PeerAccess | undefined> {
+    const known = this.#opened.get(row.id);
+    if (known?.revision === revision) return known.access;
+    const access = await openAccess(ctx, row);
+    if (access !== undefined) this.#opened.set(row.id, { revision, access });
+    return access;
+  }
+
+  /** One pace for everything that is sent to a peer. */
+  #paceOf(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): Pace | undefined {
+    if (bandwidth === undefined) return undefined;
+    const known = this.#paces.get(id);
+    if (known?.bandwidth === bandwidth) return known.pace;
+    const pace = openPace(clock, bandwidth);
+    this.#paces.set(id, { bandwidth, pace });
+    return pace;
+  }
+}

@@ -1,0 +1,88 @@
+/** The replication status of versions, and the end of their tasks. */
+import type { Context } from '../../../context.ts';
+import { finishedRow, finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
+import { failedReplication } from '../../../metadata/background/replication/failed.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import { findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
+import type { HourlyRow } from '../../../metadata/records/queues.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import { type SideChange, type Stored, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { stampOf } from '../../objects/replica/stamp.ts';
+import { nameDestination } from './destination.ts';
+import { destinationOf, taskOf } from './tasks.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'telemetry'>;
+
+/** Attempts against commits that change the row of a version meanwhile. */
+const statusAttempts = 8;
+
+interface StatusChange {
+  readonly replication: 'COMPLETED' | 'FAILED';
+  readonly then?: readonly SideChange[];
+}
+
+/**
+ * Stores a status, unless tags, ACL or lock have changed since: then the task of that change stores one. A row that changed otherwise,
+ * because its bytes were moved, gets it all the same.
+ * @returns whether it was stored
+ */
+async function storeStatus(
+  ctx: Ctx,
+  read: BucketRow,
+  sent: Stored<ObjectRow>,
+  { replication, then = [] }: StatusChange,
+): Promise<boolean> {
+  const { key, version, isNull } = sent.row;
+  let bucket = read;
+  let found: Stored<ObjectRow> | undefined = sent;
+  for (let attempt = 0; attempt < statusAttempts; attempt += 1) {
+    if (found === undefined || found.row.version !== version || stampOf(found.row) !== stampOf(sent.row))
+      return false;
+    const { row, revision }: Stored<ObjectRow> = found;
+    if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return false;
+    const change = { put: { ...row, replication }, expect: revision };
+    if ((await ctx.metadata.commit(objectsAt(bucket), [change], { then })).applied) return true;
+    // The commit is refused too where the bucket has changed since it was read.
+    const now = (await findBucket(ctx.metadata, read.name))?.row;
+    if (now?.id !== read.id) return false;
+    bucket = now;
+    found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
+  }
+  throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
+}
+
+/** @returns whether the task was removed with it */
+export const complete = (
+  ctx: Ctx,
+  bucket: BucketRow,
+  { found, task }: { readonly found: Stored<ObjectRow>; readonly task: HourlyRow },
+): Promise<boolean> =>
+  storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task)] });
+
+/** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
+export async function giveUp(
+  ctx: Ctx,
+  row: HourlyRow,
+  { error, why }: { readonly error: string; readonly why: string },
+): Promise<void> {
+  const task = taskOf(row);
+  const { metadata, telemetry } = ctx;
+  await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
+  const bucket = (await findBucket(metadata, task.bucket))?.row;
+  if (bucket?.id === task.bucketId) {
+    const found = await findVersion(metadata, bucket, task.key, task.isNull ? 'null' : task.version);
+    if (found !== undefined && found.row.version === task.version)
+      await storeStatus(ctx, bucket, found, { replication: 'FAILED' });
+  }
+  await finishHourlyRows(metadata, [row]);
+  const { peer } = destinationOf(row);
+  const destination = nameDestination(destinationOf(row));
+  telemetry.replicationGivenUp(peer, why);
+  telemetry.log('ERROR', 'a version is not replicated', {
+    bucket: task.bucket,
+    key: task.key,
+    version: task.version,
+    destination,
+    error,
+  });
+}
