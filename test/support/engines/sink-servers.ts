@@ -1,5 +1,5 @@
 /**
- * The servers of event targets and key providers, each started by `engines/sinks/<name>/start.sh` or `engines/keys/<name>/start.sh` for the tests of one file. If one is not installed, its
+ * The servers of event targets, key providers and foreign replication peers, each started by `engines/sinks/<name>/start.sh` or `engines/keys/<name>/start.sh` for the tests of one file. If one is not installed, its
  * suite is skipped with the reason; on CI it must run.
  */
 import { execFile, spawnSync } from 'node:child_process';
@@ -20,7 +20,8 @@ export type SinkServerName =
   | 'elasticmq'
   | 'kafka'
   | 'transit'
-  | 'moto';
+  | 'moto'
+  | 'versitygw';
 
 const keyServers: readonly SinkServerName[] = ['transit', 'moto'];
 const scriptsOf = (name: SinkServerName): string =>
@@ -38,6 +39,7 @@ const isInstalled: Readonly<Record<SinkServerName, () => boolean>> = {
   mosquitto: () => hasProgram('mosquitto'),
   rabbitmq: () => hasProgram('rabbitmq-server'),
   elasticmq: () => existsSync(join(home, 'jars/elasticmq/lib')),
+  versitygw: () => existsSync(join(home, 'bin/versitygw')),
   kafka: () => existsSync(join(home, 'jars/kafka/lib')),
   transit: () => existsSync(join(home, 'bin/vault-transit')),
   moto: () => existsSync(join(home, 'py/bin/moto_server')),

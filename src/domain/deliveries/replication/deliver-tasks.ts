@@ -170,7 +170,10 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
   const shipment = { access, to, row, objectKey, signal, pace };
   const sendIt = (): Promise<void> =>
     site === undefined
-      ? deliverToService(ctx, bucket, { ...shipment, destination: task.destination, isRepeated })
+      ? deliverToService(ctx, bucket, {
+          ...{ ...shipment, destination: task.destination, isRepeated },
+          hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
+        })
       : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
   await (row.size < largeMin ? sendIt() : destinations.large.run(sendIt));
   return { bytes: row.size, isFinished: await complete(ctx, bucket, { found, task: step.row }) };

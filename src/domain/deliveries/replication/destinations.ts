@@ -13,6 +13,7 @@ import { type Destination, nameDestination } from './destination.ts';
 import { DestinationAway } from './explain-failure.ts';
 import { openAccess } from './peers.ts';
 import { askSite, type PeerSite } from './send-replica.ts';
+import { askLock } from './send-to-service.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock' | 'sealer'> & {
   readonly peers: PeerRequests;
@@ -50,6 +51,7 @@ export interface OpenDestination {
 export class Destinations {
   readonly large = new Semaphore(largeMax);
   readonly #sites = new Recent<PeerSite | undefined>();
+  readonly #locks = new Recent<boolean>();
   readonly #buckets = new Recent<BucketRow>();
   readonly #opened = new Map<string, { readonly revision: Revision; readonly access: PeerAccess }>();
   readonly #paces = new Map<string, { readonly bandwidth: number; readonly pace: Pace }>();
@@ -101,6 +103,21 @@ export class Destinations {
     // One that cannot take versions is asked again, because its operator may just be enabling versioning.
     if (site === undefined || site.versioning === 'Enabled') this.#sites.set(name, site, now + siteMs);
     return site;
+  }
+
+  /** Whether the bucket of another S3 service has Object Lock. */
+  async hasLock(
+    ctx: Ctx,
+    { destination, access }: { readonly destination: Destination; readonly access: PeerAccess },
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const name = `${nameDestination(destination)} ${access.endpoint}`;
+    const now = ctx.clock.elapsed();
+    const known = this.#locks.get(name, now);
+    if (known !== undefined) return known.value;
+    const hasLock = await askLock(ctx, { access, to: destination.bucket, signal });
+    this.#locks.set(name, hasLock, now + siteMs);
+    return hasLock;
   }
 
   /** Keys are unsealed once for each change of the peer. Undefined where the master key does not open them. */

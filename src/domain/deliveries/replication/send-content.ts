@@ -3,6 +3,7 @@ import { gather } from '../../../base/gather.ts';
 import type { Context } from '../../../context.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../../ports/peer-requests.ts';
+import { toBase64 } from '../../content/digests.ts';
 import type { ObjectKey } from '../../content/encryption/key.ts';
 import { contentSize } from '../../content/encryption/segments.ts';
 import { partsFrom, readObject } from '../../objects/read-object.ts';
@@ -131,11 +132,16 @@ export async function* contentOf(
   if (size > 0) yield* readObject(ctx, row, { start, end: start + size - 1 }, { objectKey, signal });
 }
 
+export interface UploadBegin extends Pick<PeerSending, 'query' | 'headers' | 'body'> {
+  /** Send the MD5 of each part, for which its content is read twice. */
+  readonly withDigests?: boolean;
+}
+
 /** Sends the parts of a version. An upload that fails is aborted, so that it does not stay at the peer. */
 export async function sendUpload(
   ctx: Ctx,
   shipment: Shipment,
-  begin: Pick<PeerSending, 'query' | 'headers' | 'body'>,
+  { withDigests = false, ...begin }: UploadBegin,
 ): Promise<void> {
   const { row } = shipment;
   const begun = await send(ctx, shipment, { ...begin, method: 'POST' });
@@ -147,10 +153,12 @@ export async function sendUpload(
     let start = 0;
     for await (const { number, extent } of partsFrom(ctx, row)) {
       const size = contentSize(extent, row.encryption);
+      const content = () => contentOf(ctx, shipment, { start, size });
       const reply = await send(ctx, shipment, {
         method: 'PUT',
         query: [['partNumber', String(number)], ofUpload],
-        body: { length: size, pieces: contentOf(ctx, shipment, { start, size }) },
+        headers: withDigests ? { 'content-md5': await md5Of(ctx, content()) } : {},
+        body: { length: size, pieces: content() },
       });
       const { etag = '' } = checkSign(reply, 'UploadPart', hasEtag).headers;
       parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag></Part>`);
@@ -164,4 +172,10 @@ export async function sendUpload(
     await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
     throw cause;
   }
+}
+
+async function md5Of({ hasher }: Pick<Ctx, 'hasher'>, pieces: AsyncIterable<Uint8Array>): Promise<string> {
+  const md5 = hasher.create('md5');
+  for await (const piece of pieces) md5.update(piece);
+  return toBase64(md5.digest());
 }

@@ -13,6 +13,7 @@ import {
   checkReply,
   checkSign,
   contentOf,
+  decoder,
   hasEtag,
   type Shipment,
   send,
@@ -25,6 +26,8 @@ export interface ServiceShipment extends Shipment {
   readonly head: ObjectRow | undefined;
   /** The task is out of order: of a resync, or of a retry. */
   readonly isRepeated: boolean;
+  /** The bucket has Object Lock, for which services ask for a digest of each part. */
+  readonly hasLock: () => Promise<boolean>;
 }
 
 /** The service has a newer version of the key. */
@@ -40,7 +43,10 @@ export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promis
   if (row.marker)
     return void checkSign(await send(ctx, shipment, { method: 'DELETE' }), 'DeleteObject', isEmpty);
   const headers = headersOf(shipment);
-  if (!('extents' in row.manifest)) return sendUpload(ctx, shipment, { query: [['uploads', '']], headers });
+  if (!('extents' in row.manifest)) {
+    const withDigests = await shipment.hasLock();
+    return sendUpload(ctx, shipment, { query: [['uploads', '']], headers, withDigests });
+  }
   const pieces = contentOf(ctx, shipment, { start: 0, size: row.size });
   const body = { length: row.size, pieces };
   const reply = await send(ctx, shipment, { method: 'PUT', headers: { ...headers, ...digestOf(row) }, body });
@@ -70,6 +76,15 @@ const superseded = (): Superseded =>
     'the destination may have a newer version of the key: it orders versions by their arrival, and takes changes of the latest one only',
   );
 
+/** Whether a bucket of a service has Object Lock. A service that refuses the question probably knows none. @throws PeerSilent */
+export async function askLock(
+  { peers }: Pick<Ctx, 'peers'>,
+  { access, to, signal }: Pick<Shipment, 'access' | 'to' | 'signal'>,
+): Promise<boolean> {
+  const reply = await peers.send(access, { method: 'GET', bucket: to, query: [['object-lock', '']] }, signal);
+  return reply.status === 200 && decoder.decode(reply.body).includes('>Enabled</ObjectLockEnabled>');
+}
+
 /** By ETag and size. Where a key provider encrypts, ETags differ, and the version counts as missing. */
 function isSame({ status, headers }: PeerReply, { marker, etag, size }: ObjectRow): boolean {
   if (marker) return status === 404;
@@ -89,7 +104,15 @@ async function sendTags(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
     );
   const set = tags.map(([key, value]) => `<Tag><Key>${xml(key)}</Key><Value>${xml(value)}</Value></Tag>`);
   const body = new TextEncoder().encode(`<Tagging><TagSet>${set.join('')}</TagSet></Tagging>`);
-  checkSign(await send(ctx, shipment, { method: 'PUT', query, body }), 'PutObjectTagging', isEmpty);
+  // The public service asks for a digest.
+  const headers = { 'content-md5': md5Of(ctx, body) };
+  checkSign(await send(ctx, shipment, { method: 'PUT', query, headers, body }), 'PutObjectTagging', isEmpty);
+}
+
+function md5Of({ hasher }: Pick<Ctx, 'hasher'>, body: Uint8Array): string {
+  const md5 = hasher.create('md5');
+  md5.update(body);
+  return toBase64(md5.digest());
 }
 
 const xml = (text: string): string => text.replace(/[&<>]/g, (char) => `&#${char.charCodeAt(0)};`);
