@@ -87,9 +87,12 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
         agent = agents.open(access, 1);
         return await dispatch(agent, signed, signal);
       } catch (cause) {
-        throw new PeerSilent(signal.aborted ? `no whole answer within ${timeoutMs} ms` : describe(cause), {
-          cause,
-        });
+        throw new PeerSilent(
+          signal.aborted ? `no whole answer within ${timeoutMs} ms` : describe(cause, timeoutMs),
+          {
+            cause,
+          },
+        );
       } finally {
         await agent?.destroy();
       }
@@ -107,7 +110,7 @@ export const peerRequests = (options: PeerRequestOptions): PeerRequests => {
       } catch (cause) {
         signal.throwIfAborted();
         if (cause instanceof Unread) throw cause.cause;
-        throw cause instanceof PeerSilent ? cause : new PeerSilent(describe(cause), { cause });
+        throw cause instanceof PeerSilent ? cause : new PeerSilent(describe(cause, timeoutMs), { cause });
       }
     },
     close: () => agents.close(),
@@ -159,9 +162,18 @@ function hashOf(hasher: Hasher, body: Uint8Array | undefined): string {
   return toHex(hash.digest());
 }
 
+/** What operators can read of the errors of the HTTP client, by their code. */
+const clientErrors: Readonly<Record<string, (timeoutMs: number) => string>> = {
+  UND_ERR_CONNECT_TIMEOUT: (ms) => `no connection within ${ms} ms`,
+  UND_ERR_HEADERS_TIMEOUT: (ms) => `no answer within ${ms} ms`,
+  UND_ERR_BODY_TIMEOUT: (ms) => `the answer stopped in its middle for ${ms} ms`,
+  UND_ERR_SOCKET: () => 'the peer closed the connection before its answer was complete',
+};
+
 /** An error of several attempts to connect has no message of its own. */
-function describe(cause: unknown): string {
+function describe(cause: unknown, timeoutMs: number): string {
   if (cause instanceof AggregateError && cause.message === '')
-    return cause.errors.map((each) => describe(each)).join('; ');
-  return cause instanceof Error ? cause.message : String(cause);
+    return cause.errors.map((each) => describe(each, timeoutMs)).join('; ');
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  return clientErrors[code]?.(timeoutMs) ?? (cause instanceof Error ? cause.message : String(cause));
 }

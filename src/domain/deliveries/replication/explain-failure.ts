@@ -30,11 +30,13 @@ export interface Explained {
   readonly isLocal?: boolean;
 }
 
+const checkAdvice = 'POST /admin/v1/replication/peers/{id}/check says which step fails';
+
 /** @throws the cause where metadata is away: nothing works, and the supervisor starts the worker again */
 export function explainFailure(cause: unknown): Explained {
   if (cause instanceof Unreplicable) return { message: cause.message, why: 'client-key', isFinal: true };
   if (cause instanceof Superseded) return { message: cause.message, why: 'superseded', isFinal: true };
-  if (cause instanceof PeerSilent) return { message: cause.message, why: 'no-answer' };
+  if (cause instanceof PeerSilent) return { message: `${cause.message}: ${checkAdvice}`, why: 'no-answer' };
   if (cause instanceof DestinationAway) return { message: cause.message, why: cause.why };
   if (cause instanceof UnexpectedAnswer) return { message: cause.message, why: 'not-s3' };
   if (cause instanceof PeerRefused) return explainRefusal(cause);

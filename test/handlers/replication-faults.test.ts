@@ -1,0 +1,301 @@
+/**
+ * What operators read when a destination takes nothing, and what becomes of the versions: a peer that hangs, answers garbage or refuses, and
+ * buckets, rules and peers that change while the replicator runs.
+ */
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { systemClock } from '../../src/ports/clock.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { bob } from '../support/gateway.ts';
+import { setVersioning } from '../support/gateway-bodies.ts';
+import {
+  alike,
+  keys,
+  link,
+  openSite,
+  refusal,
+  rule,
+  run,
+  type Site,
+  settings,
+  settled,
+  statusOf,
+  until,
+  versions,
+} from '../support/replication-sites.ts';
+
+interface Counted {
+  readonly site: Site;
+  readonly failures: string[];
+  readonly givenUp: string[];
+}
+
+/** A site with a short time-out, and the causes that its metrics count. */
+async function openCounted(): Promise<Counted> {
+  const failures: string[] = [];
+  const givenUp: string[] = [];
+  const telemetry = {
+    ...silentTelemetry,
+    replicationFailed: (_peer: string, why: string) => void failures.push(why),
+    replicationGivenUp: (_peer: string, why: string) => void givenUp.push(why),
+  };
+  const site = await openSite({ telemetry, settings: { ...settings, SVC_REPLICATION_TIMEOUT: '300ms' } });
+  return { site, failures, givenUp };
+}
+
+/** Waits until the status names the error. */
+const says = ({ world }: Site, error: string | RegExp) =>
+  vi.waitFor(async () => {
+    const { destinations } = await operatorOf(world).must('GET', '/replication/status');
+    const message = expect.stringMatching(error);
+    expect(destinations).toMatchObject([{ state: 'failing', lastError: { message } }]);
+  }, until);
+
+/** A peer that is no gateway. */
+async function listen(answer: RequestListener): Promise<string> {
+  const server = createServer(answer).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const putPeer = ({ world }: Site, access: object) =>
+  operatorOf(world).must('PUT', '/replication/peers/far', { ...keys, ...access });
+
+/** More than the buffers of a connection hold. */
+const pausedBytes = 32 * 1024 * 1024;
+
+/** Describes itself as a gateway does, and answers everything else as it is told. */
+const almostGateway =
+  (answer: RequestListener): RequestListener =>
+  (request, reply) => {
+    if (request.url?.includes('replica-state=') === true)
+      return void reply.writeHead(404).end('<Error><Code>NoSuchVersion</Code></Error>');
+    if (request.method !== 'GET') return answer(request, reply);
+    reply.writeHead(200, { 'content-type': 'application/json' });
+    reply.end(JSON.stringify({ site: 'elsewhere', versioning: 'Enabled', objectLock: false }));
+  };
+
+describe('the status, the metrics and the list of failures name the cause', () => {
+  test.each<[what: string, why: string, error: RegExp, break_: (far: Site, near: Site) => Promise<unknown>]>([
+    [
+      'has no such bucket',
+      'no-bucket',
+      /404 NoSuchBucket: create the bucket at the peer/,
+      (far) => far.world.client.delete('/bucket'),
+    ],
+    [
+      'has no versioning',
+      'no-versioning',
+      /no versioning: enable it there/,
+      (far) => setVersioning(far.world.client, 'bucket', 'Suspended'),
+    ],
+    [
+      'knows another secret key',
+      'credentials',
+      /403 SignatureDoesNotMatch: PUT the peer again with the right secret key/,
+      (far, near) => putPeer(near, { endpoint: far.endpoint, secretKey: 'another-secret-key' }),
+    ],
+    [
+      'does not know the access key',
+      'credentials',
+      /403 InvalidAccessKeyId: PUT the peer again with a key that it knows/,
+      (far, near) => putPeer(near, { endpoint: far.endpoint, accessKey: 'UNKNOWNKEY0000000001' }),
+    ],
+    [
+      'denies the user',
+      'denied',
+      /403 AccessDenied: allow s3:ReplicateObject/,
+      (far, near) =>
+        putPeer(near, { endpoint: far.endpoint, accessKey: bob.accessKey, secretKey: bob.secretKey }),
+    ],
+    [
+      'was removed by the operator',
+      'no-peer',
+      /no replication peer far: PUT \/admin\/v1\/replication\/peers\/far/,
+      (_far, near) => operatorOf(near.world).must('DELETE', '/replication/peers/far'),
+    ],
+  ])('a peer that %s: %s', async (_what, why, error, breakIt) => {
+    const [{ site: near, failures, givenUp }, far] = [await openCounted(), await openSite()];
+    await link(near, far);
+    await breakIt(far, near);
+    run(near);
+    await near.world.client.put('/bucket/a', { body: 'one' });
+    await says(near, error);
+    expect(failures).toContain(why);
+    expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
+    await far.world.client.put('/bucket');
+    await setVersioning(far.world.client, 'bucket', 'Enabled');
+    await putPeer(near, { endpoint: far.endpoint });
+    await settled(near, '/bucket/a', 'COMPLETED');
+    await alike(near, far);
+    expect(givenUp).toEqual([]);
+  });
+
+  test('a peer whose clock is two hours off', async () => {
+    const clock = { ...systemClock, now: () => Date.now() - 2 * 60 * 60 * 1000 };
+    const [{ site: near, failures }, far] = [await openCounted(), await openSite({ clock })];
+    await link(near, far);
+    run(near);
+    await near.world.client.put('/bucket/a', { body: 'one' });
+    await says(near, /403 RequestTimeTooSkewed: correct the clock of this machine or of the peer/);
+    expect(failures).toContain('clock');
+    expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
+  });
+
+  test.each<[what: string, why: string, error: RegExp, answer: RequestListener, bytes?: number]>([
+    ['never answers', 'no-answer', /no answer within 300 ms: POST .*\/check says which step fails/, () => {}],
+    [
+      'hangs in the middle of its answer',
+      'no-answer',
+      /the answer stopped in its middle for 300 ms/,
+      (_request, reply) => {
+        reply.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
+        reply.write('{"site');
+      },
+    ],
+    [
+      'closes the connection',
+      'no-answer',
+      /the peer closed the connection before its answer was complete|ECONNRESET|EPIPE/,
+      (request) => request.socket.destroy(),
+    ],
+    [
+      'answers what is no HTTP',
+      'no-answer',
+      /./,
+      (request) => void request.socket.end('garbage without an end of line'),
+    ],
+    [
+      'answers garbage with status 200',
+      'not-s3',
+      /answered by 200, but not as an S3 service does: see what answers at the peer's endpoint/,
+      (_request, reply) => reply.end('garbage'),
+    ],
+    [
+      'answers 503',
+      'unavailable',
+      /answered by 503/,
+      (_request, reply) => reply.writeHead(503).end('<html>away</html>'),
+    ],
+    [
+      'takes a part of a body and hangs',
+      'no-answer',
+      /the peer took nothing of the body for 300 ms/,
+      almostGateway((request) => void request.once('data', () => request.pause())),
+      pausedBytes,
+    ],
+    [
+      'answers in the middle of a body, and hangs',
+      'no-answer',
+      /./,
+      almostGateway((request, reply) => {
+        request.once('data', () => {
+          reply.writeHead(200, { 'content-length': '1000' });
+          reply.write('<Error>');
+        });
+      }),
+      pausedBytes,
+    ],
+  ])('a peer that %s: %s', async (_what, why, error, answer, bytes = 8) => {
+    const [{ site: near, failures, givenUp }, far] = [await openCounted(), await openSite()];
+    await link(near, far);
+    await putPeer(near, { endpoint: await listen(answer) });
+    run(near);
+    const body = Buffer.alloc(bytes, 7);
+    expect((await near.world.client.put('/bucket/a', { body })).status).toBe(200);
+    await says(near, error);
+    expect(failures).toContain(why);
+    await putPeer(near, { endpoint: far.endpoint });
+    await settled(near, '/bucket/a', 'COMPLETED');
+    await alike(near, far);
+    expect(givenUp).toEqual([]);
+  });
+
+  test('a peer that refuses one version for ever: it becomes FAILED with the reason, and the others arrive', async () => {
+    const [{ site: near, givenUp }, far] = [await openCounted(), await openSite()];
+    await link(near, far);
+    far.instead = (method, target) =>
+      method === 'PUT' && target.includes('/bad?') ? refusal(400, 'InvalidArgument') : undefined;
+    run(near);
+    for (const key of ['bad', 'good']) await near.world.client.put(`/bucket/${key}`, { body: key });
+    await settled(near, '/bucket/bad', 'FAILED');
+    await settled(near, '/bucket/good', 'COMPLETED');
+    expect(givenUp).toEqual(['refused']);
+    const { failed } = await operatorOf(near.world).must('GET', '/replication/failed');
+    const error = 'ReplicateObject was answered by 400 InvalidArgument';
+    expect(failed).toMatchObject([{ key: 'bad', destination: 'far/bucket', error }]);
+  });
+});
+
+test('of a bucket that was deleted and made again only the versions of the new one are sent', async () => {
+  const [near, far] = [await openSite(), await openSite()];
+  const { client } = near.world;
+  far.instead = () => refusal(503, 'SlowDown');
+  await link(near, far);
+  run(near);
+  const old = await client.put('/bucket/a', { body: 'old' });
+  await says(near, /503/);
+  await client.delete(`/bucket/a?versionId=${old.header('*-version-id')}`);
+  expect((await client.delete('/bucket?replication')).status).toBe(204);
+  expect((await client.delete('/bucket')).status).toBe(204);
+  await client.put('/bucket');
+  await setVersioning(client, 'bucket', 'Enabled');
+  await link(near, far);
+  await client.put('/bucket/a', { body: 'new' });
+  far.instead = undefined;
+  await settled(near, '/bucket/a', 'COMPLETED');
+  await alike(near, far);
+  expect((await far.world.client.get('/bucket/a')).text).toBe('new');
+  expect(far.requests).toEqual(['PUT replica']);
+  await vi.waitFor(async () => {
+    expect(await operatorOf(near.world).must('GET', '/replication/status')).toMatchObject({
+      destinations: [],
+    });
+  }, until);
+});
+
+test('versions go to the destination of the rule under which they were queued; a rule that is removed or changed keeps what waits', async () => {
+  const [near, far, other] = [await openSite(), await openSite(), await openSite()];
+  const { client } = near.world;
+  const admin = operatorOf(near.world);
+  far.instead = () => refusal(503, 'SlowDown');
+  await link(near, far);
+  run(near);
+  await client.put('/bucket/a', { body: 'for far' });
+  await says(near, /503/);
+  await admin.must('PUT', '/replication/peers/other', { ...keys, endpoint: other.endpoint });
+  expect((await client.put('/bucket?replication', { body: rule('other') })).text).toBe('');
+  await client.put('/bucket/b', { body: 'for the other' });
+  await settled(near, '/bucket/b', 'COMPLETED');
+  await client.delete('/bucket?replication');
+  await client.put('/bucket/c', { body: 'for none' });
+  expect(await statusOf(near, '/bucket/c')).toBeUndefined();
+  far.instead = undefined;
+  await settled(near, '/bucket/a', 'COMPLETED');
+  expect((await versions(far)).map(({ key }) => key)).toEqual(['a']);
+  expect((await versions(other)).map(({ key }) => key)).toEqual(['b']);
+});
+
+test('the status names every destination and its oldest version, however long the queue of another one is', async () => {
+  const near = await openSite();
+  const admin = operatorOf(near.world);
+  const { client } = near.world;
+  for (const peer of ['one', 'two']) {
+    await admin.must('PUT', `/replication/peers/${peer}`, { ...keys, endpoint: 'http://127.0.0.1:1' });
+    expect((await client.put('/bucket?replication', { body: rule(peer) })).text).toBe('');
+    for (let n = 0; n < 3; n += 1) await client.put(`/bucket/${n}`, { body: `${peer} ${n}` });
+  }
+  const { destinations, isCut } = await admin.must('GET', '/replication/status');
+  expect(isCut).toBe(false);
+  expect(destinations).toHaveLength(2);
+  for (const destination of ['one/bucket', 'two/bucket'])
+    expect(destinations).toContainEqual(
+      expect.objectContaining({ destination, waiting: 3, waitingBytes: 15, isCut: false }),
+    );
+});
