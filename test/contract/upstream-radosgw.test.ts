@@ -1,4 +1,4 @@
-/** The `upstream-store` backend against the contract of object bytes, with a real radosgw as its upstream. */
+/** The `upstream-store` backend against the contract of object bytes, with a real radosgw as its upstream; and radosgw as a replication peer. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -14,6 +14,7 @@ import { extentsOn, fsckOf, openClusters } from '../support/clusters.ts';
 import { service } from '../support/encryption.ts';
 import { type CephCluster, noCeph, type Radosgw, startCeph, startRadosgw } from '../support/engines/ceph.ts';
 import { complete, createUpload, MiB, putPart } from '../support/gateway-bodies.ts';
+import { peerLaws } from '../support/peer-laws.ts';
 import { signer, toRequest } from '../support/sign.ts';
 import { openUpstreams, upstreamAt } from '../support/upstream.ts';
 import { contentOf, inPieces, readWhole } from './chunk-store.ts';
@@ -196,6 +197,11 @@ describe.skipIf(noCeph !== undefined)(`on radosgw${noCeph === undefined ? '' : `
     await world.gc();
     expect(await world.stored()).toEqual([]);
   });
+
+  describe('as a replication peer', () =>
+    peerLaws({
+      open: async () => ({ ...radosgw, region: 'default', [Symbol.asyncDispose]: async () => {} }),
+    }));
 
   test('reports whether the bucket answers', async () => {
     const bytes = openUpstreams(upstreamAt(radosgw.endpoint, 'no-such-bucket', radosgw));
