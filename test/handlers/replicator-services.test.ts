@@ -1,4 +1,5 @@
 /** The replicator and peers that are no gateways of this kind: other S3 services, and servers that answer 200 to everything. */
+import { createHash } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
@@ -32,6 +33,9 @@ async function openService(): Promise<Site> {
 }
 const asService = (_method: string, target: string): Reply | undefined =>
   target.includes('?replica') ? listing : undefined;
+
+const locked =
+  '<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>';
 
 const tagging = (value: string): string =>
   `<Tagging><TagSet><Tag><Key>k</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
@@ -218,4 +222,28 @@ test('where a version cannot be read, the later ones of its key wait for it, and
   await settled(near, '/bucket/a', 'COMPLETED');
   const etags = async (site: Site) => (await versions(site)).map(({ etag }) => etag);
   expect(await etags(far)).toEqual(await etags(near));
+});
+
+test('each part for a bucket with Object Lock of another S3 service has a Content-MD5, and without Object Lock none', async () => {
+  for (const lock of [true, false]) {
+    const [near, far] = [await openSite(), await openService()];
+    const digests: (string | undefined)[] = [];
+    far.instead = (method, target, headers) => {
+      if (method === 'PUT' && target.includes('partNumber=')) digests.push(headers.get('content-md5'));
+      if (target.includes('?object-lock') && lock) return { status: 200, headers: [], body: locked };
+      return asService(method, target);
+    };
+    await link(near, far);
+    const { client } = near.world;
+    const uploadId = await createUpload(client, '/bucket/parts');
+    const bodies = [Buffer.alloc(5 * 1024 * 1024, 7), Buffer.from('the end')];
+    const parts = [];
+    for (const [n, body] of bodies.entries())
+      parts.push(await putPart(client, '/bucket/parts', { uploadId, number: n + 1, body }));
+    await complete(client, '/bucket/parts', { uploadId, parts });
+    run(near);
+    await settled(near, '/bucket/parts', 'COMPLETED');
+    const md5 = (body: Buffer) => createHash('md5').update(body).digest('base64');
+    expect(digests).toEqual(bodies.map((body) => (lock ? md5(body) : undefined)));
+  }
 });

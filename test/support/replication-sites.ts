@@ -30,8 +30,12 @@ export interface Site {
   readonly endpoint: string;
   /** Requests that other sites have sent, for example `PUT replica`. */
   readonly requests: string[];
+  /** Those of them that the gateway itself has answered with success. */
+  readonly taken: string[];
   /** Answers instead of the gateway, while it is set. */
-  instead: ((method: string, target: string) => Reply | undefined) | undefined;
+  instead:
+    | ((method: string, target: string, headers: ReadonlyMap<string, string>) => Reply | undefined)
+    | undefined;
   /** Happens before each request is answered. */
   before: (() => Promise<unknown>) | undefined;
 }
@@ -40,17 +44,22 @@ export async function openSite(options: GatewayWorldOptions = {}): Promise<Site>
   const world = await openGateway({ settings, ...options });
   onTestFinished(() => world.close());
   const requests: string[] = [];
+  const taken: string[] = [];
   const site: { -readonly [K in keyof Site]: Site[K] } = {
-    ...{ world, endpoint: '', requests },
+    ...{ world, endpoint: '', requests, taken },
     instead: undefined,
     before: undefined,
   };
   const handle: typeof world.gateway.handle = async (...call) => {
-    const { method, target } = call[0].wire;
-    for (const name of ['replica', 'replica-state'])
-      if (new RegExp(`[?&]${name}=[0-9a-f]`).test(target)) requests.push(`${method} ${name}`);
+    const { method, target, headers } = call[0].wire;
+    const [, name] = /[?&](replica|replica-state)=[0-9a-f]/.exec(target) ?? [];
+    if (name !== undefined) requests.push(`${method} ${name}`);
     await site.before?.();
-    return site.instead?.(method, target) ?? world.gateway.handle(...call);
+    const instead = site.instead?.(method, target, new Map(headers));
+    if (instead !== undefined) return instead;
+    const reply = await world.gateway.handle(...call);
+    if (name !== undefined && reply.status < 300) taken.push(`${method} ${name}`);
+    return reply;
   };
   const { port } = await serveStub(handle);
   site.endpoint = `http://127.0.0.1:${port}`;
@@ -99,6 +108,16 @@ export async function versions({ world }: Site): Promise<readonly Listed[]> {
     const of = (name: string): string => new RegExp(`<${name}>(.*?)</${name}>`).exec(text)?.[1] ?? '';
     return { id: of('VersionId'), key: of('Key'), etag: of('ETag'), isLatest: of('IsLatest') };
   });
+}
+
+/** Versions and the tags of the current ones. */
+export async function stateOf(site: Site): Promise<unknown> {
+  const all = await versions(site);
+  const current = all.filter(({ isLatest, etag }) => isLatest === 'true' && etag !== '');
+  const tags = await Promise.all(
+    current.map(async ({ key }) => (await site.world.client.get(`/bucket/${key}?tagging`)).text),
+  );
+  return { all, tags };
 }
 
 export const alike = (one: Site, two: Site) =>

@@ -10,13 +10,12 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import type { PeerRequests } from '../../../ports/peer-requests.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
-import { nameDestination } from './destination.ts';
+import { destinationOf, nameDestination, taskOf } from './destination.ts';
 import { Destinations } from './destinations.ts';
 import { DestinationAway, explainFailure, Unreplicable } from './explain-failure.ts';
 import { sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
 import { complete, giveUp } from './store-status.ts';
-import { destinationOf, taskOf } from './tasks.ts';
 
 export type Ctx = Pick<
   Context,

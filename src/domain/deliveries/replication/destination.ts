@@ -1,5 +1,6 @@
-/** The destination of a replication rule: a bucket on a peer. */
+/** The destination of a replication rule, a bucket on a peer, and that of a row of the queue. */
 import { memoizeLast } from '../../../base/memoize.ts';
+import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 
 export interface Destination {
   readonly peer: string;
@@ -26,3 +27,9 @@ function parseDestination(arn: string): Destination | undefined {
 
 /** The name of a destination as a target of the queue: each has a lane of its own. */
 export const nameDestination = ({ peer, bucket }: Destination): string => `${peer}/${bucket}`;
+
+/** The cast: each queue has one type of task. */
+export const taskOf = (row: Pick<HourlyRow, 'task'>): ReplicationTask => row.task as ReplicationTask;
+
+export const destinationOf = (row: HourlyRow): Destination =>
+  readDestination(taskOf(row).destination.Bucket) ?? { peer: '', bucket: '' };

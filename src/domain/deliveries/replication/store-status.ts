@@ -8,8 +8,7 @@ import type { HourlyRow } from '../../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type SideChange, type Stored, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { stampOf } from '../../objects/replica/stamp.ts';
-import { nameDestination } from './destination.ts';
-import { destinationOf, taskOf } from './tasks.ts';
+import { destinationOf, nameDestination, taskOf } from './destination.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'telemetry'>;
 

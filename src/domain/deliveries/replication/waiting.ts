@@ -5,8 +5,7 @@
 import type { Caches } from '../../../base/caches.ts';
 import type { Context } from '../../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
-import { nameDestination } from './destination.ts';
-import { destinationOf, taskOf } from './tasks.ts';
+import { destinationOf, nameDestination, taskOf } from './destination.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock'> & { readonly caches: Caches };
 
