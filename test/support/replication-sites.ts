@@ -4,6 +4,7 @@ import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
 import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
+import type { WireHeaders } from '../../src/protocol/request/wire.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from './clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';
@@ -33,9 +34,7 @@ export interface Site {
   /** Those of them that the gateway itself has answered with success. */
   readonly taken: string[];
   /** Answers instead of the gateway, while it is set. */
-  instead:
-    | ((method: string, target: string, headers: ReadonlyMap<string, string>) => Reply | undefined)
-    | undefined;
+  instead: ((method: string, target: string, headers: WireHeaders) => Reply | undefined) | undefined;
   /** Happens before each request is answered. */
   before: (() => Promise<unknown>) | undefined;
 }
@@ -55,7 +54,7 @@ export async function openSite(options: GatewayWorldOptions = {}): Promise<Site>
     const [, name] = /[?&](replica|replica-state)=[0-9a-f]/.exec(target) ?? [];
     if (name !== undefined) requests.push(`${method} ${name}`);
     await site.before?.();
-    const instead = site.instead?.(method, target, new Map(headers));
+    const instead = site.instead?.(method, target, headers);
     if (instead !== undefined) return instead;
     const reply = await world.gateway.handle(...call);
     if (name !== undefined && reply.status < 300) taken.push(`${method} ${name}`);
