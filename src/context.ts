@@ -54,4 +54,6 @@ export interface Context {
   readonly tracer?: Tracer;
   /** Of the request that this context is a view for. */
   readonly trace?: Trace;
+  /** The version of this build; absent where it is not known. */
+  readonly version?: string;
 }

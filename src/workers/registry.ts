@@ -7,6 +7,7 @@ import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
 import { writeInventories } from './inventory.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
+import { retainAudit } from './queues/audit-retention.ts';
 import { deliverNotifications } from './queues/notify.ts';
 import { boundAllQueues } from './queues/queue-retention.ts';
 import { replicate } from './queues/replicator.ts';
@@ -49,6 +50,9 @@ const rewrapMs = 2_000;
 const inventoryMs = 2_000;
 
 const queueRetentionMs = 60_000;
+
+/** How often the worker checks whether an hour of the audit log is to be sealed or removed. */
+const auditRetentionMs = 60_000;
 
 /** The rest after each page of a pass, which limits the rows that are read per second. */
 const fsckRestMs = 1_000;
@@ -121,6 +125,12 @@ export const workers = {
     yieldsToClients: true,
     interval: () => scrubRestMs,
     make: scrubAll,
+  },
+  'audit-retention': {
+    leased: true,
+    counts: 'rows',
+    interval: () => auditRetentionMs,
+    make: retainAudit,
   },
   'access-log': {
     leased: true,

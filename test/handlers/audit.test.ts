@@ -237,7 +237,11 @@ describe('of whatever may change something', () => {
 
   test('every write of operators leaves one row under its name with the bucket that it is about', async () => {
     await using world = await openGateway();
-    const audited = adminOperationNames.filter((name) => describeAdminOperation(name).audited);
+    // A log-in is for every caller, and its body is read before it is refused.
+    const audited = adminOperationNames.filter((name) => {
+      const { audited: isAudited, callers } = describeAdminOperation(name);
+      return isAudited && callers === undefined;
+    });
     for (const name of audited) {
       const { method, path } = describeAdminOperation(name);
       await world.bob.send(method, path.replace(/:\w+/g, 'some-bucket'));

@@ -14,6 +14,7 @@ export const workerNames = [
   'rewrap',
   'scrub',
   'access-log',
+  'audit-retention',
   'inventory',
   'notify',
   'quota-reconcile',

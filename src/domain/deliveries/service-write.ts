@@ -4,7 +4,7 @@
  */
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
-import { audited } from '../../metadata/audit.ts';
+import { audited } from '../../metadata/audit/audit.ts';
 import type { BucketRow, Grant, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { accessOfNew } from '../access/object-ownership.ts';

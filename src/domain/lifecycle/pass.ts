@@ -1,7 +1,7 @@
 /** A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. */
 import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
-import { audited } from '../../metadata/audit.ts';
+import { audited } from '../../metadata/audit/audit.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { putTask, type Task, type Term } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';

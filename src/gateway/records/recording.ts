@@ -8,7 +8,7 @@ import type { Context } from '../../context.ts';
 import { bucketNotification } from '../../domain/configurations/families.ts';
 import { eventChanges } from '../../domain/events/events.ts';
 import type { KeyMove } from '../../domain/events/recorder.ts';
-import { audited } from '../../metadata/audit.ts';
+import { audited, timeOfRow } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
@@ -51,6 +51,7 @@ export class Recording implements AuditRecorder {
 
   /** For a request of many commits: once one commit has applied, later ones leave the row as it is. */
   async changes(move?: KeyMove): Promise<readonly SideChange[]> {
+    this.#entry = this.#inTime();
     const rows = this.#isWritten ? [] : [this.#row(this.#entry)];
     if (move === undefined || !(bucketNotification.name in move.bucket.documents)) return rows;
     const { events = [], requestId, wire, identity } = this.#request;
@@ -83,6 +84,7 @@ export class Recording implements AuditRecorder {
   }
 
   async #write({ status, code }: Ending): Promise<void> {
+    this.#entry = this.#inTime();
     const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
     const isRefused = code !== undefined && !this.#isWritten;
     if (isRefused && !this.#ctx.caches.of(RefusedCallers).admit(this.#ctx, entry)) return;
@@ -92,6 +94,12 @@ export class Recording implements AuditRecorder {
       const { id, action } = entry;
       this.#ctx.telemetry.log('ERROR', 'an audit row was not written', { request_id: id, action, cause });
     }
+  }
+
+  /** The entry with a time whose hour still takes rows. */
+  #inTime(): Omit<AuditRow, 'hour' | 'slot'> {
+    const time = timeOfRow(this.#entry.time, this.#ctx.clock.now());
+    return time === this.#entry.time ? this.#entry : { ...this.#entry, time };
   }
 
   #row(entry: Omit<AuditRow, 'hour' | 'slot'>): SideChange {

@@ -5,12 +5,14 @@ import { ImportAccessKey } from './access/import-access-key.ts';
 import { GetOpenApi } from './access/open-api.ts';
 import * as session from './access/session.ts';
 import * as signingKey from './access/signing-key.ts';
+import * as buckets from './buckets/buckets.ts';
 import type { AdminHandlers } from './call.ts';
 import * as clusters from './clusters/clusters.ts';
 import * as defaultClass from './clusters/default-class.ts';
 import * as drains from './clusters/drains.ts';
 import * as placement from './clusters/placement.ts';
 import * as storage from './clusters/storage.ts';
+import * as audit from './maintenance/audit.ts';
 import * as forceEmpty from './maintenance/force-empty.ts';
 import * as fsck from './maintenance/fsck.ts';
 import * as inventory from './maintenance/inventory.ts';
@@ -21,6 +23,7 @@ import * as reshard from './maintenance/reshard.ts';
 import * as rewrap from './maintenance/rewrap.ts';
 import * as scrub from './maintenance/scrub.ts';
 import { GetSupportBundle } from './maintenance/support-bundle.ts';
+import * as system from './maintenance/system.ts';
 import { GetTrace, ListTraces } from './maintenance/traces.ts';
 import { ListWorkers } from './maintenance/workers.ts';
 import * as replicationPeers from './replication/peers.ts';
@@ -40,6 +43,9 @@ export const adminHandlers: AdminHandlers = {
   ...logLevel,
   GetSupportBundle,
   ...storage,
+  ...audit,
+  ...system,
+  ...buckets,
   ...forceEmpty,
   ...inventory,
   ...lifecycle,

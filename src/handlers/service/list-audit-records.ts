@@ -1,7 +1,7 @@
 /** ListAuditRecords: the audit log for operators, the newest first. */
-import { readAudit } from '../../metadata/audit.ts';
+import { auditMatcher } from '../../domain/events/audit/audit-filter.ts';
+import { readAudit } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
-import type { Query } from '../../protocol/request/wire.ts';
 import { auditResult } from '../../protocol/schemas/account/recorded.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
@@ -18,22 +18,17 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
     end: Math.min(readMoment(request, 'end') ?? now, now),
     before: before && { time: before.at, id: before.id },
     max,
-    matches: buildMatcher(request.query),
+    matches: auditMatcher({
+      bucket: request.query.get('bucket'),
+      action: request.query.get('action'),
+      identity: request.query.get('identity'),
+    }),
   });
   return xmlReply(auditResult, 'AuditLog', {
     Entries: rows.map(toEntry),
     ...toPaging(next && { at: next.time, id: next.id }),
   });
 };
-
-/** `identity` is an ARN, an access key id or an account. */
-function buildMatcher(query: Query): (row: AuditRow) => boolean {
-  const [bucket, action, identity] = ['bucket', 'action', 'identity'].map((name) => query.get(name));
-  return (row) =>
-    (bucket === undefined || row.resource === `bucket:${bucket}`) &&
-    (action === undefined || row.action === action) &&
-    (identity === undefined || [row.principal, row.accessKey, row.account].includes(identity));
-}
 
 const toEntry = (row: AuditRow) => ({
   Time: new Date(row.time).toISOString(),

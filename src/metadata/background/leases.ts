@@ -42,6 +42,9 @@ export class LeaseLost extends Error {
 export const leaderLease = (worker: string): string => `${worker}-leader`;
 export const slotLease = (worker: string, slot: number): string => `${worker}-${slot}`;
 
+/** The lease of a run of fsck that changes something. */
+export const mendingLease = 'fsck-mending';
+
 const leaseAt = (name: string): At<typeof leases> => ({ table: leases, in: { name } });
 
 async function put(

@@ -2,6 +2,7 @@
 
 import { shardOf } from '../../base/shard.ts';
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { mergeRows } from '../objects/newest-first.ts';
 import { prefixRange } from '../objects/prefix.ts';
 import { announcing } from '../shared-changes.ts';
 import { type BucketRow, buckets } from '../tables.ts';
@@ -59,6 +60,19 @@ export const replaceBucket = (
 ): Promise<Outcome<typeof buckets>> =>
   changeRow(metadata, next.name, { put: next, expect: found.revision }, then);
 
+/** Writes the row of a bucket that has another owner now, and moves it to that owner's list. */
+export const moveBucket = (
+  metadata: Metadata,
+  found: Stored<BucketRow>,
+  next: BucketRow,
+  then: readonly SideChange[],
+): Promise<Outcome<typeof buckets>> =>
+  replaceBucket(metadata, found, next, [
+    { at: ownedBy(found.row.owner), remove: { name: next.name } },
+    ...indexBucket(next),
+    ...then,
+  ]);
+
 export const removeBucket = (
   metadata: Metadata,
   found: Stored<BucketRow>,
@@ -99,6 +113,19 @@ export async function* bucketsInSlot(
 /** Every bucket name, slot by slot, in pages. */
 export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
   for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot);
+}
+
+/** Every bucket name by name, after a name: the slots merged. */
+export async function* bucketNames(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { prefix, after }: { readonly prefix: string; readonly after: string | undefined },
+): AsyncGenerator<string> {
+  const cursors = Array.from({ length: bucketSlots }, (_, slot) => {
+    const cursor = metadata.scan(inSlot(slot), prefixRange('name', prefix));
+    if (after !== undefined && after >= prefix) cursor.seek({ name: after }, { past: true });
+    return cursor;
+  });
+  for await (const { name } of mergeRows(cursors, (a, b) => a.name < b.name)) yield name;
 }
 
 /** Whether a new bucket may be missing in the lists, because its creator died or has not finished. */

@@ -10,9 +10,15 @@ interface Source<Row> {
 }
 
 /** Merges the rows of cursors that run backwards: the newest row comes first. */
-export async function* newestFirst<T extends AnyTable>(
+export const newestFirst = <T extends AnyTable>(
   cursors: readonly Cursor<T>[],
   isNewer: (a: RowOf<T>, b: RowOf<T>) => boolean,
+): AsyncGenerator<RowOf<T>> => mergeRows(cursors, isNewer);
+
+/** Merges the rows of cursors that all run in the order of `isBefore`. */
+export async function* mergeRows<T extends AnyTable>(
+  cursors: readonly Cursor<T>[],
+  isBefore: (a: RowOf<T>, b: RowOf<T>) => boolean,
 ): AsyncGenerator<RowOf<T>> {
   const sources = await Promise.all(
     cursors.map(async (cursor): Promise<Source<RowOf<T>>> => {
@@ -21,14 +27,14 @@ export async function* newestFirst<T extends AnyTable>(
     }),
   );
   for (;;) {
-    let newest: Source<RowOf<T>> | undefined;
+    let first: Source<RowOf<T>> | undefined;
     for (const source of sources) {
       const [row] = source.rows;
-      if (row !== undefined && (newest === undefined || isNewer(row, newest.rows[0] as RowOf<T>)))
-        newest = source;
+      if (row !== undefined && (first === undefined || isBefore(row, first.rows[0] as RowOf<T>)))
+        first = source;
     }
-    if (newest === undefined) return;
-    yield newest.rows.shift() as RowOf<T>;
-    if (newest.rows.length === 0) newest.rows = await newest.read();
+    if (first === undefined) return;
+    yield first.rows.shift() as RowOf<T>;
+    if (first.rows.length === 0) first.rows = await first.read();
   }
 }

@@ -6,7 +6,7 @@ export interface AuditRow {
   /** Hours since the epoch. */
   readonly hour: number;
   readonly slot: number;
-  /** When the request arrived (ms since the epoch). */
+  /** When the request arrived (ms since the epoch); when it ended, if its hour had passed by then (`timeOfRow`). */
   readonly time: number;
   /** The request id. */
   readonly id: string;

@@ -10,6 +10,9 @@ import { clusterRows, storageRows } from './admin/clusters.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
 import { observabilityRows } from './admin/observability.ts';
+import { allBucketRows } from './admin/overview/all-buckets.ts';
+import { auditRows } from './admin/overview/audit.ts';
+import { systemRows } from './admin/overview/system.ts';
 import { peerRows, replicationRows } from './admin/replication.ts';
 import type { AdminOperation, AdminRows } from './admin/row.ts';
 import { sessionRows } from './admin/session.ts';
@@ -20,11 +23,14 @@ export const adminPrefix = '/admin/v1';
 export const adminOperations = {
   ...sessionRows,
   ...accessRows,
+  ...auditRows,
+  ...allBucketRows,
   ...storageRows,
   ...clusterRows,
   ...placementRows,
   ...maintenanceRows,
   ...observabilityRows,
+  ...systemRows,
   ...bucketTaskRows,
   ...peerRows,
   ...replicationRows,

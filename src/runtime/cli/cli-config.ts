@@ -1,30 +1,13 @@
 /** `sluice config`: every setting with its value, default and source, secrets masked. */
 import { toFlag } from '../../config/read/flags.ts';
-import { type Found, masked } from '../../config/read/read.ts';
-import type { Setting } from '../../config/read/setting.ts';
-import { type SettingName, settings } from '../../config.ts';
+import type { Found } from '../../config/read/read.ts';
+import { showSetting } from '../../config/read/read-config.ts';
+import type { SettingName } from '../../config.ts';
 
-interface Row {
-  readonly name: string;
-  readonly flag: string;
-  readonly value: string | null;
-  readonly default: string | null;
-  readonly source: string;
-  readonly doc: string;
-}
-
-function toRow({ name, text, source }: Found): Row {
-  const setting: Setting<unknown> = settings[name as SettingName];
-  const value = setting.secret === true && text !== undefined ? masked : text;
-  return {
-    name,
-    flag: toFlag(name as SettingName),
-    value: value ?? null,
-    default: setting.fallback ?? null,
-    source,
-    doc: setting.doc,
-  };
-}
+const toRow = (found: Found) => {
+  const { name, ...shown } = showSetting(found);
+  return { name, flag: toFlag(name as SettingName), ...shown };
+};
 
 const formatValue = (text: string | null): string =>
   text === null ? '(unset)' : text === '' ? '(empty)' : text;

@@ -137,6 +137,7 @@ async function serveHere(
     tracer: tracing.tracer,
     diagnostics: nodeDiagnostics(),
     installation: installationMode,
+    version: packageVersion(),
   }).catch((error: unknown) => {
     throw asRefusal(error, config);
   });

@@ -53,6 +53,8 @@ export interface ComposeOptions {
   readonly tracer?: Tracer | undefined;
   readonly diagnostics?: Diagnostics | undefined;
   readonly logLevel?: LogLevelControl;
+  /** The version of this build, for operators. */
+  readonly version?: string;
 }
 
 export interface Composed {
@@ -158,8 +160,10 @@ const operatorPorts = ({
   tracer,
   logLevel,
   diagnostics,
-}: ComposeOptions): Pick<Context, 'tracer' | 'logLevel' | 'diagnostics'> => ({
+  version,
+}: ComposeOptions): Pick<Context, 'tracer' | 'logLevel' | 'diagnostics' | 'version'> => ({
   ...(diagnostics === undefined ? {} : { diagnostics }),
+  ...(version === undefined ? {} : { version }),
   ...(tracer === undefined ? {} : { tracer }),
   ...(logLevel === undefined ? {} : { logLevel }),
 });

@@ -4,12 +4,17 @@
  */
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
-import { acquireLease, findLease, holdsLease, LeaseLost } from '../../metadata/background/leases.ts';
+import {
+  acquireLease,
+  findLease,
+  holdsLease,
+  LeaseLost,
+  mendingLease,
+} from '../../metadata/background/leases.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 
 type MendingContext = LeaseContext & Pick<Context, 'random'>;
 
-const mendingLease = 'fsck-mending';
 /** How often a command tries to get a lease that another run holds. */
 const askMs = 500;
 

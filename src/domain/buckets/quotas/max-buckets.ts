@@ -17,6 +17,8 @@ const pageMax = 1_000;
 interface Wanted {
   readonly name: string;
   readonly owner: string;
+  /** The bucket exists, and its owner changes. */
+  readonly exists?: true;
 }
 
 /**
@@ -47,7 +49,7 @@ export async function withinMaxBuckets(
 /** Counts the creation among the buckets of the account, until it has ended. Undefined where the bucket exists already. */
 async function announce(
   ctx: Ctx,
-  { name, owner }: Wanted,
+  { name, owner, exists }: Wanted,
   { epoch, maxBuckets }: AccountQuotaRow,
 ): Promise<{ readonly scope: string; readonly holder: string; readonly revision: Revision } | undefined> {
   const { metadata } = ctx;
@@ -59,7 +61,8 @@ async function announce(
     const creating = shares.filter(({ row }) => row.at + creatingMsMax > now);
     // After the announcements: a bucket that was created between the two reads is counted twice, and never not at all.
     const names = await namesOf(ctx, owner, maxBuckets);
-    if (names.has(name) || (await findBucket(metadata, name)) !== undefined) return undefined;
+    if (names.has(name) || (exists !== true && (await findBucket(metadata, name)) !== undefined))
+      return undefined;
     for (const { row } of creating) names.add(row.holder);
     const own = shares.find(({ row }) => row.holder === name);
     names.delete(name);

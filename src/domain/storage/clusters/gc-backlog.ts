@@ -6,12 +6,17 @@ import type { GarbageTask } from '../../../metadata/records/queues.ts';
 export interface GcBacklog {
   /** Extents, counted in the first `backlogMax` rows of the queue. */
   readonly extents: ReadonlyMap<string, number>;
+  /** By cluster, when its oldest extent became due (store time, ms); in the future during `SVC_GC_GRACE`. */
+  readonly oldest: ReadonlyMap<string, number>;
+  /** There are more rows than were counted. */
+  readonly isCut: boolean;
   /** Rows whose clusters are known only when they are processed: large manifests and uploads. */
   readonly elsewhere: number;
 }
 
 export async function gcBacklog({ metadata }: Pick<Context, 'metadata'>): Promise<GcBacklog> {
   const extents = new Map<string, number>();
+  const oldest = new Map<string, number>();
   let elsewhere = 0;
   let rows = 0;
   for (let slot = 0; slot < queueSlots && rows < backlogMax; slot += 1) {
@@ -25,9 +30,12 @@ export async function gcBacklog({ metadata }: Pick<Context, 'metadata'>): Promis
       for (const { row } of page) {
         const task = row.task as GarbageTask;
         if (task.manifestId !== undefined || task.uploadId !== undefined) elsewhere += 1;
-        for (const { cluster } of task.extents) extents.set(cluster, (extents.get(cluster) ?? 0) + 1);
+        for (const { cluster } of task.extents) {
+          extents.set(cluster, (extents.get(cluster) ?? 0) + 1);
+          oldest.set(cluster, Math.min(row.due, oldest.get(cluster) ?? row.due));
+        }
       }
     }
   }
-  return { extents, elsewhere };
+  return { extents, oldest, elsewhere, isCut: rows >= backlogMax };
 }

@@ -7,10 +7,30 @@ import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { lookUpVersion } from '../../../domain/objects/read-object.ts';
 import { fail } from '../../../errors/refusal.ts';
+import { findAudit } from '../../../metadata/audit/audit.ts';
+import { describeOperation, isOperation } from '../../../protocol/operations/operations.ts';
+import { defined } from '../../common/parameters.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body }) => {
-  const { accessKey, action, bucket: bucketName = '', key = '', versionId, context } = body;
+  const { requestId, ...given } = body;
+  const past = requestId === undefined ? undefined : await findRequest(ctx, requestId);
+  const {
+    accessKey,
+    action,
+    bucket: bucketName = '',
+    key = '',
+    versionId,
+    context,
+  } = {
+    ...past?.asked,
+    ...defined(given),
+  };
+  if (action === undefined)
+    throw fail('MalformedJSON', {
+      message: 'action is missing, or requestId of an audited request.',
+      field: 'action',
+    });
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
@@ -19,8 +39,41 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
   const facts: Facts = { lookup: (name) => context?.get(name) };
   const about = { action, bucket, bucketName, key, target };
   const { allowed, reason, by } = await judge(ctx, identity, about, { facts, trace });
-  return jsonReply({ allowed, reason, by, statements: trace });
+  return jsonReply({ allowed, reason, by, statements: trace, request: past?.shown });
 };
+
+/**
+ * What a past request asked for, from its audit row. It is judged by the policies of now, and with the facts that the row has.
+ * @throws InvalidArgument where the log has no such request
+ */
+async function findRequest(ctx: Context, requestId: string) {
+  const now = ctx.clock.now();
+  const span = { start: now - ctx.config.SVC_AUDIT_RETENTION, end: now };
+  const row = await findAudit(ctx.metadata, { ...span, requestId });
+  if (row === undefined)
+    throw fail('InvalidArgument', {
+      message: `The audit log has no request ${requestId}: it has requests that change something, and not those that read.`,
+      field: 'requestId',
+    });
+  const { action, resource, key, accessKey, status, error, time, source } = row;
+  const bucket = resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined;
+  const permitted = isOperation(action) ? describeOperation(action).action : action;
+  const about = {
+    ...(accessKey === undefined ? {} : { accessKey }),
+    ...(bucket === undefined ? {} : { bucket }),
+    ...(key === undefined ? {} : { key }),
+  };
+  return {
+    asked: { ...about, action: permitted, context: new Map([['aws:SourceIp', source]]) },
+    shown: {
+      time: new Date(time).toISOString(),
+      action,
+      status,
+      ...(error === undefined ? {} : { error }),
+      ...about,
+    },
+  };
+}
 
 async function findIdentity({ credentials }: Context, accessKey: string | undefined): Promise<Identity> {
   if (accessKey === undefined) return undefined;

@@ -4,6 +4,8 @@ import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
 import { readRates } from '../../../domain/events/deliver/rates.ts';
 import { discardLetters, type LetterFilter, redriveLetters } from '../../../domain/events/deliver/redrive.ts';
 import { fail } from '../../../errors/refusal.ts';
+import { readDeadLetters } from '../../../metadata/background/dead-letters.ts';
+import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
 import type { AdminBody } from '../../../protocol/operations/admin.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { failingJson } from '../failing-target.ts';
@@ -55,3 +57,29 @@ export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async 
   const { letters, isTruncated } = await discardLetters(ctx, filter);
   return jsonReply({ discarded: letters, isTruncated });
 };
+
+export const ListDeadLetters: AdminHandler<'ListDeadLetters'> = async (ctx, { query }) => {
+  const { limit = lettersMax, after } = query;
+  const { rows, next } = await readDeadLetters(ctx.metadata, { before: readPlace(after), max: limit });
+  return jsonReply({
+    rows: rows.map(letterJson),
+    ...(next === undefined ? {} : { next: `${next.due}:${next.id}` }),
+  });
+};
+
+const lettersMax = 1_000;
+
+function letterJson({ due, id, requestId, attempts, task }: QueueRow) {
+  // The cast: each queue has one type of task.
+  const { sink, message, error, since } = task as DeadLetter;
+  const times = { time: new Date(due).toISOString(), since: new Date(since).toISOString() };
+  return { ...times, requestId, target: sink, id, attempts, error, message };
+}
+
+function readPlace(after: string | undefined): { readonly due: number; readonly id: string } | undefined {
+  if (after === undefined) return undefined;
+  const [, due, id = ''] = /^(\d{1,15}):(.*)$/s.exec(after) ?? [];
+  if (due === undefined)
+    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+  return { due: Number(due), id };
+}

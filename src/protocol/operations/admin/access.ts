@@ -10,7 +10,7 @@ import {
   jsonText,
   jsonTexts,
 } from '../../formats/json.ts';
-import { type AdminRows, bucketName, longText, seconds } from './row.ts';
+import { type AdminRows, bucketName, count, isoTime, longText, seconds } from './row.ts';
 
 const text = (pattern: RegExp, must: string) => jsonText({ pattern, must });
 const statement = {
@@ -32,7 +32,9 @@ export const accessRows = {
     /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
     body: jsonObject({
       accessKey: jsonOptional(jsonText()),
-      action: jsonText(),
+      action: jsonOptional(jsonText()),
+      /** A request of the audit log: what is not given is taken from its row. */
+      requestId: jsonOptional(jsonText({ max: 128 })),
       bucket: jsonOptional(bucketName),
       key: jsonOptional(jsonText({ max: 1024 })),
       versionId: jsonOptional(jsonText()),
@@ -41,6 +43,17 @@ export const accessRows = {
     reply: jsonObject({
       allowed: jsonBoolean,
       reason: jsonText(),
+      request: jsonOptional(
+        jsonObject({
+          time: isoTime,
+          action: jsonText(),
+          status: count,
+          error: jsonOptional(jsonText()),
+          accessKey: jsonOptional(jsonText()),
+          bucket: jsonOptional(bucketName),
+          key: jsonOptional(longText),
+        }),
+      ),
       by: jsonOptional(jsonObject(statement)),
       statements: jsonRows(
         jsonObject({

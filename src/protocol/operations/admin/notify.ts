@@ -1,7 +1,15 @@
 /** Rows about the targets of events and their dead letters. */
-import { jsonBoolean, jsonNumber, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
+import {
+  jsonAny,
+  jsonBoolean,
+  jsonNumber,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
 import { failingFields } from './replication.ts';
-import { type AdminRows, bucketName, count, moment } from './row.ts';
+import { type AdminRows, bucketName, count, isoTime, longText, moment, next, paging } from './row.ts';
 
 const letters = jsonObject({
   target: jsonOptional(jsonText()),
@@ -28,6 +36,26 @@ export const notifyRows = {
           deadLetters: count,
         }),
       ),
+    }),
+  },
+  ListDeadLetters: {
+    on: 'GET /notify/dead-letters',
+    doc: 'Lists the events that could not be delivered, the newest first.',
+    query: paging,
+    reply: jsonObject({
+      rows: jsonRows(
+        jsonObject({
+          time: isoTime,
+          since: isoTime,
+          requestId: jsonText(),
+          target: jsonText(),
+          id: longText,
+          attempts: count,
+          error: longText,
+          message: jsonAny,
+        }),
+      ),
+      next,
     }),
   },
   RedriveNotifications: {

@@ -1,0 +1,127 @@
+/**
+ * Gives a bucket to another account. The bucket is closed to writers while it leaves the counters of its former account and enters those
+ * of the new one, so the quotas and the present usage of both stay exact.
+ */
+import type { Context } from '../../../context.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { findBucket, moveBucket, replaceBucket } from '../../../metadata/buckets/buckets.ts';
+import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
+import { accountUsage, counterChanges, readUsage } from '../../../metadata/buckets/usage.ts';
+import { objectsAt } from '../../../metadata/objects/objects.ts';
+import type { BucketRow, Grant } from '../../../metadata/tables.ts';
+import { assertUnattached } from '../../access/access-points.ts';
+import { dropDocuments, readDocument, writeDocuments } from '../../configurations/documents.ts';
+import { bucketAcl, ownershipControls } from '../../configurations/families.ts';
+import { type Recorder, recorded } from '../../events/recorder.ts';
+import { assertOpen, openBucket } from '../buckets.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
+import { sum } from './amounts.ts';
+import { withinMaxBuckets } from './max-buckets.ts';
+import { isSettled, recall } from './recall.ts';
+import { accountScope } from './scopes.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
+
+export interface NewOwner {
+  readonly bucket: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  /**
+   * Whether the objects become the new owner's, by BucketOwnerEnforced; otherwise each object stays with the account that wrote it, as in
+   * the public API.
+   */
+  readonly withObjects: boolean;
+  readonly record?: Recorder | undefined;
+}
+
+/** @throws QuotaExceeded where the new owner may have no more buckets; NoSuchBucket */
+export async function changeOwner(ctx: Ctx, wanted: NewOwner): Promise<BucketRow> {
+  const { owner } = wanted;
+  const bucket = await openBucket(ctx, wanted.bucket);
+  const moved = await withinMaxBuckets(ctx, { name: bucket.name, owner, exists: true }, () =>
+    move(ctx, bucket, wanted),
+  );
+  // The bucket's bytes may exceed what processes hold as shares of the account's quota: like a quota that was lowered.
+  const epoch = (await findAccountQuota(ctx.metadata, owner))?.row.epoch;
+  if (epoch !== undefined) await recall(ctx, accountScope(owner, epoch), () => true);
+  return moved;
+}
+
+async function move(
+  ctx: Ctx,
+  bucket: Pick<BucketRow, 'name' | 'id'>,
+  { owner, ownerName, withObjects, record }: NewOwner,
+): Promise<BucketRow> {
+  const { metadata } = ctx;
+  return retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
+    const found = await findBucket(metadata, bucket.name);
+    if (found === undefined || found.row.id !== bucket.id)
+      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    const open = await assertOpen(ctx, found);
+    if (open !== found.row) return undefined;
+    // An access point belongs to the account of its bucket: the former owner's account would still decide about requests.
+    if (open.owner !== owner) await assertUnattached(ctx, open);
+    const documents = await newDocuments(ctx, open, { owner, withObjects });
+    const closing = { ...open, closedAt: await metadata.now(), generation: open.generation + 1 };
+    const closed = await replaceBucket(metadata, found, closing);
+    if (!closed.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
+    const reopened = { ...closing, closedAt: 0, generation: closing.generation + 1 };
+    // Writers that read the closed row are refused too.
+    await metadata.raiseFence(objectsAt(closing), reopened.generation);
+    const stored = { row: closing, revision: closed.revision };
+    if (open.accountQuota !== undefined && !(await isSettled(ctx, open.id))) {
+      await replaceBucket(metadata, stored, reopened);
+      await dropDocuments(ctx, documents.made);
+      throw fail(
+        'ServiceUnavailable',
+        `The counters of bucket ${bucket.name} miss additions of a gateway that died. Send the request again in a minute.`,
+      );
+    }
+    const then = [...(await leaveCounters(ctx, open)), ...(await recorded(record))];
+    const { accountQuota: _, ...others } = reopened;
+    const next = { ...others, owner, ownerName, creator: owner, documents: documents.all };
+    const outcome = await moveBucket(metadata, stored, next, then);
+    if (!outcome.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
+    record?.applied();
+    await dropDocuments(ctx, documents.replaced);
+    return { value: next };
+  });
+}
+
+/** What the bucket holds leaves the counters of its former account. */
+async function leaveCounters({ metadata }: Ctx, { id, accountQuota }: BucketRow) {
+  if (accountQuota === undefined) return [];
+  const { bytes, objects } = sum((await readUsage(metadata, id)).values());
+  return counterChanges(accountUsage(accountQuota), id, [
+    { storageClass: '', bytes: -bytes, objects: -objects },
+  ]);
+}
+
+/** The configurations under the new owner: its ACL names the new owner in place of the former one. */
+async function newDocuments(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { owner, withObjects }: { readonly owner: string; readonly withObjects: boolean },
+) {
+  const acl = await readDocument(ctx, bucket, bucketAcl);
+  const rename = (grant: Grant): Grant =>
+    grant.grantee.is === 'user' && grant.grantee.id === bucket.owner
+      ? { ...grant, grantee: { is: 'user', id: owner } }
+      : grant;
+  const enforced = { Rule: [{ ObjectOwnership: 'BucketOwnerEnforced' }] };
+  const made = await writeDocuments(ctx, {
+    ...(acl === undefined || withObjects ? {} : { [bucketAcl.name]: JSON.stringify(acl.map(rename)) }),
+    ...(withObjects ? { [ownershipControls.name]: JSON.stringify(enforced) } : {}),
+  });
+  // Under BucketOwnerEnforced there are no ACLs.
+  const { [bucketAcl.name]: formerAcl, ...kept } = bucket.documents;
+  const formerControls = withObjects ? bucket.documents[ownershipControls.name] : undefined;
+  return {
+    made,
+    all: { ...kept, ...made },
+    replaced: {
+      ...(formerAcl === undefined ? {} : { [bucketAcl.name]: formerAcl }),
+      ...(formerControls === undefined ? {} : { [ownershipControls.name]: formerControls }),
+    },
+  };
+}

@@ -1,0 +1,187 @@
+/**
+ * The formats in which operators export the audit log: JSON Lines, records of CloudTrail
+ * (https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html, version 1.11), and the class
+ * API Activity of OCSF (https://schema.ocsf.io/1.3.0/classes/api_activity).
+ */
+import type { Context } from '../../../context.ts';
+import type { AuditRow } from '../../../metadata/records/audit.ts';
+
+type Ctx = Pick<Context, 'config' | 'hasher'>;
+
+export interface AuditFormat {
+  readonly mediaType: string;
+  /** The text around the rows, and between two of them. */
+  readonly around: readonly [string, string];
+  readonly between: string;
+  readonly toText: (ctx: Ctx, row: AuditRow) => string;
+}
+
+/** A row as the operator API shows it. */
+export const toAuditJson = ({ hour: _, slot: __, time, id, ...row }: AuditRow) => ({
+  time: new Date(time).toISOString(),
+  requestId: id,
+  ...row,
+});
+
+const lines = { mediaType: 'application/x-ndjson', around: ['', '\n'], between: '\n' } as const;
+
+export const auditFormats = {
+  jsonl: { ...lines, toText: (_ctx: Ctx, row: AuditRow) => JSON.stringify(toAuditJson(row)) },
+  cloudtrail: {
+    mediaType: 'application/json',
+    around: ['{"Records":[', ']}'],
+    between: ',\n',
+    toText: (ctx: Ctx, row: AuditRow) => JSON.stringify(toCloudTrail(ctx, row)),
+  },
+  ocsf: { ...lines, toText: (_ctx: Ctx, row: AuditRow) => JSON.stringify(toOcsf(row)) },
+} as const satisfies Readonly<Record<string, AuditFormat>>;
+
+const bucketOf = ({ resource }: AuditRow): string | undefined =>
+  resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined;
+
+/** The service of an action, and its name there: `admin:PutBucketQuota` is PutBucketQuota of the operator API. */
+function namesOf({ action, resource }: AuditRow): { readonly service: string; readonly name: string } {
+  const [prefix = '', name] = action.split(':');
+  if (name !== undefined) return { service: `${prefix}.sluice`, name };
+  const service = resource.startsWith('arn:aws:iam:') ? 'iam' : 's3';
+  return { service: `${service}.amazonaws.com`, name: action };
+}
+
+const isRead = (name: string): boolean => /^(Get|List|Head)/.test(name);
+
+/** A UUID that the row always gets. */
+function toEventId({ hasher }: Ctx, { time, id }: AuditRow): string {
+  const hex = hasher.sha256Hex(`${time} ${id}`);
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join('-');
+}
+
+function toCloudTrail(ctx: Ctx, row: AuditRow) {
+  const bucket = bucketOf(row);
+  const { service, name } = namesOf(row);
+  const isData = row.key !== undefined;
+  return {
+    eventVersion: '1.11',
+    userIdentity: toUserIdentity(row),
+    eventTime: `${new Date(row.time).toISOString().slice(0, 19)}Z`,
+    eventSource: service,
+    eventName: name,
+    awsRegion: ctx.config.SVC_REGION,
+    sourceIPAddress: row.source,
+    ...(row.error === undefined ? {} : { errorCode: row.error }),
+    requestParameters:
+      bucket === undefined
+        ? null
+        : { bucketName: bucket, ...(row.key === undefined ? {} : { key: row.key }) },
+    responseElements: null,
+    additionalEventData: { httpStatus: row.status, ...(row.count === undefined ? {} : { count: row.count }) },
+    requestID: row.id,
+    eventID: toEventId(ctx, row),
+    readOnly: isRead(name),
+    resources: resourcesOf(row).map(({ arn, type }) => ({ type, ARN: arn })),
+    eventType: 'AwsApiCall',
+    managementEvent: !isData,
+    ...(row.account === undefined ? {} : { recipientAccountId: row.account }),
+    eventCategory: isData ? 'Data' : 'Management',
+  };
+}
+
+/** https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html */
+function toUserIdentity({ principal, accessKey, account }: AuditRow) {
+  if (principal === undefined)
+    return { type: 'AWSAccount', principalId: '', accountId: 'ANONYMOUS_PRINCIPAL' };
+  if (!principal.startsWith('arn:')) return { type: 'AWSService', invokedBy: principal };
+  const user = principal.includes(':user/') ? principal.split('/').at(-1) : undefined;
+  const type = principal.endsWith(':root')
+    ? 'Root'
+    : principal.includes(':assumed-role/')
+      ? 'AssumedRole'
+      : 'IAMUser';
+  return {
+    type,
+    principalId: account ?? '',
+    arn: principal,
+    accountId: account ?? '',
+    accessKeyId: accessKey ?? '',
+    ...(user === undefined ? {} : { userName: user }),
+  };
+}
+
+function resourcesOf(row: AuditRow): readonly { readonly arn: string; readonly type: string }[] {
+  const bucket = bucketOf(row);
+  if (bucket === undefined) return row.resource === '' ? [] : [{ arn: row.resource, type: 'AWS::IAM' }];
+  const arn = `arn:aws:s3:::${bucket}`;
+  const ofBucket = { arn, type: 'AWS::S3::Bucket' };
+  return row.key === undefined
+    ? [ofBucket]
+    : [{ arn: `${arn}/${row.key}`, type: 'AWS::S3::Object' }, ofBucket];
+}
+
+/** By the first word of an operation. The others change something that exists. */
+const activities: readonly (readonly [RegExp, number, string])[] = [
+  [/^(Create|Copy|Upload|Complete|Import|Post|PutObject$)/, 1, 'Create'],
+  [/^(Get|List|Head|Check|Export|Verify)/, 2, 'Read'],
+  [/^(Delete|Abort|Remove|Discard|ForceEmpty)/, 4, 'Delete'],
+  [/^/, 3, 'Update'],
+];
+
+const classUid = 6003;
+
+function toOcsf(row: AuditRow) {
+  const { service, name } = namesOf(row);
+  const [, activity = 3, activityName = 'Update'] = activities.find(([pattern]) => pattern.test(name)) ?? [];
+  const isSuccess = row.status < 400;
+  const resources = resourcesOf(row);
+  return {
+    activity_id: activity,
+    activity_name: activityName,
+    category_uid: 6,
+    category_name: 'Application Activity',
+    class_uid: classUid,
+    class_name: 'API Activity',
+    type_uid: classUid * 100 + activity,
+    type_name: `API Activity: ${activityName}`,
+    time: row.time,
+    severity_id: 1,
+    severity: 'Informational',
+    status_id: isSuccess ? 1 : 2,
+    status: isSuccess ? 'Success' : 'Failure',
+    ...(row.error === undefined ? {} : { status_code: row.error }),
+    ...(row.count === undefined ? {} : { count: row.count }),
+    metadata: {
+      version: '1.3.0',
+      product: { name: 'sluice', vendor_name: 'sluice' },
+      uid: row.id,
+      log_name: 'audit',
+    },
+    actor: { user: toOcsfUser(row) },
+    api: {
+      operation: name,
+      service: { name: service },
+      request: { uid: row.id },
+      response: { code: row.status, ...(row.error === undefined ? {} : { error: row.error }) },
+    },
+    // `ip` is an address: workers of this service have none.
+    src_endpoint: /^[\d.]+$|:/.test(row.source) ? { ip: row.source } : { svc_name: row.source || 'sluice' },
+    ...(resources.length === 0
+      ? {}
+      : { resources: resources.map(({ arn, type }) => ({ uid: arn, type, name: arn.split(':').at(-1) })) }),
+  };
+}
+
+function toOcsfUser({ principal, accessKey, account }: AuditRow) {
+  if (principal === undefined && account === undefined)
+    return { name: 'anonymous', type_id: 0, type: 'Unknown' };
+  return {
+    ...(principal === undefined ? {} : { uid: principal }),
+    ...(account === undefined ? {} : { account: { uid: account } }),
+    ...(accessKey === undefined ? {} : { credential_uid: accessKey }),
+    type_id: principal?.startsWith('arn:') === false ? 3 : 1,
+    type: principal?.startsWith('arn:') === false ? 'System' : 'User',
+  };
+}

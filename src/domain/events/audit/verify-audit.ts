@@ -1,0 +1,164 @@
+/** Verifies the chain of the audit log and the rows that it covers, and reports the first gap. */
+import type { Context } from '../../../context.ts';
+import { auditHourMs, auditSlots } from '../../../metadata/audit/audit.ts';
+import {
+  type AuditHead,
+  type AuditSeal,
+  findAuditHead,
+  findAuditSeal,
+  pageAuditSeals,
+} from '../../../metadata/audit/seals.ts';
+import { contentOf, digestSlot, linkOf, type SlotDigest, witnessContext } from './digest-hour.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config'>;
+
+export interface AuditGap {
+  /**
+   * - `seal-missing`: an hour has no seal, or the end of the chain is missing
+   * - `seal-altered`: a seal does not match what it states
+   * - `chain-broken`: a seal names another seal before it
+   * - `rows-removed`, `rows-added`, `rows-altered`: the rows of the hour are not those that were sealed
+   */
+  readonly kind:
+    | 'seal-missing'
+    | 'seal-altered'
+    | 'chain-broken'
+    | 'rows-removed'
+    | 'rows-added'
+    | 'rows-altered';
+  readonly hour: number;
+  readonly sealedRows?: number;
+  readonly foundRows?: number;
+}
+
+export interface Verification {
+  readonly head: AuditHead | undefined;
+  /** Hours whose rows were compared, and their rows. */
+  readonly hours: number;
+  readonly rows: number;
+  /** Hours whose rows have expired: only their seals were verified. */
+  readonly expired: number;
+  /** Hours that the log says were removed before their retention ended: it was set shorter for a time, or someone wrote so. */
+  readonly removedEarly: number;
+  /** Seals that were made under a master key which this process does not have, or by others. */
+  readonly unauthenticated: number;
+  readonly gap?: AuditGap;
+  /** The hour with which the next part begins; absent at the end of the chain. */
+  readonly next?: number;
+}
+
+/** What one part reads, at most. An hour is read whole. */
+const partMax = { rows: 200_000, seals: 2_000 } as const;
+const pageSeals = 100;
+
+/** @param from the hour to begin with; absent: the first one */
+export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification> {
+  const head = (await findAuditHead(ctx.metadata))?.state;
+  let counts = { hours: 0, rows: 0, expired: 0, removedEarly: 0, unauthenticated: 0 };
+  const first = await findFirst(ctx, head, from);
+  if (first === undefined) return { head, ...counts };
+  const start = Math.max(first, from ?? first);
+  const now = await ctx.metadata.now();
+  let previous = await sealBefore(ctx, { hour: start, first });
+  let hour = start;
+  for (let read = 0; ; ) {
+    const page = await pageAuditSeals(ctx.metadata, { hour, limit: pageSeals });
+    for (const seal of page) {
+      const gap = findBreak(ctx, seal, { hour, previous });
+      if (gap !== undefined) return { head, ...counts, gap };
+      const witness = await readWitness(ctx, seal);
+      if (witness !== undefined && witness !== seal.seal)
+        return { head, ...counts, gap: { kind: 'seal-altered', hour } };
+      counts = { ...counts, unauthenticated: counts.unauthenticated + (witness === undefined ? 1 : 0) };
+      const compared = await compareRows(ctx, seal, { head, now });
+      if ('gap' in compared) return { head, ...counts, gap: compared.gap };
+      counts = add(counts, compared);
+      previous = seal.seal;
+      hour += 1;
+      read += 1;
+      if (counts.rows >= partMax.rows || read >= partMax.seals) return { head, ...counts, next: hour };
+    }
+    if (page.length < pageSeals) return { head, ...counts, ...findEnd(head, { hour, previous }) };
+  }
+}
+
+async function findFirst({ metadata }: Ctx, head: AuditHead | undefined, from: number | undefined) {
+  if (head !== undefined) return head.first;
+  const [any] = await pageAuditSeals(metadata, { hour: from ?? 0, limit: 1 });
+  return any?.hour;
+}
+
+async function sealBefore(
+  { metadata }: Ctx,
+  { hour, first }: { readonly hour: number; readonly first: number },
+): Promise<string | undefined> {
+  return hour === first ? '' : (await findAuditSeal(metadata, hour - 1))?.state.seal;
+}
+
+function findBreak(
+  ctx: Ctx,
+  seal: AuditSeal,
+  { hour, previous }: { readonly hour: number; readonly previous: string | undefined },
+): AuditGap | undefined {
+  if (seal.hour !== hour || previous === undefined)
+    return { kind: 'seal-missing', hour: previous === undefined ? hour - 1 : hour };
+  if (seal.previous !== previous) return { kind: 'chain-broken', hour };
+  const isWhole =
+    linkOf(ctx, seal) === seal.seal &&
+    (seal.slots === undefined || contentOf(ctx, seal.slots) === seal.content);
+  return isWhole ? undefined : { kind: 'seal-altered', hour };
+}
+
+/** The seal that was sealed under the master key; undefined when no known key opens it. */
+async function readWitness({ sealer }: Ctx, { witness, hour }: AuditSeal): Promise<string | undefined> {
+  try {
+    const sealed = Uint8Array.from(atob(witness), (character) => character.charCodeAt(0));
+    const opened = await sealer.open(sealed, witnessContext(hour));
+    return opened && new TextDecoder().decode(opened);
+  } catch {
+    return undefined;
+  }
+}
+
+type Compared = { readonly rows: number } | { readonly without: 'expired' | 'removedEarly' };
+
+const add = <
+  C extends { readonly hours: number; readonly rows: number; expired: number; removedEarly: number },
+>(
+  counts: C,
+  compared: Compared,
+): C =>
+  'without' in compared
+    ? { ...counts, [compared.without]: counts[compared.without] + 1 }
+    : { ...counts, hours: counts.hours + 1, rows: counts.rows + compared.rows };
+
+/** Rows that may expire now are not compared. */
+async function compareRows(
+  ctx: Ctx,
+  seal: AuditSeal,
+  { head, now }: { readonly head: AuditHead | undefined; readonly now: number },
+): Promise<Compared | { readonly gap: AuditGap }> {
+  const { hour, slots, retentionMs } = seal;
+  const keptMs = Math.min(retentionMs, ctx.config.SVC_AUDIT_RETENTION);
+  if (now >= hour * auditHourMs + keptMs) return { without: 'expired' };
+  if (hour < (head?.keptFrom ?? 0)) return { without: 'removedEarly' };
+  if (slots === undefined) return { gap: { kind: 'seal-altered', hour } };
+  const found: SlotDigest[] = [];
+  for (let slot = 0; slot < auditSlots; slot += 1)
+    found.push(await digestSlot(ctx, { hour, slot, rest: async () => {} }));
+  const foundRows = found.reduce((sum, { rows }) => sum + rows, 0);
+  if (found.every(({ digest }, slot) => digest === slots[slot])) return { rows: foundRows };
+  const kind = foundRows < seal.rows ? 'rows-removed' : foundRows > seal.rows ? 'rows-added' : 'rows-altered';
+  return { gap: { kind, hour, sealedRows: seal.rows, foundRows } };
+}
+
+/** Whether the chain ends where its head says. */
+function findEnd(
+  head: AuditHead | undefined,
+  { hour, previous }: { readonly hour: number; readonly previous: string | undefined },
+): { readonly gap?: AuditGap } {
+  if (head === undefined || head.hour >= hour) return { gap: { kind: 'seal-missing', hour } };
+  return head.hour === hour - 1 && head.seal !== previous
+    ? { gap: { kind: 'seal-altered', hour: head.hour } }
+    : {};
+}

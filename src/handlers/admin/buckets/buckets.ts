@@ -1,0 +1,112 @@
+/** The buckets of all accounts: list, detail, and change of the owner. */
+import { bucketPolicy } from '../../../auth/authorization/bucket-policy.ts';
+import { isPublicPolicy } from '../../../auth/policy/public-status.ts';
+import type { Context } from '../../../context.ts';
+import { isPublicAcl } from '../../../domain/access/acl.ts';
+import { readOwnership } from '../../../domain/access/object-ownership.ts';
+import { openBucket } from '../../../domain/buckets/buckets.ts';
+import { changeOwner } from '../../../domain/buckets/quotas/change-owner.ts';
+import { signingKeyStatus } from '../../../domain/buckets/signing-key.ts';
+import { readDocument } from '../../../domain/configurations/documents.ts';
+import { bucketAcl, bucketEncryption, bucketWebsite } from '../../../domain/configurations/families.ts';
+import { type HeldBucket, pageHeldBuckets } from '../../../domain/listings/held-buckets.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { readUsage } from '../../../metadata/buckets/usage.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+const pageMax = 100;
+
+export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query }) => {
+  const { prefix = '', versioning, limit = pageMax, after, ...filter } = query;
+  const { buckets, next } = await pageHeldBuckets(
+    ctx,
+    { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },
+    { after, limit },
+  );
+  return jsonReply({ rows: buckets.map(bucketJson), ...(next === undefined ? {} : { next }) });
+};
+
+/** What the list shows of a bucket. */
+function bucketJson({ row, classes }: HeldBucket) {
+  const held = [...classes.values()];
+  return {
+    name: row.name,
+    owner: row.owner,
+    ownerName: row.ownerName,
+    created: new Date(row.created).toISOString(),
+    region: row.region,
+    bytes: held.reduce((sum, { bytes }) => sum + bytes, 0),
+    objects: held.reduce((sum, { objects }) => sum + objects, 0),
+    versioning: row.versioning === '' ? 'unset' : row.versioning,
+    objectLock: row.objectLock,
+    ...(row.quota === undefined ? {} : { quota: row.quota }),
+    ...(row.placement === undefined ? {} : { placement: row.placement }),
+    defaultClass: row.defaultClass ?? 'STANDARD',
+    shards: row.shards,
+    configurations: Object.keys(row.documents).sort(),
+    hasSigningKey: row.signingKey !== undefined,
+  };
+}
+
+export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
+  const row = await openBucket(ctx, params.get('name') ?? '');
+  const classes = await readUsage(ctx.metadata, row.id);
+  return jsonReply({
+    ...bucketJson({ row, classes }),
+    id: row.id,
+    creator: row.creator,
+    mfaDelete: row.mfaDelete === true,
+    ...(row.placementMode === undefined || row.placementMode === ''
+      ? {}
+      : { placementMode: row.placementMode }),
+    ...(row.splittingTo === undefined ? {} : { splittingTo: row.splittingTo }),
+    classes: [...classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
+    objectOwnership: await readOwnership(ctx, row),
+    ...(await accessJson(ctx, row)),
+    ...(await encryptionJson(ctx, row)),
+    website: (await readDocument(ctx, row, bucketWebsite)) !== undefined,
+    ...(await signingKeyJson(ctx, row)),
+  });
+};
+
+/** Whether policy and ACL, each for itself, give strangers access; a public access block may still refuse it. */
+async function accessJson(ctx: Context, row: BucketRow) {
+  const policy = await readDocument(ctx, row, bucketPolicy);
+  return {
+    policyIsPublic: policy !== undefined && isPublicPolicy(policy.document),
+    aclIsPublic: isPublicAcl((await readDocument(ctx, row, bucketAcl)) ?? []),
+  };
+}
+
+async function encryptionJson(ctx: Context, row: BucketRow) {
+  const [rule] = (await readDocument(ctx, row, bucketEncryption))?.Rule ?? [];
+  const by = rule?.ApplyServerSideEncryptionByDefault;
+  if (by === undefined) return {};
+  const { SSEAlgorithm: algorithm, KMSMasterKeyID: keyId } = by;
+  return { encryption: { algorithm, ...(keyId === undefined ? {} : { keyId }) } };
+}
+
+async function signingKeyJson(ctx: Context, { name, signingKey }: BucketRow) {
+  if (signingKey === undefined) return {};
+  const { keyId, createdAt, isExpired } = await signingKeyStatus(ctx, name);
+  return { signingKey: { keyId, createdAt: new Date(createdAt).toISOString(), isExpired } };
+}
+
+export const PutBucketOwner: AdminHandler<'PutBucketOwner'> = async (ctx, { params, body, record }) => {
+  const account = await ctx.credentials.account({ owner: body.owner });
+  if (account === undefined)
+    throw fail('InvalidArgument', {
+      message: `There is no account ${body.owner}: an account has a key in the settings.`,
+      field: 'owner',
+    });
+  await changeOwner(ctx, {
+    bucket: params.get('name') ?? '',
+    owner: account.owner,
+    ownerName: account.displayName,
+    withObjects: body.objects !== 'stay',
+    record,
+  });
+  return emptyReply(204);
+};

@@ -1,0 +1,81 @@
+/** The audit log as JSON: rows, export, and the verification of its chain. */
+import type { Context } from '../../../context.ts';
+import { auditMatcher } from '../../../domain/events/audit/audit-filter.ts';
+import { auditFormats, toAuditJson } from '../../../domain/events/audit/audit-formats.ts';
+import { exportAudit } from '../../../domain/events/audit/export-audit.ts';
+import { toTime } from '../../../domain/events/audit/seal-hours.ts';
+import { verifyAudit } from '../../../domain/events/audit/verify-audit.ts';
+import { fail } from '../../../errors/refusal.ts';
+import { type AuditPlace, auditHourOf, readAudit } from '../../../metadata/audit/audit.ts';
+import { type AdminHandler, jsonReply } from '../call.ts';
+
+const rowsMax = 1_000;
+
+export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query }) => {
+  const { limit = rowsMax, after } = query;
+  const { rows, next } = await readAudit(ctx.metadata, {
+    ...readSpan(ctx, query),
+    before: readPlace(after),
+    max: limit,
+    requestId: query.requestId,
+    matches: auditMatcher(query),
+  });
+  return jsonReply({
+    rows: rows.map(toAuditJson),
+    ...(next === undefined ? {} : { next: `${next.time}:${next.id}` }),
+  });
+};
+
+export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query }) => {
+  const format = auditFormats[query.format ?? 'jsonl'];
+  return {
+    status: 200,
+    headers: [
+      ['Content-Type', format.mediaType],
+      ['Cache-Control', 'no-store'],
+    ],
+    body: exportAudit(ctx, { ...readSpan(ctx, query), format, matches: auditMatcher(query) }),
+  };
+};
+
+export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query: { from } }) => {
+  const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
+  const { head, gap, next, ...counts } = await verifyAudit(ctx, hour);
+  return jsonReply({
+    isIntact: gap === undefined,
+    ...(head === undefined
+      ? {}
+      : { since: toTime(head.first), sealedThrough: toTime(head.hour), seal: head.seal }),
+    ...counts,
+    ...(gap === undefined ? {} : { gap: { ...gap, hour: toTime(gap.hour) } }),
+    ...(next === undefined ? {} : { nextFrom: toTime(next) }),
+  });
+};
+
+/** No row is older than the retention or newer than now, so a wide span costs no further reads. */
+function readSpan(
+  { clock, config }: Pick<Context, 'clock' | 'config'>,
+  given: { readonly start?: string | undefined; readonly end?: string | undefined },
+): { readonly start: number; readonly end: number } {
+  const now = clock.now();
+  const kept = now - config.SVC_AUDIT_RETENTION;
+  const start = given.start === undefined ? kept : readTime('start', given.start);
+  const end = given.end === undefined ? now : readTime('end', given.end);
+  if (start > end) throw fail('InvalidArgument', { message: 'start is after end.', field: 'start' });
+  return { start: Math.max(start, kept), end: Math.min(end, now) };
+}
+
+function readTime(field: string, given: string): number {
+  const time = Date.parse(given);
+  if (Number.isNaN(time))
+    throw fail('InvalidArgument', { message: `${field} is no time of the calendar.`, field });
+  return time;
+}
+
+function readPlace(after: string | undefined): AuditPlace | undefined {
+  if (after === undefined) return undefined;
+  const [, time, id = ''] = /^(\d{1,15}):(.*)$/s.exec(after) ?? [];
+  if (time === undefined)
+    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+  return { time: Number(time), id };
+}

@@ -1,0 +1,147 @@
+/** The audit log: a row for every request that changes or would have changed something. */
+
+import { shardOf } from '../../base/shard.ts';
+import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { mergeRows, newestFirst } from '../objects/newest-first.ts';
+import { type AuditRow, audit } from '../records/audit.ts';
+
+export const auditHourMs = 60 * 60 * 1000;
+const hourMs = auditHourMs;
+/** An hour's rows are spread over this many partitions, so that concurrent writers do not queue for one. */
+export const auditSlots = 8;
+
+export const auditHourOf = (time: number): number => Math.floor(time / hourMs);
+const hourOf = auditHourOf;
+
+/** A row is added to its hour until this long after the end of the hour. Sealing begins later, for slow commits and slow clocks. */
+const lateMs = 5 * 60_000;
+export const auditSealDelayMs = 3 * lateMs;
+
+/** The time of a row that is written now: a request that outlasted its hour is recorded when it ends, because its hour may be sealed. */
+export const timeOfRow = (arrived: number, now: number): number =>
+  now < (hourOf(arrived) + 1) * hourMs + lateMs ? arrived : now;
+
+const auditAt = (hour: number, slot: number): At<typeof audit> => ({ table: audit, in: { hour, slot } });
+
+/** The row of a request. Its place is its time and id: written again, it is the same row. */
+export function audited(
+  entry: Omit<AuditRow, 'hour' | 'slot'>,
+  { retentionMs }: { readonly retentionMs: number },
+): SideChange {
+  const hour = hourOf(entry.time);
+  const slot = shardOf(entry.id, auditSlots);
+  return {
+    at: auditAt(hour, slot),
+    put: { ...entry, hour, slot } satisfies AuditRow,
+    expiresAt: entry.time + retentionMs,
+  };
+}
+
+/** A position between two rows: rows before it are older. */
+export interface AuditPlace {
+  readonly time: number;
+  readonly id: string;
+}
+
+export interface AuditQuery {
+  /** The first and the last millisecond that counts. */
+  readonly start: number;
+  readonly end: number;
+  /** The position where the previous page ended. */
+  readonly before?: AuditPlace | undefined;
+  readonly max: number;
+  /** Only the row of this request: one partition of each hour is read. */
+  readonly requestId?: string | undefined;
+  matches(row: AuditRow): boolean;
+}
+
+export interface AuditPage {
+  readonly rows: readonly AuditRow[];
+  /** Where the next page starts. A page may have few rows or none, because one request reads a bounded number of rows. */
+  readonly next?: AuditPlace;
+}
+
+/** The rows that one page reads, at most. */
+const looks = { hours: 240, rows: 10_000 } as const;
+
+/** A page of the log, the newest first. */
+export async function readAudit(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { start, end, before = { time: end + 1, id: '' }, max, requestId, matches }: AuditQuery,
+): Promise<AuditPage> {
+  const rows: AuditRow[] = [];
+  let looked = 0;
+  const newest = hourOf(before.time);
+  for (let hour = newest; hour >= hourOf(start); hour -= 1) {
+    if (newest - hour >= looks.hours) return { rows, next: { time: (hour + 1) * hourMs, id: '' } };
+    for await (const row of hourBackwards(metadata, hour, { start, before, requestId })) {
+      if (matches(row) && (requestId === undefined || row.id === requestId)) rows.push(row);
+      looked += 1;
+      if (rows.length >= max || looked >= looks.rows) return { rows, next: { time: row.time, id: row.id } };
+    }
+  }
+  return { rows };
+}
+
+/** The row of a request, if it is in the log. Of each hour only the slot of the request is read. */
+export async function findAudit(
+  metadata: Pick<MetadataStore, 'scan'>,
+  span: { readonly start: number; readonly end: number; readonly requestId: string },
+): Promise<AuditRow | undefined> {
+  let before: AuditPlace | undefined;
+  do {
+    const page: AuditPage = await readAudit(metadata, { ...span, before, max: 1, matches: () => true });
+    if (page.rows.length > 0) return page.rows[0];
+    before = page.next;
+  } while (before !== undefined);
+  return undefined;
+}
+
+/** The rows of an hour, the newest first: its slots merged. */
+function hourBackwards(
+  metadata: Pick<MetadataStore, 'scan'>,
+  hour: number,
+  {
+    start,
+    before,
+    requestId,
+  }: { readonly start: number; readonly before: AuditPlace; readonly requestId: string | undefined },
+): AsyncGenerator<AuditRow> {
+  const slots = requestId === undefined ? everySlot : [shardOf(requestId, auditSlots)];
+  const cursors = slots.map((slot) =>
+    metadata.scan(auditAt(hour, slot), { from: { time: start }, before, reverse: true }),
+  );
+  return newestFirst(cursors, isNewer);
+}
+
+const everySlot = Array.from({ length: auditSlots }, (_, slot) => slot);
+
+const isNewer = (a: AuditPlace, b: AuditPlace): boolean =>
+  a.time > b.time || (a.time === b.time && a.id > b.id);
+
+/** Every row from `start` to `end`, the oldest first, some rows at a time. */
+export async function* auditRowsBetween(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { start, end }: { readonly start: number; readonly end: number },
+): AsyncGenerator<AuditRow> {
+  const range = { from: { time: start }, before: { time: end + 1 } };
+  for (let hour = hourOf(start); hour <= hourOf(end); hour += 1) {
+    const cursors = everySlot.map((slot) => metadata.scan(auditAt(hour, slot), range));
+    yield* mergeRows(cursors, (a, b) => isNewer(b, a));
+  }
+}
+
+/** The rows of a slot of an hour, in order. */
+export const rowsOfSlot = (
+  metadata: Pick<MetadataStore, 'scan'>,
+  hour: number,
+  slot: number,
+): Cursor<typeof audit> => metadata.scan(auditAt(hour, slot));
+
+export async function clearAuditHour(metadata: Pick<MetadataStore, 'clear'>, hour: number): Promise<void> {
+  for (const slot of everySlot) await metadata.clear(auditAt(hour, slot), {});
+}
+
+/** Whether the row of a change that has applied may still be missing, because the process that made the change died. */
+export const hasPendingAudit = async (metadata: Pick<MetadataStore, 'hasPendingPuts'>): Promise<boolean> =>
+  (await metadata.hasPendingPuts?.(audit)) ?? false;

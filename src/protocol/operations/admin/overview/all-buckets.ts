@@ -1,0 +1,76 @@
+/** Rows about the buckets of all accounts. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonMap,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../../formats/json.ts';
+import { weight } from '../clusters.ts';
+import { type AdminRows, bucketName, count, isoTime, next, paging } from '../row.ts';
+
+const versioning = jsonChoice(['Enabled', 'Suspended', 'unset']);
+
+const listed = {
+  name: bucketName,
+  owner: jsonText(),
+  ownerName: jsonText(),
+  created: isoTime,
+  region: jsonText(),
+  bytes: count,
+  objects: count,
+  versioning,
+  objectLock: jsonBoolean,
+  quota: jsonOptional(jsonObject({ maxBytes: count, maxObjects: count, maxBytesPerObject: count })),
+  placement: jsonOptional(jsonMap(weight, { max: 256 })),
+  defaultClass: jsonText(),
+  shards: count,
+  configurations: jsonRows(jsonText()),
+  hasSigningKey: jsonBoolean,
+};
+
+export const allBucketRows = {
+  ListBuckets: {
+    on: 'GET /buckets',
+    doc: 'Lists the buckets of all accounts by name, with what each holds. A page may be short although more follow.',
+    query: {
+      prefix: jsonOptional(bucketName),
+      owner: jsonOptional(jsonText({ max: 128 })),
+      versioning: jsonOptional(versioning),
+      hasQuota: jsonOptional(jsonBoolean),
+      hasPlacement: jsonOptional(jsonBoolean),
+      hasObjectLock: jsonOptional(jsonBoolean),
+      configuration: jsonOptional(
+        jsonText({ max: 64, doc: 'A configuration that is set, such as `policy`.' }),
+      ),
+      ...paging,
+    },
+    reply: jsonObject({ rows: jsonRows(jsonObject(listed)), next }),
+  },
+  GetBucket: {
+    on: 'GET /buckets/:name',
+    doc: 'Shows what operators need to know of a bucket.',
+    reply: jsonObject({
+      ...listed,
+      id: jsonText(),
+      creator: jsonText(),
+      mfaDelete: jsonBoolean,
+      placementMode: jsonOptional(jsonText()),
+      splittingTo: jsonOptional(count),
+      classes: jsonRows(jsonObject({ storageClass: jsonText(), bytes: count, objects: count })),
+      objectOwnership: jsonText(),
+      policyIsPublic: jsonBoolean,
+      aclIsPublic: jsonBoolean,
+      encryption: jsonOptional(jsonObject({ algorithm: jsonText(), keyId: jsonOptional(jsonText()) })),
+      website: jsonBoolean,
+      signingKey: jsonOptional(jsonObject({ keyId: jsonText(), createdAt: isoTime, isExpired: jsonBoolean })),
+    }),
+  },
+  PutBucketOwner: {
+    on: 'PUT /buckets/:name/owner',
+    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`.',
+    body: jsonObject({ owner: jsonText({ max: 128 }), objects: jsonOptional(jsonChoice(['move', 'stay'])) }),
+  },
+} as const satisfies AdminRows;

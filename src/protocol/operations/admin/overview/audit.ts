@@ -1,0 +1,89 @@
+/** Rows about the audit log. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../../formats/json.ts';
+import { type AdminRows, count, isoTime, longText, moment, next, paging } from '../row.ts';
+
+const filter = {
+  start: jsonOptional(moment),
+  end: jsonOptional(moment),
+  bucket: jsonOptional(jsonText({ max: 1024 })),
+  action: jsonOptional(jsonText({ max: 128 })),
+  identity: jsonOptional(jsonText({ max: 2048, doc: 'An ARN, an access key id or an account.' })),
+  status: jsonOptional(
+    jsonText({
+      max: 3,
+      pattern: /^[1-5](?:\d\d|xx)$/,
+      must: 'a status such as 403, or a class of them such as 4xx',
+    }),
+  ),
+  requestId: jsonOptional(jsonText({ max: 128 })),
+};
+
+const row = jsonObject({
+  time: isoTime,
+  requestId: jsonText(),
+  action: jsonText(),
+  resource: longText,
+  key: jsonOptional(longText),
+  status: count,
+  error: jsonOptional(jsonText()),
+  principal: jsonOptional(longText),
+  accessKey: jsonOptional(jsonText()),
+  account: jsonOptional(jsonText()),
+  source: jsonText(),
+  count: jsonOptional(count),
+});
+
+export const auditRows = {
+  ListAudit: {
+    on: 'GET /audit',
+    doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow.',
+    query: { ...filter, ...paging },
+    reply: jsonObject({ rows: jsonRows(row), next }),
+  },
+  ExportAudit: {
+    on: 'GET /audit/export',
+    doc: 'Streams rows of the audit log, the oldest first, as JSON Lines, records of CloudTrail or events of OCSF.',
+    query: { ...filter, format: jsonOptional(jsonChoice(['jsonl', 'cloudtrail', 'ocsf'])) },
+    media: ['application/x-ndjson', 'application/json'],
+    status: 200,
+  },
+  VerifyAudit: {
+    on: 'GET /audit/verify',
+    doc: 'Verifies the hash chain of the audit log and the rows of its sealed hours, and names the first gap.',
+    query: { from: jsonOptional(moment) },
+    reply: jsonObject({
+      isIntact: jsonBoolean,
+      since: jsonOptional(isoTime),
+      sealedThrough: jsonOptional(isoTime),
+      seal: jsonOptional(jsonText()),
+      hours: count,
+      rows: count,
+      expired: count,
+      removedEarly: count,
+      unauthenticated: count,
+      gap: jsonOptional(
+        jsonObject({
+          kind: jsonChoice([
+            'seal-missing',
+            'seal-altered',
+            'chain-broken',
+            'rows-removed',
+            'rows-added',
+            'rows-altered',
+          ]),
+          hour: isoTime,
+          sealedRows: jsonOptional(count),
+          foundRows: jsonOptional(count),
+        }),
+      ),
+      nextFrom: jsonOptional(isoTime),
+    }),
+  },
+} as const satisfies AdminRows;
