@@ -16,7 +16,9 @@ function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Creden
 }
 
 /** The accounts of the configured credentials. */
-function configuredAccounts(records: readonly Credential[]): Credentials['account'] {
+function configuredAccounts(
+  records: readonly Credential[],
+): Required<Pick<Credentials, 'account' | 'accounts'>> {
   const byOwner = new Map<string, Account>();
   const byEmail = new Map<string, Account>();
   // The root comes first, because the account takes the display name of its root.
@@ -28,7 +30,10 @@ function configuredAccounts(records: readonly Credential[]): Credentials['accoun
     byOwner.set(owner, account);
     if (email !== undefined && !byEmail.has(email.toLowerCase())) byEmail.set(email.toLowerCase(), account);
   }
-  return async (by) => ('owner' in by ? byOwner.get(by.owner) : byEmail.get(by.email.toLowerCase()));
+  return {
+    account: async (by) => ('owner' in by ? byOwner.get(by.owner) : byEmail.get(by.email.toLowerCase())),
+    accounts: async () => [...byOwner.values()].sort((a, b) => (a.owner < b.owner ? -1 : 1)),
+  };
 }
 
 export function staticCredentials(records: readonly Credential[]): Credentials {
@@ -39,7 +44,7 @@ export function staticCredentials(records: readonly Credential[]): Credentials {
       if (found !== undefined && token !== undefined) throw fail('InvalidToken');
       return found;
     },
-    account: configuredAccounts(records),
+    ...configuredAccounts(records),
   };
 }
 
@@ -47,7 +52,7 @@ export type CredentialsContext = AccountContext & RevisionsContext;
 
 export function openCredentials(ctx: CredentialsContext, records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
-  const account = configuredAccounts(records);
+  const { account, accounts: listAccounts } = configuredAccounts(records);
   const displayName = async (owner: string): Promise<string> =>
     (await account({ owner }))?.displayName ?? owner;
   const accounts = { configured, displayName, revisions: new Revisions(ctx) };
@@ -59,6 +64,7 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
       return configured.get(accessKey) ?? keys.find(accessKey);
     },
     account,
+    accounts: listAccounts,
     used({ accessKey, iam, session }, use) {
       if (iam !== undefined && session === undefined) keys.used(accessKey, use);
     },

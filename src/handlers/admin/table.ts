@@ -1,6 +1,11 @@
 /** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
 
+import * as accounts from './access/accounts.ts';
 import { ExplainDecision } from './access/explain-decision.ts';
+import * as iamGroups from './access/iam/groups.ts';
+import * as iamPolicies from './access/iam/policies.ts';
+import * as iamRoles from './access/iam/roles.ts';
+import * as iamUsers from './access/iam/users.ts';
 import { ImportAccessKey } from './access/import-access-key.ts';
 import { GetOpenApi } from './access/open-api.ts';
 import * as session from './access/session.ts';
@@ -43,6 +48,12 @@ export const adminHandlers: AdminHandlers = {
   ...logLevel,
   GetSupportBundle,
   ...storage,
+  GetAccount: accounts.GetAccount,
+  ListAccounts: accounts.ListAccounts,
+  ...iamGroups,
+  ...iamPolicies,
+  ...iamRoles,
+  ...iamUsers,
   ...audit,
   ...system,
   ...buckets,

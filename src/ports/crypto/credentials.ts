@@ -82,4 +82,6 @@ export interface Credentials {
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
   /** The account with an id or an e-mail address, where it is known. */
   account(by: { readonly owner: string } | { readonly email: string }): Promise<Account | undefined>;
+  /** The accounts of the settings, by id. */
+  accounts?(): Promise<readonly Account[]>;
 }

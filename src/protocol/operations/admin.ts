@@ -7,6 +7,7 @@ import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.
 import { accessRows } from './admin/access.ts';
 import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.ts';
 import { clusterRows, storageRows } from './admin/clusters.ts';
+import { accountRows, iamRows } from './admin/iam.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
 import { observabilityRows } from './admin/observability.ts';
@@ -23,6 +24,8 @@ export const adminPrefix = '/admin/v1';
 export const adminOperations = {
   ...sessionRows,
   ...accessRows,
+  ...accountRows,
+  ...iamRows,
   ...auditRows,
   ...allBucketRows,
   ...storageRows,

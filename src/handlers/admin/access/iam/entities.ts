@@ -1,0 +1,63 @@
+/** What the JSON of users, groups, roles and policies has in common. */
+import type { Context } from '../../../../context.ts';
+import type { Recorder } from '../../../../domain/events/recorder.ts';
+import type { Named } from '../../../../domain/iam/entities.ts';
+import { attachedTo } from '../../../../domain/iam/policies/attachments.ts';
+import { type HolderKind, listInlinePolicies } from '../../../../domain/iam/policies/inline-policies.ts';
+import { accountOfPolicy, findPolicyById } from '../../../../domain/iam/policies/managed-policies.ts';
+import { fail } from '../../../../errors/refusal.ts';
+import type { IamTag } from '../../../../metadata/iam.ts';
+import { groupArn, policyArn, roleArn, userArn } from '../../../../protocol/request/arns.ts';
+import { findAccount } from '../accounts.ts';
+
+export const arns = { user: userArn, group: groupArn, role: roleArn, policy: policyArn } as const;
+
+export const pageMax = 100;
+/** More than the sizes of inline policies allow. */
+const inlineMax = 256;
+
+interface Call {
+  readonly params: ReadonlyMap<string, string>;
+  readonly record?: Recorder | undefined;
+}
+
+/**
+ * The account of the path, and a context whose commits have the audit row of the request.
+ * @throws NoSuchEntity
+ */
+export async function openAccount(ctx: Context, { params, record }: Call) {
+  const { owner } = await findAccount(ctx, params);
+  return { account: owner, ctx: { ...ctx, record } };
+}
+
+/** A name of the path. @throws NoSuchEntity for one that nothing can have */
+export function nameIn({ params }: Pick<Call, 'params'>, kind: string): string {
+  const name = params.get(kind) ?? '';
+  if (/^[\w+=,.@-]{1,128}$/.test(name)) return name;
+  throw fail('NoSuchEntity', `There is no ${kind} of this name.`);
+}
+
+export const entityJson = (
+  account: string,
+  kind: keyof typeof arns,
+  { name, id, path, created }: { name: string; id: string; path: string; created: number },
+) => ({ name, id, arn: arns[kind](account, { name, path }), path, created: new Date(created).toISOString() });
+
+export async function policiesJson(ctx: Context, account: string, holder: Named<HolderKind>) {
+  const attached = await attachedTo(ctx, account, holder);
+  const inline = await listInlinePolicies(ctx, account, { holder, after: undefined, max: inlineMax });
+  return {
+    policies: attached.map((policy) => policyArn(accountOfPolicy(account, policy), policy)),
+    inlinePolicies: inline.items,
+  };
+}
+
+export async function boundaryJson(ctx: Context, account: string, id: string | undefined) {
+  const policy = id === undefined ? undefined : await findPolicyById(ctx, account, id);
+  return policy === undefined ? {} : { boundary: policyArn(accountOfPolicy(account, policy), policy) };
+}
+
+export const toTags = (given: ReadonlyMap<string, string> | undefined): readonly IamTag[] => [
+  ...(given ?? []),
+];
+export const tagsJson = (tags: readonly IamTag[]) => ({ tags: Object.fromEntries(tags) });

@@ -1,0 +1,120 @@
+/** Managed policies, and to what they are attached. */
+import { parsePolicy } from '../../../../auth/policy/document/document.ts';
+import type { Context } from '../../../../context.ts';
+import { getNamed, listEntities } from '../../../../domain/iam/entities.ts';
+import { attachPolicy, detachPolicy } from '../../../../domain/iam/policies/attachments.ts';
+import { builtInAccount } from '../../../../domain/iam/policies/built-in-policies.ts';
+import {
+  createPolicy,
+  createVersion,
+  deletePolicy,
+  deleteVersion,
+  findVersion,
+  type PolicyName,
+} from '../../../../domain/iam/policies/managed-policies.ts';
+import { fail } from '../../../../errors/refusal.ts';
+import type { PolicyRecord } from '../../../../metadata/iam.ts';
+import { parseArn, policyArn } from '../../../../protocol/request/arns.ts';
+import { emptyReply } from '../../../common/xml-reply.ts';
+import { type AdminHandler, type AdminRequest, jsonReply } from '../../call.ts';
+import { arns, entityJson, nameIn, openAccount, pageMax, toTags } from './entities.ts';
+
+const kind = 'policy';
+/** Larger ones are refused by what keeps them. */
+const anySize = 131_072;
+/** IAM keeps five versions of a policy. */
+const versionsMax = 5;
+
+const policyJson = (account: string, found: PolicyRecord) => ({
+  ...entityJson(account, kind, found),
+  description: found.description,
+  updated: new Date(found.updated).toISOString(),
+  defaultVersion: found.defaultVersion,
+  attachments: found.attachments,
+});
+
+export const ListIamPolicies: AdminHandler<'ListIamPolicies'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { limit = pageMax, after } = call.query;
+  const { items, ...end } = await listEntities(ctx, account, { kind, pathPrefix: '/', after, max: limit });
+  return jsonReply({ rows: items.map((policy) => policyJson(account, policy)), ...end });
+};
+
+async function policyReply(ctx: Context, account: string, name: string) {
+  const found = await getNamed(ctx, account, { kind, name });
+  const version = await findVersion(ctx, account, { id: found.id, version: found.defaultVersion });
+  return jsonReply({ ...policyJson(account, found), document: version?.text ?? '' });
+}
+
+export const CreateIamPolicy: AdminHandler<'CreateIamPolicy'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { name, path = '/', description = '', document: text, tags } = call.body;
+  call.record?.about(policyArn(account, { name, path }));
+  parsePolicy(text, { kind: 'identity', sizeMax: anySize });
+  await createPolicy(ctx, account, { name, path, description, text, tags: toTags(tags) });
+  return policyReply(ctx, account, name);
+};
+
+export const GetIamPolicy: AdminHandler<'GetIamPolicy'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  return policyReply(ctx, account, nameIn(call, 'policy'));
+};
+
+async function findOwn(ctx: Context, account: string, call: Pick<AdminRequest, 'params' | 'record'>) {
+  const record = await getNamed(ctx, account, { kind, name: nameIn(call, 'policy') });
+  const { name, path } = record;
+  call.record?.about(policyArn(account, { name, path }));
+  return { record, policy: { account, name, path } };
+}
+
+export const PutIamPolicy: AdminHandler<'PutIamPolicy'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { document: text } = call.body;
+  parsePolicy(text, { kind: 'identity', sizeMax: anySize });
+  const { record, policy } = await findOwn(ctx, account, call);
+  const [oldest] = record.versions
+    .filter(({ number }) => number !== record.defaultVersion)
+    .sort((a, b) => a.number - b.number);
+  if (record.versions.length >= versionsMax && oldest !== undefined)
+    await deleteVersion(given, account, { policy, version: oldest.number });
+  await createVersion(ctx, account, { policy, text, isDefault: true });
+  return policyReply(ctx, account, policy.name);
+};
+
+export const DeleteIamPolicy: AdminHandler<'DeleteIamPolicy'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { record, policy } = await findOwn(ctx, account, call);
+  if (record.attachments + record.boundaries > 0)
+    throw fail('DeleteConflict', 'Cannot delete a policy attached to entities.');
+  for (const { number } of record.versions)
+    if (number !== record.defaultVersion) await deleteVersion(given, account, { policy, version: number });
+  await deletePolicy(ctx, account, policy);
+  return emptyReply(204);
+};
+
+/** @throws InvalidArgument for an ARN that is no managed policy of the account */
+function readPolicy(account: string, arn: string): PolicyName {
+  const parsed = parseArn(arn);
+  if (parsed?.kind === kind && (parsed.account === account || parsed.account === builtInAccount))
+    return { account: parsed.account, path: parsed.path, name: parsed.name };
+  throw fail('InvalidArgument', {
+    message: `policy must be the ARN of a managed policy of the account or of ${builtInAccount}.`,
+    field: 'policy',
+  });
+}
+
+export const AttachIamPolicy: AdminHandler<'AttachIamPolicy'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { policy, ...holder } = call.body;
+  call.record?.about(arns[holder.kind](account, holder));
+  await attachPolicy(ctx, account, { holder, policy: readPolicy(account, policy) });
+  return emptyReply(204);
+};
+
+export const DetachIamPolicy: AdminHandler<'DetachIamPolicy'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { policy, ...holder } = call.body;
+  call.record?.about(arns[holder.kind](account, holder));
+  await detachPolicy(ctx, account, { holder, policy: readPolicy(account, policy) });
+  return emptyReply(204);
+};

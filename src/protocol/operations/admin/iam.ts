@@ -1,0 +1,245 @@
+/** Rows about accounts and what IAM keeps in them: users, groups, roles, policies and access keys. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonInteger,
+  jsonMap,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
+import { type AdminRows, count, isoTime, longText, next, paging } from './row.ts';
+
+const name = (max: number) =>
+  jsonText({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });
+const path = jsonText({
+  max: 512,
+  pattern: /^\/(?:[\x21-\x7e]*\/)?$/,
+  must: '"/" or printable ASCII that begins and ends with "/"',
+});
+const description = jsonText({ max: 1_000 });
+const document = jsonText({ max: 131_072, doc: 'The text of a policy document.' });
+const policyArn = jsonText({ max: 2_048, doc: 'The ARN of a managed policy.' });
+const tags = jsonMap(jsonText({ max: 256 }), { max: 50 });
+const sessionSeconds = jsonInteger({ min: 3_600, max: 43_200 });
+
+const entity = { name: jsonText(), id: jsonText(), arn: longText, path: jsonText(), created: isoTime };
+const held = { policies: jsonRows(longText), inlinePolicies: jsonRows(jsonText()) };
+const accessKey = {
+  accessKey: jsonText(),
+  status: jsonChoice(['Active', 'Inactive']),
+  created: isoTime,
+  lastUsed: jsonOptional(isoTime),
+};
+const user = jsonObject({
+  ...entity,
+  ...held,
+  groups: jsonRows(jsonText()),
+  accessKeys: jsonRows(jsonObject(accessKey)),
+  mfaDevices: jsonRows(jsonText()),
+  boundary: jsonOptional(longText),
+  tags,
+});
+const role = jsonObject({
+  ...entity,
+  ...held,
+  description,
+  sessionSeconds,
+  trust: document,
+  boundary: jsonOptional(longText),
+  tags,
+});
+const policyListed = {
+  ...entity,
+  description,
+  updated: isoTime,
+  defaultVersion: count,
+  attachments: count,
+};
+const policy = jsonObject({ ...policyListed, document });
+const account = { account: jsonText(), displayName: jsonText(), isOperators: jsonBoolean };
+const list = <T extends Parameters<typeof jsonObject>[0]>(fields: T) =>
+  jsonObject({ rows: jsonRows(jsonObject(fields)), next });
+
+export const accountRows = {
+  ListAccounts: {
+    on: 'GET /accounts',
+    doc: 'Lists the accounts of the settings.',
+    query: paging,
+    reply: list(account),
+  },
+  GetAccount: {
+    on: 'GET /accounts/:account',
+    doc: 'Shows an account: what its buckets hold, its quota, and how much IAM keeps in it.',
+    reply: jsonObject({
+      ...account,
+      users: count,
+      groups: count,
+      roles: count,
+      policies: count,
+      bytes: count,
+      objects: count,
+      quota: jsonOptional(jsonObject({ maxBuckets: count, totalMaxBytes: count })),
+    }),
+  },
+} as const satisfies AdminRows;
+
+export const iamRows = {
+  ListIamUsers: {
+    on: 'GET /accounts/:account/users',
+    doc: 'Lists the users of an account.',
+    query: paging,
+    reply: list(entity),
+  },
+  CreateIamUser: {
+    on: 'POST /accounts/:account/users',
+    doc: 'Creates a user.',
+    body: jsonObject({ name: name(64), path: jsonOptional(path), tags: jsonOptional(tags) }),
+    reply: user,
+  },
+  GetIamUser: {
+    on: 'GET /accounts/:account/users/:user',
+    doc: 'Shows a user with its groups, policies, access keys and MFA devices.',
+    reply: user,
+  },
+  PutIamUser: {
+    on: 'PUT /accounts/:account/users/:user',
+    doc: 'Renames or moves a user, or replaces its tags.',
+    body: jsonObject({ name: jsonOptional(name(64)), path: jsonOptional(path), tags: jsonOptional(tags) }),
+    reply: user,
+  },
+  DeleteIamUser: {
+    on: 'DELETE /accounts/:account/users/:user',
+    doc: 'Deletes a user that has no keys, policies, groups or MFA devices.',
+  },
+  CreateIamAccessKey: {
+    on: 'POST /accounts/:account/users/:user/access-keys',
+    doc: 'Creates an access key; its secret is shown in this reply only.',
+    secret: true,
+    reply: jsonObject({ ...accessKey, secretKey: jsonText() }),
+  },
+  PutIamAccessKey: {
+    on: 'PUT /accounts/:account/users/:user/access-keys/:key',
+    doc: 'Makes an access key active or inactive.',
+    body: jsonObject({ status: jsonChoice(['Active', 'Inactive']) }),
+  },
+  DeleteIamAccessKey: {
+    on: 'DELETE /accounts/:account/users/:user/access-keys/:key',
+    doc: 'Deletes an access key.',
+  },
+  ListIamGroups: {
+    on: 'GET /accounts/:account/groups',
+    doc: 'Lists the groups of an account.',
+    query: paging,
+    reply: list(entity),
+  },
+  CreateIamGroup: {
+    on: 'POST /accounts/:account/groups',
+    doc: 'Creates a group.',
+    body: jsonObject({ name: name(128), path: jsonOptional(path) }),
+    reply: jsonObject(entity),
+  },
+  GetIamGroup: {
+    on: 'GET /accounts/:account/groups/:group',
+    doc: 'Shows a group with its policies and a page of its users.',
+    query: paging,
+    reply: jsonObject({ ...entity, ...held, users: jsonRows(jsonText()), next }),
+  },
+  DeleteIamGroup: {
+    on: 'DELETE /accounts/:account/groups/:group',
+    doc: 'Deletes a group that has no users and no policies.',
+  },
+  PutIamGroupUser: {
+    on: 'PUT /accounts/:account/groups/:group/users/:user',
+    doc: 'Adds a user to a group.',
+  },
+  DeleteIamGroupUser: {
+    on: 'DELETE /accounts/:account/groups/:group/users/:user',
+    doc: 'Removes a user from a group.',
+  },
+  ListIamRoles: {
+    on: 'GET /accounts/:account/roles',
+    doc: 'Lists the roles of an account.',
+    query: paging,
+    reply: list(entity),
+  },
+  CreateIamRole: {
+    on: 'POST /accounts/:account/roles',
+    doc: 'Creates a role with its trust policy.',
+    body: jsonObject({
+      name: name(64),
+      path: jsonOptional(path),
+      trust: document,
+      description: jsonOptional(description),
+      sessionSeconds: jsonOptional(sessionSeconds),
+      tags: jsonOptional(tags),
+    }),
+    reply: role,
+  },
+  GetIamRole: {
+    on: 'GET /accounts/:account/roles/:role',
+    doc: 'Shows a role with its trust policy and its policies.',
+    reply: role,
+  },
+  PutIamRole: {
+    on: 'PUT /accounts/:account/roles/:role',
+    doc: 'Changes the description, the longest session, the tags or the trust policy of a role.',
+    body: jsonObject({
+      trust: jsonOptional(document),
+      description: jsonOptional(description),
+      sessionSeconds: jsonOptional(sessionSeconds),
+      tags: jsonOptional(tags),
+    }),
+    reply: role,
+  },
+  DeleteIamRole: {
+    on: 'DELETE /accounts/:account/roles/:role',
+    doc: 'Deletes a role that has no policies.',
+  },
+  ListIamPolicies: {
+    on: 'GET /accounts/:account/policies',
+    doc: 'Lists the managed policies of an account.',
+    query: paging,
+    reply: list(policyListed),
+  },
+  CreateIamPolicy: {
+    on: 'POST /accounts/:account/policies',
+    doc: 'Creates a managed policy.',
+    body: jsonObject({
+      name: name(128),
+      path: jsonOptional(path),
+      description: jsonOptional(description),
+      document,
+      tags: jsonOptional(tags),
+    }),
+    reply: policy,
+  },
+  GetIamPolicy: {
+    on: 'GET /accounts/:account/policies/:policy',
+    doc: 'Shows a managed policy with the document of its default version.',
+    reply: policy,
+  },
+  PutIamPolicy: {
+    on: 'PUT /accounts/:account/policies/:policy',
+    doc: 'Gives a managed policy a new default version; of five versions the oldest goes.',
+    body: jsonObject({ document }),
+    reply: policy,
+  },
+  DeleteIamPolicy: {
+    on: 'DELETE /accounts/:account/policies/:policy',
+    doc: 'Deletes a managed policy that is attached to nothing, with all its versions.',
+  },
+  AttachIamPolicy: {
+    on: 'POST /accounts/:account/attachments',
+    doc: 'Attaches a managed policy to a user, a group or a role.',
+    body: jsonObject({ kind: jsonChoice(['user', 'group', 'role']), name: name(128), policy: policyArn }),
+    status: 204,
+  },
+  DetachIamPolicy: {
+    on: 'POST /accounts/:account/detachments',
+    doc: 'Detaches a managed policy from a user, a group or a role.',
+    body: jsonObject({ kind: jsonChoice(['user', 'group', 'role']), name: name(128), policy: policyArn }),
+    status: 204,
+  },
+} as const satisfies AdminRows;

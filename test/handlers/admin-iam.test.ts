@@ -1,0 +1,180 @@
+/** Accounts, users, groups, roles, policies and access keys as JSON for operators. */
+import { expect, test } from 'vitest';
+import { operatorOf } from '../support/clusters.ts';
+import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { auditRows } from '../support/recorded.ts';
+
+const account = `/accounts/${alice.owner}`;
+const allow = (action: string) =>
+  JSON.stringify({ Version: '2012-10-17', Statement: [{ Effect: 'Allow', Action: action, Resource: '*' }] });
+const trust = JSON.stringify({
+  Version: '2012-10-17',
+  Statement: [
+    { Effect: 'Allow', Principal: { AWS: `arn:aws:iam::${alice.owner}:root` }, Action: 'sts:AssumeRole' },
+  ],
+});
+
+const statusOf = async (world: GatewayWorld, method: string, path: string, body?: unknown) =>
+  (await operatorOf(world).ask(method, account + path, body)).status;
+
+test('operators list accounts, and see what one holds and its quota', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'content' });
+  await admin.must('POST', `${account}/users`, { name: 'ann' });
+  const { rows } = await admin.must('GET', '/accounts');
+  expect(rows).toEqual([
+    { account: 'alice-account', displayName: 'alice', isOperators: false },
+    { account: 'bob-account', displayName: 'bob', isOperators: false },
+    { account: 'operator-account', displayName: 'operator', isOperators: true },
+  ]);
+  const paged = await admin.must('GET', '/accounts?limit=2');
+  expect((await admin.must('GET', `/accounts?after=${paged['next']}`))['rows']).toHaveLength(1);
+  const shown = { account: alice.owner, users: 1, groups: 0, bytes: 7, objects: 1 };
+  expect(await admin.must('GET', account)).toMatchObject(shown);
+  const quota = { maxBuckets: 5, totalMaxBytes: 100 };
+  await admin.must('PUT', `/iam/users/${alice.owner}/quota`, quota);
+  expect(await admin.must('GET', account)).toMatchObject({ ...shown, quota });
+  expect((await admin.ask('GET', '/accounts/none')).status).toBe(404);
+  expect((await admin.ask('GET', '/accounts/none/users')).status).toBe(404);
+});
+
+test('users are created, shown, changed and deleted, and the secret of a key is shown once', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  const made = await admin.must('POST', `${account}/users`, {
+    name: 'ann',
+    path: '/team/',
+    tags: { team: 'a' },
+  });
+  expect(made).toMatchObject({
+    name: 'ann',
+    path: '/team/',
+    arn: `arn:aws:iam::${alice.owner}:user/team/ann`,
+    groups: [],
+    policies: [],
+    accessKeys: [],
+    tags: { team: 'a' },
+  });
+  const key = await admin.must('POST', `${account}/users/ann/access-keys`);
+  const { accessKey, secretKey, ...rest } = key as Record<string, string>;
+  expect(rest).toMatchObject({ status: 'Active' });
+  const s3 = 'arn:aws:iam::aws:policy/AmazonS3FullAccess';
+  await admin.must('POST', `${account}/attachments`, { kind: 'user', name: 'ann', policy: s3 });
+  const ann = world.as({
+    credential: { ...alice, accessKey: accessKey ?? '', secretKey: secretKey ?? '', root: false },
+  });
+  expect((await ann.put('/of-ann')).status).toBe(200);
+  const shown = await admin.must('GET', `${account}/users/ann`);
+  expect(shown).toMatchObject({ policies: [s3], accessKeys: [{ accessKey, status: 'Active' }] });
+  expect(JSON.stringify(shown)).not.toContain(secretKey);
+  await admin.must('PUT', `${account}/users/ann/access-keys/${accessKey}`, { status: 'Inactive' });
+  expect((await ann.get('/of-ann')).status).toBe(403);
+  expect(await admin.must('PUT', `${account}/users/ann`, { name: 'anna', tags: {} })).toMatchObject({
+    name: 'anna',
+    tags: {},
+  });
+  expect(await statusOf(world, 'DELETE', '/users/anna')).toBe(409);
+  await admin.must('DELETE', `${account}/users/anna/access-keys/${accessKey}`);
+  await admin.must('POST', `${account}/detachments`, { kind: 'user', name: 'anna', policy: s3 });
+  expect(await statusOf(world, 'DELETE', '/users/anna')).toBe(204);
+  expect(await statusOf(world, 'GET', '/users/anna')).toBe(404);
+  const rows = await auditRows(world.context);
+  expect(rows.find(({ action }) => action === 'admin:CreateIamUser')).toMatchObject({
+    resource: `arn:aws:iam::${alice.owner}:user/team/ann`,
+    status: 200,
+  });
+  expect(JSON.stringify(rows)).not.toContain(secretKey);
+});
+
+test('users are listed in pages', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  for (const name of ['a', 'b', 'c']) await admin.must('POST', `${account}/users`, { name });
+  const first = await admin.must('GET', `${account}/users?limit=2`);
+  expect((first['rows'] as { name: string }[]).map(({ name }) => name)).toEqual(['a', 'b']);
+  const second = await admin.must('GET', `${account}/users?limit=2&after=${first['next']}`);
+  expect((second['rows'] as { name: string }[]).map(({ name }) => name)).toEqual(['c']);
+  expect(second['next']).toBeUndefined();
+});
+
+test('groups have users and policies', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  await admin.must('POST', `${account}/users`, { name: 'ann' });
+  await admin.must('POST', `${account}/groups`, { name: 'team' });
+  await admin.must('PUT', `${account}/groups/team/users/ann`);
+  expect(await admin.must('GET', `${account}/groups/team`)).toMatchObject({ name: 'team', users: ['ann'] });
+  expect(await admin.must('GET', `${account}/users/ann`)).toMatchObject({ groups: ['team'] });
+  expect((await admin.must('GET', `${account}/groups`))['rows']).toHaveLength(1);
+  expect(await statusOf(world, 'DELETE', '/groups/team')).toBe(409);
+  await admin.must('DELETE', `${account}/groups/team/users/ann`);
+  expect(await statusOf(world, 'DELETE', '/groups/team/users/ann')).toBe(404);
+  expect(await statusOf(world, 'DELETE', '/groups/team')).toBe(204);
+});
+
+test('roles have a trust policy, which is validated', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  const wrong = await admin.ask('POST', `${account}/roles`, { name: 'reader', trust: '{}' });
+  expect(wrong.status).toBe(400);
+  expect(await admin.must('POST', `${account}/roles`, { name: 'reader', trust })).toMatchObject({
+    name: 'reader',
+    trust,
+    sessionSeconds: 3_600,
+    description: '',
+  });
+  const changed = { description: 'reads', sessionSeconds: 7_200 };
+  expect(await admin.must('PUT', `${account}/roles/reader`, changed)).toMatchObject({ ...changed, trust });
+  expect((await admin.must('GET', `${account}/roles`))['rows']).toHaveLength(1);
+  expect(await statusOf(world, 'DELETE', '/roles/reader')).toBe(204);
+  expect(await statusOf(world, 'GET', '/roles/reader')).toBe(404);
+});
+
+test('a policy gets new versions, of which five are kept, and is deleted with all of them', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  const document = allow('s3:GetObject');
+  expect(await admin.must('POST', `${account}/policies`, { name: 'reading', document })).toMatchObject({
+    name: 'reading',
+    document,
+    defaultVersion: 1,
+    attachments: 0,
+  });
+  for (let version = 2; version <= 7; version += 1)
+    expect(
+      await admin.must('PUT', `${account}/policies/reading`, {
+        document: allow(`s3:List${'*'.repeat(version)}`),
+      }),
+    ).toMatchObject({ defaultVersion: version });
+  expect((await admin.must('GET', `${account}/policies`))['rows']).toHaveLength(1);
+  await admin.must('POST', `${account}/groups`, { name: 'team' });
+  const policy = `arn:aws:iam::${alice.owner}:policy/reading`;
+  await admin.must('POST', `${account}/attachments`, { kind: 'group', name: 'team', policy });
+  expect(await statusOf(world, 'DELETE', '/policies/reading')).toBe(409);
+  await admin.must('POST', `${account}/detachments`, { kind: 'group', name: 'team', policy });
+  expect(await statusOf(world, 'DELETE', '/policies/reading')).toBe(204);
+  expect(await statusOf(world, 'GET', '/policies/reading')).toBe(404);
+  expect((await admin.ask('POST', `${account}/policies`, { name: 'x', document: 'no JSON' })).status).toBe(
+    400,
+  );
+});
+
+test('bad names, unknown fields and policies of other accounts are refused', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  await admin.must('POST', `${account}/users`, { name: 'ann' });
+  const refused: readonly (readonly [string, string, unknown])[] = [
+    ['POST', '/users', { name: 'a b' }],
+    ['POST', '/users', { name: 'ann', admin: true }],
+    ['POST', '/users', {}],
+    ['POST', '/users', { name: 'x', path: 'team' }],
+    ['PUT', '/users/ann/access-keys/KEY', { status: 'On' }],
+    ['POST', '/attachments', { kind: 'user', name: 'ann', policy: 'arn:aws:iam::bob-account:policy/x' }],
+  ];
+  for (const [method, path, body] of refused)
+    expect(await statusOf(world, method, path, body), path).toBe(400);
+  expect(await statusOf(world, 'POST', '/users', { name: 'ann' })).toBe(409);
+  expect(await statusOf(world, 'GET', '/users/a%20b')).toBe(404);
+});
