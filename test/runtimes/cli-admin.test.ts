@@ -87,7 +87,7 @@ describe('sluice admin', () => {
       ['buckets quota set books', {}, 2, '--max-bytes is missing'],
       ['buckets quota get', {}, 2, '<name> is missing'],
       ['buckets quota get books --jsn', {}, 2, '--json is'],
-      ['buckets qota', {}, 2, 'is no command'],
+      ['bukets list', {}, 2, 'is no command'],
       ['workers --watch', {}, 2, '--watch'],
       ['workers', { SLUICE_ACCESS_KEY: '' }, 1, ''],
       ['workers', { SLUICE_ENDPOINT: 'http://127.0.0.1:9' }, 3, 'cannot be reached'],
