@@ -225,6 +225,18 @@ export interface MetadataFault {
   readonly columns?: Readonly<Record<string, unknown>>;
 }
 
+/** A row with the time from which no reader sees it. */
+export interface CopiedRow {
+  readonly row: object;
+  readonly expiresAt?: number;
+}
+
+export interface RowPage {
+  readonly rows: readonly CopiedRow[];
+  /** Opaque; the next page begins behind it. Absent where a walk can only be begun again. */
+  readonly position?: string;
+}
+
 /** The port of a metadata backend. A read sees every write acknowledged before the read began, in every process. */
 export interface MetadataStore {
   /** Of a view, the store itself: what is registered for one holds for the other. */
@@ -320,6 +332,12 @@ export interface MetadataStore {
    * is in it. Absent where the store is not a file of this machine.
    */
   readonly copyTo?: (directory: string) => Promise<void>;
+
+  /**
+   * Every row of a table in pages, for a copy while no gateway runs; a counter row is its sum. It begins behind `position`, the one of an
+   * earlier page.
+   */
+  readonly everyRow?: (table: AnyTable, position?: string) => AsyncIterable<RowPage>;
 
   /** The store's clock in ms since the epoch, which decides expiry and leases. */
   now(): Promise<number>;

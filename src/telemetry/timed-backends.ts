@@ -61,6 +61,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     raiseFence: (at, generation) => timed('metadata.raiseFence', () => store.raiseFence(at, generation)),
     split: split && ((at, shard) => timed('metadata.split', () => split(at, shard))),
     ...(store.verify === undefined ? {} : { verify: store.verify.bind(store) }),
+    ...(store.everyRow === undefined ? {} : { everyRow: store.everyRow.bind(store) }),
     ...(store.copyTo === undefined ? {} : { copyTo: store.copyTo.bind(store) }),
     now: () => store.now(),
     health: () => timed('metadata.health', () => store.health()),

@@ -1,7 +1,7 @@
-/** `sluice backup` beside a gateway under load, and `sluice restore` of what it copied. */
+/** `sluice backup` beside a gateway under load, and `sluice restore` of what it copied; `sluice meta export` and `sluice meta import`. */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -22,8 +22,11 @@ interface Run {
   readonly report: Readonly<Record<string, unknown>>;
 }
 
-function sluice(command: 'backup' | 'restore', ...flags: readonly string[]): Promise<Run> {
-  const args = [join(root, 'src/runtime/cli.ts'), command, '--json', ...flags];
+function sluice(
+  command: 'backup' | 'restore' | 'meta export' | 'meta import',
+  ...flags: readonly string[]
+): Promise<Run> {
+  const args = [join(root, 'src/runtime/cli.ts'), ...command.split(' '), '--json', ...flags];
   return new Promise((resolve) => {
     execFile(process.execPath, args, { cwd: root }, (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
@@ -198,4 +201,36 @@ test('a backup and a restore overwrite nothing, and refuse what is no backup', a
   expect((await restore()).stderr).toMatch(/was cut short/);
   await writeFile(at('backup/backup.json'), '{"format":2}');
   expect((await restore()).stderr).toMatch(/no backup.json/);
+});
+
+test('sluice meta export and import move the metadata of a stopped gateway, and refuse one that runs', async () => {
+  const exported = (): Promise<Run> =>
+    sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);
+  const imported = (): Promise<Run> =>
+    sluice('meta import', '--data-dir', at('moved'), `--from=${at('export')}`);
+  await served('data', async (send) => {
+    await send('PUT', '/bucket');
+    await send('PUT', '/bucket/key', {
+      body: 'secret content',
+      headers: { 'x-amz-server-side-encryption': 'AES256' },
+    });
+    const refused = await exported();
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringMatching(/holds the lease .*stop all gateways/),
+    ]);
+  });
+  expect((await sluice('meta import', '--data-dir', at('moved'), `--from=${at('data')}`)).stderr).toMatch(
+    /no export.json/,
+  );
+  expect((await exported()).code).toBe(0);
+  for (const name of ['chunks', 'master.key'])
+    await cp(at('data', name), at('moved', name), { recursive: true });
+  expect(await imported()).toMatchObject({ code: 0, report: { differences: [] } });
+  expect(await imported()).toMatchObject({ code: 0, report: { differences: [] } });
+  await served('moved', async (send) => {
+    expect((await send('GET', '/bucket/key')).text).toBe('secret content');
+    expect((await send('PUT', '/bucket/key', { body: 'new' })).status).toBe(200);
+  });
+  expect(await imported()).toMatchObject({ code: 1, stderr: expect.stringMatching(/is different here/) });
 });

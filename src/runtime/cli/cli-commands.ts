@@ -103,7 +103,7 @@ const commands: Readonly<Record<string, Command>> = {
     doc: 'Copies the data directory to --to=DIRECTORY while gateways use it; a later backup to the same directory copies what is new. It then verifies that nothing is missing, unless --no-verify; --json.',
     own: ['--to=', '--json', '--no-verify'],
     run: configured(async () => {
-      const { backupFaults, runBackup } = await import('./cli-backup.ts');
+      const { backupFaults, runBackup } = await import('../backup/cli-backup.ts');
       return { faults: backupFaults, run: runBackup };
     }),
   },
@@ -111,8 +111,24 @@ const commands: Readonly<Record<string, Command>> = {
     doc: 'Copies the backup of --from=DIRECTORY to an empty data directory and compares metadata and data; --json.',
     own: ['--from=', '--json'],
     run: configured(async () => {
-      const { restoreFaults, runRestore } = await import('./cli-backup.ts');
+      const { restoreFaults, runRestore } = await import('../backup/cli-backup.ts');
       return { faults: restoreFaults, run: runRestore };
+    }),
+  },
+  'meta export': {
+    doc: 'Writes all metadata to --to=DIRECTORY while no gateway runs, for another metadata backend; it goes on where it was stopped; --json.',
+    own: ['--to=', '--json'],
+    run: configured(async () => {
+      const { exportFaults, runExport } = await import('../backup/cli-meta.ts');
+      return { faults: exportFaults, run: runExport };
+    }),
+  },
+  'meta import': {
+    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must not have been used yet, and compares all rows; it goes on where it was stopped; --json.',
+    own: ['--from=', '--json'],
+    run: configured(async () => {
+      const { importFaults, runImport } = await import('../backup/cli-meta.ts');
+      return { faults: importFaults, run: runImport };
     }),
   },
   import: {
@@ -158,8 +174,16 @@ const others: Readonly<
   },
 };
 
+/** A name may have two words, such as `meta export`. */
+const joinName = ([first, second, ...rest]: readonly string[]): readonly string[] => {
+  const both = `${first} ${second}`;
+  if (Object.hasOwn(commands, both)) return [both, ...rest];
+  return [first, second, ...rest].filter((each) => each !== undefined);
+};
+
 /** @returns the exit code */
-export async function runCommand([name, ...rest]: readonly string[]): Promise<number> {
+export async function runCommand(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = joinName(args);
   const other = name !== undefined && Object.hasOwn(others, name) ? others[name] : undefined;
   if (other !== undefined) return other.run(rest);
   const asked = name === undefined ? [] : [name, ...rest];

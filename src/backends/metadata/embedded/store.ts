@@ -13,6 +13,7 @@ import type {
   At,
   Change,
   CommitOptions,
+  CopiedRow,
   Cursor,
   MetadataDamaged,
   MetadataFault,
@@ -21,14 +22,16 @@ import type {
   Outcome,
   Range,
   RowOf,
+  RowPage,
   SideChange,
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
+import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../rows/every-row.ts';
 import type { Columns } from '../rows/order.ts';
-import { computeSpan } from '../rows/span.ts';
+import { computeSpan, passed } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { EmbeddedCursor } from './cursor.ts';
 import { Expiries } from './expiries.ts';
@@ -197,6 +200,26 @@ class Embedded implements EmbeddedStore {
   verify(tables: readonly AnyTable[]): AsyncGenerator<readonly MetadataFault[]> {
     this.#assertOpen();
     return verifyFile({ directory: this.#directory, database: this.#database }, tables);
+  }
+
+  async *everyRow(table: AnyTable, position?: string): AsyncGenerator<RowPage> {
+    const codec = this.#codecs.of(table);
+    for (let span = tableSpan(table, position); ; ) {
+      this.#assertOpen();
+      const rows: CopiedRow[] = [];
+      let last: Uint8Array | undefined;
+      const now = this.#clock.now();
+      this.#database.refresh();
+      this.#database.read(span, (key, value) => {
+        last = new Uint8Array(key);
+        const stored = value as StoredRow;
+        if (isAlive(stored, now)) rows.push(copiedRow(codec, key, stored));
+        return rows.length < rowsPerPage;
+      });
+      if (last === undefined) return;
+      yield { rows, position: positionOf(last) };
+      span = passed(span, last);
+    }
   }
 
   async copyTo(directory: string): Promise<void> {

@@ -15,14 +15,16 @@ import type {
   Outcome,
   Range,
   RowOf,
+  RowPage,
   SideChange,
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
+import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../rows/every-row.ts';
 import type { Columns } from '../rows/order.ts';
 import { isAlive } from '../rows/row-codec.ts';
-import { computeSpan } from '../rows/span.ts';
+import { computeSpan, passed } from '../rows/span.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { type Cluster, reaching } from './cluster.ts';
 import { Commits } from './commits.ts';
@@ -106,6 +108,24 @@ class OrderedKv implements OrderedKvStore {
     // Few rows expire: the others need no clock.
     if (typeof stored[1] === 'number' && !isAlive(stored, await this.#now())) return undefined;
     return codec.decode(stored, at.in as Columns, key as Columns);
+  }
+
+  async *everyRow(table: AnyTable, position?: string): AsyncGenerator<RowPage> {
+    const codec = await this.#codecs.of(table);
+    for (let span = tableSpan(table, position); ; ) {
+      this.#assertOpen();
+      const now = await this.#now();
+      const [low, high] = [this.#keys.row(span.low), this.#keys.row(span.high)];
+      const entries = await this.#client.scan({ low, high, limit: rowsPerPage, reverse: false });
+      const last = entries.at(-1);
+      if (last === undefined) return;
+      const rows = entries.flatMap(({ key, value }) => {
+        const stored = unpackRow(value);
+        return isAlive(stored, now) ? [copiedRow(codec, this.#keys.rowOf(key), stored)] : [];
+      });
+      yield { rows, position: positionOf(this.#keys.rowOf(last.key)) };
+      span = passed(span, this.#keys.rowOf(last.key));
+    }
   }
 
   scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {

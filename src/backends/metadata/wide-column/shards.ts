@@ -3,7 +3,7 @@ import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../rows/order.ts';
 import type { Span } from '../rows/span.ts';
 import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../split/shards.ts';
-import { boundsIn } from './cursor.ts';
+import { boundsIn } from './reading/cursor.ts';
 import { noteMark, type RawRow, type Rows, valueIn } from './rows.ts';
 import type { Tables } from './schema/tables.ts';
 import { type Session, type Statement, UnknownOutcome } from './session/session.ts';

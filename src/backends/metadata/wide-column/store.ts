@@ -15,6 +15,7 @@ import type {
   Outcome,
   Range,
   RowOf,
+  RowPage,
   SideChange,
   SortOf,
   SplitStep,
@@ -33,9 +34,10 @@ import { Commits } from './commits.ts';
 import { sumByName } from './counters/counters.ts';
 import { Folds } from './counters/folds.ts';
 import { hasPendingAdditions, hasPendingPuts } from './counters/pending-additions.ts';
-import { boundsIn, WideColumnCursor } from './cursor.ts';
 import { clusterHealth } from './health.ts';
 import { Intents } from './intents.ts';
+import { boundsIn, WideColumnCursor } from './reading/cursor.ts';
+import { everyRow } from './reading/every-row.ts';
 import { isAlive, type RawRow } from './rows.ts';
 import { migrate } from './schema/migrate.ts';
 import type { SerialSetting } from './schema/serial-scope.ts';
@@ -135,6 +137,11 @@ class WideColumn implements WideColumnStore {
     // Few rows expire: the others need no clock.
     const now = row?.['row_expires'] ? await this.#now() : 0;
     return isAlive(row, now) ? rows.decode(row, at.in as Columns) : undefined;
+  }
+
+  everyRow(table: AnyTable, position?: string): AsyncGenerator<RowPage> {
+    this.#assertOpen();
+    return everyRow({ session: this.#session, tables: this.#tables, now: this.#now }, table, position);
   }
 
   scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {

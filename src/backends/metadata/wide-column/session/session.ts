@@ -5,9 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import cassandra from 'cassandra-driver';
 import { StoreRefused, StoreUnavailable } from '../../../../ports/metadata-store.ts';
+import { ReadFailed } from '../reading/tombstone-scan.ts';
 import type { RawRow } from '../rows.ts';
-import { ReadFailed } from '../tombstone-scan.ts';
 import { ClusterClock } from './cluster-clock.ts';
+import { codeOf, describeError, isOurFault, isRefusedUndone, responseErrorCodes } from './faults.ts';
 import { SafeRetries, speculativeReads } from './policies.ts';
 
 const { Client, types } = cassandra;
@@ -84,6 +85,11 @@ const parsePort = ([first = '']: readonly string[]): number => {
   const [, port] = /^(?:\[.*\]|[^:]*):(\d+)$/.exec(first) ?? [];
   return port === undefined ? defaultPort : Number(port);
 };
+
+interface PageAsked {
+  readonly count: number;
+  readonly pageState: string | undefined;
+}
 
 export class Session {
   readonly localDc: string;
@@ -223,20 +229,24 @@ export class Session {
     return found.rows as unknown as RawRow[];
   }
 
+  /** Some rows, and where the next ones begin. */
+  async readPage(query: string, params: unknown[], { count, pageState }: PageAsked) {
+    const options = { ...levels[this.scope], prepare: true, isIdempotent: true, fetchSize: count };
+    const from = pageState === undefined ? {} : { pageState };
+    const found = await this.#timed(query, this.#client.execute(query, params, { ...options, ...from }));
+    return { rows: found.rows as unknown as RawRow[], pageState: found.pageState ?? undefined };
+  }
+
   /** All rows, however many the answer has to be cut into. */
   async readAll(query: string, params: unknown[]): Promise<readonly RawRow[]> {
     const rows: RawRow[] = [];
-    for (let pageState: string | undefined; ; ) {
-      const options = {
-        ...levels[this.scope],
-        ...{ prepare: true, isIdempotent: true, fetchSize: 5000 },
-        ...(pageState && { pageState }),
-      };
-      const found = await this.#timed(query, this.#client.execute(query, params, options));
-      rows.push(...(found.rows as unknown as RawRow[]));
-      pageState = found.pageState ?? undefined;
-      if (pageState === undefined) return rows;
-    }
+    let pageState: string | undefined;
+    do {
+      const page = await this.readPage(query, params, { count: 5000, pageState });
+      rows.push(...page.rows);
+      pageState = page.pageState;
+    } while (pageState !== undefined);
+    return rows;
   }
 
   /** A plain write of one or several rows, all of them or, should the cluster fail, in the end all of them. */
@@ -368,30 +378,3 @@ function refusalIn(cause: unknown): string | undefined {
 
 /** The error codes of OpenSSL and node for a certificate that is invalid or missing. */
 const tlsFault = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_SSL|ERR_TLS/;
-
-const describeError = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
-const codeOf = (cause: unknown): number | undefined =>
-  cause instanceof cassandra.errors.ResponseError ? cause.code : undefined;
-
-const { responseErrorCodes } = types;
-/** The server would refuse the statement at any time. */
-const isOurFault = (cause: unknown): boolean => {
-  const code = codeOf(cause);
-  return (
-    cause instanceof TypeError ||
-    cause instanceof cassandra.errors.ArgumentError ||
-    code === responseErrorCodes.syntaxError ||
-    code === responseErrorCodes.invalid ||
-    code === responseErrorCodes.alreadyExists
-  );
-};
-/** The statement cannot have had any effect. */
-const isRefusedUndone = (cause: unknown): boolean => {
-  const code = codeOf(cause);
-  return (
-    isOurFault(cause) ||
-    code === responseErrorCodes.unavailableException ||
-    code === responseErrorCodes.overloaded ||
-    code === responseErrorCodes.isBootstrapping
-  );
-};

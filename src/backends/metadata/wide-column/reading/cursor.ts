@@ -1,15 +1,15 @@
 /** A scan: each shard is read in slices, which are merged into one order. */
-import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../rows/order.ts';
-import { compareBytes, computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
-import type { Layouts } from '../split/layouts.ts';
-import { type Bounds, ShardMerge, type Slice } from '../split/merge.ts';
-import { sumByName } from './counters/counters.ts';
-import type { Folds } from './counters/folds.ts';
-import { isAlive, type RawRow, rowMark } from './rows.ts';
-import type { Scans } from './schema/statements.ts';
-import type { TableIn, Tables } from './schema/tables.ts';
-import type { Session } from './session/session.ts';
+import type { AnyTable, At, Cursor, Range, RowOf, SortOf, Stored } from '../../../../ports/metadata-store.ts';
+import type { Columns } from '../../rows/order.ts';
+import { compareBytes, computeSpan, passed, type Span, skipTo } from '../../rows/span.ts';
+import type { Layouts } from '../../split/layouts.ts';
+import { type Bounds, ShardMerge, type Slice } from '../../split/merge.ts';
+import { sumByName } from '../counters/counters.ts';
+import type { Folds } from '../counters/folds.ts';
+import { isAlive, type RawRow, rowMark } from '../rows.ts';
+import type { Scans } from '../schema/statements.ts';
+import type { TableIn, Tables } from '../schema/tables.ts';
+import type { Session } from '../session/session.ts';
 import { throughDeserts } from './tombstone-scan.ts';
 
 /**

@@ -6,21 +6,21 @@ import { Fsck, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { HeldElsewhere } from '../../workers/supervision/gc-hold.ts';
-import { type Backup, backUp, isEmptyDirectory, readBackup } from '../backup/backup.ts';
-import { restore } from '../backup/restore.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
+import { type Backup, backUp, isEmptyDirectory, readBackup } from './backup.ts';
+import { restore } from './restore.ts';
 
 /** A refusal or a backup that does not hold what its metadata names; 2 is a faulty command line. */
 const failedCode = 1;
 
-const print = (text: string): void => void process.stdout.write(`${text}\n`);
-const refuse = (why: string): number => {
+export const print = (text: string): void => void process.stdout.write(`${text}\n`);
+export const refuse = (why: string): number => {
   process.stderr.write(`sluice: ${why}\n`);
   return failedCode;
 };
 
-const flagValue = (own: readonly string[], flag: string): string | undefined =>
+export const flagValue = (own: readonly string[], flag: string): string | undefined =>
   own.findLast((each) => each.startsWith(flag))?.slice(flag.length) || undefined;
 
 function backendFaults({
@@ -92,7 +92,7 @@ export async function runBackup({ config }: Configuration, own: readonly string[
   }
 }
 
-function stopSignal(): AbortSignal {
+export function stopSignal(): AbortSignal {
   const stopping = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const)
     process.once(name, () => stopping.abort(new Error('interrupted; the next run continues')));

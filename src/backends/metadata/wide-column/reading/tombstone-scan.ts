@@ -2,9 +2,9 @@
  * Reads a slice with so many deleted rows that the cluster refuses: it stops at a number of tombstones before it has found a row. The range
  * is halved until a read succeeds, so a scan always makes progress.
  */
-import { StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { compareBytes } from '../rows/span.ts';
-import type { Bounds } from '../split/merge.ts';
+import { StoreUnavailable } from '../../../../ports/metadata-store.ts';
+import { compareBytes } from '../../rows/span.ts';
+import type { Bounds } from '../../split/merge.ts';
 
 /** The cluster gave up on a read, although its replicas answered. */
 export class ReadFailed extends StoreUnavailable {}

@@ -1,0 +1,51 @@
+/** An export of metadata: a directory with the rows of each table in parts, and `export.json`, which says what is complete. */
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { tables } from '../../metadata/tables.ts';
+import type { AnyTable } from '../../ports/metadata-store.ts';
+import { flush } from './copy-chunks.ts';
+
+export interface ExportedTable {
+  readonly parts: number;
+  /** Without rows that expire. */
+  readonly rows: number;
+  readonly sum: string;
+  readonly isComplete: boolean;
+  /** Where the next part begins. */
+  readonly position?: string;
+}
+
+export interface Exported {
+  readonly format: 1;
+  readonly tables: Readonly<Record<string, ExportedTable>>;
+}
+
+export const exportFile = 'export.json';
+
+/** Who works now, which is over when no gateway runs. */
+const omitted: ReadonlySet<string> = new Set(['leases', 'heartbeats', 'logins']);
+/** Buckets come first: they say how many shards their objects have. */
+export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)
+  .filter(({ name }) => !omitted.has(name))
+  .sort((a, b) => Number(b.name === 'buckets') - Number(a.name === 'buckets'));
+
+export const partPath = (directory: string, table: string, part: number): string =>
+  join(directory, `${table}.${part}.jsonl`);
+
+export async function readExported(directory: string): Promise<Exported | undefined> {
+  const text = await readFile(join(directory, exportFile), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const found = JSON.parse(text) as Exported;
+  return found.format === 1 ? found : undefined;
+}
+
+export const writeExported = (directory: string, exported: Exported): Promise<void> =>
+  writeWhole(join(directory, exportFile), `${JSON.stringify(exported, undefined, 2)}\n`);
+
+/** A reader sees the former file or all of the new one. */
+export async function writeWhole(path: string, text: string): Promise<void> {
+  await mkdir(join(path, '..'), { recursive: true, mode: 0o700 });
+  await writeFile(`${path}.part`, text, { mode: 0o600 });
+  await flush(`${path}.part`);
+  await rename(`${path}.part`, path);
+}

@@ -1,0 +1,137 @@
+/**
+ * Puts the rows of an export into a metadata store that has no buckets yet, and then compares all of them. Each put expects that the row is
+ * absent and accepts an equal one, so an import that was cut short is begun again and continues.
+ */
+import { readFile } from 'node:fs/promises';
+import { inParallel } from '../../base/in-parallel.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { AnyTable, At, CopiedRow, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { type Exported, exportedTables, partPath } from './exported.ts';
+import { Checksum, readLine, writeLine } from './row-lines.ts';
+
+type Columns = Readonly<Record<string, unknown>>;
+/** Commits at a time: they share flushes, and the rounds of an engine. */
+const commitsAtOnce = 64;
+const sideChangesPerWrite = 64;
+
+export interface TableDifference {
+  readonly table: string;
+  readonly expected: number;
+  readonly found: number;
+}
+
+export class ImportConflict extends Error {}
+
+interface Import {
+  readonly metadata: MetadataStore;
+  readonly from: string;
+  readonly signal: AbortSignal;
+  readonly shards: Map<string, Pick<BucketRow, 'shards'>>;
+}
+
+/** @throws ImportConflict where the store has another row under a key of the export; the signal's reason */
+export async function importMetadata(
+  metadata: MetadataStore,
+  exported: Exported,
+  { from, signal }: { readonly from: string; readonly signal: AbortSignal },
+): Promise<readonly TableDifference[]> {
+  const run: Import = { metadata, from, signal, shards: new Map() };
+  const buckets: BucketRow[] = [];
+  for (const table of exportedTables) {
+    for (let part = 0; part < (exported.tables[table.name]?.parts ?? 0); part += 1) {
+      signal.throwIfAborted();
+      const text = await readFile(partPath(from, table.name, part), 'utf8');
+      const rows = text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => readLine(table, line));
+      if (table.name === 'buckets')
+        for (const { row } of rows) {
+          buckets.push(row as BucketRow);
+          run.shards.set((row as BucketRow).id, row as BucketRow);
+        }
+      await putters[table.kind as keyof typeof putters](run, table, rows);
+    }
+  }
+  // Commits of objects state the generation of their bucket, which its partition has to have.
+  for (const bucket of buckets) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
+  return compare(run, exported);
+}
+
+function placeOf({ shards }: Import, table: AnyTable, row: Columns): At<AnyTable> {
+  const place = Object.fromEntries((table.partition as readonly string[]).map((name) => [name, row[name]]));
+  if (table.spreadBy === undefined) return { table, in: place };
+  return { table, in: place, ways: shards.get(String(row['bucketId']))?.shards ?? 1 };
+}
+
+const sortOf = (table: AnyTable, row: Columns): Columns =>
+  Object.fromEntries(
+    (table.sort as readonly string[]).map((name) => name.replace(/^-/, '')).map((name) => [name, row[name]]),
+  );
+
+type Put = (run: Import, table: AnyTable, rows: readonly CopiedRow[]) => Promise<void>;
+
+const putters = {
+  async conditional(run, table, rows) {
+    await inParallel(commitsAtOnce, rows, async (copied) => {
+      run.signal.throwIfAborted();
+      const at = placeOf(run, table, copied.row as Columns);
+      const { row: put, ...expiry } = copied;
+      const outcome = await run.metadata.commit(at, [{ put, expect: 'absent', ...expiry }]);
+      if (!outcome.applied) await assertSame(run, at, copied);
+    });
+  },
+  async plain(run, table, rows) {
+    const batches = Array.from({ length: Math.ceil(rows.length / sideChangesPerWrite) }, (_, i) =>
+      rows.slice(i * sideChangesPerWrite, (i + 1) * sideChangesPerWrite),
+    );
+    await inParallel(commitsAtOnce / 8, batches, (batch) => {
+      const changes = batch.map(({ row, ...expiry }): SideChange => {
+        return { at: placeOf(run, table, row as Columns), put: row, ...expiry };
+      });
+      return run.metadata.apply(changes);
+    });
+  },
+  async counter(run, table, rows) {
+    for (const { row } of rows) {
+      const at = placeOf(run, table, row as Columns);
+      const key = sortOf(table, row as Columns);
+      const there = ((await run.metadata.get(at, key))?.row ?? {}) as Columns;
+      const by = Object.fromEntries(
+        Object.entries(row)
+          .filter(([name]) => table.columns[name] === 'int' && !(name in key) && !(name in at.in))
+          .map(([name, value]) => [name, Number(value) - Number(there[name] ?? 0)] as const)
+          .filter(([, difference]) => difference !== 0),
+      );
+      if (Object.keys(by).length > 0) await run.metadata.apply([{ at, add: key, by }]);
+    }
+  },
+} as const satisfies Readonly<Record<AnyTable['kind'], Put>>;
+
+async function assertSame({ metadata }: Import, at: At<AnyTable>, { row }: CopiedRow): Promise<void> {
+  const key = sortOf(at.table, row as Columns);
+  const there = await metadata.get(at, key);
+  const isSame =
+    there !== undefined && writeLine(at.table, { row: there.row }) === writeLine(at.table, { row });
+  if (!isSame)
+    throw new ImportConflict(
+      `${at.table.name} ${JSON.stringify({ ...at.in, ...key })} is different here: import into a store that was not used`,
+    );
+}
+
+/** The tables whose rows differ. */
+async function compare(run: Import, exported: Exported): Promise<readonly TableDifference[]> {
+  const differences: TableDifference[] = [];
+  for (const table of exportedTables) {
+    const checksum = new Checksum();
+    for await (const { rows } of run.metadata.everyRow?.(table) ?? []) {
+      run.signal.throwIfAborted();
+      for (const row of rows) if (row.expiresAt === undefined) checksum.add(writeLine(table, row));
+    }
+    const wanted = exported.tables[table.name];
+    if (checksum.rows === (wanted?.rows ?? 0) && checksum.sum === (wanted?.sum ?? '0')) continue;
+    differences.push({ table: table.name, expected: wanted?.rows ?? 0, found: checksum.rows });
+  }
+  return differences;
+}
