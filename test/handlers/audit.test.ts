@@ -255,8 +255,8 @@ describe('of whatever may change something', () => {
     for (const { action, resource, status } of rows) {
       const { path, callers } = describeAdminOperation(action.slice(6) as (typeof audited)[number]);
       expect(resource).toBe(path.includes('/buckets/:') ? 'bucket:some-bucket' : '');
-      // Whoever may call an operation is refused for the body that is missing.
-      expect(callers === 'anyone' ? [403, 411] : [403], action).toContain(status);
+      // Whoever may call an operation is refused for the body or the session that is missing.
+      expect(callers === undefined ? [403] : [403, 404, 411], action).toContain(status);
     }
   });
 });
