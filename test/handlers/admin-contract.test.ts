@@ -1,6 +1,8 @@
 /** What all operations of the operator API have in common: errors, methods, conditions, idempotency, and the document that describes them. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
+import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
+import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import type { Ask } from '../support/gateway-client.ts';
@@ -176,6 +178,33 @@ describe('the operator API', () => {
     }
     const long = await admin.send('POST', '/fsck', { headers: { 'idempotency-key': 'x'.repeat(256) } });
     expect(long.status).toBe(400);
+  });
+
+  it('lists replications that were given up in pages, each once', async () => {
+    await using admin = await openAdmin();
+    const destination = { Bucket: 'arn:aws:s3:::far' };
+    for (let n = 0; n < 7; n += 1) {
+      const task = { bucket: 'books', key: `key-${n}`, version: '0'.repeat(32), isNull: false, destination };
+      const row = {
+        slot: 0,
+        id: `id-${n}`,
+        requestId: 'r',
+        attempts: 1,
+        due: n,
+        task,
+      } as unknown as QueueRow;
+      await admin.world.context.metadata.apply([failedReplication(row, { error: 'gone', now: 1_000 + n })]);
+    }
+    const seen: string[] = [];
+    let after = '';
+    do {
+      const { json } = await admin.send('GET', `/replication/failed?limit=3${after}`);
+      expect(json.failed.length).toBeLessThanOrEqual(3);
+      seen.push(...json.failed.map(({ id }: { id: string }) => id));
+      after = json.next === undefined ? '' : `&after=${encodeURIComponent(json.next)}`;
+    } while (after !== '');
+    expect(seen.sort()).toEqual(Array.from({ length: 7 }, (_, n) => `id-${n}`));
+    expect((await admin.send('GET', '/replication/failed?after=x')).json.details).toEqual({ field: 'after' });
   });
 
   it('serves an OpenAPI document that a validator accepts', async () => {

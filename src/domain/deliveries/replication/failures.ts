@@ -3,6 +3,7 @@ import type { Context } from '../../../context.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
 import {
   everyFailedReplication,
+  type FailurePlace,
   removeFailedReplication,
 } from '../../../metadata/background/replication/failed.ts';
 import type { FailedReplication, QueueRow, ReplicationTask } from '../../../metadata/records/queues.ts';
@@ -34,11 +35,15 @@ function matches(row: QueueRow, { bucket, peer, id }: FailureFilter): boolean {
 export async function listFailures(
   { metadata }: Pick<Ctx, 'metadata'>,
   filter: FailureFilter,
+  {
+    after,
+    limit = listedMax,
+  }: { readonly after?: FailurePlace | undefined; readonly limit?: number | undefined } = {},
 ): Promise<{ readonly rows: readonly QueueRow[]; readonly isTruncated: boolean }> {
   const rows: QueueRow[] = [];
-  for await (const row of everyFailedReplication(metadata)) {
+  for await (const row of everyFailedReplication(metadata, after)) {
     if (!matches(row, filter)) continue;
-    if (rows.length === listedMax) return { rows, isTruncated: true };
+    if (rows.length === limit) return { rows, isTruncated: true };
     rows.push(row);
   }
   return { rows, isTruncated: false };

@@ -44,10 +44,20 @@ const failureJson = ({ due, id, task }: QueueRow) => {
 };
 
 export const ListFailedReplications: AdminHandler<'ListFailedReplications'> = async (ctx, { query }) => {
-  const { bucket } = query;
-  const { rows, isTruncated } = await listFailures(ctx, { bucket });
-  return jsonReply({ failed: rows.map(failureJson), isTruncated });
+  const { bucket, limit, after } = query;
+  const page = { limit, after: after === undefined ? undefined : readPlace(after) };
+  const { rows, isTruncated } = await listFailures(ctx, { bucket }, page);
+  const last = rows.at(-1);
+  const next = isTruncated && last !== undefined ? `${last.slot}:${last.due}:${last.id}` : undefined;
+  return jsonReply({ failed: rows.map(failureJson), isTruncated, ...(next === undefined ? {} : { next }) });
 };
+
+function readPlace(after: string) {
+  const [, slot, due, id = ''] = /^(\d{1,4}):(\d{1,16}):([\x21-\x7e]{1,256})$/.exec(after) ?? [];
+  if (slot === undefined)
+    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+  return { slot: Number(slot), due: Number(due), id };
+}
 
 /** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every failure */
 export const RetryFailedReplications: AdminHandler<'RetryFailedReplications'> = async (

@@ -1,7 +1,7 @@
 /** Versions whose replication was given up: a queue without a worker, which operators list and retry. */
 import type { MetadataStore, SideChange } from '../../../ports/metadata-store.ts';
 import type { FailedReplication, QueueRow, ReplicationTask } from '../../records/queues.ts';
-import { allRows, queueAt, queued, queueSlots } from '../queues.ts';
+import { queueAt, queued, queueSlots } from '../queues.ts';
 
 const queue = 'replication-failed';
 
@@ -15,12 +15,17 @@ export function failedReplication(
   return queued(queue, failed.key, failed, { id, due: now, requestId, attempts });
 }
 
+/** A failure in the order of the list. */
+export type FailurePlace = Pick<QueueRow, 'slot' | 'due' | 'id'>;
+
 /** The failures slot by slot, the oldest of a slot first. */
 export async function* everyFailedReplication(
   metadata: Pick<MetadataStore, 'scan'>,
+  after?: FailurePlace,
 ): AsyncGenerator<QueueRow> {
-  for (let slot = 0; slot < queueSlots; slot += 1) {
-    const cursor = allRows(metadata, queue, slot);
+  for (let slot = after?.slot ?? 0; slot < queueSlots; slot += 1) {
+    const range = slot === after?.slot ? { after: { due: after.due, id: after.id } } : {};
+    const cursor = metadata.scan(queueAt(queue, slot), range);
     for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
       for (const { row } of page) yield row;
   }

@@ -9,7 +9,17 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { type AdminRows, bucketName, count, isoTime, longText, moment, seconds } from './row.ts';
+import {
+  type AdminRows,
+  bucketName,
+  count,
+  isoTime,
+  longText,
+  moment,
+  next,
+  paging,
+  seconds,
+} from './row.ts';
 
 const text = (pattern: RegExp, must: string, max = 1024) => jsonText({ pattern, must, max });
 const pemMax = 65_536;
@@ -126,7 +136,7 @@ export const replicationRows = {
   ListFailedReplications: {
     on: 'GET /replication/failed',
     doc: 'Lists the versions whose replication was given up.',
-    query: { bucket: jsonOptional(bucketName) },
+    query: { bucket: jsonOptional(bucketName), ...paging },
     reply: jsonObject({
       failed: jsonRows(
         jsonObject({
@@ -142,6 +152,7 @@ export const replicationRows = {
         }),
       ),
       isTruncated: jsonBoolean,
+      next,
     }),
   },
   RetryFailedReplications: {
