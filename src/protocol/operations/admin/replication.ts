@@ -128,6 +128,7 @@ export const replicationRows = {
           waiting: count,
           waitingBytes: count,
           oldestSeconds: jsonNumber,
+          isCut: jsonBoolean,
         }),
       ),
       isCut: jsonBoolean,
