@@ -88,6 +88,12 @@ export const targets: Readonly<Record<string, Target>> = {
     doc: 'sluice, metadata in memory, bytes dropped: the cost of the handlers',
     start: sluice(noop),
   },
+  'noop-untraced': {
+    durability: 'nothing kept',
+    doc: 'the same without traces',
+    onlyNamed: true,
+    start: sluice({ ...noop, SVC_TRACE_BROWSER: 'off' }),
+  },
   sluice: {
     durability: 'page cache',
     doc: 'sluice, embedded + file, SVC_FSYNC=never',

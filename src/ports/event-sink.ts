@@ -44,6 +44,8 @@ export interface SinkMessage {
   readonly subject: string;
   readonly body: string;
   readonly contentType: string;
+  /** The span of the delivery, for sinks whose messages have headers. */
+  readonly traceparent?: string | undefined;
 }
 
 export interface SinkFailure {

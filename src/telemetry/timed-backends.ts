@@ -4,6 +4,7 @@ import type { AnyTable, MetadataStore } from '../ports/metadata-store.ts';
 import type { ObjectBytes, UploadBytes } from '../ports/storage/object-bytes.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import { backendFaultOf } from './parts/backend-fault.ts';
+import { failSpan, takeSpan } from './tracing/hand-over.ts';
 
 interface Measure {
   readonly telemetry: Pick<Telemetry, 'backend' | 'backendFailed'>;
@@ -15,12 +16,18 @@ type Timed = <T>(call: string, run: () => Promise<T>) => Promise<T>;
 /** Measures until a promise settles, whichever way: slow failures are what one looks for. */
 function timer({ telemetry, clock }: Measure): Timed {
   return <T>(call: string, run: () => Promise<T>): Promise<T> => {
+    const span = takeSpan();
     const startedAt = clock.elapsed();
     const running = run();
-    const settled = (): void => telemetry.backend(call, clock.elapsed() - startedAt);
+    const settled = (): void => {
+      const now = clock.elapsed();
+      telemetry.backend(call, now - startedAt);
+      if (span !== undefined) span.endedAt = now;
+    };
     // Beside the promise and not around it: there are some of these calls in every request.
     running.then(settled, (cause: unknown) => {
       settled();
+      if (span !== undefined) failSpan(span, span.endedAt, cause);
       const why = backendFaultOf(cause);
       if (why !== undefined) telemetry.backendFailed(call, why);
     });

@@ -61,10 +61,17 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
       close: async () => client.unsafeDestroy(),
     };
 
-    async function publish({ id, contentType, body }: SinkMessage): Promise<SinkFailure | undefined> {
+    async function publish({
+      id,
+      contentType,
+      body,
+      traceparent,
+    }: SinkMessage): Promise<SinkFailure | undefined> {
       try {
         // `mandatory`: without it a broker confirms, and forgets, what no queue is bound to.
-        const envelope = { exchange, routingKey, durable: true, mandatory: true, messageId: id, contentType };
+        const headers = traceparent === undefined ? {} : { traceparent };
+        const named = { messageId: id, contentType, headers };
+        const envelope = { exchange, routingKey, durable: true, mandatory: true, ...named };
         await publisher.send(envelope, Buffer.from(body));
       } catch (cause) {
         return { kind: 'unavailable', error: `the sink answered ${describe(cause)}` };

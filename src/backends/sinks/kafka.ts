@@ -53,11 +53,15 @@ export async function openKafka(target: SinkTarget, options: SinkOptions): Promi
       async send(messages): Promise<Delivery> {
         try {
           await producer.send({
-            messages: messages.map(({ id, subject, contentType, body }) => ({
+            messages: messages.map(({ id, subject, contentType, body, traceparent }) => ({
               topic,
               key: subject,
               value: body,
-              headers: { id, 'content-type': contentType },
+              headers: {
+                id,
+                'content-type': contentType,
+                ...(traceparent === undefined ? {} : { traceparent }),
+              },
             })),
           });
           return { delivered: messages.length };

@@ -66,10 +66,12 @@ export async function openNats(target: SinkTarget, options: SinkOptions): Promis
       close: () => client.close(),
     };
 
-    async function publish({ id, body }: SinkMessage): Promise<SinkFailure | undefined> {
+    async function publish({ id, body, traceparent }: SinkMessage): Promise<SinkFailure | undefined> {
       try {
         // The stream recognizes a repetition by the id, within its window for duplicates.
-        await stream.publish(subject, body, { msgID: id, timeout: timeoutMs, retries: 0 });
+        const headers = transport.headers();
+        if (traceparent !== undefined) headers.set('traceparent', traceparent);
+        await stream.publish(subject, body, { msgID: id, timeout: timeoutMs, retries: 0, headers });
         return undefined;
       } catch (cause) {
         return judge(cause);

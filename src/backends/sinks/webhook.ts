@@ -101,7 +101,7 @@ function judge(status: number, location: string | string[] | undefined): SinkFai
 
 function webhookHeaders(
   { secret, token, username, password }: SinkTarget,
-  { id, body, contentType }: SinkMessage,
+  { id, body, contentType, traceparent }: SinkMessage,
   { hasher, clock }: SinkOptions,
 ): Record<string, string> {
   const timestamp = String(Math.floor(clock.now() / 1000));
@@ -109,6 +109,7 @@ function webhookHeaders(
     'content-type': contentType,
     'webhook-id': id,
     'webhook-timestamp': timestamp,
+    ...(traceparent === undefined ? {} : { traceparent }),
   };
   if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
   else if (username !== undefined)

@@ -55,10 +55,7 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
     try {
       await ctx.lateWrites.add(await toLogRow(ctx, located, { ...found, line, time }), line.length);
     } catch (cause) {
-      ctx.telemetry.log('WARN', 'a request is not in the access log', {
-        request_id: request.requestId,
-        cause,
-      });
+      reportUnlogged(ctx, request, cause);
     }
   };
   const { body } = reply;
@@ -67,6 +64,13 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
   await write(typeof body === 'string' ? new TextEncoder().encode(body).length : (body?.length ?? 0));
   return reply;
 }
+
+const reportUnlogged = (
+  { telemetry }: Context,
+  { requestId, bucketName = '' }: RequestContext,
+  cause: unknown,
+): void =>
+  telemetry.log('WARN', 'a request is not in the access log', { request_id: requestId, cause }, bucketName);
 
 interface Log {
   readonly bucket: BucketRow;
@@ -80,7 +84,7 @@ async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | unde
     const to = row && (await readDocument(ctx, row, bucketLogging))?.LoggingEnabled;
     return row && to && { bucket: row, to };
   } catch (cause) {
-    ctx.telemetry.log('WARN', 'a request is not in the access log', { request_id: request.requestId, cause });
+    reportUnlogged(ctx, request, cause);
     return undefined;
   }
 }

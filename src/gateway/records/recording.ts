@@ -92,7 +92,8 @@ export class Recording implements AuditRecorder {
       await this.#ctx.metadata.apply([this.#row(entry)]);
     } catch (cause) {
       const { id, action } = entry;
-      this.#ctx.telemetry.log('ERROR', 'an audit row was not written', { request_id: id, action, cause });
+      const fields = { request_id: id, action, cause };
+      this.#ctx.telemetry.log('ERROR', 'an audit row was not written', fields, action);
     }
   }
 

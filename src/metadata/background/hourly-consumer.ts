@@ -132,13 +132,13 @@ export async function retryHourlyRow(
   row: HourlyRow,
   { due, task = row.task }: { readonly due: number; readonly task?: unknown },
 ): Promise<void> {
-  const { slot, id, requestId } = row;
+  const { slot, id, requestId, traceparent } = row;
   // The cast: only the names of hourly queues are stored in this table.
   const queue = row.queue as HourlyQueue;
   const attempts = row.attempts + 1;
   const later = Math.max(due, row.due + 1);
   await ctx.metadata.apply([
-    await queuedByHour(ctx, { queue, slot }, { task, id, due: later, requestId, attempts }),
+    await queuedByHour(ctx, { queue, slot }, { task, id, due: later, requestId, attempts, traceparent }),
   ]);
   await ctx.metadata.apply([finishedRow(row)]);
 }

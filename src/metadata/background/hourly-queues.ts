@@ -13,6 +13,7 @@ import {
   type SideChange,
   StoreUnavailable,
 } from '../../ports/metadata-store.ts';
+import type { Cause } from '../../ports/trace.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
 import { type QueuedOptions, queueSlots, slotOf } from './queues.ts';
 import { findTask, putTask, type TaskKind } from './tasks.ts';
@@ -60,6 +61,8 @@ export interface QueueCtx {
   readonly caches: Caches;
   readonly metadata: Placing;
   readonly clock: Pick<Clock, 'elapsed'>;
+  /** The request that queues a task. */
+  readonly trace?: Cause;
 }
 
 /**
@@ -78,12 +81,19 @@ export const laneOfSlot = (slot: number): number => Math.floor(slot / queueSlots
  * closed hours whole.
  */
 export async function queuedByHour(
-  { caches, metadata, clock }: QueueCtx,
+  { caches, metadata, clock, trace }: QueueCtx,
   {
     queue,
     ...within
   }: { readonly queue: HourlyQueue } & ({ readonly slotKey: string } | { readonly slot: number }),
-  { task, id, due, requestId, attempts = 0 }: QueuedOptions & { readonly task: unknown },
+  {
+    task,
+    id,
+    due,
+    requestId,
+    attempts = 0,
+    traceparent = trace?.traceparent,
+  }: QueuedOptions & { readonly task: unknown },
 ): Promise<SideChange> {
   const { announced, closed } = caches.of(KnownHours);
   const now = clock.elapsed();
@@ -102,7 +112,8 @@ export async function queuedByHour(
     await metadata.apply([{ at: hoursAt(queue), put: place }]);
     announced.set(name, until);
   }
-  const row: HourlyRow = { ...place, due, id, task, attempts, requestId };
+  const cause = traceparent === undefined ? {} : { traceparent };
+  const row: HourlyRow = { ...place, due, id, task, attempts, requestId, ...cause };
   return { at: hourAt(place), put: row };
 }
 

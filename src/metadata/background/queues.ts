@@ -34,6 +34,8 @@ export interface QueuedOptions {
   readonly due: number;
   readonly requestId: string;
   readonly attempts?: number;
+  /** Of the row that this one replaces; the present trace when absent. */
+  readonly traceparent?: string | undefined;
 }
 
 /** The side change that queues a task, for the commit that makes the task necessary. */

@@ -33,6 +33,8 @@ export const queues = table<QueueRow>()({
 export interface HourlyRow extends QueueRow {
   /** Hours since the epoch, of `due`. */
   readonly hour: number;
+  /** The span of the request that queued it; absent where it was not traced. */
+  readonly traceparent?: string;
 }
 export const hourlyQueues = table<HourlyRow>()({
   name: 'hourly_queues',
@@ -48,6 +50,7 @@ export const hourlyQueues = table<HourlyRow>()({
     task: 'json',
     attempts: 'int',
     requestId: 'text',
+    traceparent: 'text',
   },
 });
 

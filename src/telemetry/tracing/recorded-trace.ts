@@ -17,9 +17,10 @@ import type {
   TraceDocument,
   TraceEnd,
 } from '../../ports/trace.ts';
-import type { CallRecorder } from './call-recorder.ts';
-import { tracedPorts } from './traced-ports.ts';
+import { failSpan, handOver, takeSpan } from './hand-over.ts';
 import { formatTraceparent, type TraceParent } from './traceparent.ts';
+import type { CallRecorder } from './views/call-recorder.ts';
+import { assignPorts } from './views/traced-ports.ts';
 
 /** Spans of one trace; further ones are counted. */
 const spansMax = 96;
@@ -49,13 +50,13 @@ export class RecordedSpan implements Cause {
   endedAt = -1;
   error = '';
 
-  constructor(trace: RecordedTrace, name: string, about: string) {
+  constructor(trace: RecordedTrace, name: string, about: string, startedAt: number) {
     this.trace = trace;
     this.index = trace.spans.length;
     this.name = name;
     this.about = about;
     this.stage = about === '' ? -1 : trace.stageIndex;
-    this.startedAt = trace.options.clock.elapsed();
+    this.startedAt = startedAt;
   }
 
   get traceparent(): string {
@@ -84,10 +85,11 @@ export class RecordedTrace implements Trace, CallRecorder {
   #spanLow = 0;
   #leftOut = 0;
 
+  /** @param options one object for all traces */
   constructor(
+    options: TraceOptions,
     beginning: TraceBeginning,
-    parent: TraceParent | undefined,
-    { isSampled, ...options }: TraceOptions & { readonly isSampled: boolean },
+    { parent, isSampled }: { readonly parent: TraceParent | undefined; readonly isSampled: boolean },
   ) {
     this.options = options;
     this.isSampled = isSampled;
@@ -131,50 +133,51 @@ export class RecordedTrace implements Trace, CallRecorder {
   }
 
   stage(name: string): void {
-    if (this.endedAt >= 0) return;
-    this.#endStage();
-    const span = this.begin(name, '');
+    if (this.endedAt < 0) this.#enter(name, this.options.clock.elapsed());
+  }
+
+  #enter(name: string, now: number): void {
+    this.#endStage(now);
+    const span = this.begin(name, '', now);
     this.stageIndex = span?.index ?? -1;
   }
 
-  #endStage(): void {
-    const before = this.spans[this.stageIndex];
-    if (before !== undefined) before.endedAt = this.options.clock.elapsed();
+  #endStage(now: number): void {
+    const { stageIndex } = this;
+    if (stageIndex >= 0) (this.spans[stageIndex] as RecordedSpan).endedAt = now;
   }
 
   /** Undefined beyond the limit, and after the end. */
-  begin(name: string, about: string): RecordedSpan | undefined {
+  begin(name: string, about: string, now: number): RecordedSpan | undefined {
     if (this.endedAt >= 0) return undefined;
     if (this.spans.length >= spansMax) {
       this.#leftOut += 1;
       return undefined;
     }
-    const span = new RecordedSpan(this, name, about);
+    const span = new RecordedSpan(this, name, about, now);
     this.spans.push(span);
     return span;
   }
 
   /** Records a call until its promise settles, whichever way. */
   call<T>(name: string, about: string, run: (span: RecordedSpan | undefined) => Promise<T>): Promise<T> {
-    const span = this.begin(name, about);
+    const { clock } = this.options;
+    const span = this.begin(name, about, clock.elapsed());
+    handOver.span = span;
     const running = run(span);
-    if (span !== undefined) {
-      const { clock } = this.options;
-      running.then(
-        () => {
-          span.endedAt = clock.elapsed();
-        },
-        (cause: unknown) => {
-          span.endedAt = clock.elapsed();
-          span.error = cause instanceof Error ? cause.constructor.name : 'Error';
-        },
-      );
-    }
+    // Taken by the backend that measures its calls.
+    if (span === undefined || takeSpan() === undefined) return running;
+    running.then(
+      () => {
+        span.endedAt = clock.elapsed();
+      },
+      (cause: unknown) => failSpan(span, clock.elapsed(), cause),
+    );
     return running;
   }
 
   view<C extends object>(ctx: C): C & { readonly trace: Trace } {
-    return { ...ctx, ...tracedPorts(this, ctx), trace: this };
+    return assignPorts({ ...ctx, trace: this as Trace }, ctx, this);
   }
 
   slowestCalls(max: number): readonly string[] {
@@ -195,14 +198,15 @@ export class RecordedTrace implements Trace, CallRecorder {
   answered({ status, code }: TraceEnd): void {
     this.status = status;
     this.code = code;
-    this.stage('reply');
+    if (status === undefined) return;
     this.answeredAt = this.options.clock.elapsed();
+    this.#enter('reply', this.answeredAt);
   }
 
   end(): void {
     if (this.endedAt >= 0) return;
-    this.#endStage();
     this.endedAt = this.options.clock.elapsed();
+    this.#endStage(this.endedAt);
     this.options.onEnd(this);
   }
 

@@ -23,8 +23,9 @@ const slowestMax = 8;
 const slowestMs = 15 * 60_000;
 /** Names of operations, and names that nothing selects on; further ones share a group. */
 const groupsMax = 512;
-/** Of the requests that are not kept for another reason. */
-const sampleEvery = 128;
+const shared = 'other';
+/** One of the requests that are not kept for another reason is kept in each such time: by the clock, so that load does not raise the cost. */
+const sampleMs = 250;
 
 interface Entry {
   readonly summary: TraceSummary;
@@ -61,7 +62,7 @@ export class TraceRing {
   };
   readonly #bytes: Record<Shelved, number> = { failed: 0, refused: 0, slow: 0, sample: 0 };
   readonly #groups = new Map<string, Group[]>();
-  #count = 0;
+  #sampledAt = Number.NEGATIVE_INFINITY;
 
   /** Bytes of the entries, for its test. */
   get bytes(): number {
@@ -74,17 +75,25 @@ export class TraceRing {
     if (status >= 500) return 'failed';
     if (code !== undefined) return status === 0 ? 'failed' : 'refused';
     if (this.#isSlow(ended)) return 'slow';
-    this.#count += 1;
-    return ended.isSampled || this.#count % sampleEvery === 0 ? 'sample' : undefined;
+    // Background work that follows a sampled request shows what became of it.
+    const isWanted = status === 0 && ended.isSampled;
+    if (!isWanted && ended.endedAt - this.#sampledAt < sampleMs) return undefined;
+    this.#sampledAt = ended.endedAt;
+    return 'sample';
   }
 
   add(kept: Shelved, ended: Ended, document: TraceDocument): void {
     const text = JSON.stringify(document);
     const summary = summarize(document);
-    const entry = { summary, text, bytes: sizeOf(text) + entryBytes, endedAt: ended.endedAt };
-    if (kept === 'slow') this.#addToGroup(ended, entry);
+    const entry = {
+      summary,
+      text,
+      bytes: sizeOf(text) + sizeOf(document.key) + entryBytes,
+      endedAt: ended.endedAt,
+    };
     this.#shelves[kept].add(entry);
     this.#bytes[kept] += entry.bytes;
+    if (kept === 'slow') this.#addToGroup(ended, entry);
     for (const oldest of this.#shelves[kept]) {
       if (this.#bytes[kept] <= bytesMax[kept]) break;
       this.#remove(kept, oldest);
@@ -104,7 +113,7 @@ export class TraceRing {
 
   #found(filter: TraceFilter): Entry[] {
     return Object.values(this.#shelves)
-      .flatMap((shelf) => [...shelf].filter(({ summary }) => matches(summary, filter)))
+      .flatMap((shelf) => [...shelf].filter((entry) => isWanted(entry, filter)))
       .sort((a, b) => b.endedAt - a.endedAt);
   }
 
@@ -120,7 +129,8 @@ export class TraceRing {
   #groupOf({ operation, durationMs }: Pick<Ended, 'operation' | 'durationMs'>): Group {
     let groups = this.#groups.get(operation);
     if (groups === undefined) {
-      if (this.#groups.size >= groupsMax) return this.#groupOf({ operation: 'other', durationMs });
+      const isCrowded = this.#groups.size >= groupsMax && operation !== shared;
+      if (isCrowded) return this.#groupOf({ operation: shared, durationMs });
       groups = bands.map(() => ({ entries: [], floorMs: 0, until: 0 }));
       this.#groups.set(operation, groups);
     }
@@ -146,6 +156,14 @@ export class TraceRing {
     group.until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
   }
 }
+
+/** A delivery belongs to the requests that it names in its text, too. */
+const isWanted = ({ summary, text }: Entry, filter: TraceFilter): boolean =>
+  matches(summary, filter) ||
+  (filter.id !== undefined &&
+    summary.operation.startsWith('worker:') &&
+    text.includes(filter.id) &&
+    matches(summary, { ...filter, id: undefined }));
 
 /** A text with a character beyond Latin-1 takes two bytes for each. */
 const sizeOf = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length);

@@ -61,6 +61,8 @@ export function createTracer({
     if (isSent) send(document);
   };
 
+  const shared = { ...options, onEnd };
+
   const found = (filter: TraceFilter): readonly TraceDocument[] => {
     const now = [...running]
       .map((trace) => trace.document('running'))
@@ -72,9 +74,11 @@ export function createTracer({
     begin(beginning: TraceBeginning) {
       const parent = beginning.parent === undefined ? undefined : parseTraceparent(beginning.parent);
       const isSampled =
-        parent?.isSampled === true ? mayForce() : parent === undefined && isChosen(beginning, sample);
+        parent?.isSampled === true
+          ? mayForce()
+          : parent === undefined && (isLinked(beginning) || isChosen(beginning, sample));
       if (ring === undefined && !isSampled) return undefined;
-      const trace = new RecordedTrace(beginning, parent, { ...options, isSampled, onEnd });
+      const trace = new RecordedTrace(shared, beginning, { parent, isSampled });
       running.add(trace);
       if (running.size > runningMax) running.delete(running.values().next().value as RecordedTrace);
       return trace;
@@ -89,6 +93,9 @@ export function createTracer({
   };
 }
 
+/** Background work follows the request that it is linked to. */
+const isLinked = ({ links = [] }: TraceBeginning): boolean => links.some((link) => link.endsWith('-01'));
+
 /** By the last 32 bits of the request id, which are random. */
-const isChosen = ({ subject }: TraceBeginning, sample: number): boolean =>
-  sample > 0 && Number.parseInt(subject.requestId.slice(-8), 16) < sample * 2 ** 32;
+const isChosen = ({ subject, kind }: TraceBeginning, sample: number): boolean =>
+  kind === 'server' && sample > 0 && Number.parseInt(subject.requestId.slice(-8), 16) < sample * 2 ** 32;

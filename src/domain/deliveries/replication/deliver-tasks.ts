@@ -9,6 +9,7 @@ import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { PeerRequests } from '../../../ports/peer-requests.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
+import { traceDelivery } from '../delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
 import { Destinations } from './destinations.ts';
@@ -20,10 +21,11 @@ import { complete, giveUp } from './store-status.ts';
 export type Ctx = Pick<
   Context,
   'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'hasher' | 'cipher' | 'sealer' | 'keys' | 'telemetry'
-> & {
-  readonly peers: PeerRequests;
-  readonly config: Context['config'] & Pick<Config, 'SVC_REPLICATION_RETRY_MAX'>;
-};
+> &
+  Pick<Context, 'tracer'> & {
+    readonly peers: PeerRequests;
+    readonly config: Context['config'] & Pick<Config, 'SVC_REPLICATION_RETRY_MAX'>;
+  };
 
 const batchMax = 64;
 /** Keys of a slot that are sent at a time. */
@@ -89,7 +91,9 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     return true;
   }
   try {
-    const { bytes, isFinished } = await replicate(ctx, step);
+    const { bucket: bucketName, key } = taskOf(row);
+    const about = { rows: [row], about: target, bucketName, key };
+    const { bytes, isFinished } = await traceDelivery(ctx, 'replicator', about, (v) => replicate(v, step));
     states.succeeded(target);
     if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
     if (bytes !== undefined)

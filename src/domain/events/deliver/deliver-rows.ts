@@ -4,14 +4,16 @@ import type { Context } from '../../../context.ts';
 import { deadLetter } from '../../../metadata/background/dead-letters.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
-import type { SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
+import type { Delivery, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
+import type { Trace } from '../../../ports/trace.ts';
+import { beginDelivery } from '../../deliveries/delivery-trace.ts';
 import type { LaneQueue, Pass } from '../../deliveries/lanes/lanes.ts';
 import { wrapMessage } from './envelope.ts';
 import { readSubject } from './subject.ts';
 
 export type Ctx = Pick<
   Context,
-  'caches' | 'metadata' | 'clock' | 'random' | 'hasher' | 'telemetry' | 'sinks'
+  'caches' | 'metadata' | 'clock' | 'random' | 'hasher' | 'telemetry' | 'sinks' | 'tracer'
 > & {
   readonly config: Pick<
     Config,
@@ -64,7 +66,9 @@ async function deliverGroup(ctx: Ctx, { target, rows, pass }: Group): Promise<nu
       fail(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
       break;
     }
-    const { delivered, failure } = await sink.deliver(left.map(toMessage(ctx, target)), signal);
+    const trace = beginDelivery(ctx, 'notify', { rows: left, about: target });
+    const messages = left.map(toMessage(ctx, target, trace?.traceparent));
+    const { delivered, failure } = await traced(trace, sink.deliver(messages, signal));
     if (delivered > 0) {
       await finishHourlyRows(ctx.metadata, left.slice(0, delivered));
       states.succeeded(target);
@@ -87,6 +91,16 @@ async function deliverGroup(ctx: Ctx, { target, rows, pass }: Group): Promise<nu
   const { error, failures } = states.get(target);
   await giveUp(ctx, { rows: overdue, error, attempts: failures });
   return done + overdue.length;
+}
+
+async function traced(trace: Trace | undefined, delivering: Promise<Delivery>): Promise<Delivery> {
+  try {
+    const delivery = await delivering;
+    trace?.answered({ code: delivery.failure?.kind });
+    return delivery;
+  } finally {
+    trace?.end();
+  }
 }
 
 function fail(
@@ -123,7 +137,7 @@ async function giveUp(
 }
 
 const toMessage =
-  ({ config, hasher }: Ctx, target: string) =>
+  ({ config, hasher }: Ctx, target: string, traceparent: string | undefined) =>
   (row: HourlyRow): SinkMessage => {
     const { message, storageClass } = taskOf(row);
     const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === target)?.envelope ?? 's3';
@@ -131,6 +145,7 @@ const toMessage =
     return {
       id: row.id,
       subject: key === undefined ? bucket : `${bucket}/${key}`,
+      traceparent,
       ...wrapMessage(message, { row, envelope, storageClass, hasher }),
     };
   };

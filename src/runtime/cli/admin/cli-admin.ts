@@ -1,9 +1,11 @@
 /** `sluice admin`: every operation of the operator API as a command. */
 import { AdminRefused, openAdminClient } from '../../../client/admin-client.ts';
+import type { TraceDocument } from '../../../ports/trace.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
 import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
+import { formatTraces } from './trace-waterfall.ts';
 import { canWatch, watchUntilEnd } from './watch.ts';
 
 const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
@@ -59,6 +61,12 @@ function explain(cause: unknown, command: AdminCommand): number {
   throw cause;
 }
 
+/** A trace is a waterfall, every other reply a table. */
+const showAnswer = ({ operation }: AdminCommand, json: unknown): string =>
+  operation === 'GetTrace'
+    ? formatTraces((json as { readonly traces: readonly TraceDocument[] }).traces)
+    : showReply(json);
+
 async function execute(command: AdminCommand, given: AdminArguments, profile: Profile): Promise<number> {
   const { path, query, body, common } = given;
   const client = openAdminClient(profile);
@@ -74,7 +82,7 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   });
   if (common['--watch'] === undefined) {
-    print(asJson || answer.json === undefined ? answer.text : showReply(answer.json));
+    print(asJson || answer.json === undefined ? answer.text : showAnswer(command, answer.json));
     return codes.done;
   }
   const isTerminal = process.stderr.isTTY;

@@ -12,7 +12,7 @@ import type {
   RowOf,
   SideChange,
   SortOf,
-} from '../../ports/metadata-store.ts';
+} from '../../../ports/metadata-store.ts';
 import type { CallRecorder } from './call-recorder.ts';
 
 export class TracedMetadata implements MetadataStore {

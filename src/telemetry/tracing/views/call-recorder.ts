@@ -1,5 +1,5 @@
 /** What the views of the ports need of a trace. */
-import type { Cause } from '../../ports/trace.ts';
+import type { Cause } from '../../../ports/trace.ts';
 
 export interface CallRecorder {
   /**

@@ -5,7 +5,7 @@ import type {
   ObjectBytes,
   UploadBytes,
   WriteOptions,
-} from '../../ports/storage/object-bytes.ts';
+} from '../../../ports/storage/object-bytes.ts';
 import type { CallRecorder } from './call-recorder.ts';
 
 export class TracedBytes implements ObjectBytes {
@@ -49,9 +49,7 @@ export class TracedBytes implements ObjectBytes {
   }
 
   read(extent: Extent, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Uint8Array> {
-    return {
-      [Symbol.asyncIterator]: () => new TracedRead(this.#bytes, this.#trace, { extent, range, signal }),
-    };
+    return new TracedRead(this.#bytes, this.#trace, { extent, range, signal });
   }
 
   remove(extents: readonly Extent[]) {
@@ -81,7 +79,7 @@ interface Asked {
 }
 
 /** The first bytes are one span; the rest comes at the pace of its reader. */
-class TracedRead implements AsyncIterator<Uint8Array> {
+class TracedRead implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: ObjectBytes;
   readonly #trace: CallRecorder;
   readonly #asked: Asked;
@@ -91,6 +89,11 @@ class TracedRead implements AsyncIterator<Uint8Array> {
     this.#bytes = bytes;
     this.#trace = trace;
     this.#asked = asked;
+  }
+
+  /** A second reader begins anew. */
+  [Symbol.asyncIterator](): AsyncIterableIterator<Uint8Array> {
+    return this.#iterator === undefined ? this : new TracedRead(this.#bytes, this.#trace, this.#asked);
   }
 
   next(): Promise<IteratorResult<Uint8Array>> {

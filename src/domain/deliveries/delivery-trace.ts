@@ -1,0 +1,53 @@
+/** The trace of a delivery: it is linked to the requests that queued its rows, and follows their decision to be sampled. */
+import type { Context } from '../../context.ts';
+import type { HourlyRow } from '../../metadata/records/queues.ts';
+import type { Trace } from '../../ports/trace.ts';
+
+interface Delivered {
+  readonly rows: readonly HourlyRow[];
+  /** The target or destination. */
+  readonly about: string;
+  readonly bucketName?: string;
+  readonly key?: string;
+}
+
+/** Undefined where nothing is traced. */
+export const beginDelivery = (
+  { tracer }: Pick<Context, 'tracer'>,
+  worker: string,
+  { rows, about, bucketName, key }: Delivered,
+): Trace | undefined =>
+  tracer?.begin({
+    subject: {
+      requestId: rows[0]?.requestId ?? '',
+      operation: `worker:${worker}`,
+      bucketName,
+      key,
+    },
+    kind: 'consumer',
+    describe: () => ({
+      'messaging.destination.name': about,
+      'messaging.batch.message_count': rows.length,
+      'sluice.request_ids': rows.map(({ requestId }) => requestId).join(' '),
+    }),
+    links: rows.flatMap(({ traceparent }) => (traceparent === undefined ? [] : [traceparent])),
+  });
+
+/** Runs a delivery as a trace, with a view of the context. */
+export async function traceDelivery<C extends Pick<Context, 'tracer'>, T>(
+  ctx: C,
+  worker: string,
+  delivered: Delivered,
+  deliver: (view: C) => Promise<T>,
+): Promise<T> {
+  const trace = beginDelivery(ctx, worker, delivered);
+  if (trace === undefined) return deliver(ctx);
+  try {
+    return await deliver(trace.view(ctx));
+  } catch (cause) {
+    trace.answered({ code: cause instanceof Error ? cause.constructor.name : 'Error' });
+    throw cause;
+  } finally {
+    trace.end();
+  }
+}

@@ -1,0 +1,162 @@
+/** Which requests have a line in the log, and how repeats are counted. */
+import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { type Fields, silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
+import { foldRepeats } from '../../src/telemetry/fold-repeats.ts';
+import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+
+interface Line {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: Fields;
+}
+
+async function openLogged(options: GatewayWorldOptions = {}) {
+  const lines: Line[] = [];
+  const ends: (() => void)[] = [];
+  const log: Telemetry['log'] = foldRepeats(
+    (level, message, fields = {}) => void (level !== 'DEBUG' && lines.push({ level, message, fields })),
+    (_, act) => void ends.push(act),
+  );
+  const world = await openGateway({ ...options, telemetry: { ...silentTelemetry, log } });
+  return Object.assign(world, {
+    lines,
+    endMinute: () => {
+      for (const end of ends.splice(0)) end();
+    },
+  });
+}
+
+describe('a refused request', () => {
+  test('has one line at INFO, with its request id, code and caller', async () => {
+    await using world = await openLogged();
+    await world.client.put('/bucket');
+    const missing = await world.client.get('/bucket/key');
+    expect(world.lines).toEqual([
+      {
+        level: 'INFO',
+        message: 'request refused',
+        fields: expect.objectContaining({
+          request_id: missing.header('*-request-id'),
+          operation: 'GetObject',
+          method: 'GET',
+          path: '/bucket/key',
+          status: 404,
+          code: 'NoSuchKey',
+          access_key: 'KEY-alice',
+        }),
+      },
+    ]);
+  });
+
+  test('that its caller repeats within a minute is counted, and the count is logged at its end', async () => {
+    await using world = await openLogged();
+    await world.client.put('/bucket');
+    for (let n = 0; n < 50; n += 1) await world.client.get(`/bucket/key-${n}`);
+    await world.bob.get('/bucket/key');
+    expect(world.lines.map(({ fields }) => [fields['code'], fields['access_key']])).toEqual([
+      ['NoSuchKey', 'KEY-alice'],
+      ['AccessDenied', 'KEY-bob'],
+    ]);
+    world.endMinute();
+    expect(world.lines.slice(2).map(({ fields }) => [fields['code'], fields['repeated']])).toEqual([
+      ['NoSuchKey', 49],
+    ]);
+  });
+
+  test('of more callers than are remembered writes one line for all of them', async () => {
+    const lines: Line[] = [];
+    const log = foldRepeats(
+      (level, message, fields = {}) => void lines.push({ level, message, fields }),
+      () => {},
+    );
+    for (let n = 0; n < 5_000; n += 1)
+      log('INFO', 'request refused', { request_id: `${n}` }, `AccessDenied 10.0.${n}`);
+    expect(lines).toHaveLength(1_001);
+  });
+});
+
+test('a failed request has one line at ERROR with its cause, and repeats are counted over all callers', async () => {
+  await using world = await openLogged({
+    wrap: (context) => ({
+      ...context,
+      metadata: { ...context.metadata, get: () => Promise.reject(new Error('the disk is on fire')) },
+    }),
+  });
+  const failed = await world.client.get('/bucket/key');
+  await world.bob.get('/bucket/key');
+  expect(failed.status).toBe(500);
+  const lines = world.lines.filter(({ level }) => level === 'ERROR');
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toMatchObject({
+    level: 'ERROR',
+    message: 'request failed',
+    fields: {
+      request_id: failed.header('*-request-id'),
+      code: 'InternalError',
+      cause: { message: 'the disk is on fire' },
+    },
+  });
+});
+
+describe('a request that takes longer than SVC_SLOW_MS', () => {
+  const slow = (settings: GatewayWorldOptions['settings'] = {}): GatewayWorldOptions => ({
+    settings: { SVC_SLOW_MS: '30', ...settings },
+    wrap: (context) => {
+      const { commit } = context.metadata;
+      const tracer = createTracer({
+        clock: systemClock,
+        random: systemRandom(),
+        process: 'here:1',
+        sample: 0,
+        browser: true,
+      });
+      if (tracer === undefined) throw new Error('no tracer');
+      return {
+        ...context,
+        tracer,
+        metadata: {
+          ...context.metadata,
+          async commit(at, changes, options) {
+            if (at.table.name === 'objects') await systemClock.sleep(40);
+            return commit(at, changes, options);
+          },
+        },
+      };
+    },
+  });
+
+  test('has a line at WARN with its slowest backend calls, the slowest first', async () => {
+    await using world = await openLogged(slow());
+    await world.client.put('/bucket');
+    const put = await world.client.put('/bucket/key', { body: 'x' });
+    expect(world.lines).toHaveLength(1);
+    const [{ level, message, fields }] = world.lines as [Line];
+    expect([level, message]).toEqual(['WARN', 'slow request']);
+    expect(fields).toMatchObject({
+      request_id: put.header('*-request-id'),
+      operation: 'PutObject',
+      status: 200,
+    });
+    expect(fields['duration_ms']).toBeGreaterThanOrEqual(30);
+    expect((fields['slowest'] as string[])[0]).toMatch(/^metadata\.commit objects \d+(\.\d+)? ms$/);
+  });
+
+  test('has none with SVC_SLOW_MS=0, nor where only its client was slow', async () => {
+    await using off = await openLogged(slow({ SVC_SLOW_MS: '0' }));
+    await off.client.put('/bucket');
+    await off.client.put('/bucket/key', { body: 'x' });
+    expect(off.lines).toEqual([]);
+    await using world = await openLogged({ settings: { SVC_SLOW_MS: '100' } });
+    await world.client.put('/bucket');
+    const arriving = async function* (body: Uint8Array): AsyncGenerator<Uint8Array> {
+      await systemClock.sleep(150);
+      yield body;
+    };
+    const put = await world.client.put('/bucket/key', { body: 'x', arriving });
+    expect(put.status).toBe(200);
+    expect(world.lines).toEqual([]);
+  });
+});

@@ -1,0 +1,88 @@
+/** Which traces are kept, and in how many bytes. */
+import { expect, test } from 'vitest';
+import type { TraceDocument } from '../../src/ports/trace.ts';
+import { type Ended, TraceRing } from '../../src/telemetry/tracing/trace-ring.ts';
+
+let serial = 0;
+
+function end(ring: TraceRing, more: Partial<Ended> = {}, text = ''): string | undefined {
+  serial += 1;
+  const ended: Ended = {
+    operation: 'GetObject',
+    status: 200,
+    code: undefined,
+    durationMs: 5,
+    isSampled: false,
+    endedAt: serial,
+    ...more,
+  };
+  const kept = ring.judge(ended);
+  if (kept === undefined) return undefined;
+  const { operation, durationMs, status = 0 } = ended;
+  const document: TraceDocument = {
+    requestId: `${serial}`.padStart(16, '0'),
+    traceId: 'a'.repeat(32),
+    kept,
+    operation,
+    bucket: 'bucket',
+    key: text,
+    status,
+    ...(ended.code === undefined ? {} : { code: ended.code }),
+    startedAt: '2026-11-25T00:00:00.000Z',
+    durationMs,
+    process: 'host:1',
+    kind: 'server',
+    attributes: {},
+    spanId: 'b'.repeat(16),
+    links: [],
+    spans: [],
+    leftOut: 0,
+  };
+  ring.add(kept, ended, document);
+  return kept;
+}
+
+const durations = (ring: TraceRing, operation: string): readonly number[] =>
+  [...ring.entries({ operation, max: 1_000 })]
+    .filter(({ kept }) => kept === 'slow')
+    .map(({ durationMs }) => durationMs)
+    .sort((a, b) => b - a);
+
+test('the eight slowest of each operation and band stay, whatever comes after them', () => {
+  const ring = new TraceRing();
+  for (let n = 0; n < 500; n += 1) end(ring, { durationMs: 10 + ((n * 37) % 89) });
+  for (let n = 0; n < 500; n += 1) end(ring, { durationMs: 0.5, operation: 'HeadObject' });
+  end(ring, { durationMs: 12_000 });
+  const slowest = durations(ring, 'GetObject');
+  expect(slowest).toHaveLength(9);
+  expect([slowest[0], slowest[1], slowest[8]]).toEqual([12_000, 98, 97]);
+  expect(durations(ring, 'HeadObject')).toHaveLength(8);
+});
+
+test('after fifteen minutes a faster trace replaces an old one', () => {
+  const ring = new TraceRing();
+  for (let n = 0; n < 8; n += 1) end(ring, { durationMs: 90, endedAt: n });
+  expect(end(ring, { durationMs: 50, endedAt: 1_000, isSampled: false })).not.toBe('slow');
+  expect(end(ring, { durationMs: 50, endedAt: 16 * 60_000 })).toBe('slow');
+  expect(durations(ring, 'GetObject')).toEqual([90, 90, 90, 90, 90, 90, 90, 50]);
+});
+
+test('a flood of refused requests removes neither failures nor slow requests', () => {
+  const ring = new TraceRing();
+  end(ring, { status: 503, code: 'SlowDown' });
+  end(ring, { durationMs: 5_000 });
+  for (let n = 0; n < 20_000; n += 1) end(ring, { status: 403, code: 'AccessDenied' });
+  expect([...ring.entries({ status: '503', max: 9 })]).toHaveLength(1);
+  expect([...ring.entries({ minMs: 5_000, max: 9 })]).toHaveLength(1);
+});
+
+test('16 MiB are never exceeded, whatever the length of names and the number of operations', () => {
+  const ring = new TraceRing();
+  const long = 'ж'.repeat(1_024);
+  for (let n = 0; n < 30_000; n += 1) {
+    const kinds = [{ status: 500, code: 'InternalError' }, { status: 404, code: 'NoSuchKey' }, {}];
+    end(ring, { ...kinds[n % 3], operation: `operation-${n}`, durationMs: n, endedAt: n * 300 }, long);
+  }
+  expect(ring.bytes).toBeLessThanOrEqual(14 * 1024 * 1024);
+  expect(ring.bytes).toBeGreaterThan(8 * 1024 * 1024);
+});
