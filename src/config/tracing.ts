@@ -13,7 +13,7 @@ export const tracingSettings = {
   }),
   SVC_TRACE_BROWSER: toggle(
     'on',
-    'Keeps up to 16 MiB of traces in the memory of each process, for `sluice admin trace` and `GET /admin/v1/traces`: failures, the slowest requests, and a sample.',
+    'Keeps up to 16 MiB of traces in the memory of each process, for `sluice admin traces` and `GET /admin/v1/traces`: failures, the slowest requests, and a sample.',
   ),
   SVC_TRACE_SAMPLE: {
     ...text({

@@ -1,6 +1,6 @@
 /**
- * Limits how often log-ins may fail: by access key and by address, in each process. Requests with a signature are not limited, so nobody
- * can lock an operator out of the command line.
+ * Limits how often log-ins may fail: by access key and by address, in each process. Requests with a signature are not limited, so
+ * failed log-ins cannot lock an operator out of the command line.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../errors/refusal.ts';

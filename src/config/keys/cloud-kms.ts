@@ -18,7 +18,7 @@ export const cloudKmsSettings = {
   SVC_KMS_CREDENTIALS: choice({
     of: ['static', 'profile', 'imds', 'web-identity'],
     fallback: 'static',
-    doc: 'Where the credentials for it come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes.',
+    doc: 'Where the credentials for the AWS KMS API come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes.',
   }),
   SVC_KMS_ACCESS_KEY: optional(
     text({ kind: 'access key', pattern: keyPattern, doc: 'The access key of `SVC_KMS_CREDENTIALS=static`.' }),

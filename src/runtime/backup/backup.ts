@@ -83,7 +83,7 @@ async function copyKeys(config: Config, to: string): Promise<void> {
 async function replaceMetadata(to: string, draft: string): Promise<void> {
   const metadata = join(to, 'metadata');
   await mkdir(metadata, { recursive: true, mode: 0o700 });
-  // Files of whoever opened the former backup, such as lmdb's lock file, do not belong to the new one.
+  // A process that opened the former backup left files there, such as lmdb's lock file.
   for (const name of await readdir(metadata))
     if (name !== 'data.mdb') await rm(join(metadata, name), { recursive: true });
   await rename(join(draft, 'data.mdb'), join(metadata, 'data.mdb'));

@@ -22,7 +22,7 @@ export interface Exported {
 
 export const exportFile = 'export.json';
 
-/** Who works now, which is over when no gateway runs. */
+/** Rows about running processes and log-ins, which mean nothing in another store. */
 const omitted: ReadonlySet<string> = new Set(['leases', 'heartbeats', 'logins']);
 /** Buckets come first: they say how many shards their objects have. */
 export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)

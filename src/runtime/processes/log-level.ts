@@ -6,7 +6,7 @@ import { announceToProcesses } from './node-siblings.ts';
 import { logToStandardError } from './node-telemetry.ts';
 
 export const logLevelTopic = 'log-level';
-/** How long the others may take; a level is no reason to wait. */
+/** How long the other processes may take to answer. A signal does not wait for longer. */
 const announceMs = 2_000;
 /** A process that is started again begins with the level of the others. */
 const inherited = 'SLUICE_LOG_LEVEL';

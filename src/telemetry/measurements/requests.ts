@@ -75,7 +75,7 @@ export const requests = {
     kind: 'counter',
     labels: ['error'],
     doc: 'Refusals beyond SVC_AUDIT_REFUSALS of an account, or SVC_AUDIT_UNKNOWN_CALLERS of unknown callers: counted in one audit row a minute for each operation and error code.',
-    act: 'A client is refused in a loop, or somebody tries keys: the audit log names the account or the address.',
+    act: 'A client is refused in a loop, or an attacker tries keys: the audit log names the account or the address.',
   },
   svc_kms_decrypt_total: {
     kind: 'counter',

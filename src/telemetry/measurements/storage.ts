@@ -5,7 +5,7 @@ export const storage = {
   svc_disk_free_bytes: {
     kind: 'gauge',
     labels: ['component'],
-    doc: 'Free bytes of the disk under `metadata` (embedded) and `data:<cluster>` (file), looked at every two seconds.',
+    doc: 'Free bytes of the disk under `metadata` (embedded) and `data:<cluster>` (file), measured every two seconds.',
     act: 'Falls: delete objects, set lifecycle rules, or grow the disk before SVC_DISK_RESERVE is reached.',
     across: 'max',
   },

@@ -1,7 +1,7 @@
 /**
  * Seals the hours of the audit log and removes those that have expired, an hour at a time.
  *
- * Writers add rows to an hour until five minutes after its end and know nothing of seals, so the log costs them what it did before. The
+ * Writers add rows to an hour until five minutes after its end and read no seals, so sealing costs them nothing. The
  * leader seals an hour fifteen minutes after its end.
  */
 import type { Context } from '../../../context.ts';
@@ -93,7 +93,7 @@ async function sealHour(
   };
   const head = { first: held.head?.first ?? hour, keptFrom: held.head?.keptFrom ?? hour, hour, seal };
   const next = await put(ctx, held, { head, seal: { state, expect: 'absent' } });
-  // Who keeps the log elsewhere has an anchor: a chain that was written anew does not contain this seal.
+  // A copy of this line elsewhere proves a replacement of the whole chain, because the new chain has other seals.
   ctx.telemetry.log('INFO', 'an hour of the audit log was sealed', { hour: toTime(hour), rows, seal });
   return { held: next, rows };
 }

@@ -43,7 +43,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
 };
 
 /**
- * What a past request asked for, from its audit row. It is judged by the policies of now, and with the facts that the row has.
+ * What a past request asked for, from its audit row. The present policies judge it, with the facts that the row has.
  * @throws InvalidArgument where the log has no such request
  */
 async function findRequest(ctx: Context, requestId: string) {

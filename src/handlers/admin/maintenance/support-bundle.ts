@@ -1,5 +1,5 @@
 /**
- * What somebody who helps needs to know of this node, as one archive: settings without secrets, versions, health, workers, queues, last
+ * A report about this node for those who help with a problem, as one archive: settings without secrets, versions, health, workers, queues, last
  * errors, metrics and traces. Each part is what the operator API answers; a part that fails says why, and the others follow.
  */
 import { settings } from '../../../config.ts';

@@ -83,7 +83,7 @@ export const observabilityRows = {
   },
   GetSupportBundle: {
     on: 'GET /support-bundle',
-    doc: 'Writes an archive of what somebody who helps needs to know: settings without secrets, versions, health, workers, last errors, metrics and traces.',
+    doc: 'Writes an archive to attach to a problem report: settings without secrets, versions, health, workers, last errors, metrics and traces.',
     media: ['application/x-tar'],
     audited: true,
   },

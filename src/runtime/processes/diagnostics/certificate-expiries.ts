@@ -14,7 +14,7 @@ const freshMs = 60_000;
 const certificateSettings = settingNames.filter((name) => /_(?:CERT|CA)_FILE$/.test(name));
 const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Reads the files at most once a minute. A file that cannot be read has no expiry: whoever uses it reports that. */
+/** Reads the files at most once a minute. A file that cannot be read has no expiry; the listener or client that uses it reports that. */
 export function certificateExpiries(config: Config): () => readonly CertificateExpiry[] {
   let last: { readonly at: number; readonly found: readonly CertificateExpiry[] } | undefined;
   return () => {
