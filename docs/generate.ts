@@ -129,7 +129,7 @@ const metricsPage: Page = {
   source: 'src/telemetry/measurements',
   intro: [
     'What `/metrics` shows, in the Prometheus exposition format, beside the usual `process_*` and `nodejs_*` metrics.',
-    'Whichever process of a node is asked answers for all of them: values are added up unless the table says otherwise. With',
+    'Every process of a node answers for all of them: values are added up unless the table says otherwise. With',
     '`Accept: application/openmetrics-text` the reply is in the OpenMetrics format, with exemplars. Dashboards and alerts made of these',
     'metrics are in `deploy/observability`.',
   ].join('\n'),

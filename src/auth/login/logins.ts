@@ -159,7 +159,7 @@ export async function endLogin(
   }
   throw fail('OperationAborted');
 }
-/** Against concurrent requests of the same log-in, which write its time at most once a minute. */
+/** Attempts to commit against concurrent requests of the same log-in, which write its time at most once a minute. */
 const attemptsMax = 8;
 
 /** The log-ins that have not ended, optionally of one access key. */

@@ -40,7 +40,7 @@ export function reportAnswer(
     telemetry.log('DEBUG', 'request answered', line({ status, duration_ms: round(durationMs) }));
 }
 
-/** The time in which the gateway waited for the client is the client's. */
+/** Reports a request that was slow without the time in which the gateway waited for the client. */
 function reportSlow(
   { telemetry, config, trace }: Context,
   request: RequestContext,
@@ -65,7 +65,7 @@ function describe({ requestId, operation, path, incoming, identity }: RequestCon
   return { request_id: requestId, operation, method, path, remote, access_key: accessKey };
 }
 
-/** A caller who repeats what is refused is counted; a fault of the service meets every caller. */
+/** Repeated refusals are counted by caller; faults of the service by operation, because they concern every caller. */
 function repeatsOf({ operation, identity, incoming }: RequestContext, { level, refusal }: Failure): string {
   const isFault = level === 'WARN' || level === 'ERROR';
   return `${refusal.code} ${isFault ? operation : (identity?.accessKey ?? incoming.wire.remote)}`;

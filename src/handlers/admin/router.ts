@@ -105,7 +105,7 @@ async function assertMayCall(
   await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path });
 }
 
-/** What a stranger sends is read whole, so it must be short and say so. @throws MissingContentLength, EntityTooLarge */
+/** The body of an unknown caller is read whole, so it must be short and have a Content-Length. @throws MissingContentLength, EntityTooLarge */
 function assertShort({ headers }: Wire): void {
   const length = headers.get('content-length');
   if (length === undefined) throw fail('MissingContentLength');

@@ -116,7 +116,7 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   'meta export': {
-    doc: 'Writes all metadata to --to=DIRECTORY while no gateway runs, for another metadata backend; it goes on where it was stopped; --json.',
+    doc: 'Writes all metadata to --to=DIRECTORY while no gateway runs, for another metadata backend; continues where it was stopped; --json.',
     own: ['--to=', '--json'],
     run: configured(async () => {
       const { exportFaults, runExport } = await import('../backup/cli-meta.ts');
@@ -124,7 +124,7 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   'meta import': {
-    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must not have been used yet, and compares all rows; it goes on where it was stopped; --json.',
+    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must not have been used yet, and compares all rows; continues where it was stopped; --json.',
     own: ['--from=', '--json'],
     run: configured(async () => {
       const { importFaults, runImport } = await import('../backup/cli-meta.ts');

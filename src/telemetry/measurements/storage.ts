@@ -19,14 +19,14 @@ export const storage = {
   svc_disk_refuses_writes: {
     kind: 'gauge',
     labels: ['component'],
-    doc: '1 while that disk is below SVC_DISK_RESERVE or met its end, and data is refused with 507; else 0.',
+    doc: '1 while that disk is below SVC_DISK_RESERVE or full, and data is refused with 507; else 0.',
     act: '1: clients get 507. Free space as docs/operations.md says under "When a disk fills up".',
     across: 'max',
   },
   svc_cluster_up: {
     kind: 'gauge',
     labels: ['cluster'],
-    doc: '1 while a data cluster answers and calls itself healthy, else 0; at most a minute old.',
+    doc: '1 while a data cluster answers and reports itself healthy, else 0; at most a minute old.',
     act: '0: `GET /admin/v1/storage/data` has the reason.',
     across: 'min',
   },

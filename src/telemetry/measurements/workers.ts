@@ -72,7 +72,7 @@ export const workers = {
     kind: 'counter',
     labels: ['queue', 'why'],
     doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
-    act: 'Something is lost. Replication: start a resync. Events and access logs: they cannot be had back.',
+    act: 'Tasks are lost. Replication: start a resync. Events and access logs cannot be recovered.',
   },
   svc_lifecycle_actions_total: {
     kind: 'counter',

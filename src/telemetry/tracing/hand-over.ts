@@ -1,5 +1,5 @@
 /**
- * The span of a call that is about to be measured. Both happen for every call of a backend, so the one that measures it also ends the
+ * The span of a call that is about to be measured. Every call of a backend is recorded and measured, so the code that measures it also ends the
  * span: a second reaction to the promise of each call would cost as much as the rest of a trace. Set and taken synchronously.
  */
 export interface OpenSpan {

@@ -124,7 +124,7 @@ export class RecordedTrace implements Trace, CallRecorder {
   spanIdAt(index: number): string {
     if (this.#spanHigh === '') {
       const drawn = this.options.random.bytes(8);
-      // Not zero, so that no id is.
+      // Not zero, because an id of zeros is invalid.
       drawn[0] = (drawn[0] as number) | 1;
       this.#spanHigh = toHex(drawn.subarray(0, 4));
       this.#spanLow = new DataView(drawn.buffer, drawn.byteOffset).getUint32(4);

@@ -24,7 +24,7 @@ const slowestMs = 15 * 60_000;
 /** Names of operations, and names that nothing selects on; further ones share a group. */
 const groupsMax = 512;
 const shared = 'other';
-/** One of the requests that are not kept for another reason is kept in each such time: by the clock, so that load does not raise the cost. */
+/** In each interval of this length one of the other requests is kept. It is a time, not a share, so that load does not raise the cost. */
 const sampleMs = 250;
 
 interface Entry {

@@ -1,4 +1,4 @@
-/** The ARNs of keys that are named by alias or id. A name is asked about once in a while, and its last answer is used while none comes. */
+/** The ARNs of keys that are named by alias or id. They are cached; an expired one is used while the service does not answer. */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';

@@ -9,7 +9,7 @@ export interface RefreshingOptions {
   readonly telemetry: Pick<Telemetry, 'log'>;
 }
 
-/** Before their end by this time they are fetched in the background; requests use the former ones meanwhile. */
+/** How long before their end they are fetched again, in the background; requests use the former ones meanwhile. */
 const earlyMs = 5 * 60_000;
 
 export class RefreshingCredentials {

@@ -51,7 +51,7 @@ export function openEngine(options: EngineOptions): TransitEngine {
   }
 
   const found = new BoundedCache<number>({ name: 'transit-keys', entriesMax: foundMax });
-  /** A token that may create keys would create the one that a request names by mistake, so the engine is asked first, once in a while. */
+  /** Checks that a key exists, because the engine would create a missing one if the token may do that. The answer is cached. */
   async function assertExists(keyId: string): Promise<void> {
     if (clock.elapsed() < (found.get(keyId) ?? 0)) return;
     const path = `${mount}/keys/${assertName(keyId)}`;

@@ -120,7 +120,7 @@ class UnwrappedKeys extends TimedFlights<Uint8Array> {
   }
 }
 
-/** Each caller is judged; the provider is asked at most once in SVC_DEK_CACHE_TTL, if it is outside of this process. */
+/** Checks each caller. Calls the provider at most once in SVC_DEK_CACHE_TTL, if it is outside of this process. */
 export async function unwrapKey(
   ctx: Ctx,
   place: KeyPlace,

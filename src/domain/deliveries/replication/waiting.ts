@@ -11,7 +11,7 @@ type Ctx = Pick<Context, 'metadata' | 'clock'> & { readonly caches: Caches };
 
 /** Rows that a count reads. */
 const countedMax = 20_000;
-/** A count is used again for so many times as long as it took. */
+/** A count is used again for this many times the time that it took. */
 const reusedFor = 20;
 
 export interface Waiting {

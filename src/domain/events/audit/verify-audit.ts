@@ -38,9 +38,9 @@ export interface Verification {
   readonly rows: number;
   /** Hours whose rows have expired: only their seals were verified. */
   readonly expired: number;
-  /** Hours that the log says were removed before their retention ended: it was set shorter for a time, or someone wrote so. */
+  /** Hours that the chain says were removed before their retention ended: the setting was shorter for a time, or an attacker wrote so. */
   readonly removedEarly: number;
-  /** Seals that were made under a master key which this process does not have, or by others. */
+  /** Seals that no master key of this process opens: that key is not configured any more, or an attacker made the seal. */
   readonly unauthenticated: number;
   readonly gap?: AuditGap;
   /** The hour with which the next part begins; absent at the end of the chain. */

@@ -154,7 +154,7 @@ export const storageRows = {
   },
   GetStorageHealth: {
     on: 'GET /storage/health',
-    doc: 'Says whether storage is well, and every warning.',
+    doc: 'Says whether storage is healthy, with every warning.',
     reply: jsonObject({ ok: jsonBoolean, warnings, source: jsonText() }),
   },
 } as const satisfies AdminRows;

@@ -22,7 +22,7 @@ const letters = jsonObject({
 export const notifyRows = {
   GetNotifyTargets: {
     on: 'GET /notify/targets',
-    doc: 'Shows what waits for each target of events, and whether it takes it.',
+    doc: 'Shows how many events wait for each target, and whether the target takes them.',
     reply: jsonObject({
       targets: jsonRows(
         jsonObject({

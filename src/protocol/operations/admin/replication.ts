@@ -24,7 +24,7 @@ import {
 const text = (pattern: RegExp, must: string, max = 1024) => jsonText({ pattern, must, max });
 const pemMax = 65_536;
 const certificates = text(/^-----BEGIN CERTIFICATE-----\n/, 'PEM certificates', pemMax);
-/** Slower, a peer would take no part within its own limits. */
+/** With less, a part would take longer than peers wait for it. */
 const bandwidthMin = 65_536;
 const address = (example: string) => `an address such as ${example}, without a path and without credentials`;
 

@@ -31,7 +31,7 @@ const toKebab = (name: string): string =>
     .replaceAll('_', '-')
     .toLowerCase();
 
-/** Put is a word of HTTP. */
+/** `put` is a word of HTTP; commands say `set`. */
 const verbs: Readonly<Record<string, string>> = { put: 'set' };
 
 /** Another operation does the same to one entry of the list: `logins revoke <id>` beside `logins revoke-all`. */
