@@ -3,6 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { tables } from '../../src/metadata/tables.ts';
 import { exportMetadata } from '../../src/runtime/backup/export-metadata.ts';
 import { exportedTables, partPath } from '../../src/runtime/backup/exported.ts';
 import { ImportConflict, importMetadata } from '../../src/runtime/backup/import-metadata.ts';
@@ -113,6 +114,13 @@ describe.each(stored)('an export on %s', (backend) => {
 });
 
 describe('an export', () => {
+  test('leaves out who works and who is logged in', () => {
+    const names = exportedTables.map(({ name }) => name);
+    for (const name of ['leases', 'worker_heartbeats', 'logins']) expect(names).not.toContain(name);
+    expect(names).toHaveLength(Object.keys(tables).length - 3);
+    expect(names[0]).toBe('buckets');
+  });
+
   test('continues where it was cut short, and is the same as a whole one', async () => {
     await using world = await openGateway({ backend: 'embedded+file' });
     await fill(world);

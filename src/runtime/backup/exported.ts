@@ -23,10 +23,10 @@ export interface Exported {
 export const exportFile = 'export.json';
 
 /** Rows about running processes and log-ins, which mean nothing in another store. */
-const omitted: ReadonlySet<string> = new Set(['leases', 'heartbeats', 'logins']);
+const omitted: ReadonlySet<AnyTable> = new Set<AnyTable>([tables.leases, tables.heartbeats, tables.logins]);
 /** Buckets come first: they say how many shards their objects have. */
 export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)
-  .filter(({ name }) => !omitted.has(name))
+  .filter((table) => !omitted.has(table))
   .sort((a, b) => Number(b.name === 'buckets') - Number(a.name === 'buckets'));
 
 export const partPath = (directory: string, table: string, part: number): string =>
