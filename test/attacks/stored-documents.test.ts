@@ -24,6 +24,11 @@ test.each([
   'multipart/x-mixed-replace; boundary=x',
   'unknown/unknown',
   '*/*',
+  'text/plain;charset=utf-8,text/html',
+  'text/plain ,text/html',
+  'image/png;a,text/html',
+  'text/plain; charset=utf-8; x=",text/html',
+  ' text/plain',
   'html',
 ])('an object of type %s is sandboxed where the operator API has the same origin', async (type) => {
   await using world = await openGateway({ settings: { SVC_DOMAIN: 's3.example.com' } });

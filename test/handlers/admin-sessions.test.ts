@@ -188,6 +188,17 @@ describe('a log-in ends', () => {
   });
 });
 
+test('an access key has twenty log-ins at most: a further one ends the oldest', async () => {
+  const clock = virtualClock();
+  await using world = await openGateway({ clock });
+  const first = await openBrowser(world);
+  await clock.advance(1_000);
+  const second = await openBrowser(world);
+  for (let i = 0; i < 19; i += 1) await openBrowser(world);
+  expect((await first.send('GET', '/admin/v1/session')).status).toBe(403);
+  expect((await second.send('GET', '/admin/v1/session')).status).toBe(200);
+});
+
 describe('failed log-ins', () => {
   test('are limited by access key, while requests with a signature still pass', async () => {
     const clock = virtualClock();

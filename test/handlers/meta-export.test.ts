@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { tables } from '../../src/metadata/tables.ts';
+import type { AnyTable } from '../../src/ports/metadata-store.ts';
 import { exportMetadata } from '../../src/runtime/backup/export-metadata.ts';
-import { exportedTables, partPath } from '../../src/runtime/backup/exported.ts';
-import { ImportConflict, importMetadata } from '../../src/runtime/backup/import-metadata.ts';
+import { exportedTables, ImportConflict, partPath } from '../../src/runtime/backup/exported.ts';
+import { importMetadata } from '../../src/runtime/backup/import-metadata.ts';
 import { openActions } from '../support/actions.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';
@@ -142,10 +143,31 @@ describe('an export', () => {
     await using other = await openEmpty('embedded+file');
     const run = () => importMetadata(other.context.metadata, exported, { from: directory, signal });
     expect((await run()).map(({ table }) => table)).toContain('objects');
-    await writeFile(
-      path,
-      (await readFile(path, 'utf8')).replace('"é/🦭"', '"other"').replace(/"size":\d+/, '"size":99'),
+    const lines = (await readFile(path, 'utf8')).split('\n');
+    const changed = lines.map((line) =>
+      line.includes('"key-3"') ? line.replace(/"size":\d+/, '"size":99') : line,
     );
+    await writeFile(path, changed.join('\n'));
     await expect(run()).rejects.toThrow(ImportConflict);
+  });
+
+  test('is refused, before anything is written, by a store of another installation or with another bucket', async () => {
+    await using world = await openGateway({ backend: 'embedded+file' });
+    await fill(world);
+    const exported = await exportOf(world);
+    const rowsOf = async ({ context }: GatewayWorld, table: AnyTable): Promise<number> => {
+      let count = 0;
+      for await (const { rows } of context.metadata.everyRow?.(table) ?? []) count += rows.length;
+      return count;
+    };
+    await using used = await openGateway({ backend: 'embedded+file' });
+    const into = ({ context }: GatewayWorld) =>
+      importMetadata(context.metadata, exported, { from: directory, signal });
+    await expect(into(used)).rejects.toThrow(/belongs to the installation/);
+    expect(await rowsOf(used, tables.buckets)).toBe(0);
+    await using other = await openEmpty('embedded+file');
+    await other.client.put('/another');
+    await expect(into(other)).rejects.toThrow(/has a bucket another that is not in the export/);
+    expect(await rowsOf(other, tables.objects)).toBe(0);
   });
 });

@@ -32,6 +32,8 @@ export interface LoginContext {
 
 /** A log-in beyond this number is refused: the scans that list and count them stay one page. */
 const loginsMax = 1_000;
+/** Of one access key; a further one ends the oldest. */
+const loginsOfKeyMax = 20;
 /** `seenAt` is written at most this often. */
 const seenEveryMs = 60_000;
 const sourceMax = 64;
@@ -71,8 +73,7 @@ export async function logIn(
   const identity = identityOf(credential);
   if (identity === undefined || !(await isGrantable(ctx, identity)))
     throw fail('AccessDenied', 'This access key belongs to no operator.');
-  if ((await scanLogins(metadata, { limit: loginsMax })).length >= loginsMax)
-    throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
+  await makeRoom(ctx, accessKey);
   const token = toHex(random.bytes(32));
   const { arn, sessionArn = arn } = principalOf(identity);
   const expiresAt = now + config.SVC_LOGIN_TTL;
@@ -94,6 +95,25 @@ export async function logIn(
   record?.applied();
   return { token, login, identity };
 }
+
+/** Ends the oldest log-ins of an access key that has many. @throws LimitExceeded */
+async function makeRoom(ctx: LoginContext, accessKey: string): Promise<void> {
+  const all = await scanLogins(ctx.metadata, { limit: loginsMax });
+  const live = all.filter(({ row }) => isLive(ctx, row));
+  const own = live
+    .filter(({ row }) => row.accessKey === accessKey)
+    .sort((a, b) => a.row.createdAt - b.row.createdAt);
+  const surplus = own.slice(0, Math.max(0, own.length + 1 - loginsOfKeyMax));
+  for (const { row, revision } of [...all.filter((each) => !live.includes(each)), ...surplus])
+    await commitLogin(ctx.metadata, { remove: { id: row.id }, expect: revision }, []);
+  if (live.length - surplus.length < loginsMax) return;
+  throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
+}
+
+const isLive = (
+  { clock, config }: Pick<LoginContext, 'clock' | 'config'>,
+  { expiresAt, seenAt }: LoginRow,
+): boolean => clock.now() < expiresAt && clock.now() - seenAt < config.SVC_LOGIN_IDLE;
 
 /** Takes the same time whether the key exists or not. */
 async function findBySecret(
@@ -117,13 +137,12 @@ export async function findLoggedIn(ctx: LoginContext, token: string): Promise<Lo
   const found = await findLogin(ctx.metadata, ctx.hasher.sha256Hex(token));
   if (found === undefined) return undefined;
   const login = found.row;
-  const now = ctx.clock.now();
-  if (now >= login.expiresAt || now - login.seenAt >= ctx.config.SVC_LOGIN_IDLE) return undefined;
+  if (!isLive(ctx, login)) return undefined;
   const credential = await ctx.credentials.find(login.accessKey);
   if (credential === undefined) return undefined;
   const proof = ctx.hasher.hmacSha256(new TextEncoder().encode(token), credential.secretKey);
   if (!equalsHex(proof, login.proof)) return undefined;
-  await touch(ctx, found, now);
+  await touch(ctx, found, ctx.clock.now());
   const identity = identityOf(credential);
   return identity && { token, login, identity };
 }
@@ -164,12 +183,11 @@ const attemptsMax = 8;
 
 /** The log-ins that have not ended, optionally of one access key. */
 export async function listLogins(
-  { metadata, clock, config }: Pick<LoginContext, 'metadata' | 'clock' | 'config'>,
+  ctx: Pick<LoginContext, 'metadata' | 'clock' | 'config'>,
   { accessKey }: { readonly accessKey?: string | undefined } = {},
 ): Promise<readonly LoginRow[]> {
-  const now = clock.now();
-  return (await scanLogins(metadata, { limit: loginsMax }))
+  return (await scanLogins(ctx.metadata, { limit: loginsMax }))
     .map(({ row }) => row)
-    .filter((row) => now < row.expiresAt && now - row.seenAt < config.SVC_LOGIN_IDLE)
+    .filter((row) => isLive(ctx, row))
     .filter((row) => accessKey === undefined || row.accessKey === accessKey);
 }

@@ -63,10 +63,12 @@ export async function backUp(
     for (const cluster of config.SVC_POOL_CLUSTERS)
       await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
     await copyKeys(config, to);
+    held.throwIfAborted();
     await replaceMetadata(to, draft);
     let removed = 0;
     for (const cluster of config.SVC_POOL_CLUSTERS)
       removed += await pruneChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), held);
+    held.throwIfAborted();
     const complete = { ...backup, isComplete: true };
     await writeBackup(to, complete);
     return { ...complete, ...copied, removed };

@@ -7,8 +7,8 @@ import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { flagValue, print, refuse, stopSignal } from './cli-backup.ts';
 import { exportMetadata } from './export-metadata.ts';
-import { readExported } from './exported.ts';
-import { ImportConflict, importMetadata } from './import-metadata.ts';
+import { ImportConflict, readExported } from './exported.ts';
+import { importMetadata } from './import-metadata.ts';
 
 const durable = ({ config }: Configuration): readonly string[] =>
   config.SVC_META_BACKEND === 'memory'

@@ -8,6 +8,8 @@ import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:f
 import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/in-parallel.ts';
 
+/** The mark of the installation, which each cluster has. */
+const markName = 'installation.json';
 /** Copies at a time. */
 const copiesAtOnce = 4;
 /** File systems and system calls round times. */
@@ -42,12 +44,12 @@ export async function copyChunks(
       for (const directory of new Set(batch.map((path) => dirname(join(to, path)))))
         await flush(directory).catch(ignoreMissing);
     }
-  // The mark of the installation.
-  await copyOne(join(from, 'installation.json'), join(to, 'installation.json'), copied);
+  await copyOne(join(from, markName), join(to, markName), copied);
 }
 
-/** Removes files that the source no longer has. */
+/** Removes files that the source no longer has. @throws where the source itself is gone, such as a disk that is not mounted any more */
 export async function pruneChunks(from: string, to: string, signal: AbortSignal): Promise<number> {
+  await stat(join(from, markName));
   let removed = 0;
   for (const folder of folders)
     for await (const batch of batches(join(to, folder), folder)) {

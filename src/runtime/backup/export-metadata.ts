@@ -1,9 +1,11 @@
 /** Writes all rows of the metadata to a directory, a part after another; an interrupted export continues behind its last part. */
+import { findInstallation } from '../../metadata/installation.ts';
 import type { AnyTable, MetadataStore, RowPage } from '../../ports/metadata-store.ts';
 import {
   type Exported,
   type ExportedTable,
   exportedTables,
+  ImportConflict,
   partPath,
   readExported,
   writeExported,
@@ -19,12 +21,15 @@ export interface ExportOptions {
   readonly signal: AbortSignal;
 }
 
-/** @throws the signal's reason */
+/** @throws ImportConflict where the directory has an export of another installation; the signal's reason */
 export async function exportMetadata(
-  metadata: Pick<MetadataStore, 'everyRow'>,
+  metadata: Pick<MetadataStore, 'everyRow' | 'get'>,
   { to, signal }: ExportOptions,
 ): Promise<Exported> {
-  let exported: Exported = (await readExported(to)) ?? { format: 1, tables: {} };
+  const installation = (await findInstallation(metadata))?.state.id ?? '';
+  let exported: Exported = (await readExported(to)) ?? { format: 1, installation, tables: {} };
+  if (exported.installation !== installation)
+    throw new ImportConflict(`${to} has an export of another installation: ${exported.installation}`);
   for (const table of exportedTables) {
     if (exported.tables[table.name]?.isComplete === true) continue;
     const save = async (state: ExportedTable): Promise<void> => {

@@ -17,8 +17,13 @@ export interface ExportedTable {
 
 export interface Exported {
   readonly format: 1;
+  /** The id of the installation. */
+  readonly installation: string;
   readonly tables: Readonly<Record<string, ExportedTable>>;
 }
+
+/** The rows there and those of the export do not belong together. */
+export class ImportConflict extends Error {}
 
 export const exportFile = 'export.json';
 

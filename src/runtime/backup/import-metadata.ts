@@ -4,10 +4,11 @@
  */
 import { readFile } from 'node:fs/promises';
 import { inParallel } from '../../base/in-parallel.ts';
+import { findInstallation } from '../../metadata/installation.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
-import type { BucketRow } from '../../metadata/tables.ts';
+import { type BucketRow, tables } from '../../metadata/tables.ts';
 import type { AnyTable, At, CopiedRow, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { type Exported, exportedTables, partPath } from './exported.ts';
+import { type Exported, exportedTables, ImportConflict, partPath } from './exported.ts';
 import { Checksum, readLine, writeLine } from './row-lines.ts';
 
 type Columns = Readonly<Record<string, unknown>>;
@@ -20,8 +21,6 @@ export interface TableDifference {
   readonly expected: number;
   readonly found: number;
 }
-
-export class ImportConflict extends Error {}
 
 interface Import {
   readonly metadata: MetadataStore;
@@ -38,6 +37,7 @@ export async function importMetadata(
 ): Promise<readonly TableDifference[]> {
   const run: Import = { metadata, from, signal, shards: new Map() };
   const buckets: BucketRow[] = [];
+  await assertSameInstallation(run, exported);
   for (const table of exportedTables) {
     for (let part = 0; part < (exported.tables[table.name]?.parts ?? 0); part += 1) {
       signal.throwIfAborted();
@@ -51,12 +51,29 @@ export async function importMetadata(
           buckets.push(row as BucketRow);
           run.shards.set((row as BucketRow).id, row as BucketRow);
         }
+      else if (part === 0) await assertNoOtherBuckets(run);
       await putters[table.kind as keyof typeof putters](run, table, rows);
     }
   }
   // Commits of objects state the generation of their bucket, which its partition has to have.
   for (const bucket of buckets) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
   return compare(run, exported);
+}
+
+async function assertSameInstallation({ metadata }: Import, { installation }: Exported): Promise<void> {
+  const there = (await findInstallation(metadata))?.state.id;
+  if (there === undefined || there === installation) return;
+  throw new ImportConflict(`this store belongs to the installation ${there}, the export to ${installation}`);
+}
+
+/** Before anything but buckets is written, because counters are moved by differences. */
+async function assertNoOtherBuckets({ metadata, shards }: Import): Promise<void> {
+  for await (const { rows } of metadata.everyRow?.(tables.buckets) ?? [])
+    for (const { row } of rows) {
+      const { id, name } = row as BucketRow;
+      if (!shards.has(id))
+        throw new ImportConflict(`this store has a bucket ${name} that is not in the export`);
+    }
 }
 
 function placeOf({ shards }: Import, table: AnyTable, row: Columns): At<AnyTable> {

@@ -64,11 +64,12 @@ async function collectSlot(
     dueRows(metadata, { queue: 'gc', slot, now: await metadata.now(), max });
   // Look first, because a read is cheaper than a lease, and in most cases there is nothing to do.
   if ((await look(1)).length === 0) return 'idle';
-  if (await isGarbageHeld(context)) return 'idle';
   const lease = await acquireLease(metadata, { name: slotLease('gc', slot), holder, ttlMs: leaseTtlMs });
   if (lease === undefined) return 'idle';
   return withLease(context, { lease, signal }, async (held) => {
     const rows = await look(queueBatchMax);
+    // Asked after the read: rows that were queued before a hold are named by no row of its snapshot.
+    if (await isGarbageHeld(context)) return 'idle';
     services.report({ done: await workOff(context, rows, held) });
     return rows.length === queueBatchMax ? 'busy' : 'idle';
   });

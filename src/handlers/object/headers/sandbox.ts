@@ -10,9 +10,12 @@ const sandbox: readonly HeaderPair[] = [
 ];
 const none: readonly HeaderPair[] = [];
 
-/** Types that a browser does not show as a document with scripts; it may take an unknown one for HTML. */
+/**
+ * Values that a browser does not show as a document with scripts. The whole value must match: of a list of types browsers take the last
+ * one, and an unknown one they may take for HTML.
+ */
 const inert =
-  /^(?:binary\/octet-stream|application\/(?:octet-stream|json|pdf|zip|gzip|x-[\w.-]+|vnd\.[\w.-]+)|image\/(?:png|jpeg|gif|webp|avif|bmp)|(?:audio|video|font)\/[\w.-]+|text\/(?:plain|css|csv|javascript))(?=$|[;\s])/i;
+  /^(?:binary\/octet-stream|application\/(?:octet-stream|json|pdf|zip|gzip|x-[\w.-]+|vnd\.[\w.-]+)|image\/(?:png|jpeg|gif|webp|avif|bmp)|(?:audio|video|font)\/[\w.-]+|text\/(?:plain|css|csv|javascript))(?:; ?charset=[\w-]+)?$/i;
 
 /** Other hosts and the storage listener of `SVC_ADMIN_LISTEN` are other origins. */
 const sharesOrigin = ({ virtual, incoming }: Authorized): boolean =>
