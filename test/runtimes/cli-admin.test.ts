@@ -74,6 +74,17 @@ describe('sluice admin', () => {
     expect((await admin('workers')).stdout).toMatch(/^WORKER +STATE/);
   });
 
+  it('prints the waterfall of a request by its id, as trace and as traces', async () => {
+    const refused = await admin('buckets quota get absent --json');
+    const id = /request ([0-9A-F]{16})/.exec(refused.stderr)?.[1] ?? '';
+    for (const word of ['trace', 'traces']) {
+      const { code, stdout } = await admin(`${word} ${id}`);
+      expect([code, stdout]).toEqual([0, expect.stringContaining(id)]);
+      expect(stdout).toMatch(/GetBucketQuota[\s\S]*NoSuchBucket/);
+    }
+    expect(await admin('trace 0000000000000000')).toMatchObject({ code: 1 });
+  });
+
   it('says by its exit code whether it was refused, used wrongly, or reached nothing', async () => {
     const cases = [
       ['buckets quota get absent', {}, 1, 'NoSuchBucket'],

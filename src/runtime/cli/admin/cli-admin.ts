@@ -17,8 +17,12 @@ const complain = (text: string): void => {
   process.stderr.write(`sluice: ${text}\n`);
 };
 
+/** Other names of first words: operators ask for one trace. */
+const aliases: Readonly<Record<string, string>> = { trace: 'traces' };
+
 /** @returns the exit code */
-export async function runAdmin(args: readonly string[]): Promise<number> {
+export async function runAdmin([first, ...rest]: readonly string[]): Promise<number> {
+  const args = first === undefined ? [] : [aliases[first] ?? first, ...rest];
   const words = args.filter((arg) => !arg.startsWith('-'));
   if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
     print(adminHelp(words));
