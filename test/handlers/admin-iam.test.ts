@@ -1,7 +1,14 @@
 /** Accounts, users, groups, roles, policies and access keys as JSON for operators. */
 import { expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { audit } from '../../src/metadata/records/audit.ts';
+import { iam as iamTable } from '../../src/metadata/records/iam.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { must } from '../support/iam-users.ts';
 import { auditRows } from '../support/recorded.ts';
 
 const account = `/accounts/${alice.owner}`;
@@ -159,6 +166,61 @@ test('a policy gets new versions, of which five are kept, and is deleted with al
   expect((await admin.ask('POST', `${account}/policies`, { name: 'x', document: 'no JSON' })).status).toBe(
     400,
   );
+});
+
+/** A document whose size is above what a managed policy may have. */
+const manyKeys = Array.from({ length: 70 }, (_, key) => `arn:aws:s3:::bucket/${key}/${'x'.repeat(80)}`);
+const oversize = JSON.stringify({
+  Version: '2012-10-17',
+  Statement: [{ Effect: 'Allow', Action: 's3:GetObject', Resource: manyKeys }],
+});
+
+test('a document that is refused removes no version of the policy', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  const iam = openActions(world);
+  await admin.must('POST', `${account}/policies`, { name: 'reading', document: allow('s3:GetObject') });
+  const put = (document: string) => admin.ask('PUT', `${account}/policies/reading`, { document });
+  for (let version = 2; version <= 5; version += 1) await put(allow(`s3:List${'*'.repeat(version)}`));
+  const PolicyArn = `arn:aws:iam::${alice.owner}:policy/reading`;
+  const versions = async () => (await must(iam('ListPolicyVersions', { PolicyArn }))).all('VersionId');
+  const before = await versions();
+  expect(before).toHaveLength(5);
+  expect((await put(oversize)).status).toBe(409);
+  expect(await versions()).toEqual(before);
+  expect((await put(allow('s3:PutObject'))).status).toBe(200);
+  expect([...(await versions())].sort()).toEqual(['v2', 'v3', 'v4', 'v5', 'v6']);
+});
+
+test('PutIamPolicy, DeleteIamPolicy and PutIamRole change the account in one commit, which has the audit row', async () => {
+  const commits: { readonly withAudit: boolean }[] = [];
+  const wrap = (context: Context): Context => {
+    const commit: MetadataStore['commit'] = async (at, changes, options) => {
+      if ((at.table as { name: string }).name === iamTable.name)
+        commits.push({ withAudit: (options?.then ?? []).some((side) => side.at.table.name === audit.name) });
+      return context.metadata.commit(at, changes, options);
+    };
+    return { ...context, metadata: faulty(context.metadata, { commit }) };
+  };
+  await using world = await openGateway({ wrap });
+  const admin = operatorOf(world);
+  await admin.must('POST', `${account}/policies`, { name: 'reading', document: allow('s3:GetObject') });
+  const put = () =>
+    admin.must('PUT', `${account}/policies/reading`, { document: allow(`s3:List${'*'.repeat(3)}`) });
+  for (let version = 2; version <= 5; version += 1) await put();
+  commits.length = 0;
+  await put();
+  expect(commits.splice(0)).toEqual([{ withAudit: true }]);
+  await admin.must('DELETE', `${account}/policies/reading`);
+  expect(commits.splice(0)).toEqual([{ withAudit: true }]);
+  // No document of a version stays.
+  const rest = world.context.metadata.scan({ table: iamTable, in: { account: alice.owner } });
+  const kinds = (await rest.next(100)).map(({ row }) => row.kind);
+  expect(kinds).not.toContain('document');
+  await admin.must('POST', `${account}/roles`, { name: 'reader', trust });
+  commits.length = 0;
+  await admin.must('PUT', `${account}/roles/reader`, { description: 'reads', trust: `${trust} ` });
+  expect(commits).toEqual([{ withAudit: true }]);
 });
 
 test('bad names, unknown fields and policies of other accounts are refused', async () => {

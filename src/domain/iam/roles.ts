@@ -47,6 +47,7 @@ export const createRole = (ctx: Ctx, account: string, wanted: NewRole): Promise<
 export interface RoleUpdate {
   readonly description?: string | undefined;
   readonly sessionSecondsMax?: number | undefined;
+  readonly trust?: string | undefined;
   readonly tags?: (present: readonly IamTag[]) => readonly IamTag[];
 }
 
@@ -63,17 +64,9 @@ export const updateRole = (
       sessionSecondsMax: to.sessionSecondsMax ?? role.sessionSecondsMax,
       tags: to.tags?.(role.tags) ?? role.tags,
     });
-  });
-
-export const updateTrust = (
-  ctx: Ctx,
-  account: string,
-  { role: name, trust }: { readonly role: string; readonly trust: string },
-): Promise<void> =>
-  changeAccount(ctx, account, async (draft) => {
-    assertSize(trust, { what: 'ACLSizePerRole', max: trustMax });
-    const role = await namedIn(draft, { kind, name });
-    await draft.put('document', trustName(role.id), { name }, trust);
+    if (to.trust === undefined) return;
+    assertSize(to.trust, { what: 'ACLSizePerRole', max: trustMax });
+    await draft.put('document', trustName(role.id), { name }, to.trust);
   });
 
 /** @throws DeleteConflict while policies are on it */

@@ -107,40 +107,54 @@ export const createPolicy = (ctx: Ctx, account: string, wanted: NewPolicy): Prom
     return policy;
   });
 
-/** @throws DeleteConflict while it is attached, or has other versions than the default one */
-export const deletePolicy = (ctx: Ctx, account: string, named: PolicyName): Promise<void> =>
+/**
+ * @param withVersions deletes the other versions too, in the same commit
+ * @throws DeleteConflict while it is attached, or has other versions than the default one
+ */
+export const deletePolicy = (
+  ctx: Ctx,
+  account: string,
+  { policy: named, withVersions }: { readonly policy: PolicyName; readonly withVersions: boolean },
+): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
     assertOwn(account, named);
     const policy = await policyIn(draft, named);
     if (policy.attachments + policy.boundaries > 0)
       throw fail('DeleteConflict', 'Cannot delete a policy attached to entities.');
-    if (policy.versions.length > 1)
+    if (policy.versions.length > 1 && !withVersions)
       throw fail(
         'DeleteConflict',
         'This policy has more than one version. Before you delete a policy, you must delete the policy’s versions. The default version is deleted with the policy.',
       );
-    await draft.remove('document', documentName(policy.id, policy.defaultVersion));
+    for (const { number } of policy.versions) await draft.remove('document', documentName(policy.id, number));
     await removeEntity(draft, kind, policy);
   });
 
 export interface NewVersion {
   readonly text: string;
   readonly isDefault: boolean;
+  /** At the limit of versions, removes the oldest one that is not the default, in the same commit. */
+  readonly makeRoom?: boolean;
 }
 
 export type Version = PolicyRecord['versions'][number];
+
+const findOldest = ({ versions, defaultVersion }: PolicyRecord): Version | undefined =>
+  versions.filter(({ number }) => number !== defaultVersion).sort((a, b) => a.number - b.number)[0];
 
 /** @throws LimitExceeded for a sixth version */
 export const createVersion = (
   ctx: Ctx,
   account: string,
-  { policy: named, text, isDefault }: NewVersion & { readonly policy: PolicyName },
+  { policy: named, text, isDefault, makeRoom = false }: NewVersion & { readonly policy: PolicyName },
 ): Promise<Version> =>
   changeAccount(ctx, account, async (draft) => {
     assertOwn(account, named);
     assertSize(text, { what: 'PolicySize', max: sizeMax });
     const policy = await policyIn(draft, named);
-    if (policy.versions.length >= versionsMax)
+    const isFull = policy.versions.length >= versionsMax;
+    const oldest = isFull && makeRoom ? findOldest(policy) : undefined;
+    if (isFull && oldest === undefined)
       throw fail(
         'LimitExceeded',
         `A managed policy can have up to ${versionsMax} versions. Before you create a new version, you must delete an existing version.`,
@@ -151,8 +165,9 @@ export const createVersion = (
       updated: version.created,
       latestVersion: version.number,
       defaultVersion: isDefault ? version.number : policy.defaultVersion,
-      versions: [...policy.versions, version],
+      versions: [...policy.versions.filter(({ number }) => number !== oldest?.number), version],
     });
+    if (oldest !== undefined) await draft.remove('document', documentName(policy.id, oldest.number));
     await draft.put('document', documentName(policy.id, version.number), { name: policy.name }, text);
     return version;
   });

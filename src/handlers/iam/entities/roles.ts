@@ -3,14 +3,7 @@ import { refuseBarePrincipals } from '../../../auth/authorization/bare-principal
 import { parsePolicy } from '../../../auth/policy/document/document.ts';
 import type { Context } from '../../../context.ts';
 import { getNamed, listEntities } from '../../../domain/iam/entities.ts';
-import {
-  createRole,
-  deleteRole,
-  type RoleUpdate,
-  readTrust,
-  updateRole,
-  updateTrust,
-} from '../../../domain/iam/roles.ts';
+import { createRole, deleteRole, type RoleUpdate, readTrust, updateRole } from '../../../domain/iam/roles.ts';
 import type { RoleRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
@@ -166,7 +159,7 @@ export const UpdateAssumeRolePolicy = action(
     async run(ctx, { identity }, { RoleName, PolicyDocument }) {
       const trust = parsePolicy(PolicyDocument, { kind: 'trust' });
       await refuseBarePrincipals(ctx, identity.owner, trust);
-      return updateTrust(ctx, identity.owner, { role: RoleName, trust: PolicyDocument });
+      return updateRole(ctx, identity.owner, { role: RoleName, to: { trust: PolicyDocument } });
     },
   },
 );

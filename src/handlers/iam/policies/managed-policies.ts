@@ -91,7 +91,10 @@ export const DeletePolicy = action(
   {
     resource: byArn,
     run: (ctx, request, { PolicyArn }) =>
-      deletePolicy(ctx, request.identity.owner, policyNamed(request, PolicyArn)),
+      deletePolicy(ctx, request.identity.owner, {
+        policy: policyNamed(request, PolicyArn),
+        withVersions: false,
+      }),
   },
 );
 

@@ -8,7 +8,6 @@ import {
   createPolicy,
   createVersion,
   deletePolicy,
-  deleteVersion,
   findVersion,
   type PolicyName,
 } from '../../../../domain/iam/policies/managed-policies.ts';
@@ -22,8 +21,6 @@ import { arns, entityJson, nameIn, openAccount, pageMax, toTags } from './entiti
 const kind = 'policy';
 /** Larger ones are refused by what keeps them. */
 const anySize = 131_072;
-/** IAM keeps five versions of a policy. */
-const versionsMax = 5;
 
 const policyJson = (account: string, found: PolicyRecord) => ({
   ...entityJson(account, kind, found),
@@ -60,35 +57,29 @@ export const GetIamPolicy: AdminHandler<'GetIamPolicy'> = async (given, call) =>
   return policyReply(ctx, account, nameIn(call, 'policy'));
 };
 
-async function findOwn(ctx: Context, account: string, call: Pick<AdminRequest, 'params' | 'record'>) {
-  const record = await getNamed(ctx, account, { kind, name: nameIn(call, 'policy') });
-  const { name, path } = record;
+async function findOwn(
+  ctx: Context,
+  account: string,
+  call: Pick<AdminRequest, 'params' | 'record'>,
+): Promise<PolicyName> {
+  const { name, path } = await getNamed(ctx, account, { kind, name: nameIn(call, 'policy') });
   call.record?.about(policyArn(account, { name, path }));
-  return { record, policy: { account, name, path } };
+  return { account, name, path };
 }
 
 export const PutIamPolicy: AdminHandler<'PutIamPolicy'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);
   const { document: text } = call.body;
   parsePolicy(text, { kind: 'identity', sizeMax: anySize });
-  const { record, policy } = await findOwn(ctx, account, call);
-  const [oldest] = record.versions
-    .filter(({ number }) => number !== record.defaultVersion)
-    .sort((a, b) => a.number - b.number);
-  if (record.versions.length >= versionsMax && oldest !== undefined)
-    await deleteVersion(given, account, { policy, version: oldest.number });
-  await createVersion(ctx, account, { policy, text, isDefault: true });
+  const policy = await findOwn(ctx, account, call);
+  await createVersion(ctx, account, { policy, text, isDefault: true, makeRoom: true });
   return policyReply(ctx, account, policy.name);
 };
 
 export const DeleteIamPolicy: AdminHandler<'DeleteIamPolicy'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);
-  const { record, policy } = await findOwn(ctx, account, call);
-  if (record.attachments + record.boundaries > 0)
-    throw fail('DeleteConflict', 'Cannot delete a policy attached to entities.');
-  for (const { number } of record.versions)
-    if (number !== record.defaultVersion) await deleteVersion(given, account, { policy, version: number });
-  await deletePolicy(ctx, account, policy);
+  const policy = await findOwn(ctx, account, call);
+  await deletePolicy(ctx, account, { policy, withVersions: true });
   return emptyReply(204);
 };
 

@@ -3,7 +3,7 @@ import { refuseBarePrincipals } from '../../../../auth/authorization/bare-princi
 import { parsePolicy } from '../../../../auth/policy/document/document.ts';
 import type { Context } from '../../../../context.ts';
 import { getNamed, listEntities } from '../../../../domain/iam/entities.ts';
-import { createRole, deleteRole, readTrust, updateRole, updateTrust } from '../../../../domain/iam/roles.ts';
+import { createRole, deleteRole, readTrust, updateRole } from '../../../../domain/iam/roles.ts';
 import { roleArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../../call.ts';
@@ -79,11 +79,9 @@ export const PutIamRole: AdminHandler<'PutIamRole'> = async (given, call) => {
   const role = nameIn(call, 'role');
   const { trust, description, sessionSeconds, tags } = call.body;
   call.record?.about(roleArn(account, { name: role }));
-  if (trust !== undefined) {
-    await assertTrust(ctx, account, trust);
-    await updateTrust(ctx, account, { role, trust });
-  }
+  if (trust !== undefined) await assertTrust(ctx, account, trust);
   const to = {
+    trust,
     description,
     sessionSecondsMax: sessionSeconds,
     ...(tags === undefined ? {} : { tags: () => toTags(tags) }),
