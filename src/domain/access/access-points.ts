@@ -20,7 +20,7 @@ import {
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
-import { lookUpBucket, openBucket } from '../buckets/buckets.ts';
+import { lookUpBucket, openBucket, rereadBucket } from '../buckets/buckets.ts';
 import { retryInTurn } from '../buckets/retry-in-turn.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
@@ -93,8 +93,23 @@ export async function createAccessPoint(ctx: Ctx, wanted: NewAccessPoint): Promi
     if (drawn !== undefined) await dropAlias(ctx.metadata, drawn);
     throw fail('AccessPointAlreadyOwnedByYou');
   }
+  await confirmOwner(ctx, bucket, { row, revision: outcome.revision });
   record?.applied();
   return row;
+}
+
+/**
+ * The bucket may have been deleted or given to another account while the access point was created. A change that closes the bucket after
+ * the insertion sees the access point and is refused; the result of an earlier one is read here, and the access point is withdrawn.
+ */
+async function confirmOwner(ctx: Ctx, bucket: BucketRow, stored: Stored<AccessPointRow>): Promise<void> {
+  try {
+    const { owner } = await rereadBucket(ctx, bucket);
+    if (owner !== bucket.owner) throw fail('AccessDenied');
+  } catch (cause) {
+    await dropAccessPoint(ctx, stored);
+    throw cause;
+  }
 }
 
 /** Requests to one host must not reach another account's bucket or access point of that name. */
@@ -151,16 +166,25 @@ export const deleteAccessPoint = (ctx: Ctx, named: Named): Promise<void> =>
   retryInTurn(ctx, turnName(named), async () => {
     const { account, name, record } = named;
     const found = await openAccessPoint(ctx, account, name);
-    // Read the rows before the removal: if a new access point of the same name claims an alias meanwhile, `dropAlias` leaves it.
-    const names = [found.row.alias, formatHostLabel(found.row)];
-    const aliases = await Promise.all(names.map((alias) => findAlias(ctx.metadata, alias)));
-    const outcome = await removeAccessPoint(ctx.metadata, found, await recorded(record));
-    if (!outcome.applied) return undefined;
-    record?.applied();
-    // Aliases go last, because an alias without an access point leads nowhere.
-    for (const alias of aliases) if (alias !== undefined) await dropAlias(ctx.metadata, alias);
-    return { value: undefined };
+    return (await dropAccessPoint(ctx, found, record)) ? { value: undefined } : undefined;
   });
+
+/** Removes the access point in the state that was read, and its aliases. @returns false if it has changed */
+async function dropAccessPoint(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  stored: Stored<AccessPointRow>,
+  record?: Recorder,
+): Promise<boolean> {
+  // Read the rows before the removal: if a new access point of the same name claims an alias meanwhile, `dropAlias` leaves it.
+  const names = [stored.row.alias, formatHostLabel(stored.row)];
+  const aliases = await Promise.all(names.map((alias) => findAlias(metadata, alias)));
+  const outcome = await removeAccessPoint(metadata, stored, await recorded(record));
+  if (!outcome.applied) return false;
+  record?.applied();
+  // Aliases go last, because an alias without an access point leads nowhere.
+  for (const alias of aliases) if (alias !== undefined) await dropAlias(metadata, alias);
+  return true;
+}
 
 const scanStep = 200;
 
@@ -210,14 +234,16 @@ async function followAlias(ctx: Pick<Ctx, 'metadata'>, alias: string): Promise<R
   return reachThrough(ctx, named);
 }
 
-/** @throws NoSuchAccessPoint; NoSuchBucket where the bucket was deleted */
+/** @throws NoSuchAccessPoint; NoSuchBucket where the bucket was deleted or given to another account */
 export async function reachThrough(
   ctx: Pick<Ctx, 'metadata'>,
   { account, name }: Pick<AccessPointRow, 'account' | 'name'>,
 ): Promise<Reached> {
   const { row: accessPoint } = await openAccessPoint(ctx, account, name);
   const bucket = await openBucket(ctx, accessPoint.bucket);
-  if (bucket.id !== accessPoint.bucketId)
+  // One of the former owner's account is left if its creator died before it read the bucket again.
+  const isOwn = accessPoint.account === accessPoint.bucketOwner;
+  if (bucket.id !== accessPoint.bucketId || (isOwn && bucket.owner !== accessPoint.account))
     throw fail('NoSuchBucket', { elements: { BucketName: accessPoint.bucket } });
   return { bucket, accessPoint };
 }

@@ -39,10 +39,16 @@ export async function refreshBucket(
   ctx: Pick<Ctx, 'metadata' | 'clock'>,
   stale: BucketRow,
 ): Promise<BucketRow> {
-  const open = await assertOpen(ctx, await whenLetGo(ctx, stale));
+  const open = await rereadBucket(ctx, stale);
   await ctx.metadata.raiseFence(objectsAt(open), open.generation);
   return open;
 }
+
+/** Reads the bucket again, after the change that holds it closed. @throws NoSuchBucket; OperationAborted */
+export const rereadBucket = async (
+  ctx: Pick<Ctx, 'metadata' | 'clock'>,
+  stale: BucketRow,
+): Promise<BucketRow> => assertOpen(ctx, await whenLetGo(ctx, stale));
 
 /** The row once no DeleteBucket holds it, or its state after the longest wait: the bytes of the write are stored already. */
 async function whenLetGo(ctx: Pick<Ctx, 'metadata' | 'clock'>, stale: BucketRow): Promise<Stored<BucketRow>> {
@@ -77,15 +83,26 @@ export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<Bucke
 export async function deleteBucket(
   ctx: Ctx,
   bucket: BucketRow,
-  { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
+  {
+    record,
+    requestId,
+    assertUnused = async () => {},
+  }: {
+    readonly record?: Recorder | undefined;
+    readonly requestId: string;
+    /** Refuses for what else keeps the bucket; called before the bucket is closed, and again while it is. */
+    assertUnused?(): Promise<void>;
+  },
 ): Promise<void> {
   // Check before closing, so that an attempt to delete a bucket in use does not disturb its writers.
+  await assertUnused();
   await assertEmpty(ctx, bucket);
   const closed = await closeBucket(ctx, bucket);
   const at = objectsAt(closed.row);
   // One generation above the row's, to fence writers that read the closed row too.
   await ctx.metadata.raiseFence(at, closed.row.generation + 1);
   try {
+    await assertUnused();
     await assertEmpty(ctx, closed.row);
     await abortUploadsIn(ctx, closed.row, requestId);
   } catch (cause) {

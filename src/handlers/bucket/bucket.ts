@@ -13,8 +13,7 @@ export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket, access
   ]);
 
 export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, record, requestId }) => {
-  await assertUnattached(ctx, bucket);
-  await deleteBucket(ctx, bucket, { record, requestId });
+  await deleteBucket(ctx, bucket, { record, requestId, assertUnused: () => assertUnattached(ctx, bucket) });
   return emptyReply(204);
 };
 

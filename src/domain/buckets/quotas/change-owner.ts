@@ -59,7 +59,7 @@ async function move(
       throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
     const open = await assertOpen(ctx, found);
     if (open !== found.row) return undefined;
-    // An access point belongs to the account of its bucket: the former owner's account would still decide about requests.
+    // Check before closing, so that a refusal does not disturb the bucket's writers.
     if (open.owner !== owner) await assertUnattached(ctx, open);
     const documents = await newDocuments(ctx, open, { owner, withObjects });
     const closing = { ...open, closedAt: await metadata.now(), generation: open.generation + 1 };
@@ -69,13 +69,12 @@ async function move(
     // Writers that read the closed row are refused too.
     await metadata.raiseFence(objectsAt(closing), reopened.generation);
     const stored = { row: closing, revision: closed.revision };
-    if (open.accountQuota !== undefined && !(await isSettled(ctx, open.id))) {
+    try {
+      await assertMovable(ctx, open, owner);
+    } catch (cause) {
       await replaceBucket(metadata, stored, reopened);
       await dropDocuments(ctx, documents.made);
-      throw fail(
-        'ServiceUnavailable',
-        `The counters of bucket ${bucket.name} miss additions of a gateway that died. Send the request again in a minute.`,
-      );
+      throw cause;
     }
     const then = [...(await leaveCounters(ctx, open)), ...(await recorded(record))];
     const { accountQuota: _, ...others } = reopened;
@@ -86,6 +85,18 @@ async function move(
     await dropDocuments(ctx, documents.replaced);
     return { value: next };
   });
+}
+
+/** @throws BucketHasAccessPointsAttached; ServiceUnavailable */
+async function assertMovable(ctx: Ctx, closed: BucketRow, owner: string): Promise<void> {
+  // An access point belongs to the account of its bucket: the former owner's account would still decide about requests. One that is
+  // created from now on is withdrawn, because its creator reads the bucket again.
+  if (closed.owner !== owner) await assertUnattached(ctx, closed);
+  if (closed.accountQuota !== undefined && !(await isSettled(ctx, closed.id)))
+    throw fail(
+      'ServiceUnavailable',
+      `The counters of bucket ${closed.name} miss additions of a gateway that died. Send the request again in a minute.`,
+    );
 }
 
 /** What the bucket holds leaves the counters of its former account. */

@@ -1,0 +1,79 @@
+/** Access points that are created while their bucket is given to another account or deleted: none of the former account remains. */
+import { expect, test } from 'vitest';
+import { claimAlias, findAlias, insertAccessPoint } from '../../src/metadata/buckets/access-points.ts';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
+import { accessPoints } from '../../src/metadata/records/access-points.ts';
+import { policyOf } from '../support/access.ts';
+import { acting, furnished } from '../support/access-points.ts';
+import { ambush } from '../support/ambush.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { auditRows, inShort } from '../support/recorded.ts';
+
+const give = (world: GatewayWorld) =>
+  operatorOf(world).ask('PUT', '/buckets/bucket/owner', { owner: bob.owner });
+const create = (world: GatewayWorld) =>
+  acting(world)('CreateAccessPoint', { Name: 'photos', Bucket: 'bucket' });
+const namesOf = async (world: GatewayWorld) => (await acting(world)('ListAccessPoints')).all('Name');
+
+test('CreateAccessPoint is refused and leaves nothing, if the bucket gets another owner meanwhile', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap });
+  await world.client.put('/bucket');
+  rightBefore('access_points', async () => expect((await give(world)).status).toBe(204));
+  const refused = await create(world);
+  expect([refused.status, refused.code]).toEqual([403, 'AccessDenied']);
+  expect(await namesOf(world)).toEqual([]);
+  expect(await findAlias(world.context.metadata, `photos-${alice.owner}`)).toBeUndefined();
+  expect((await auditRows(world.context)).map(inShort)).toContainEqual(
+    expect.stringMatching(/^CreateAccessPoint .* 403 AccessDenied$/),
+  );
+  // The new owner's account has the name free.
+  const own = await acting(world, bob)('CreateAccessPoint', { Name: 'photos', Bucket: 'bucket' });
+  expect(own.status).toBe(200);
+});
+
+test('PutBucketOwner is refused and reopens the bucket, if an access point is created right before it closes the bucket', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap });
+  await world.client.put('/bucket');
+  rightBefore('buckets', async () => expect((await create(world)).status).toBe(200));
+  const refused = await give(world);
+  expect([refused.status, refused.json['code']]).toEqual([400, 'BucketHasAccessPointsAttached']);
+  const found = await findBucket(world.context.metadata, 'bucket');
+  expect(found?.row).toMatchObject({ owner: alice.owner, closedAt: 0 });
+  expect((await world.client.put('/bucket/key', { body: 'x' })).status).toBe(200);
+  await acting(world)('DeleteAccessPoint', { Name: 'photos' });
+  expect((await give(world)).status).toBe(204);
+});
+
+test('DeleteBucket is refused and reopens the bucket, if an access point is created right before it closes the bucket', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap });
+  await world.client.put('/bucket');
+  rightBefore('buckets', async () => expect((await create(world)).status).toBe(200));
+  const refused = await world.client.delete('/bucket');
+  expect([refused.status, refused.code]).toEqual([400, 'BucketHasAccessPointsAttached']);
+  expect((await world.client.put('/bucket/key', { body: 'x' })).status).toBe(200);
+});
+
+test('an access point that a dead process left with the former owner’s account leads nowhere', async () => {
+  await using world = await openGateway();
+  const { metadata } = world.context;
+  const alias = await furnished(world);
+  const row = (await metadata.scan({ table: accessPoints, in: { account: alice.owner } }).next(1))[0]?.row;
+  if (row === undefined) throw new Error('there is no access point');
+  const policy = {
+    Principal: { AWS: alice.owner },
+    Action: 's3:GetObject',
+    Resource: 'arn:aws:s3:::bucket/*',
+  };
+  await world.client.put('/bucket?policy', { body: policyOf(policy) });
+  await acting(world)('DeleteAccessPoint', { Name: 'photos' });
+  expect((await give(world)).status).toBe(204);
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+  await insertAccessPoint(metadata, row, []);
+  await claimAlias(metadata, { alias, account: alice.owner, name: 'photos' });
+  const lost = await world.client.get(`/${alias}/key`);
+  expect([lost.status, lost.code]).toEqual([404, 'NoSuchBucket']);
+});
