@@ -23,13 +23,13 @@ function show(schema: JsonSchema): string {
 
 function section(name: (typeof adminOperationNames)[number]): string {
   const row = describeAdminOperation(name);
-  const { method, path, query, body, reply, media, statuses, conditional, secret, tagged } = row;
+  const { method, path, query, body, reply, media, statuses, conditional, repeatable, tagged } = row;
   const parameters = Object.entries(query).map(([each, reader]) =>
     code(`${each}${isOptional(reader) ? '?' : ''}: ${show(reader.schema)}`),
   );
   const headers = [
     ...(conditional === true ? ['`If-Match`, `If-None-Match: *`'] : []),
-    ...(method === 'POST' && secret !== true ? ['`Idempotency-Key`'] : []),
+    ...(repeatable ? ['`Idempotency-Key`'] : []),
   ];
   const answer = reply !== undefined ? code(show(reply.schema)) : (media ?? []).map(code).join(', ');
   return [

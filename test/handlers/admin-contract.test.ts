@@ -3,6 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
 import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import type { Ask } from '../support/gateway-client.ts';
@@ -168,16 +169,46 @@ describe('the operator API', () => {
   it('keeps no secret for an Idempotency-Key, and takes the header on POST alone', async () => {
     await using admin = await openAdmin();
     const headers = { 'idempotency-key': 'k' };
-    for (const [method, path] of [
-      ['POST', '/buckets/books/signing-key/rotate'],
-      ['DELETE', '/buckets/books/quota'],
-      ['GET', '/clusters'],
+    const pair = { accessKey: 'moved-from-elsewhere', secretKey: 'a-secret-of-elsewhere' };
+    for (const [method, path, body] of [
+      ['POST', '/buckets/books/signing-key/rotate', {}],
+      ['POST', '/iam/users/carol/access-keys', pair],
+      ['DELETE', '/buckets/books/quota', {}],
+      ['GET', '/clusters', undefined],
     ] as const) {
-      const { status, json } = await admin.send(method, path, { headers });
+      const { status, json } = await admin.send(method, path, {
+        headers,
+        ...(body === undefined ? {} : { body }),
+      });
       expect([path, status, json.details.field]).toEqual([path, 400, 'Idempotency-Key']);
     }
     const long = await admin.send('POST', '/fsck', { headers: { 'idempotency-key': 'x'.repeat(256) } });
     expect(long.status).toBe(400);
+  });
+
+  it('takes an Idempotency-Key for no body with a secret: a hash of it would let the secret be guessed', () => {
+    const withSecret = adminOperationNames
+      .map((name) => ({ name, ...describeAdminOperation(name) }))
+      .filter(({ body }) => /secret|password|token/i.test(Object.keys(body?.schema.properties ?? {}).join()));
+    expect(withSecret.map(({ name }) => name).sort()).toEqual([
+      'ImportAccessKey',
+      'LogIn',
+      'PutReplicationPeer',
+    ]);
+    for (const { name, repeatable } of withSecret) expect([name, repeatable]).toEqual([name, false]);
+    for (const { method, path } of withSecret) {
+      const at = path.replace(/:(\w+)/g, '{$1}');
+      const described = JSON.stringify(adminOpenApi().paths[at]?.[method.toLowerCase()]);
+      expect(described).not.toContain('Idempotency-Key');
+    }
+  });
+
+  it('knows a repeated request by its decoded path', async () => {
+    await using admin = await openAdmin();
+    const headers = { 'idempotency-key': 'spelled' };
+    const first = await admin.send('POST', '/buckets/books/force-empty', { headers });
+    const second = await admin.send('POST', '/buckets/%62ooks/force-empty', { headers });
+    expect([first.status, second.status, second.header('idempotency-replayed')]).toEqual([202, 202, 'true']);
   });
 
   it('lists replications that were given up in pages, each once', async () => {

@@ -4,7 +4,8 @@
  */
 import { check } from 'recheck';
 import { expect, test, vi } from 'vitest';
-import { adminOperationAt, adminOperationNames } from '../../src/protocol/operations/admin.ts';
+import { adminOperationNames } from '../../src/protocol/operations/admin.ts';
+import { matchAdmin } from '../../src/protocol/request/admin-target.ts';
 import { constructedPatterns, constructsPatterns, literalPatterns, type Pattern } from './patterns.ts';
 import { sourceFiles } from './source-files.ts';
 
@@ -12,9 +13,9 @@ import { sourceFiles } from './source-files.ts';
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
   'src/auth/policy/document/principals.ts': () => import('../../src/auth/policy/document/principals.ts'),
   'src/config/values/network.ts': () => import('../../src/config/values/network.ts'),
-  'src/protocol/operations/admin.ts': async () => {
+  'src/protocol/request/admin-target.ts': async () => {
     expect(adminOperationNames.length).toBeGreaterThan(0);
-    for (const method of ['GET', 'PUT', 'POST', 'DELETE']) adminOperationAt(method, '/none');
+    for (const method of ['GET', 'PUT', 'POST', 'DELETE']) matchAdmin(method, '/none');
   },
   'src/protocol/formats/xml.ts': () => import('../../src/protocol/formats/xml.ts'),
 };

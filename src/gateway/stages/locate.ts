@@ -3,11 +3,12 @@ import type { Config } from '../../config.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { matchArea } from '../../handlers/areas/areas.ts';
 import { header, ownHeaders } from '../../handlers/common/own-headers.ts';
-import { adminBucketAt, adminOperationAt, describeAdminOperation } from '../../protocol/operations/admin.ts';
+import { describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
 import { select, selectAction } from '../../protocol/operations/select.ts';
 import { isActionQuery } from '../../protocol/request/action-query.ts';
 import { type AddressRules, bucketOfHost, localPath, splitAddress } from '../../protocol/request/address.ts';
+import { matchAdmin, readAdminTarget } from '../../protocol/request/admin-target.ts';
 import { controlAt } from '../../protocol/request/control-path.ts';
 import { behindProxies } from '../../protocol/request/peer.ts';
 import { Query } from '../../protocol/request/wire.ts';
@@ -93,10 +94,12 @@ export function askedAt({
 }
 
 function askedOfAdmin(method: string, path: string): Asked | undefined {
-  const name = adminOperationAt(method, path);
-  if (name === undefined) return undefined;
-  const { audited } = describeAdminOperation(name);
-  return { action: `admin:${name}`, audited, bucketName: adminBucketAt(path), key: '' };
+  const match = matchAdmin(method, path);
+  if (match === undefined) return undefined;
+  const { name, given } = match;
+  const target = readAdminTarget(name, given);
+  const bucketName = target instanceof Refusal ? '' : target.bucketName;
+  return { action: `admin:${name}`, audited: describeAdminOperation(name).audited, bucketName, key: '' };
 }
 
 /** The name of the bucket that a request is for, '' where there is none. */

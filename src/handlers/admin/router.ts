@@ -2,24 +2,23 @@
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import { authorizeAdmin } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
 import { jsonObject, readJson } from '../../protocol/formats/json.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import {
   type AdminOperationName,
-  adminBucketAt,
   adminOperationNames,
-  adminPrefix,
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import { readAdminTarget } from '../../protocol/request/admin-target.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import { shareDiagnostics } from './maintenance/support-bundle.ts';
 import { shareTraces } from './maintenance/traces.ts';
 import { onceOnly } from './request/idempotency.ts';
-import { readPath, readQuery } from './request/parameters.ts';
+import { readQuery } from './request/parameters.ts';
 import { etagOf, readPrecondition } from './request/precondition.ts';
 import { adminHandlers } from './table.ts';
 
@@ -53,11 +52,15 @@ async function run(
   const { requestId, query, wire, identity } = call;
   const row = describeAdminOperation(name);
   const { audited, callers } = row;
-  const bucketName = adminBucketAt(request.url);
-  const record = call.asked(`admin:${name}`, { audited, bucketName });
-  const path = new URL(request.url).pathname.slice(`${adminPrefix}/`.length);
+  const target = readAdminTarget(name, request.params);
+  const isRefused = target instanceof Refusal;
+  const record = call.asked(`admin:${name}`, { audited, bucketName: isRefused ? '' : target.bucketName });
+  if (isRefused) throw target;
+  // The router ignores slashes at the end: one resource of policies would have several paths.
+  if (request.url.endsWith('/'))
+    throw fail('InvalidURI', 'The path of an operation has no slash at its end.');
+  const { path, params } = target;
   await assertMayCall(ctx, call, { name, callers, path });
-  const params = readPath(request.params);
   const given = readQuery(row.query, query);
   const bytes = await call.readBody();
   const body = readJson(row.body ?? noFields, bytes);
@@ -74,10 +77,14 @@ async function run(
     query: given as never,
     body: body as never,
   };
-  const target = JSON.stringify([name, path, given]);
-  const reply = await onceOnly(ctx, { wire, target, account: identity?.owner ?? '', body: bytes, row }, () =>
-    handle(ctx, asked),
-  );
+  const repeatable = {
+    wire,
+    target: JSON.stringify([name, path, given]),
+    account: identity?.owner ?? '',
+    body: bytes,
+    row,
+  };
+  const reply = await onceOnly(ctx, repeatable, () => handle(ctx, asked));
   return row.tagged === true ? withEtag(ctx, reply) : reply;
 }
 

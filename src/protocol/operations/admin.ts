@@ -64,7 +64,7 @@ export type AdminReply<N extends AdminOperationName> = Rows[N] extends {
 
 export function describeAdminOperation(name: AdminOperationName) {
   const row: AdminOperation = adminOperations[name];
-  const { on, reads, audited, reply, media } = row;
+  const { on, reads, audited, reply, media, secret, takesSecret } = row;
   const [method = '', path = ''] = on.split(' ');
   const { status = reply === undefined && media === undefined ? 204 : 200, query = {} } = row;
   return {
@@ -77,18 +77,7 @@ export function describeAdminOperation(name: AdminOperationName) {
     query,
     statuses: typeof status === 'number' ? [status] : status,
     audited: audited === true || (method !== 'GET' && reads !== true),
+    /** It takes an Idempotency-Key. Neither a secret of its reply nor a hash of one in its body may be kept. */
+    repeatable: method === 'POST' && secret !== true && takesSecret !== true,
   };
 }
-
-/** The operation of a method and local path. */
-export const adminOperationAt = (method: string, local: string): AdminOperationName | undefined =>
-  adminOperationNames.find((name) => {
-    const row = describeAdminOperation(name);
-    return row.method === method && toPattern(row.path).test(local);
-  });
-
-const toPattern = (path: string): RegExp => new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}/?$`);
-
-/** The bucket that an operator's request is about, by its path; '' where it is about none. */
-export const adminBucketAt = (local: string): string =>
-  /\/admin\/v1\/buckets\/([^/]+)/.exec(local)?.[1] ?? '';

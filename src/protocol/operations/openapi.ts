@@ -109,7 +109,7 @@ const header = (name: string, description: string) => ({
   schema: { type: 'string' },
 });
 
-const headersOf = ({ conditional, method, secret }: Described) => [
+const headersOf = ({ conditional, repeatable }: Described) => [
   ...(conditional === true
     ? [
         header(
@@ -119,7 +119,7 @@ const headersOf = ({ conditional, method, secret }: Described) => [
         header('If-None-Match', 'Only `*`: nothing may be set yet.'),
       ]
     : []),
-  ...(method === 'POST' && secret !== true
+  ...(repeatable
     ? [header('Idempotency-Key', 'A repetition within a day gets the answer of the first request.')]
     : []),
 ];

@@ -7,7 +7,6 @@ import type { Context } from '../../../context.ts';
 import { fail, Refusal } from '../../../errors/refusal.ts';
 import { findAnswer, type IdempotencyRow, putAnswer, removeAnswer } from '../../../metadata/idempotency.ts';
 import { commitLimits } from '../../../ports/metadata-store.ts';
-import type { AdminOperation } from '../../../protocol/operations/admin/row.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
 import type { Wire } from '../../../protocol/request/wire.ts';
 import { jsonReply } from '../call.ts';
@@ -18,7 +17,7 @@ export interface Repeatable {
   readonly target: string;
   readonly account: string;
   readonly body: Uint8Array;
-  readonly row: Pick<AdminOperation, 'secret'> & { readonly method: string };
+  readonly row: { readonly method: string; readonly repeatable: boolean };
 }
 
 type Ctx = Pick<Context, 'metadata' | 'hasher'>;
@@ -52,9 +51,11 @@ export async function onceOnly(ctx: Ctx, asked: Repeatable, run: () => Promise<R
 
 function assertKey(key: string, { row }: Repeatable): void {
   if (row.method !== 'POST') throw refuse('Only POST requests take an Idempotency-Key.');
-  // A kept answer would let its secret be read again.
-  if (row.secret === true)
-    throw refuse('The answer of this operation has a secret, which is not kept: send it without the header.');
+  // A kept answer would let its secret be read again, and a kept hash of a body would let its secret be guessed.
+  if (!row.repeatable)
+    throw refuse(
+      'This operation takes or returns a secret, of which nothing is kept: send it without the header.',
+    );
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw refuse('Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.');
 }

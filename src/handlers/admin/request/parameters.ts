@@ -1,28 +1,9 @@
-/** Reads path and query of an operator's request. */
+/** Reads the query of an operator's request. */
 import type { Json } from '../../../base/text/strict-json.ts';
 import { fail, Refusal } from '../../../errors/refusal.ts';
 import type { JsonFields, JsonReader } from '../../../protocol/formats/json.ts';
 import { isSigningParameter } from '../../../protocol/request/action-query.ts';
-import { percentDecode, type Query } from '../../../protocol/request/wire.ts';
-
-/** Longer than every name of this service. */
-const partMax = 1_024;
-
-/** The parameters of the path, decoded. @throws InvalidArgument naming the parameter */
-export function readPath(given: Readonly<Record<string, string>>): ReadonlyMap<string, string> {
-  return new Map(
-    Object.entries(given).map(([name, raw]) => {
-      const value = percentDecode(raw);
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: no name has a control character, and backends refuse U+0000 in keys.
-      if (value.length > partMax || /[\u0000-\u001f\u007f]/.test(value))
-        throw fail('InvalidArgument', {
-          message: `The ${name} in the path must have at most ${partMax} characters, none of them a control character.`,
-          field: name,
-        });
-      return [name, value];
-    }),
-  );
-}
+import type { Query } from '../../../protocol/request/wire.ts';
 
 /** @throws InvalidArgument naming the parameter, also for one that the operation does not take */
 export function readQuery(fields: JsonFields, query: Query): Readonly<Record<string, unknown>> {

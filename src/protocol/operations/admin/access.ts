@@ -68,6 +68,7 @@ export const accessRows = {
   ImportAccessKey: {
     on: 'POST /iam/users/:user/access-keys',
     doc: 'Gives a user a key pair that exists already.',
+    takesSecret: true,
     /** The fields of configured credentials; the account is the operator's own unless named. */
     body: jsonObject({
       accessKey: text(/^[A-Za-z0-9._=+@-]{3,128}$/, '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-'),

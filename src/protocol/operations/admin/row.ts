@@ -29,6 +29,8 @@ export interface AdminOperation {
   readonly conditional?: true;
   /** The reply has a secret that is shown only once. */
   readonly secret?: true;
+  /** The body has a secret: not even its hash is kept. */
+  readonly takesSecret?: true;
   /** The operation changes nothing, whatever its method. */
   readonly reads?: true;
   /** It is audited although it changes nothing. */

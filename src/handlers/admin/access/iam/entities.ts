@@ -1,7 +1,7 @@
 /** What the JSON of users, groups, roles and policies has in common. */
 import type { Context } from '../../../../context.ts';
 import type { Recorder } from '../../../../domain/events/recorder.ts';
-import type { Named } from '../../../../domain/iam/entities.ts';
+import { findAnyCase, type Named } from '../../../../domain/iam/entities.ts';
 import { attachedTo } from '../../../../domain/iam/policies/attachments.ts';
 import { type HolderKind, listInlinePolicies } from '../../../../domain/iam/policies/inline-policies.ts';
 import { accountOfPolicy, findPolicyById } from '../../../../domain/iam/policies/managed-policies.ts';
@@ -27,7 +27,29 @@ interface Call {
  */
 export async function openAccount(ctx: Context, { params, record }: Call) {
   const { owner } = await findAccount(ctx, params);
+  await assertExactNames(ctx, owner, params);
   return { account: owner, ctx: { ...ctx, record } };
+}
+
+/**
+ * The domain finds names in any case, but policies compare the path as it is: each name of the path must be as it was given to the
+ * entity, else a denied path would have others beside it.
+ * @throws NoSuchEntity
+ */
+export async function assertExactNames(
+  ctx: Pick<Context, 'metadata'>,
+  account: string,
+  params: ReadonlyMap<string, string>,
+): Promise<void> {
+  for (const kind of ['user', 'group', 'role'] as const) {
+    const name = params.get(kind);
+    const found = name === undefined ? undefined : await findAnyCase(ctx, account, { kind, name });
+    if (found !== undefined && found.name !== name)
+      throw fail(
+        'NoSuchEntity',
+        `There is no ${kind} of this name. Names of paths are compared with regard to case.`,
+      );
+  }
 }
 
 /** A name of the path. @throws NoSuchEntity for one that nothing can have */
