@@ -8,6 +8,9 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** A timer for a longer time fires at once, in Node and in workerd (2³¹ - 1 ms is 24.8 days). */
+const timerMsMax = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
@@ -19,7 +22,14 @@ export const systemClock: Clock = {
         signal?.removeEventListener('abort', done);
         resolve();
       };
-      const timer = setTimeout(done, ms);
+      let leftMs = ms;
+      let timer: ReturnType<typeof setTimeout>;
+      const wait = (): void => {
+        const pieceMs = Math.min(leftMs, timerMsMax);
+        leftMs -= pieceMs;
+        timer = setTimeout(leftMs > 0 ? wait : done, pieceMs);
+      };
+      wait();
       signal?.addEventListener('abort', done, { once: true });
     }),
 };

@@ -106,6 +106,27 @@ describe.skipIf(noTransit !== undefined)('transit', () => {
     }
   });
 
+  test('a token that lives for years is renewed once a day', async () => {
+    const key = await makeKey();
+    const clock = virtualClock();
+    try {
+      await frame(`life?seconds=${3 * 365 * 86_400}`);
+      await using world = await open({ SVC_KMS_DEFAULT_KEY_ID: key }, { clock });
+      expect((await world.client.put('/bucket/k', { body: 'x', headers: provider() })).status).toBe(200);
+      for (const times of [1, 2]) {
+        await clock.advance(23 * 3_600_000);
+        expect(world.proxy.count('renew-self')).toBe(times - 1);
+        await clock.advance(3_600_000);
+        await vi.waitFor(() => expect(world.proxy.count('renew-self')).toBe(times));
+        const waits = () => clock.slept.filter((ms) => ms === 24 * 3_600_000).length;
+        await vi.waitFor(() => expect(waits()).toBe(times + 1));
+      }
+      expect(world.proxy.count('login')).toBe(1);
+    } finally {
+      await frame('life?seconds=3600');
+    }
+  });
+
   test('a token that is revoked in mid-flight is replaced, and the request is served', async () => {
     const key = await makeKey();
     await using world = await open({ SVC_KMS_DEFAULT_KEY_ID: key });

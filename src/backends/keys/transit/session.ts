@@ -19,6 +19,8 @@ const shortened = 1 / 3;
 /** The pause after a renewal that failed for want of an answer, and the shortest one between renewals. */
 const pauseMs = 5_000;
 const pauseMinMs = 500;
+/** A token that can be renewed is renewed at least this often, however long its life is, because the engine may shorten it meanwhile. */
+const renewalMsMax = 24 * 60 * 60_000;
 
 export class TransitSession {
   readonly #options: SessionOptions;
@@ -67,10 +69,12 @@ export class TransitSession {
 
   #keep(value: Lease, firstLifeMs: number): void {
     const { clock } = this.#options;
-    const { lifeMs } = value;
+    const { lifeMs, isRenewable } = value;
     const held = { value, until: clock.elapsed() + lifeMs };
     this.#lease = held;
-    if (lifeMs !== Number.POSITIVE_INFINITY) void this.#renewAfter((lifeMs * 2) / 3, held, firstLifeMs);
+    if (lifeMs === Number.POSITIVE_INFINITY) return;
+    const waitMs = Math.min((lifeMs * 2) / 3, isRenewable ? renewalMsMax : Number.POSITIVE_INFINITY);
+    void this.#renewAfter(waitMs, held, firstLifeMs);
   }
 
   async #renewAfter(
