@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { pinFlags } from '../../src/backends/keys/pkcs11/cryptoki.ts';
 import type { SettingName } from '../../src/config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
@@ -151,8 +152,16 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     await writeFile(world.pinFile, '9999');
     // Fewer failures than open the circuit.
     for (let i = 0; i < 4; i += 1) expect(await world.put(`/bucket/${i}`)).toEqual(unavailable);
+    const module = await openModule(modulePath);
+    const isLow = () =>
+      module.run(async (cryptoki) => {
+        const flags = await cryptoki.tokenFlags((await cryptoki.findSlot('first')) as bigint);
+        return (flags & pinFlags.countLow) !== 0n;
+      });
+    expect(await isLow()).toBe(true);
     await writeFile(world.pinFile, pin);
     expect(await world.put('/bucket/key')).toEqual(served);
+    expect(await isLow()).toBe(false);
   });
 
   test('while the token is removed requests are refused, and served once it is there again', async () => {

@@ -23,13 +23,20 @@ export const codes = {
   encryptedDataLength: 0x41,
   aeadDecryptFailed: 0x42,
   pinIncorrect: 0xa0,
+  pinInvalid: 0xa1,
+  pinLength: 0xa2,
   pinLocked: 0xa4,
   alreadyLoggedIn: 0x100,
   alreadyInitialized: 0x191,
 } as const;
 
+/** What CK_TOKEN_INFO says of the PIN: it was wrong at least once; one more wrong try locks it; it is locked. */
+export const pinFlags = { countLow: 0x1_0000n, finalTry: 0x2_0000n, locked: 0x4_0000n } as const;
+
 const serialSession = 4;
 const normalUser = 1;
+/** CKS_RO_USER_FUNCTIONS: the state of a read-only session whose process has logged in. */
+const loggedIn = 1n;
 const secretKey = 4n;
 const attribute = { objectClass: 0n, label: 3n, id: 0x102n } as const;
 const aesGcm = 0x1087n;
@@ -38,6 +45,8 @@ const osLocking = 2n;
 const objectsMax = 64;
 const labelAt = 0;
 const labelBytes = 32;
+/** After the label, the manufacturer (32), the model (16) and the serial number (16). */
+const flagsAt = 96;
 const tokenInfoBytes = 256;
 const idBytesMax = 64;
 
@@ -53,6 +62,7 @@ const signatures = {
   C_GetTokenInfo: [word, p],
   C_OpenSession: [word, word, p, p, p],
   C_CloseSession: [word],
+  C_GetSessionInfo: [word, p],
   C_Login: [word, word, p, word],
   C_FindObjectsInit: [word, p, word],
   C_FindObjects: [word, p, word, p],
@@ -93,8 +103,12 @@ export interface Cryptoki {
   finalize(): Promise<void>;
   /** The slot of the token with a label; undefined where it is not present. */
   findSlot(label: string): Promise<bigint | undefined>;
+  /** CKF_… of a token, such as `pinFlags`. */
+  tokenFlags(slot: bigint): Promise<bigint>;
   openSession(slot: bigint): Promise<bigint>;
   closeSession(session: bigint): Promise<void>;
+  /** Sessions of one process share the log-in to a token. */
+  isLoggedIn(session: bigint): Promise<boolean>;
   login(session: bigint, pin: Uint8Array): Promise<void>;
   findKeys(session: bigint, label: string): Promise<readonly FoundKey[]>;
   encrypt(session: bigint, sealing: Sealing, plain: Uint8Array): Promise<Uint8Array>;
@@ -197,6 +211,12 @@ function build(native: Native): Cryptoki {
     return [...found.subarray(0, Number(count[0]))];
   }
 
+  async function tokenInfo(slot: bigint): Promise<Uint8Array<ArrayBuffer>> {
+    const info = still(new Uint8Array(tokenInfoBytes));
+    await ask('C_GetTokenInfo', [slot, info]);
+    return info;
+  }
+
   return {
     async initialize() {
       await ask('C_Initialize', [words(0n, 0n, 0n, 0n, osLocking, 0n)], [codes.alreadyInitialized]);
@@ -204,19 +224,24 @@ function build(native: Native): Cryptoki {
     finalize: () => ask('C_Finalize', [null]),
     async findSlot(label) {
       for (const slot of await slots()) {
-        const info = still(new Uint8Array(tokenInfoBytes));
-        await ask('C_GetTokenInfo', [slot, info]);
+        const info = await tokenInfo(slot);
         const text = new TextDecoder().decode(info.subarray(labelAt, labelBytes)).trimEnd();
         if (text === label) return slot;
       }
       return undefined;
     },
+    tokenFlags: async (slot) => new DataView((await tokenInfo(slot)).buffer).getBigUint64(flagsAt, true),
     async openSession(slot) {
       const session = words(0n);
       await ask('C_OpenSession', [slot, BigInt(serialSession), null, null, session]);
       return session[0] ?? 0n;
     },
     closeSession: (session) => ask('C_CloseSession', [session]),
+    async isLoggedIn(session) {
+      const info = words(0n, 0n, 0n, 0n);
+      await ask('C_GetSessionInfo', [session, info]);
+      return info[1] === loggedIn;
+    },
     login: (session, pin) =>
       ask('C_Login', [session, BigInt(normalUser), still(pin), BigInt(pin.length)], [codes.alreadyLoggedIn]),
     findKeys: (session, label) => findKeys(native, session, label),

@@ -92,9 +92,12 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
           sealed,
         );
       } catch (cause) {
-        if (!(cause instanceof Pkcs11Error) || !unauthentic.has(cause.code)) throw cause;
-        // Some modules have one code for a wrong tag and for a device that fails.
-        await token.assertPresent(session.cryptoki);
+        if (!(cause instanceof Pkcs11Error)) throw cause;
+        // SoftHSM has one code for a wrong tag and for a device that fails.
+        if (ambiguous.has(cause.code)) {
+          await token.assertPresent(session.cryptoki);
+          await assertWraps(session, key, random);
+        } else if (!unauthentic.has(cause.code)) throw cause;
         throw new KeyFailure('tampered', `it is not what ${keyId} wrapped`, { cause });
       }
     });
@@ -124,13 +127,26 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
 }
 
 const passedOn: ReadonlySet<string> = new Set(['unavailable', 'unknown-key']);
+const ambiguous: ReadonlySet<number> = new Set([codes.generalError, codes.functionFailed]);
 const unauthentic: ReadonlySet<number> = new Set([
-  codes.generalError,
-  codes.functionFailed,
   codes.encryptedDataInvalid,
   codes.encryptedDataLength,
   codes.aeadDecryptFailed,
 ]);
+
+/**
+ * Wraps and unwraps a random text, which proves that the device works and that a failure before came from what it was given.
+ * @throws Pkcs11Error where the device fails
+ */
+async function assertWraps(
+  { cryptoki, handle }: Session,
+  { handle: key }: FoundKey,
+  random: Random,
+): Promise<void> {
+  const sealing = { key, iv: random.bytes(nonceBytes), aad: new Uint8Array() };
+  const sealed = await cryptoki.encrypt(handle, sealing, random.bytes(cipherKeyBytes));
+  await cryptoki.decrypt(handle, sealing, sealed);
+}
 
 function assertLabel(keyId: string): string {
   if (label.test(keyId)) return keyId;

@@ -22,7 +22,8 @@ export class SecurityModule {
   }
 
   async run<T>(call: (cryptoki: Cryptoki) => Promise<T>): Promise<T> {
-    await this.#reset;
+    // No `await` between the last look and the count: a call must not run beside C_Finalize.
+    while (this.#reset !== undefined) await this.#reset;
     this.#running += 1;
     try {
       return await call(this.#cryptoki);

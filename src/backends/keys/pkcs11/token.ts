@@ -2,7 +2,7 @@
 import { Semaphore } from '../../../base/semaphore.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
-import { type Cryptoki, codes, type FoundKey, Pkcs11Error } from './cryptoki.ts';
+import { type Cryptoki, codes, type FoundKey, Pkcs11Error, pinFlags } from './cryptoki.ts';
 import type { SecurityModule } from './security-module.ts';
 
 export interface TokenOptions {
@@ -22,6 +22,7 @@ export interface Session {
 /** How long handles count as known: a key that was generated meanwhile wraps after this time. */
 const keysKeptMs = 10_000;
 const namesMax = 1_024;
+const refusals: ReadonlySet<number> = new Set([codes.pinIncorrect, codes.pinInvalid, codes.pinLength]);
 
 export class Token {
   readonly #options: TokenOptions;
@@ -30,6 +31,8 @@ export class Token {
   readonly #keys = new Map<string, { readonly keys: readonly FoundKey[]; readonly until: number }>();
   #generation = -1;
   #slot: bigint | undefined;
+  /** Log-ins run one after the other, so that a wrong PIN is tried once and not by every session. */
+  readonly #logins = new Semaphore(1);
   /** A PIN that was refused is not tried again, because a few wrong ones lock the token. */
   #refusedPin: string | undefined;
 
@@ -71,8 +74,9 @@ export class Token {
 
   async close(): Promise<void> {
     const { module } = this.#options;
-    if (this.#generation !== module.generation) return;
     await module.run(async (cryptoki) => {
+      // Handles of an earlier generation may now be sessions of other tokens.
+      if (this.#generation !== module.generation) return;
       for (const session of this.#idle.splice(0)) await cryptoki.closeSession(session).catch(() => undefined);
     });
   }
@@ -110,14 +114,30 @@ export class Token {
     this.#slot ??= await cryptoki.findSlot(label);
     if (this.#slot === undefined) throw this.#absent();
     const session = await cryptoki.openSession(this.#slot);
-    await this.#login(cryptoki, session).catch(async (cause: unknown) => {
-      await cryptoki.closeSession(session).catch(() => undefined);
-      throw cause;
-    });
+    const slot = this.#slot;
+    await this.#logins
+      .run(() => this.#login(cryptoki, slot, session))
+      .catch(async (cause: unknown) => {
+        await cryptoki.closeSession(session).catch(() => undefined);
+        throw cause;
+      });
     return session;
   }
 
-  async #login(cryptoki: Cryptoki, session: bigint): Promise<void> {
+  /** @throws KeyFailure where a log-in with a wrong PIN would lock the token, because other processes may try the same PIN */
+  async #assertHasTries(cryptoki: Cryptoki, slot: bigint): Promise<void> {
+    const { label } = this.#options;
+    const flags = await cryptoki.tokenFlags(slot);
+    if ((flags & pinFlags.locked) !== 0n) throw this.#locked();
+    if ((flags & pinFlags.finalTry) !== 0n)
+      throw new KeyFailure(
+        'unavailable',
+        `one more wrong PIN locks token ${label}, so none is tried; check SVC_PKCS11_PIN_FILE, and log in once with another tool and the right PIN`,
+      );
+  }
+
+  async #login(cryptoki: Cryptoki, slot: bigint, session: bigint): Promise<void> {
+    if (await cryptoki.isLoggedIn(session)) return;
     const pin = await this.#options.readPin();
     const refused = (): KeyFailure =>
       new KeyFailure(
@@ -125,13 +145,20 @@ export class Token {
         `token ${this.#options.label} refused the PIN of SVC_PKCS11_PIN_FILE; it is tried again once the file has another`,
       );
     if (pin === this.#refusedPin) throw refused();
+    await this.#assertHasTries(cryptoki, slot);
     try {
       await cryptoki.login(session, new TextEncoder().encode(pin));
     } catch (cause) {
-      if (!(cause instanceof Pkcs11Error) || cause.code !== codes.pinIncorrect) throw cause;
+      if (cause instanceof Pkcs11Error && cause.code === codes.pinLocked) throw this.#locked();
+      if (!(cause instanceof Pkcs11Error) || !refusals.has(cause.code)) throw cause;
       this.#refusedPin = pin;
       throw refused();
     }
+  }
+
+  #locked(): KeyFailure {
+    const { label } = this.#options;
+    return new KeyFailure('unavailable', `the PIN of token ${label} is locked; the SO PIN unlocks it`);
   }
 
   #absent(): KeyFailure {

@@ -1,0 +1,155 @@
+/** What SoftHSM never does: a token before its last PIN, slow log-ins, and an initialization while calls begin. */
+import { expect, test } from 'vitest';
+import { type Cryptoki, codes, Pkcs11Error, pinFlags } from '../../../src/backends/keys/pkcs11/cryptoki.ts';
+import { pkcs11 } from '../../../src/backends/keys/pkcs11/pkcs11.ts';
+import { SecurityModule } from '../../../src/backends/keys/pkcs11/security-module.ts';
+import { Token } from '../../../src/backends/keys/pkcs11/token.ts';
+import { systemRandom } from '../../../src/ports/random.ts';
+import { virtualClock } from '../../support/virtual-clock.ts';
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function open() {
+  const clock = virtualClock();
+  const state = {
+    flags: 0n,
+    logins: 0,
+    running: 0,
+    isLoggedIn: false,
+    isInitialized: true,
+    login: codes.ok as number,
+    encrypt: codes.ok as number,
+    decrypt: [] as number[],
+  };
+  const sealed = new Uint8Array(48);
+  const answer = (call: string, code: number): void => {
+    if (code !== codes.ok) throw new Pkcs11Error(call, code);
+  };
+  const cryptoki: Cryptoki = {
+    async initialize() {
+      await turn();
+      state.isInitialized = true;
+    },
+    async finalize() {
+      expect(state.running).toBe(0);
+      Object.assign(state, { isLoggedIn: false, isInitialized: false });
+      await turn();
+    },
+    findSlot: async () => 7n,
+    tokenFlags: async () => state.flags,
+    openSession: async () => 1n,
+    closeSession: async () => undefined,
+    isLoggedIn: async () => state.isLoggedIn,
+    async login() {
+      state.logins += 1;
+      await turn();
+      answer('C_Login', state.login);
+      state.isLoggedIn = true;
+    },
+    findKeys: async () => [{ handle: 1n, id: new Uint8Array([1]) }],
+    async encrypt() {
+      answer('C_Encrypt', state.encrypt);
+      return sealed;
+    },
+    async decrypt() {
+      answer('C_Decrypt', state.decrypt.shift() ?? codes.ok);
+      return new Uint8Array(32);
+    },
+  };
+  const module = new SecurityModule(cryptoki);
+  const options = { module, sessions: 4, clock, readPin: async () => '1234' };
+  const token = new Token({ ...options, label: 'token' });
+  const use = (): Promise<unknown> =>
+    token.use(async () => 'used').catch((cause: unknown) => (cause as Error).message);
+  const users = {} as Parameters<typeof pkcs11>[0]['users'];
+  const keys = pkcs11({ ...options, tokens: ['token'], random: systemRandom(), users });
+  return { clock, state, module, token, use, keys };
+}
+
+test.each([
+  ['one more wrong PIN locks token token', pinFlags.finalTry],
+  ['the PIN of token token is locked', pinFlags.locked],
+])('a log-in is not tried where %s', async (message, flags) => {
+  const { state, use, clock } = open();
+  state.flags = flags | pinFlags.countLow;
+  expect(await use()).toContain(message);
+  expect(state.logins).toBe(0);
+  // Once the operator has mended it, the same PIN serves.
+  state.flags = pinFlags.countLow;
+  await clock.advance(2_000);
+  expect(await use()).toBe('used');
+});
+
+test('a process that has logged in goes on while others use up the tries', async () => {
+  const { state, token, use } = open();
+  expect(await use()).toBe('used');
+  state.flags = pinFlags.finalTry;
+  // Two at once need two sessions.
+  expect(await Promise.all([token.use(turn), use()])).toEqual([undefined, 'used']);
+  expect(state.logins).toBe(1);
+});
+
+test.each([codes.pinIncorrect, codes.pinInvalid, codes.pinLength])(
+  'requests at the same moment try a wrong PIN once (CKR %i)',
+  async (code) => {
+    const { state, use } = open();
+    state.login = code;
+    for (const said of await Promise.all([use(), use(), use(), use()]))
+      expect(said).toContain('refused the PIN');
+    expect(state.logins).toBe(1);
+  },
+);
+
+test('a PIN that is locked is tried again, because the SO may unlock it', async () => {
+  const { state, use } = open();
+  state.login = codes.pinLocked;
+  expect(await use()).toContain('locked');
+  state.login = codes.ok;
+  expect(await use()).toBe('used');
+});
+
+test('no call runs while the module is initialized again', async () => {
+  const { module, state, clock } = open();
+  const call = (): Promise<void> =>
+    module.run(async () => {
+      state.running += 1;
+      for (let i = 0; i < 3; i += 1) {
+        expect(state.isInitialized).toBe(true);
+        await turn();
+      }
+      state.running -= 1;
+    });
+  for (let i = 0; i < 3; i += 1) {
+    await Promise.all([call(), module.reset(clock), call()]);
+    await clock.advance(2_000);
+    await Promise.all([module.reset(clock), call(), call()]);
+    await clock.advance(2_000);
+  }
+});
+
+test.each([codes.generalError, codes.functionFailed])(
+  'CKR %i is tampering only where the device wraps and unwraps another text',
+  async (code) => {
+    const { keys, state } = open();
+    const drawn = await keys.generate('key', {});
+    const reason = () => keys.unwrap(drawn, {}).catch((cause) => cause.reason);
+    state.decrypt = [code];
+    expect(await reason()).toBe('tampered');
+    state.decrypt = [code, code];
+    expect(await reason()).toBe('unavailable');
+    Object.assign(state, { decrypt: [code], encrypt: codes.functionFailed });
+    expect(await reason()).toBe('unavailable');
+  },
+);
+
+test.each([
+  ['tampered', 0x40],
+  ['tampered', 0x41],
+  ['tampered', 0x42],
+  ['unavailable', 0x30],
+])('a failed unwrap is %s for CKR %i', async (reason, code) => {
+  const { keys, state } = open();
+  const drawn = await keys.generate('key', {});
+  state.decrypt = [code];
+  expect(await keys.unwrap(drawn, {}).catch((cause) => cause.reason)).toBe(reason);
+});
