@@ -187,6 +187,9 @@ export interface MetadataHealth {
 }
 
 /** Commit bounds that every backend takes. */
+/** A commit was refused because a row of it is longer than `commitLimits.rowBytes`. */
+export class RowTooLong extends Error {}
+
 export const commitLimits = { changes: 64, bytes: 48 * 1024, rowBytes: 24 * 1024 } as const;
 
 /** The backend could not be reached in time, or the outcome of a commit is unknown. A retry is safe. */

@@ -8,6 +8,7 @@ import {
   type Change,
   type CommitOptions,
   commitLimits,
+  RowTooLong,
   type SideChange,
   type TableKind,
 } from '../../ports/metadata-store.ts';
@@ -116,7 +117,7 @@ export function assertRow(at: At<AnyTable>, row: Columns): number {
   }
   const bytes = rowBytes(row);
   if (bytes > commitLimits.rowBytes) {
-    throw new Error(`a row of ${at.table.name} takes ${commitLimits.rowBytes} bytes, not ${bytes}`);
+    throw new RowTooLong(`a row of ${at.table.name} takes ${commitLimits.rowBytes} bytes, not ${bytes}`);
   }
   return bytes;
 }

@@ -11,7 +11,7 @@ import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from '
 
 export type Ctx = Pick<
   Context,
-  'caches' | 'clock' | 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'
+  'caches' | 'clock' | 'hasher' | 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'
 >;
 
 const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');

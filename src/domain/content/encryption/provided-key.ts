@@ -13,7 +13,7 @@ import type { KeyPlace, ObjectKey } from './key.ts';
 import { TimedFlights } from './timed-flights.ts';
 import type { ByProvider } from './wanted.ts';
 
-type Ctx = Pick<Context, 'caches' | 'clock' | 'keys' | 'config' | 'telemetry'>;
+type Ctx = Pick<Context, 'caches' | 'clock' | 'hasher' | 'keys' | 'config' | 'telemetry'>;
 export type Provided = Extract<Encryption, { by: 'provider' }>;
 
 export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
@@ -126,7 +126,7 @@ export async function unwrapKey(
   place: KeyPlace,
   { kept, user }: { readonly kept: Provided; readonly user: KeyUser },
 ): Promise<Uint8Array> {
-  const { caches, clock, config } = ctx;
+  const { caches, clock, config, hasher } = ctx;
   const wrapped = { keyId: kept.keyId, wrapped: fromBase64(kept.wrapped) };
   const context = providedContext(place, kept);
   const mayUse = async (keys: KeyProvider): Promise<void> =>
@@ -137,7 +137,8 @@ export async function unwrapKey(
       return keys.unwrap(wrapped, context);
     });
   await ask(ctx, mayUse);
-  const name = JSON.stringify([kept.keyId, kept.wrapped, Object.entries(context).sort()]);
+  // The hash bounds the memory of the cache: a client chooses how long its encryption context is.
+  const name = hasher.sha256Hex(JSON.stringify([kept.keyId, kept.wrapped, Object.entries(context).sort()]));
   const times = { clock, keptMs: config.SVC_DEK_CACHE_TTL, failureKeptMs: failedMs };
   return caches
     .of(UnwrappedKeys)

@@ -1,10 +1,12 @@
 /** Wraps one stored key again, under the revision of the row that holds it. */
 import type { Context } from '../../../context.ts';
+import type { ErrorCode } from '../../../errors/codes.ts';
 import { Refusal } from '../../../errors/refusal.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import { findSession, replaceSession } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type KeyContext, KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import { RowTooLong } from '../../../ports/metadata-store.ts';
 import { changeRow } from '../../buckets/change-bucket.ts';
 import { signingContext } from '../../buckets/signing-key.ts';
 import { amendVersion } from '../../objects/amend-version.ts';
@@ -35,13 +37,38 @@ async function again(
   }
 }
 
+/** Refusals that another attempt may not meet: the walk repeats the page. */
+const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable', 'SlowDown']);
+
+/** A row that cannot be changed is counted as failed, because it would stop the walk for ever. */
+async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof RowTooLong) return { failed: cause.message };
+    if (!(cause instanceof Refusal) || passing.has(cause.code)) throw cause;
+    // The bucket or the version was deleted meanwhile.
+    if (cause.code.startsWith('NoSuch')) return 'gone';
+    return { failed: `${cause.code}: ${cause.message}` };
+  }
+}
+
 const isWrapped = (given: { readonly wrapped: string } | Outcome): given is { readonly wrapped: string } =>
   typeof given === 'object' && 'wrapped' in given;
 
 const isProvided = (encryption: Encryption | undefined): encryption is Provided =>
   encryption?.by === 'provider';
 
-export async function rewrapSigningKey(ctx: Ctx, bucket: BucketRow): Promise<Outcome> {
+export const rewrapSigningKey = (ctx: Ctx, bucket: BucketRow): Promise<Outcome> =>
+  settled(() => wrapSigningKey(ctx, bucket));
+
+export const rewrapVersion = (ctx: Ctx, bucket: BucketRow, found: FoundVersion): Promise<Outcome> =>
+  settled(() => wrapVersion(ctx, bucket, found));
+
+export const rewrapUpload = (ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> =>
+  settled(() => wrapUpload(ctx, bucket, uploadId));
+
+async function wrapSigningKey(ctx: Ctx, bucket: BucketRow): Promise<Outcome> {
   const key = bucket.signingKey;
   if (key === undefined) return 'gone';
   const next = await again(ctx, key, signingContext(bucket));
@@ -55,11 +82,12 @@ export async function rewrapSigningKey(ctx: Ctx, bucket: BucketRow): Promise<Out
   return changed === undefined ? 'gone' : 'rewrapped';
 }
 
-export async function rewrapVersion(
-  ctx: Ctx,
-  bucket: BucketRow,
-  { row, requestId }: { readonly row: ObjectRow; readonly requestId: string },
-): Promise<Outcome> {
+interface FoundVersion {
+  readonly row: ObjectRow;
+  readonly requestId: string;
+}
+
+async function wrapVersion(ctx: Ctx, bucket: BucketRow, { row, requestId }: FoundVersion): Promise<Outcome> {
   const { key, version, isNull, encryption } = row;
   if (!isProvided(encryption)) return 'gone';
   const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
@@ -69,17 +97,11 @@ export async function rewrapVersion(
     isDone = now.encryption?.wrapped === encryption.wrapped;
     return isDone ? { ...now, encryption: { ...encryption, wrapped: next.wrapped } } : now;
   };
-  try {
-    await amendVersion(ctx, { bucket, key, versionId: isNull ? 'null' : version, requestId, amend });
-  } catch (cause) {
-    // The version was deleted meanwhile.
-    if (cause instanceof Refusal && cause.code.startsWith('NoSuch')) return 'gone';
-    throw cause;
-  }
+  await amendVersion(ctx, { bucket, key, versionId: isNull ? 'null' : version, requestId, amend });
   return isDone ? 'rewrapped' : 'gone';
 }
 
-export async function rewrapUpload(ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> {
+async function wrapUpload(ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findSession(ctx.metadata, uploadId);
     const session = found?.row.session;

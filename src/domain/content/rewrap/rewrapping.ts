@@ -38,7 +38,7 @@ export interface RewrapCounts {
   readonly uploads: number;
   /** Under the current version already. */
   readonly current: number;
-  /** Refused by the provider: the key is gone, may not be used, or did not wrap what is stored. */
+  /** The provider refused (the key is gone, may not be used, or did not wrap what is stored), or the row cannot hold the new text. */
   readonly failed: number;
 }
 
