@@ -1,5 +1,6 @@
 /** ListAuditRecords: the audit log for operators, the newest first. */
 import { auditMatcher } from '../../domain/events/audit/audit-filter.ts';
+import { openTurns } from '../../domain/storage/turns.ts';
 import { readAudit } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import { auditResult } from '../../protocol/schemas/account/recorded.ts';
@@ -23,6 +24,7 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
       action: request.query.get('action'),
       identity: request.query.get('identity'),
     }),
+    rest: openTurns(ctx.clock),
   });
   return xmlReply(auditResult, 'AuditLog', {
     Entries: rows.map(toEntry),

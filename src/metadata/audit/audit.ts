@@ -53,6 +53,8 @@ export interface AuditQuery {
   /** Only the row of this request: one partition of each hour is read. */
   readonly requestId?: string | undefined;
   matches(row: AuditRow): boolean;
+  /** Called before each hour and each row: reads of an embedded store never leave the event loop by themselves. */
+  rest(): Promise<void>;
 }
 
 export interface AuditPage {
@@ -67,14 +69,16 @@ const looks = { hours: 240, rows: 10_000 } as const;
 /** A page of the log, the newest first. */
 export async function readAudit(
   metadata: Pick<MetadataStore, 'scan'>,
-  { start, end, before = { time: end + 1, id: '' }, max, requestId, matches }: AuditQuery,
+  { start, end, before = { time: end + 1, id: '' }, max, requestId, matches, rest }: AuditQuery,
 ): Promise<AuditPage> {
   const rows: AuditRow[] = [];
   let looked = 0;
   const newest = hourOf(before.time);
   for (let hour = newest; hour >= hourOf(start); hour -= 1) {
     if (newest - hour >= looks.hours) return { rows, next: { time: (hour + 1) * hourMs, id: '' } };
+    await rest();
     for await (const row of hourBackwards(metadata, hour, { start, before, requestId })) {
+      await rest();
       if (matches(row) && (requestId === undefined || row.id === requestId)) rows.push(row);
       looked += 1;
       if (rows.length >= max || looked >= looks.rows) return { rows, next: { time: row.time, id: row.id } };
@@ -83,18 +87,24 @@ export async function readAudit(
   return { rows };
 }
 
-/** The row of a request, if it is in the log. Of each hour only the slot of the request is read. */
+/** The pages that a look-up reads, at most: of up to 400 days and 400,000 rows. */
+const findPagesMax = 40;
+
+/**
+ * The row of a request, if it is in the newest part of the log. Of each hour only the slot of the request is read.
+ * @returns also where the look-up gave up, if it did
+ */
 export async function findAudit(
   metadata: Pick<MetadataStore, 'scan'>,
-  span: { readonly start: number; readonly end: number; readonly requestId: string },
-): Promise<AuditRow | undefined> {
+  span: Pick<AuditQuery, 'start' | 'end' | 'rest'> & { readonly requestId: string },
+): Promise<{ readonly row?: AuditRow | undefined; readonly gaveUpAt?: number }> {
   let before: AuditPlace | undefined;
-  do {
+  for (let pages = 0; pages < findPagesMax; pages += 1) {
     const page: AuditPage = await readAudit(metadata, { ...span, before, max: 1, matches: () => true });
-    if (page.rows.length > 0) return page.rows[0];
     before = page.next;
-  } while (before !== undefined);
-  return undefined;
+    if (page.rows.length > 0 || before === undefined) return { row: page.rows[0] };
+  }
+  return before === undefined ? {} : { gaveUpAt: before.time };
 }
 
 /** The rows of an hour, the newest first: its slots merged. */
@@ -122,12 +132,16 @@ const isNewer = (a: AuditPlace, b: AuditPlace): boolean =>
 /** Every row from `start` to `end`, the oldest first, some rows at a time. */
 export async function* auditRowsBetween(
   metadata: Pick<MetadataStore, 'scan'>,
-  { start, end }: { readonly start: number; readonly end: number },
+  { start, end, rest }: Pick<AuditQuery, 'start' | 'end' | 'rest'>,
 ): AsyncGenerator<AuditRow> {
   const range = { from: { time: start }, before: { time: end + 1 } };
   for (let hour = hourOf(start); hour <= hourOf(end); hour += 1) {
+    await rest();
     const cursors = everySlot.map((slot) => metadata.scan(auditAt(hour, slot), range));
-    yield* mergeRows(cursors, (a, b) => isNewer(b, a));
+    for await (const row of mergeRows(cursors, (a, b) => isNewer(b, a))) {
+      await rest();
+      yield row;
+    }
   }
 }
 

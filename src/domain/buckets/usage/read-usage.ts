@@ -3,21 +3,24 @@ import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
 import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../../metadata/buckets/usage.ts';
+import { openTurns } from '../../storage/turns.ts';
 import type { Counts } from './samples.ts';
 
-type Ctx = Pick<Context, 'metadata'>;
+type Ctx = Pick<Context, 'metadata' | 'clock'>;
 
 const pageMax = 100;
 const readsMax = 8;
 
 /** The bytes and objects of all buckets of an account now. */
-export async function sumOwned({ metadata }: Ctx, owner: string): Promise<Counts> {
+export async function sumOwned({ metadata, clock }: Ctx, owner: string): Promise<Counts> {
   let bytes = 0;
   let objects = 0;
   let after: string | undefined;
+  const rest = openTurns(clock);
   for (;;) {
     const page = await pageBuckets(metadata, owner, { prefix: '', after, limit: pageMax });
     await inParallel(readsMax, page, async ({ name }) => {
+      await rest();
       const found = await findBucket(metadata, name);
       // The list may lag behind the bucket's row.
       if (found?.row.owner !== owner) return;

@@ -2,6 +2,7 @@
 import type { Context } from '../../../context.ts';
 import { auditRowsBetween } from '../../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../../metadata/records/audit.ts';
+import { openTurns } from '../../storage/turns.ts';
 import type { AuditFormat } from './audit-formats.ts';
 
 /** The text that is sent together, in characters. */
@@ -15,14 +16,14 @@ export interface AuditExport {
 }
 
 export async function* exportAudit(
-  ctx: Pick<Context, 'metadata' | 'config' | 'hasher'>,
+  ctx: Pick<Context, 'metadata' | 'config' | 'hasher' | 'clock'>,
   { start, end, format, matches }: AuditExport,
 ): AsyncGenerator<Uint8Array> {
   const { around, between, toText } = format;
   const encoder = new TextEncoder();
   let text = around[0];
   let isFirst = true;
-  for await (const row of auditRowsBetween(ctx.metadata, { start, end })) {
+  for await (const row of auditRowsBetween(ctx.metadata, { start, end, rest: openTurns(ctx.clock) })) {
     if (!matches(row)) continue;
     text += (isFirst ? '' : between) + toText(ctx, row);
     isFirst = false;

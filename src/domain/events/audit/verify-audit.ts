@@ -8,9 +8,10 @@ import {
   findAuditSeal,
   pageAuditSeals,
 } from '../../../metadata/audit/seals.ts';
+import { openTurns } from '../../storage/turns.ts';
 import { contentOf, digestSlot, linkOf, type SlotDigest, witnessContext } from './digest-hour.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config'>;
+type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'clock'>;
 
 export interface AuditGap {
   /**
@@ -59,18 +60,20 @@ export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification
   if (first === undefined) return { head, ...counts };
   const start = Math.max(first, from ?? first);
   const now = await ctx.metadata.now();
+  const rest = openTurns(ctx.clock);
   let previous = await sealBefore(ctx, { hour: start, first });
   let hour = start;
   for (let read = 0; ; ) {
     const page = await pageAuditSeals(ctx.metadata, { hour, limit: pageSeals });
     for (const seal of page) {
+      await rest();
       const gap = findBreak(ctx, seal, { hour, previous });
       if (gap !== undefined) return { head, ...counts, gap };
       const witness = await readWitness(ctx, seal);
       if (witness !== undefined && witness !== seal.seal)
         return { head, ...counts, gap: { kind: 'seal-altered', hour } };
       counts = { ...counts, unauthenticated: counts.unauthenticated + (witness === undefined ? 1 : 0) };
-      const compared = await compareRows(ctx, seal, { head, now });
+      const compared = await compareRows(ctx, seal, { head, now, rest });
       if ('gap' in compared) return { head, ...counts, gap: compared.gap };
       counts = add(counts, compared);
       previous = seal.seal;
@@ -136,7 +139,11 @@ const add = <
 async function compareRows(
   ctx: Ctx,
   seal: AuditSeal,
-  { head, now }: { readonly head: AuditHead | undefined; readonly now: number },
+  {
+    head,
+    now,
+    rest,
+  }: { readonly head: AuditHead | undefined; readonly now: number; readonly rest: () => Promise<void> },
 ): Promise<Compared | { readonly gap: AuditGap }> {
   const { hour, slots, retentionMs } = seal;
   const keptMs = Math.min(retentionMs, ctx.config.SVC_AUDIT_RETENTION);
@@ -144,8 +151,7 @@ async function compareRows(
   if (hour < (head?.keptFrom ?? 0)) return { without: 'removedEarly' };
   if (slots === undefined) return { gap: { kind: 'seal-altered', hour } };
   const found: SlotDigest[] = [];
-  for (let slot = 0; slot < auditSlots; slot += 1)
-    found.push(await digestSlot(ctx, { hour, slot, rest: async () => {} }));
+  for (let slot = 0; slot < auditSlots; slot += 1) found.push(await digestSlot(ctx, { hour, slot, rest }));
   const foundRows = found.reduce((sum, { rows }) => sum + rows, 0);
   if (found.every(({ digest }, slot) => digest === slots[slot])) return { rows: foundRows };
   const kind = foundRows < seal.rows ? 'rows-removed' : foundRows > seal.rows ? 'rows-added' : 'rows-altered';

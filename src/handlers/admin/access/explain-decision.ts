@@ -6,6 +6,7 @@ import type { Facts } from '../../../auth/policy/request.ts';
 import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { lookUpVersion } from '../../../domain/objects/read-object.ts';
+import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findAudit } from '../../../metadata/audit/audit.ts';
 import { describeOperation, isOperation } from '../../../protocol/operations/operations.ts';
@@ -49,10 +50,14 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
 async function findRequest(ctx: Context, requestId: string) {
   const now = ctx.clock.now();
   const span = { start: now - ctx.config.SVC_AUDIT_RETENTION, end: now };
-  const row = await findAudit(ctx.metadata, { ...span, requestId });
+  const rest = openTurns(ctx.clock);
+  const { row, gaveUpAt } = await findAudit(ctx.metadata, { ...span, rest, requestId });
   if (row === undefined)
     throw fail('InvalidArgument', {
-      message: `The audit log has no request ${requestId}: it has requests that change something, and not those that read.`,
+      message:
+        gaveUpAt === undefined
+          ? `The audit log has no request ${requestId}: it has requests that change something, and not those that read.`
+          : `The audit log has no request ${requestId} since ${new Date(gaveUpAt).toISOString()}. Find an older one with GET /admin/v1/audit?requestId=${requestId}&end=${new Date(gaveUpAt).toISOString()}, and give its accessKey, action, bucket and key instead.`,
       field: 'requestId',
     });
   const { action, resource, key, accessKey, status, error, time, source } = row;

@@ -5,6 +5,7 @@ import { auditFormats, toAuditJson } from '../../../domain/events/audit/audit-fo
 import { exportAudit } from '../../../domain/events/audit/export-audit.ts';
 import { toTime } from '../../../domain/events/audit/seal-hours.ts';
 import { verifyAudit } from '../../../domain/events/audit/verify-audit.ts';
+import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AuditPlace, auditHourOf, readAudit } from '../../../metadata/audit/audit.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
@@ -19,6 +20,7 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query }) => {
     max: limit,
     requestId: query.requestId,
     matches: auditMatcher(query),
+    rest: openTurns(ctx.clock),
   });
   return jsonReply({
     rows: rows.map(toAuditJson),
