@@ -7,9 +7,7 @@ import { Refusal } from '../../errors/refusal.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
-import { bucketLifecycle, bucketNotification } from '../configurations/families.ts';
-import { eventChanges } from '../events/events.ts';
-import type { Recorder } from '../events/recorder.ts';
+import { bucketLifecycle } from '../configurations/families.ts';
 import { changeKey } from '../objects/commit-version.ts';
 import { planDelete } from '../objects/delete-object.ts';
 import { drawVersion } from '../objects/version-ids.ts';
@@ -18,6 +16,7 @@ import type { Pace } from '../storage/rebalance/pace.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 import type { DueAction } from './due-action.ts';
 import type { Tally } from './progress.ts';
+import { recordAction } from './record-action.ts';
 import { moveToClass, type TransitionCtx } from './transition.ts';
 
 export type Ctx = TransitionCtx & Pick<Context, 'telemetry'>;
@@ -40,9 +39,6 @@ const results = {
   'end-restore': 'restored',
   abort: 'aborted',
 } as const satisfies Readonly<Record<DueAction['do'], Result>>;
-
-/** The name that the public service states as the cause of its own actions. */
-const principalId = 's3.amazonaws.com';
 
 /** @returns `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again */
 export async function carryOut(ctx: Ctx, run: Run, action: DueAction): Promise<Result> {
@@ -67,12 +63,12 @@ const isUnfinished = ({ version }: Exclude<DueAction, { readonly do: 'abort' }>)
 
 async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<boolean> {
   const { bucket, requestId } = run;
+  const record = recordAction(ctx, run, action);
   if (action.do === 'abort') {
-    await abortSession(ctx, action.upload, { requestId });
+    await abortSession(ctx, action.upload, { record, requestId });
     return true;
   }
-  if (action.do === 'transition')
-    return moveToClass(ctx, { ...run, ...action, recorderFor: (events) => recorderFor(ctx, run, events) });
+  if (action.do === 'transition') return moveToClass(ctx, { ...run, ...action, record });
   const { version } = action;
   const { key } = version.row;
   const known = version.row.slot === headSlot ? version : undefined;
@@ -82,11 +78,7 @@ async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<bool
     requestId,
     known,
     id: `${requestId}-${drawVersion(ctx)}`,
-    record: recorderFor(
-      ctx,
-      run,
-      action.do === 'end-restore' ? ['ObjectRestore:Delete'] : ['LifecycleExpiration'],
-    ),
+    record,
     decide: async (state) => {
       if (!isSameRule(state.bucket, bucket)) return undefined;
       const target = state.head === known ? known : await findAgain(ctx, state.bucket, version.row);
@@ -117,13 +109,3 @@ function planEndOfRestore(target: Stored<ObjectRow>): Plan {
   const changes = [{ put: amended, expect: target.revision }];
   return { changes, before: [target.row], gone: [], amended, former: target.row };
 }
-
-/** Puts the events of the action into its commit. The audit log has a row for each page of a pass. */
-const recorderFor = (ctx: Ctx, { requestId }: Run, events: readonly string[]): Recorder => ({
-  changes: async (move) =>
-    move === undefined || !(bucketNotification.name in move.bucket.documents)
-      ? []
-      : eventChanges(ctx, move, { events, principalId, source: '', requestId }),
-  about: () => {},
-  applied: () => {},
-});

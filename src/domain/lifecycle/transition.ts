@@ -24,7 +24,7 @@ export interface Transition {
   readonly requestId: string;
   readonly pace: Pace;
   readonly signal: AbortSignal;
-  recorderFor(events: readonly string[]): Recorder;
+  readonly record: Recorder;
 }
 
 /** @returns false when the version changed meanwhile */
@@ -46,7 +46,7 @@ export async function moveToClass(ctx: TransitionCtx, transition: Transition): P
     key: row.key,
     requestId,
     id: `${requestId}-${drawVersion(ctx)}`,
-    record: transition.recorderFor(['LifecycleTransition']),
+    record: transition.record,
     decide: async (state) => {
       const { documents } = state.bucket;
       if (documents[bucketLifecycle.name] !== bucket.documents[bucketLifecycle.name]) return undefined;

@@ -4,13 +4,12 @@ import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
-import { bucketLogging, type Logging } from '../../domain/configurations/families.ts';
-import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
-import type { AccessLogTask } from '../../metadata/records/queues.ts';
+import { bucketLogging } from '../../domain/configurations/families.ts';
+import { type AccessLogEntry, accessLogLine } from '../../domain/deliveries/access-log/log-line.ts';
+import { type Log, queueLine } from '../../domain/deliveries/access-log/queue-line.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { SideChange } from '../../ports/metadata-store.ts';
 import { isOperation } from '../../protocol/operations/operations.ts';
-import { type AccessLogEntry, accessLogLine, loggedOperation } from '../../protocol/reply/access-log.ts';
+import { loggedOperation } from '../../protocol/reply/access-log.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request.ts';
 import { askedAt, bucketNameAt, whereLocated } from '../stages/locate.ts';
@@ -53,7 +52,9 @@ export async function logAccess(ctx: Context, request: RequestContext, ended: En
       turnAroundMs,
     });
     try {
-      await ctx.lateWrites.add(await toLogRow(ctx, located, { ...found, line, time }), line.length);
+      const { requestId } = located;
+      const row = await queueLine(ctx, found, { line, time, id: requestId, requestId });
+      await ctx.lateWrites.add(row, line.length);
     } catch (cause) {
       reportUnlogged(ctx, request, cause);
     }
@@ -72,11 +73,6 @@ const reportUnlogged = (
 ): void =>
   telemetry.log('WARN', 'a request is not in the access log', { request_id: requestId, cause }, bucketName);
 
-interface Log {
-  readonly bucket: BucketRow;
-  readonly to: NonNullable<Logging['LoggingEnabled']>;
-}
-
 /** A reply is not lost over a log that cannot be read. */
 async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | undefined> {
   try {
@@ -87,33 +83,6 @@ async function findLog(ctx: Context, request: LoggedRequest): Promise<Log | unde
     reportUnlogged(ctx, request, cause);
     return undefined;
   }
-}
-
-function toLogRow(
-  ctx: Context,
-  { requestId }: LoggedRequest,
-  { bucket, to, line, time }: Log & { readonly line: string; readonly time: number },
-): Promise<SideChange> {
-  const { TargetBucket, TargetPrefix, TargetObjectKeyFormat } = to;
-  const by = TargetObjectKeyFormat?.PartitionedPrefix?.PartitionDateSource;
-  const task: AccessLogTask = {
-    bucketId: bucket.id,
-    bucket: bucket.name,
-    account: bucket.owner,
-    region: bucket.region,
-    time: Math.round(time),
-    target: {
-      bucket: TargetBucket,
-      prefix: TargetPrefix,
-      ...(by === undefined ? {} : { partitionedBy: by }),
-    },
-    line,
-  };
-  return queuedByHour(
-    ctx,
-    { queue: 'access-log', slotKey: bucket.id },
-    { task, id: requestId, due: ctx.clock.now(), requestId },
-  );
 }
 
 const signatureNames: Readonly<Record<Signed['type'], string | undefined>> = {

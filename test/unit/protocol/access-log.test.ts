@@ -1,10 +1,7 @@
 /** Lines of access logs in the format of the public service, for any request. */
 import { expect, test } from 'vitest';
-import {
-  type AccessLogEntry,
-  accessLogLine,
-  loggedOperation,
-} from '../../../src/protocol/reply/access-log.ts';
+import { type AccessLogEntry, accessLogLine } from '../../../src/domain/deliveries/access-log/log-line.ts';
+import { loggedOperation } from '../../../src/protocol/reply/access-log.ts';
 
 const entry: AccessLogEntry = {
   bucketOwner: 'owner',

@@ -65,6 +65,6 @@ function explainRefusal(cause: PeerRefused): Explained {
   const { code, status } = cause;
   const mayPass = passingCodes.has(code) || isAboutCaller(code);
   const isFinal = finalStatus.has(status) && !mayPass;
-  const [why, advice] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
-  return { message: advice === undefined ? cause.message : `${cause.message}: ${advice}`, why, isFinal };
+  const [why, advice = cause.said] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
+  return { message: advice === '' ? cause.message : `${cause.message}: ${advice}`, why, isFinal };
 }

@@ -29,10 +29,17 @@ export interface Shipment {
 export class PeerRefused extends Error {
   readonly status: number;
   readonly code: string;
-  constructor(status: number, code: string, what: string) {
+  /** What the peer says about it; '' where it says nothing. */
+  readonly said: string;
+  constructor(
+    status: number,
+    { code, said }: { readonly code: string; readonly said: string },
+    what: string,
+  ) {
     super(`${what} was answered by ${status}${code === '' ? '' : ` ${code}`}`);
     this.status = status;
     this.code = code;
+    this.said = said;
   }
 }
 
@@ -63,9 +70,10 @@ export function checkReply(reply: PeerReply, what: string): PeerReply {
   const { status, body } = reply;
   const text = decoder.decode(body.subarray(0, errorMax));
   const [, code = ''] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
+  const [, said = ''] = /<Message>([^<\p{Cc}]{1,300})/u.exec(text) ?? [];
   // A completion may send the head of its answer before it fails.
-  if (status >= 300) throw new PeerRefused(status, code, what);
-  if (code !== '') throw new PeerRefused(500, code, what);
+  if (status >= 300) throw new PeerRefused(status, { code, said }, what);
+  if (code !== '') throw new PeerRefused(500, { code, said }, what);
   return reply;
 }
 

@@ -14,10 +14,12 @@ export const StartReplicationResync: AdminHandler<'StartReplicationResync'> = as
   { params, body, record, requestId },
 ) => {
   const { prefix, since, until, status = 'none-or-failed', restoreRemoved } = body;
+  const span = { since: readTime('since', since), until: readTime('until', until) };
+  if (span.since !== undefined && span.until !== undefined && span.since >= span.until)
+    throw fail('InvalidRequest', 'since must be before until: no version is in an empty span of time.');
   const filter = {
     prefix,
-    since: readTime('since', since),
-    until: readTime('until', until),
+    ...span,
     status,
     ...(restoreRemoved === true ? { restoresRemoved: true as const } : {}),
   };
@@ -49,6 +51,8 @@ const resyncJson = ({
   bucket,
   status,
   prefix,
+  since,
+  until,
   restoresRemoved,
   read,
   queued,
@@ -59,6 +63,8 @@ const resyncJson = ({
   state: finishedAt === undefined ? 'running' : 'done',
   status,
   ...(prefix === undefined ? {} : { prefix }),
+  ...(since === undefined ? {} : { since: new Date(since).toISOString() }),
+  ...(until === undefined ? {} : { until: new Date(until).toISOString() }),
   ...(restoresRemoved === undefined ? {} : { restoreRemoved: true }),
   read,
   queued,

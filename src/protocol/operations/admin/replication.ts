@@ -109,6 +109,8 @@ const resync = jsonObject({
   state: jsonChoice(['running', 'done']),
   status: jsonText(),
   prefix: jsonOptional(jsonText()),
+  since: jsonOptional(isoTime),
+  until: jsonOptional(isoTime),
   restoreRemoved: jsonOptional(jsonBoolean),
   read: count,
   queued: count,
