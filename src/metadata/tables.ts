@@ -2,7 +2,7 @@
 import { table } from '../ports/metadata-store.ts';
 import type { Extent } from '../ports/storage/object-bytes.ts';
 import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
-import { idempotencyKeys } from './idempotency.ts';
+import { idempotencyKeys, idempotencyKeysByAccount } from './idempotency.ts';
 import { logins } from './logins.ts';
 import type { Encryption } from './objects/encryption.ts';
 import type { Checksum, Grant, Lock, ObjectHeaders } from './objects/properties.ts';
@@ -371,4 +371,5 @@ export const tables = {
   heartbeats,
   logins,
   idempotencyKeys,
+  idempotencyKeysByAccount,
 } as const;

@@ -2,11 +2,14 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
 import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
+import { countKeys, keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
+import { faulty } from '../support/faulty.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import type { Ask } from '../support/gateway-client.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 async function openAdmin() {
   const world = await openGateway();
@@ -117,19 +120,77 @@ describe('the operator API', () => {
     expect(await write('POST', '/buckets/books/force-empty', { 'if-match': '"x"' })).toBe(400);
   });
 
+  it('changes a default class and a cluster under If-Match only while they are what the client has read', async () => {
+    await using admin = await openAdmin();
+    const id = (await admin.send('GET', '/clusters')).json.clusters[0].id;
+    const cluster = `/clusters/${id}`;
+    const defaultClass = '/buckets/books/default-class';
+    // These always exist, so If-Match: * holds and If-None-Match: * does not. Each write changes the state.
+    const cases: readonly (readonly [string, string, string, object?])[] = [
+      [defaultClass, 'PUT', defaultClass, { defaultClass: 'STANDARD_IA' }],
+      [defaultClass, 'DELETE', defaultClass],
+      [cluster, 'PUT', `${cluster}/weight`, { weight: 7 }],
+      [cluster, 'POST', `${cluster}/drain`, { mode: 'readonly' }],
+      [cluster, 'POST', `${cluster}/undrain`],
+    ];
+    const read = async (path: string) => {
+      const { text, header } = await admin.send('GET', path);
+      return { text, etag: header('etag') ?? '' };
+    };
+    for (const [shown, method, path, body] of cases) {
+      const write = async (headers: Record<string, string>) =>
+        (await admin.send(method, path, { headers, ...(body === undefined ? {} : { body }) })).status;
+      const before = await read(shown);
+      expect([path, before.etag]).toEqual([path, expect.stringMatching(/^"[0-9a-f]{32}"$/)]);
+      for (const wrong of [{ 'if-match': '"x"' }, { 'if-none-match': '*' }])
+        expect([path, await write(wrong)]).toEqual([path, 412]);
+      for (const malformed of [{ 'if-none-match': before.etag }, { 'if-match': '*', 'if-none-match': '*' }])
+        expect([path, await write(malformed)]).toEqual([path, 400]);
+      expect(await read(shown)).toEqual(before);
+      expect([path, await write({ 'if-match': `"x", ${before.etag}` })]).toEqual([
+        path,
+        method === 'DELETE' ? 204 : 200,
+      ]);
+      const after = await read(shown);
+      expect(after.etag).not.toBe(before.etag);
+      // The state that the client has read is gone.
+      expect([path, await write({ 'if-match': before.etag })]).toEqual([path, 412]);
+      expect(await read(shown)).toEqual(after);
+    }
+    expect(
+      (
+        await admin.send('PUT', '/clusters/none/weight', {
+          headers: { 'if-match': '*' },
+          body: { weight: 1 },
+        })
+      ).status,
+    ).toBe(404);
+  });
+
   it('of 16 writers with the same If-Match one succeeds', async () => {
     await using admin = await openAdmin();
     await admin.send('PUT', '/buckets/books/quota', { body: quota });
-    const read = (await admin.send('GET', '/buckets/books/quota')).header('etag') ?? '';
-    const answers = await Promise.all(
-      Array.from({ length: 16 }, (_, n) =>
-        admin.send('PUT', '/buckets/books/quota', {
-          headers: { 'if-match': read },
-          body: { ...quota, maxBytes: n + 9 },
-        }),
-      ),
-    );
-    expect(answers.map(({ status }) => status).sort()).toEqual([204, ...Array(15).fill(412)]);
+    const cluster = `/clusters/${(await admin.send('GET', '/clusters')).json.clusters[0].id}`;
+    const cases: readonly (readonly [string, string, (n: number) => object])[] = [
+      ['/buckets/books/quota', '/buckets/books/quota', (n) => ({ ...quota, maxBytes: n + 9 })],
+      [
+        '/buckets/books/default-class',
+        '/buckets/books/default-class',
+        (n) => ({ defaultClass: n % 2 === 0 ? 'STANDARD_IA' : 'GLACIER_IR' }),
+      ],
+      [cluster, `${cluster}/weight`, (n) => ({ weight: n + 9 })],
+    ];
+    for (const [shown, path, bodyOf] of cases) {
+      const read = (await admin.send('GET', shown)).header('etag') ?? '';
+      const answers = await Promise.all(
+        Array.from({ length: 16 }, (_, n) =>
+          admin.send('PUT', path, { headers: { 'if-match': read }, body: bodyOf(n) }),
+        ),
+      );
+      const statuses = answers.map(({ status }) => status);
+      expect([path, statuses.filter((status) => status < 300)]).toEqual([path, [expect.any(Number)]]);
+      expect([path, statuses.filter((status) => status === 412)]).toEqual([path, Array(15).fill(412)]);
+    }
   });
 
   it('gives a repeated Idempotency-Key the first answer, and refuses it with another request', async () => {
@@ -164,6 +225,66 @@ describe('the operator API', () => {
     );
     expect(executed).toHaveLength(1);
     for (const { status } of answers) expect([202, 409]).toContain(status);
+  });
+
+  it('keeps a limited number of Idempotency-Keys of an account, and says so', async () => {
+    await using admin = await openAdmin();
+    const { metadata, hasher } = admin.world.context;
+    const expiresAt = (await metadata.now()) + 60_000;
+    const seed = async (n: number) => {
+      const row = { id: hasher.sha256Hex(`seeded ${n}`), request: 'seeded', status: 202, body: '' };
+      await putAnswer(metadata, { row, account: operator.owner }, { expect: 'absent', expiresAt });
+    };
+    for (let n = 0; n < keysOfAccountMax - 1; n += 1) await seed(n);
+    const start = (key: string, path = '/fsck') =>
+      admin.send('POST', path, { headers: { 'idempotency-key': key }, body: {} });
+    // A refusal is not kept, so it takes no room.
+    expect((await start('refused', '/buckets/missing/force-empty')).status).toBe(404);
+    const last = await start('last');
+    expect(last.status).toBe(202);
+    for (const path of ['/fsck', '/buckets/books/force-empty']) {
+      const { status, json } = await start('one-too-many', path);
+      expect([status, json]).toEqual([
+        409,
+        expect.objectContaining({
+          code: 'LimitExceeded',
+          message: expect.stringContaining(`${keysOfAccountMax} values of Idempotency-Key`),
+          details: { field: 'Idempotency-Key' },
+        }),
+      ]);
+    }
+    // The refused key is not reserved, a kept one is answered as before, and a request without the header is taken.
+    expect((await start('one-too-many')).json.code).toBe('LimitExceeded');
+    expect([(await start('last')).text, (await start('last')).header('idempotency-replayed')]).toEqual([
+      last.text,
+      'true',
+    ]);
+    expect((await admin.send('POST', '/buckets/books/force-empty')).status).toBe(202);
+    expect((await admin.send('GET', '/buckets/books/quota')).status).toBe(404);
+  });
+
+  it('forgets an Idempotency-Key after a day, and counts it no more', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({
+      clock,
+      wrap: (context) => ({
+        ...context,
+        metadata: faulty(context.metadata, { now: async () => clock.now() }),
+      }),
+    });
+    const client = world.as({ credential: operator });
+    await world.client.put('/books');
+    const empty = () =>
+      client.post('/admin/v1/buckets/books/force-empty', { headers: { 'idempotency-key': 'daily' } });
+    expect((await empty()).header('idempotency-replayed')).toBeUndefined();
+    await clock.advance(23 * 3_600_000);
+    expect((await empty()).header('idempotency-replayed')).toBe('true');
+    expect(await countKeys(world.context.metadata, operator.owner)).toBe(1);
+    await clock.advance(2 * 3_600_000);
+    expect(await countKeys(world.context.metadata, operator.owner)).toBe(0);
+    const again = await empty();
+    expect([again.status, again.header('idempotency-replayed')]).toEqual([202, undefined]);
+    expect(await countKeys(world.context.metadata, operator.owner)).toBe(1);
   });
 
   it('keeps no secret for an Idempotency-Key, and takes the header on POST alone', async () => {

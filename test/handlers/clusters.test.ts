@@ -35,7 +35,19 @@ describe('over restarts', () => {
     expect(await extentsOn(world, 'b')).toBe(0);
     expect((await admin.ask('PUT', '/clusters/b/weight', { weight: 5 })).status).toBe(409);
     expect((await admin.ask('POST', '/clusters/b/drain', { mode: 'evacuate' })).status).toBe(409);
-    expect(await admin.must('POST', '/clusters/b/activate', { weight: 70 })).toMatchObject({
+    const client = world.as({ credential: operator });
+    const before = (await client.get('/admin/v1/clusters/b')).header('etag') ?? '';
+    const activate = async (weight: number, match: string) =>
+      (
+        await client.post('/admin/v1/clusters/b/activate', {
+          headers: { 'if-match': match },
+          body: JSON.stringify({ weight }),
+        })
+      ).status;
+    expect([await activate(60, '"x"'), await activate(60, before), await activate(50, before)]).toEqual([
+      412, 200, 412,
+    ]);
+    expect(await admin.must('PUT', '/clusters/b/weight', { weight: 70 })).toMatchObject({
       state: 'live',
       weight: 70,
     });

@@ -5,7 +5,14 @@
 import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
 import { fail, Refusal } from '../../../errors/refusal.ts';
-import { findAnswer, type IdempotencyRow, putAnswer, removeAnswer } from '../../../metadata/idempotency.ts';
+import {
+  countKeys,
+  findAnswer,
+  type IdempotencyRow,
+  keysOfAccountMax,
+  putAnswer,
+  removeAnswer,
+} from '../../../metadata/idempotency.ts';
 import { commitLimits } from '../../../ports/metadata-store.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
 import type { Wire } from '../../../protocol/request/wire.ts';
@@ -26,26 +33,32 @@ const keptMs = 24 * 60 * 60 * 1000;
 /** A row also has its id, the request and what the backend adds. */
 const bodyMax = commitLimits.rowBytes - 1_024;
 
-/** Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused, OperationAborted */
+/** Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused, OperationAborted, LimitExceeded */
 export async function onceOnly(ctx: Ctx, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {
   const key = asked.wire.headers.get('idempotency-key');
   if (key === undefined) return run();
   assertKey(key, asked);
   const row = describe(ctx, key, asked);
+  const kept = { row, account: asked.account };
   const expiresAt = (await ctx.metadata.now()) + keptMs;
-  const revision = await putAnswer(ctx.metadata, row, { expect: 'absent', expiresAt });
+  const revision = await putAnswer(ctx.metadata, kept, { expect: 'absent', expiresAt });
   if (revision === undefined) return replay(ctx, row);
   let reply: Reply;
   try {
+    // Counted after the reservation, so that concurrent requests cannot exceed the limit together.
+    await assertRoom(ctx, asked.account);
     reply = await run();
   } catch (cause) {
     // A refusal is not kept: the client may try again. Another failure leaves the row, because its outcome is unknown.
-    if (cause instanceof Refusal) await removeAnswer(ctx.metadata, row.id, revision);
+    if (cause instanceof Refusal) await removeAnswer(ctx.metadata, kept, revision);
     throw cause;
   }
   const body = typeof reply.body === 'string' ? reply.body : '';
-  if (body.length * 3 > bodyMax) await removeAnswer(ctx.metadata, row.id, revision);
-  else await putAnswer(ctx.metadata, { ...row, status: reply.status, body }, { expect: revision, expiresAt });
+  if (body.length * 3 > bodyMax) await removeAnswer(ctx.metadata, kept, revision);
+  else {
+    const answered = { ...row, status: reply.status, body };
+    await putAnswer(ctx.metadata, { ...kept, row: answered }, { expect: revision, expiresAt });
+  }
   return reply;
 }
 
@@ -58,6 +71,15 @@ function assertKey(key: string, { row }: Repeatable): void {
     );
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw refuse('Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.');
+}
+
+/** @throws LimitExceeded */
+async function assertRoom({ metadata }: Ctx, account: string): Promise<void> {
+  if ((await countKeys(metadata, account)) <= keysOfAccountMax) return;
+  throw fail('LimitExceeded', {
+    message: `The account has used ${keysOfAccountMax} values of Idempotency-Key within 24 hours: send the request without the header, or later.`,
+    field: 'Idempotency-Key',
+  });
 }
 
 const refuse = (message: string) => fail('InvalidArgument', { message, field: 'Idempotency-Key' });
