@@ -42,6 +42,25 @@ test.each([
   },
 );
 
+test('a bucket that is made again with the same configuration while its inventory is written gets one of its own objects', async () => {
+  await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '1' });
+  const { client } = lists.world;
+  for (const key of ['a', 'b', 'c']) await must(client.put(`/bucket/${key}`, { body: key }));
+  await lists.configure({});
+  const unit = writeInventories(lists.world.context);
+  expect(await unit(never)).toBe('busy');
+  for (const key of ['a', 'b', 'c']) await must(client.delete(`/bucket/${key}`));
+  await must(client.delete('/bucket'));
+  await must(client.put('/bucket'));
+  await lists.configure({});
+  await must(client.put('/bucket/new', { body: 'new' }));
+  while ((await unit(never)) === 'busy');
+  lists.clock.jump(2_000);
+  await lists.run();
+  expect(await lists.keys('manifest.json')).toHaveLength(1);
+  expect((await lists.rows(await lists.manifest())).map(({ Key }) => Key)).toEqual(['new']);
+});
+
 test('a clock that steps back or ahead writes a daily inventory once for each day', async () => {
   await using lists = await openLists();
   await lists.configure({});

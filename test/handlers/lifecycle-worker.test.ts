@@ -185,6 +185,43 @@ describe.each(backends)('lifecycle: %s', (backend) => {
     expect([listed.all('DeleteMarker').length, listed.all('StorageClass')]).toEqual([1, ['STANDARD_IA']]);
   });
 
+  test('with suspended versioning a null version expires before a transition, because its marker replaces it', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await enableVersioning(world);
+    const kept = await world.client.put('/bucket/kept', { body: 'content' });
+    const body = '<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>';
+    await world.client.put('/bucket?versioning', { body });
+    await world.client.put('/bucket/null', { body: 'content' });
+    const move = '<Transition><Days>1</Days><StorageClass>STANDARD_IA</StorageClass></Transition>';
+    const sizes = '<Filter><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan></Filter>';
+    await configure(world, rule(move, { id: 'move', filter: sizes }), rule(expireIn(1), { id: 'expire' }));
+    await daysPass(world, 3);
+    expect(await progress(world)).toMatchObject({ expired: 1, transitioned: 1 });
+    const listed = await world.client.get('/bucket?versions');
+    expect(listed.all('Key')).toEqual(['kept', 'null']);
+    expect(listed.all('VersionId')).toEqual([kept.header('*-version-id'), 'null']);
+    expect(listed.all('StorageClass')).toEqual(['STANDARD_IA']);
+  });
+
+  test('with suspended versioning the delete marker replaces the null version behind a current version, which stays', async () => {
+    await using world = await openWorld(backend);
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'null' });
+    await enableVersioning(world);
+    const { header } = await world.client.put('/bucket/key', { body: 'content' });
+    const body = '<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>';
+    await world.client.put('/bucket?versioning', { body });
+    await configure(world, rule(expireIn(1)));
+    await daysPass(world, 3);
+    const listed = await world.client.get('/bucket?versions');
+    expect(listed.all('VersionId')).toEqual(['null', header('*-version-id')]);
+    expect(listed.all('DeleteMarker')).toHaveLength(1);
+    await world.gc();
+    expect(await world.usage('bucket')).toEqual({ bytes: 7, objects: 1 });
+    expect(await world.stored()).toHaveLength(1);
+  });
+
   test('a dry run names each object and its rule, and changes nothing', async () => {
     await using world = await openWorld(backend);
     await world.client.put('/bucket');
