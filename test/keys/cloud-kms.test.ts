@@ -8,6 +8,7 @@ import type { SettingName } from '../../src/config.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { provider } from '../support/encryption.ts';
 import { noSinkServer, type SinkServer, startSinkServer } from '../support/engines/sink-servers.ts';
+import { exportingTracer } from '../support/exporting-tracer.ts';
 import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { type KmsDouble, openKmsDouble, region, staticPair } from '../support/kms-double.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -103,6 +104,22 @@ describe('the AWS KMS API, with signatures and key states checked', () => {
     const got = await signing.get('/bucket/key');
     expect(got.text).toBe('text');
     expect(got.header('*-server-side-encryption-aws-kms-key-id')).toMatch(/^arn:aws:kms:eu-test-1:/);
+  });
+
+  test('each call of a traced request names its span in traceparent, and its signature holds; others name none', async () => {
+    const { wrap, causes } = exportingTracer();
+    await using world = await open({}, { wrap });
+    const { proxy } = world.double;
+    expect(await world.put('/bucket/key')).toEqual(served);
+    expect(await world.get('/bucket/key')).toEqual(served);
+    const named = (operation: string) => proxy.causes.filter((_, n) => proxy.seen[n]?.endsWith(operation));
+    expect(named('GenerateDataKey')).toEqual(causes('keys.generate'));
+    expect(named('Decrypt')).toEqual(causes('keys.unwrap'));
+    expect(causes('keys.describe')).toEqual(expect.arrayContaining(named('DescribeKey')));
+    expect([named('GenerateDataKey').length, named('Decrypt').length]).toEqual([1, 1]);
+    await using untraced = await open();
+    expect(await untraced.put('/bucket/key')).toEqual(served);
+    expect(new Set(untraced.double.proxy.causes)).toEqual(new Set(['']));
   });
 
   test('keys wrapped before a rotation are read after it', async () => {

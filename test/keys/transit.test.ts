@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { provider } from '../support/encryption.ts';
+import { exportingTracer } from '../support/exporting-tracer.ts';
 import { alice, type GatewayWorld, operator } from '../support/gateway.ts';
 import { openKeyProxy } from '../support/key-proxy.ts';
 import {
@@ -49,6 +50,22 @@ describe.skipIf(noTransit !== undefined)('transit', () => {
     await clock.advance(30_000);
     expect(await calls(() => signing.head('/bucket/key'))).toEqual([`POST /v1/transit/decrypt/${key}`]);
     expect((await get()).text).toBe('text');
+  });
+
+  test('each call of a traced request names its span in traceparent', async () => {
+    const { wrap, causes } = exportingTracer();
+    const key = await makeKey();
+    await using world = await open({ SVC_KMS_DEFAULT_KEY_ID: key }, { wrap });
+    const { proxy, client } = world;
+    expect((await client.put('/bucket/key', { body: 'text', headers: provider() })).status).toBe(200);
+    expect((await client.get('/bucket/key')).text).toBe('text');
+    const named = (path: string) => proxy.causes.filter((_, n) => proxy.seen[n]?.endsWith(path));
+    expect(named(`/encrypt/${key}`)).toEqual(causes('keys.generate'));
+    expect(named(`/keys/${key}`)).toEqual(causes('keys.generate'));
+    expect(named(`/decrypt/${key}`)).toEqual(causes('keys.unwrap'));
+    expect([named(`/encrypt/${key}`).length, named(`/decrypt/${key}`).length]).toEqual([1, 1]);
+    // A login serves many requests.
+    expect(named('/login')).toEqual(['']);
   });
 
   test.each(['token', 'approle', 'kubernetes'])('logs in by %s', async (method) => {

@@ -13,6 +13,8 @@ export interface KeyProxy extends AsyncDisposable {
   readonly url: string;
   /** Requests by `METHOD path`, or by the operation of a target header. */
   readonly seen: readonly string[];
+  /** The `traceparent` of each of them; '' for none. */
+  readonly causes: readonly string[];
   /** Requests whose name contains the text. */
   count(text: string): number;
   /** What requests whose name contains `on` get; undefined passes them on. */
@@ -27,6 +29,7 @@ type Handle = (asked: IncomingMessage, answer: ServerResponse, body: Buffer) => 
 /** Passes requests to a port of this machine, or to a handler. */
 export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
   const seen: string[] = [];
+  const causes: string[] = [];
   const pass: Handle =
     typeof target === 'function'
       ? target
@@ -44,6 +47,7 @@ export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
     for await (const piece of asked) pieces.push(piece as Buffer);
     const name = String(asked.headers['x-amz-target'] ?? `${asked.method} ${asked.url}`);
     seen.push(name);
+    causes.push(String(asked.headers['traceparent'] ?? ''));
     await proxy.before?.(name);
     const { fault } = proxy;
     if (fault === undefined || !name.includes(proxy.on)) return pass(asked, answer, Buffer.concat(pieces));
@@ -53,6 +57,7 @@ export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
   const proxy: KeyProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,
+    causes,
     count: (text) => seen.filter((name) => name.includes(text)).length,
     fault: undefined,
     on: '',

@@ -1,4 +1,5 @@
 /** A key-management service: its keys never leave it and wrap the keys of this service. */
+import type { Cause } from '../trace.ts';
 
 /** The purpose of a wrapped key; it can be unwrapped only with the same context. */
 export type KeyContext = Readonly<Record<string, string>>;
@@ -21,7 +22,10 @@ export interface KeyDescription {
   readonly decryptsFor: KeyAccounts | 'reader';
 }
 
-/** Every call may reject with a `KeyFailure`, and with nothing else. */
+/**
+ * Every call may reject with a `KeyFailure`, and with nothing else. The cause is named in the header `traceparent`, which is not signed, where
+ * the provider is asked over HTTP; views of the context add it.
+ */
 export interface KeyProvider {
   /** Its keys are outside of this process. Callers cache what `unwrap` returned, for `SVC_DEK_CACHE_TTL` at most. */
   readonly isDistant?: true;
@@ -29,20 +33,24 @@ export interface KeyProvider {
    * Finds a key, without using it.
    * @param keyId an id, an alias or an ARN of either
    */
-  describe(keyId: string): Promise<KeyDescription>;
+  describe(keyId: string, cause?: Cause): Promise<KeyDescription>;
   /**
    * Generates a random key of 32 bytes and wraps it.
    * @param keyId an id or an alias
    */
-  generate(keyId: string, context: KeyContext): Promise<WrappedKey & { readonly key: Uint8Array }>;
+  generate(
+    keyId: string,
+    context: KeyContext,
+    cause?: Cause,
+  ): Promise<WrappedKey & { readonly key: Uint8Array }>;
   /** Wraps an existing key. */
-  wrap(keyId: string, key: Uint8Array, context: KeyContext): Promise<WrappedKey>;
-  unwrap(wrapped: WrappedKey, context: KeyContext): Promise<Uint8Array>;
+  wrap(keyId: string, key: Uint8Array, context: KeyContext, cause?: Cause): Promise<WrappedKey>;
+  unwrap(wrapped: WrappedKey, context: KeyContext, cause?: Cause): Promise<Uint8Array>;
   /**
    * Wraps the same key under the current version of its wrapping key. Undefined where that is known to have wrapped it already. Absent
    * where the provider's keys have no versions.
    */
-  rewrap?(wrapped: WrappedKey, context: KeyContext): Promise<WrappedKey | undefined>;
+  rewrap?(wrapped: WrappedKey, context: KeyContext, cause?: Cause): Promise<WrappedKey | undefined>;
   /** Resolves if the provider answers and accepts the credentials of this process; for readiness. Absent where it is in this process. */
   probe?(): Promise<void>;
   close?(): Promise<void>;

@@ -2,6 +2,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/crypto/hasher.ts';
 import { KeyFailure, type KeyFailureReason } from '../../../ports/crypto/key-provider.ts';
+import type { Cause } from '../../../ports/trace.ts';
 import { amz } from '../../../protocol/dialect.ts';
 import { type Signer, signer } from '../../../signing/sign-request.ts';
 import { type KeyReply, type KeyRequests, readObject } from '../common/key-requests.ts';
@@ -10,7 +11,7 @@ import type { RefreshingCredentials } from './refreshing.ts';
 
 export type KmsAction = 'DescribeKey' | 'GenerateDataKey' | 'Encrypt' | 'Decrypt' | 'ReEncrypt';
 export type KmsAnswer = Readonly<Record<string, unknown>>;
-export type KmsCall = (action: KmsAction, body: object) => Promise<KmsAnswer>;
+export type KmsCall = (action: KmsAction, body: object, cause?: Cause) => Promise<KmsAnswer>;
 
 export interface CallOptions {
   readonly requests: KeyRequests;
@@ -31,10 +32,10 @@ export function openCall(options: CallOptions): KmsCall {
   // The clock of the service, by the date of its answer; used once it refused a signature for its time.
   let skewMs = 0;
   const send = openSend(options, { now: () => clock.now() + skewMs });
-  return async (action, body) => {
+  return async (action, body, cause) => {
     let held = await credentials.current();
     for (let attempt = 1; ; attempt += 1) {
-      const reply = await send(held, action, body);
+      const reply = await send(held, { action, asked: body, cause });
       if (reply.status === 200) return readWhole(reply);
       const { code, message } = errorIn(reply);
       if (attempt < attemptsMax && isLate(code, message)) {
@@ -51,10 +52,16 @@ export function openCall(options: CallOptions): KmsCall {
   };
 }
 
+interface Question {
+  readonly action: KmsAction;
+  readonly asked: object;
+  readonly cause: Cause | undefined;
+}
+
 function openSend({ requests, origin, region, hasher }: CallOptions, clock: Pick<Clock, 'now'>) {
   let last: { readonly of: KmsCredentials; readonly sign: Signer } | undefined;
   const { host } = new URL(origin);
-  return (held: KmsCredentials, action: KmsAction, asked: object): Promise<KeyReply> => {
+  return (held: KmsCredentials, { action, asked, cause }: Question): Promise<KeyReply> => {
     const { accessKey, secretKey, token } = held;
     if (last?.of !== held)
       last = { of: held, sign: signer({ hasher, clock, accessKey, secretKey, region, service: 'kms' }) };
@@ -71,7 +78,8 @@ function openSend({ requests, origin, region, hasher }: CallOptions, clock: Pick
       },
       payloadHash: hasher.sha256Hex(body),
     });
-    return requests.ask({ method: 'POST', origin, path: '/', headers, body });
+    const sent = cause === undefined ? headers : { ...headers, traceparent: cause.traceparent };
+    return requests.ask({ method: 'POST', origin, path: '/', headers: sent, body });
   };
 }
 

@@ -26,8 +26,8 @@ export function cloudKms({ call, arns, users, defaultKey, close }: CloudKmsOptio
 
   return {
     isDistant: true,
-    async describe(name) {
-      const arn = await arns.find(name);
+    async describe(name, cause) {
+      const arn = await arns.find(name, cause);
       // Settings may name keys without the beginning of their ARN.
       const bare = arn.slice(arn.indexOf('/') + 1);
       const isNamed = users.accounts?.has(arn) === true;
@@ -36,31 +36,29 @@ export function cloudKms({ call, arns, users, defaultKey, close }: CloudKmsOptio
       const defaultKeyId = isNamed || named !== undefined ? undefined : await defaultArn();
       return describeKey(arn, { ...users, ...(accounts === undefined ? {} : { accounts }), defaultKeyId });
     },
-    async generate(keyId, context) {
-      const answer = await call('GenerateDataKey', {
-        KeyId: keyId,
-        KeySpec: 'AES_256',
-        EncryptionContext: context,
-      });
+    async generate(keyId, context, cause) {
+      const asked = { KeyId: keyId, KeySpec: 'AES_256', EncryptionContext: context };
+      const answer = await call('GenerateDataKey', asked, cause);
       return { ...readWrapped(answer), key: readKey(answer) };
     },
-    async wrap(keyId, key, context) {
+    async wrap(keyId, key, context, cause) {
       const Plaintext = Buffer.from(key).toString('base64');
-      return readWrapped(await call('Encrypt', { KeyId: keyId, Plaintext, EncryptionContext: context }));
+      const asked = { KeyId: keyId, Plaintext, EncryptionContext: context };
+      return readWrapped(await call('Encrypt', asked, cause));
     },
-    async unwrap({ keyId, wrapped }, context) {
+    async unwrap({ keyId, wrapped }, context, cause) {
       const asked = { CiphertextBlob: encode(wrapped), KeyId: keyId, EncryptionContext: context };
-      return readKey(await call('Decrypt', asked));
+      return readKey(await call('Decrypt', asked, cause));
     },
-    async rewrap({ keyId, wrapped }, context) {
-      const answer = await call('ReEncrypt', {
+    async rewrap({ keyId, wrapped }, context, cause) {
+      const asked = {
         CiphertextBlob: encode(wrapped),
         SourceKeyId: keyId,
         SourceEncryptionContext: context,
         DestinationKeyId: keyId,
         DestinationEncryptionContext: context,
-      });
-      return readWrapped(answer);
+      };
+      return readWrapped(await call('ReEncrypt', asked, cause));
     },
     async probe() {
       await call('DescribeKey', { KeyId: defaultKey ?? probedName }).catch((cause: unknown) => {

@@ -2,6 +2,7 @@
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import type { Cause } from '../../../ports/trace.ts';
 import type { KmsCall } from './call.ts';
 
 const namesMax = 1_024;
@@ -29,21 +30,21 @@ export class KeyArns {
   }
 
   /** @throws KeyFailure `unknown-key` */
-  async find(name: string): Promise<string> {
+  async find(name: string, cause?: Cause): Promise<string> {
     if (isKeyArn(name)) return name;
     const known = this.#known.get(name);
     if (known !== undefined && this.#clock.elapsed() < known.until) return known.arn;
     try {
-      const { KeyMetadata } = await this.#call('DescribeKey', { KeyId: name });
+      const { KeyMetadata } = await this.#call('DescribeKey', { KeyId: name }, cause);
       const arn = (KeyMetadata as { readonly Arn?: unknown } | undefined)?.Arn;
       if (typeof arn !== 'string' || !isKeyArn(arn))
         throw new KeyFailure('unavailable', 'DescribeKey was answered without the ARN of a key');
       this.#known.set(name, { arn, until: this.#clock.elapsed() + this.#keptMs });
       return arn;
-    } catch (cause) {
-      if (known !== undefined && cause instanceof KeyFailure && cause.reason === 'unavailable')
+    } catch (error) {
+      if (known !== undefined && error instanceof KeyFailure && error.reason === 'unavailable')
         return known.arn;
-      throw cause;
+      throw error;
     }
   }
 }

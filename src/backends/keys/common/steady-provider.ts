@@ -63,13 +63,11 @@ export function steadyProvider(
   const { rewrap, probe } = provider;
   return {
     isDistant: true,
-    describe: (keyId) => once(() => provider.describe(keyId)),
-    generate: (keyId, context) => once(() => provider.generate(keyId, context)),
-    wrap: (keyId, key, context) => once(() => provider.wrap(keyId, key, context)),
-    unwrap: (wrapped, context) => retried(() => provider.unwrap(wrapped, context)),
-    ...(rewrap === undefined
-      ? {}
-      : { rewrap: (wrapped, context) => retried(() => rewrap(wrapped, context)) }),
+    describe: (...asked) => once(() => provider.describe(...asked)),
+    generate: (...asked) => once(() => provider.generate(...asked)),
+    wrap: (...asked) => once(() => provider.wrap(...asked)),
+    unwrap: (...asked) => retried(() => provider.unwrap(...asked)),
+    ...(rewrap === undefined ? {} : { rewrap: (...asked) => retried(() => rewrap(...asked)) }),
     ...(probe === undefined ? {} : { probe: () => once(() => probe()) }),
     close: async () => provider.close?.(),
   };

@@ -1,6 +1,7 @@
 /** Calls of the engine's operations, with a token that is replaced when it is refused, and its errors as failures of the port. */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import type { Cause } from '../../../ports/trace.ts';
 import { type KeyReply, readObject } from '../common/key-requests.ts';
 import { type SessionOptions, TransitSession } from './session.ts';
 
@@ -9,14 +10,19 @@ export interface EngineOptions extends SessionOptions {
   readonly mount: string;
 }
 
+export interface EngineQuestion {
+  readonly body: object;
+  readonly cause: Cause | undefined;
+}
+
 export interface TransitEngine {
   /** @returns the `data` of the answer */
   ask(
     action: 'encrypt' | 'decrypt' | 'rewrap',
     keyId: string,
-    body: object,
+    question: EngineQuestion,
   ): Promise<Readonly<Record<string, unknown>>>;
-  assertExists(keyId: string): Promise<void>;
+  assertExists(keyId: string, cause: Cause | undefined): Promise<void>;
   probe(): Promise<void>;
   close(): void;
 }
@@ -37,10 +43,10 @@ export function openEngine(options: EngineOptions): TransitEngine {
   async function ask(
     action: 'encrypt' | 'decrypt' | 'rewrap',
     keyId: string,
-    body: object,
+    { body, cause }: EngineQuestion,
   ): Promise<Readonly<Record<string, unknown>>> {
     const path = `${mount}/${action}/${assertName(keyId)}`;
-    const send = (token: string): Promise<KeyReply> => calls.ask('POST', path, { token, body });
+    const send = (token: string): Promise<KeyReply> => calls.ask('POST', path, { token, body, cause });
     const token = await session.token();
     let reply = await send(token);
     if (reply.status === 403) {
@@ -52,10 +58,10 @@ export function openEngine(options: EngineOptions): TransitEngine {
 
   const found = new BoundedCache<number>({ name: 'transit-keys', entriesMax: foundMax });
   /** Checks that a key exists, because the engine would create a missing one if the token may do that. The answer is cached. */
-  async function assertExists(keyId: string): Promise<void> {
+  async function assertExists(keyId: string, cause: Cause | undefined): Promise<void> {
     if (clock.elapsed() < (found.get(keyId) ?? 0)) return;
     const path = `${mount}/keys/${assertName(keyId)}`;
-    const { status, text } = await calls.ask('GET', path, { token: await session.token() });
+    const { status, text } = await calls.ask('GET', path, { token: await session.token(), cause });
     // A mount that does not exist has a 404 with a reason.
     if (status === 404 && saidIn(text) === '')
       throw new KeyFailure('unknown-key', `the transit engine has no key ${keyId}`);

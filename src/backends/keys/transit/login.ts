@@ -1,6 +1,7 @@
 /** How this service gets its token: from a file, or for the identity of an application role or a Kubernetes service account. */
 import { readFile } from 'node:fs/promises';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import type { Cause } from '../../../ports/trace.ts';
 import { type KeyReply, type KeyRequests, readObject } from '../common/key-requests.ts';
 
 export interface Lease {
@@ -19,7 +20,7 @@ export interface TransitCalls {
   ask(
     method: 'GET' | 'POST',
     path: string,
-    request: { readonly token?: string; readonly body?: object },
+    request: { readonly token?: string; readonly body?: object; readonly cause?: Cause | undefined },
   ): Promise<KeyReply>;
   /** The token that an answer of a login or renewal contains. */
   leaseIn(text: string): Lease | undefined;
@@ -30,7 +31,7 @@ export function transitCalls(
   { origin, namespace }: { readonly origin: string; readonly namespace?: string | undefined },
 ): TransitCalls {
   return {
-    ask: (method, path, { token, body }) =>
+    ask: (method, path, { token, body, cause }) =>
       requests.ask({
         method,
         origin,
@@ -40,6 +41,7 @@ export function transitCalls(
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...(token === undefined ? {} : { 'x-vault-token': token }),
           ...(namespace === undefined ? {} : { 'x-vault-namespace': namespace }),
+          ...(cause === undefined ? {} : { traceparent: cause.traceparent }),
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),

@@ -13,6 +13,7 @@ import {
   type WrappedKey,
 } from '../../../ports/crypto/key-provider.ts';
 import type { Random } from '../../../ports/random.ts';
+import type { Cause } from '../../../ports/trace.ts';
 import { bareKeyId, canonicalText } from '../common/key-names.ts';
 import { describeKey, type KeyAccountsOptions } from '../key-accounts.ts';
 import { assertName, type EngineOptions, openEngine } from './engine.ts';
@@ -33,14 +34,17 @@ export function transit(options: TransitOptions): KeyProvider {
   const digest = (context: KeyContext): Uint8Array =>
     hasher.once('sha256', utf8.encode(canonicalText(context)));
 
-  async function wrapUnder(name: string, key: Uint8Array, context: KeyContext): Promise<WrappedKey> {
+  async function wrapUnder(
+    name: string,
+    key: Uint8Array,
+    context: KeyContext,
+    cause?: Cause,
+  ): Promise<WrappedKey> {
     const keyId = bareKeyId(name);
-    await engine.assertExists(keyId);
+    await engine.assertExists(keyId, cause);
     const plain = new Uint8Array([...key, ...digest(context)]);
-    const answer = await engine.ask('encrypt', keyId, {
-      plaintext: encode(plain),
-      context: encodeContext(context),
-    });
+    const body = { plaintext: encode(plain), context: encodeContext(context) };
+    const answer = await engine.ask('encrypt', keyId, { body, cause });
     return { keyId, wrapped: readCiphertext(answer) };
   }
 
@@ -48,14 +52,14 @@ export function transit(options: TransitOptions): KeyProvider {
     isDistant: true,
     // Names are ids here, so the engine need not be asked.
     describe: async (name) => describeKey(assertName(bareKeyId(name)), users),
-    async generate(keyId, context) {
+    async generate(keyId, context, cause) {
       const key = random.bytes(cipherKeyBytes);
-      return { ...(await wrapUnder(keyId, key, context)), key };
+      return { ...(await wrapUnder(keyId, key, context, cause)), key };
     },
     wrap: wrapUnder,
-    async unwrap({ keyId, wrapped }, context) {
-      const ciphertext = decodeCiphertext(wrapped);
-      const answer = await engine.ask('decrypt', keyId, { ciphertext, context: encodeContext(context) });
+    async unwrap({ keyId, wrapped }, context, cause) {
+      const body = { ciphertext: decodeCiphertext(wrapped), context: encodeContext(context) };
+      const answer = await engine.ask('decrypt', keyId, { body, cause });
       const plain = decode(answer['plaintext']);
       const wanted = digest(context);
       if (plain.length !== cipherKeyBytes + wanted.length)
@@ -65,9 +69,10 @@ export function transit(options: TransitOptions): KeyProvider {
         throw new KeyFailure('tampered', `${keyId} wrapped it for another place`);
       return plain.slice(0, cipherKeyBytes);
     },
-    async rewrap({ keyId, wrapped }, context) {
+    async rewrap({ keyId, wrapped }, context, cause) {
       const ciphertext = decodeCiphertext(wrapped);
-      const answer = await engine.ask('rewrap', keyId, { ciphertext, context: encodeContext(context) });
+      const body = { ciphertext, context: encodeContext(context) };
+      const answer = await engine.ask('rewrap', keyId, { body, cause });
       const next = readCiphertext(answer);
       return versionOf(decodeCiphertext(next)) === versionOf(ciphertext)
         ? undefined

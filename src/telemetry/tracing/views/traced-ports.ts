@@ -39,7 +39,9 @@ const tracedKeys = (keys: KeyProvider, trace: CallRecorder): KeyProvider =>
       if (typeof member !== 'function') return member;
       if (!keyCalls.has(name)) return member.bind(provider);
       return (...given: readonly unknown[]) =>
-        trace.call(`keys.${String(name)}`, 'provider', () => Reflect.apply(member, provider, given));
+        trace.call(`keys.${String(name)}`, 'provider', (cause) =>
+          Reflect.apply(member, provider, [...given, cause]),
+        );
     },
   });
 

@@ -1,0 +1,30 @@
+/** A tracer that samples every request, for tests of what leaves the process. */
+import type { Context } from '../../src/context.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import type { TraceDocument } from '../../src/ports/trace.ts';
+import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+
+export function exportingTracer() {
+  const exported: TraceDocument[] = [];
+  const tracer = createTracer({
+    clock: systemClock,
+    random: systemRandom(),
+    process: 'here:1',
+    sample: 1,
+    browser: true,
+    export: (document) => exported.push(document),
+  });
+  if (tracer === undefined) throw new Error('no tracer');
+  return {
+    exported,
+    tracer,
+    /** The option `wrap` of a gateway. */
+    wrap: (context: Context): Context => ({ ...context, tracer }),
+    /** The `traceparent` of each span with this name. */
+    causes: (name: string): readonly string[] =>
+      exported.flatMap(({ traceId, spans }) =>
+        spans.filter((span) => span.name === name).map(({ id }) => `00-${traceId}-${id}-01`),
+      ),
+  };
+}
