@@ -11,12 +11,14 @@ sinkLaws({
     count += 1;
     const queue = `events-${count}`;
     const bodies: string[] = [];
+    const causes: string[] = [];
     const client = new Connection({ hostname: '127.0.0.1', port, retryLow: 50, retryHigh: 200 });
     client.on('error', () => {});
     await client.queueDeclare({ queue, durable: true });
     const consumer = client.createConsumer(
       { queue, queueOptions: { durable: true }, concurrency: 1 },
-      async ({ body }) => {
+      async ({ body, headers }) => {
+        causes.push(String(headers?.['traceparent'] ?? ''));
         bodies.push(Buffer.isBuffer(body) ? body.toString() : JSON.stringify(body));
       },
     );
@@ -34,6 +36,7 @@ sinkLaws({
         password: 'guest',
       },
       bodies: async () => [...bodies],
+      causes: async () => [...causes],
       async [Symbol.asyncDispose]() {
         client.unsafeDestroy();
       },

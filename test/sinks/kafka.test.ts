@@ -8,6 +8,7 @@ let readers = 0;
 async function read(bootstrapBrokers: string[], topic: string) {
   readers += 1;
   const bodies: string[] = [];
+  const causes: string[] = [];
   const consumer = new Consumer({
     groupId: `reader-${readers}`,
     clientId: 'reader',
@@ -22,8 +23,11 @@ async function read(bootstrapBrokers: string[], topic: string) {
     heartbeatInterval: 500,
   });
   stream.on('error', () => {});
-  stream.on('data', ({ value }) => void bodies.push(value ?? ''));
-  return { bodies, close: () => consumer.close(true).catch(() => {}) };
+  stream.on('data', ({ value, headers }) => {
+    bodies.push(value ?? '');
+    causes.push(headers.get('traceparent') ?? '');
+  });
+  return { bodies, causes, close: () => consumer.close(true).catch(() => {}) };
 }
 
 sinkLaws({
@@ -42,6 +46,7 @@ sinkLaws({
       nowhere: { fields: { topic: `${topic}-nowhere` }, hint: /create the topic/ },
       target: { type: 'kafka', url: `kafka://127.0.0.1:${port}`, topic },
       bodies: async () => [...reader.bodies],
+      causes: async () => [...reader.causes],
       // The stream of the library ends with its broker.
       async afterRestart() {
         await reader.close();

@@ -14,6 +14,7 @@ sinkLaws({
     count += 1;
     const topic = `events/${count}`;
     const bodies: string[] = [];
+    const causes: string[] = [];
     const client = mqtt.connect({
       host: '127.0.0.1',
       port,
@@ -29,7 +30,10 @@ sinkLaws({
       }),
     );
     client.on('error', () => {});
-    client.on('message', (_, body) => void bodies.push(body.toString()));
+    client.on('message', (_, body, { properties }) => {
+      bodies.push(body.toString());
+      causes.push(String(properties?.userProperties?.['traceparent'] ?? ''));
+    });
     const untilSubscribed = (times: number): Promise<void> =>
       vi.waitFor(() => {
         if (subscriptions < times) throw new Error('the reader is not subscribed');
@@ -44,6 +48,7 @@ sinkLaws({
         password: 'sluice',
       },
       bodies: async () => [...bodies],
+      causes: async () => [...causes],
       afterRestart: () => untilSubscribed(2),
       async [Symbol.asyncDispose]() {
         client.end(true);

@@ -1,5 +1,5 @@
 /** Events reach a real NATS server with JetStream. */
-import { jetstreamManager } from '@nats-io/jetstream';
+import { jetstreamManager, type StoredMsg } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { sinkLaws } from '../support/sink-laws.ts';
 
@@ -23,6 +23,13 @@ sinkLaws({
     });
     const manager = await jetstreamManager(client);
     await manager.streams.add({ name, subjects: [name] });
+    const messages = async () => {
+      const { state } = await manager.streams.info(name);
+      const found: (StoredMsg | null)[] = [];
+      for (let seq = Math.max(state.first_seq, 1); seq <= state.last_seq; seq += 1)
+        found.push(await manager.streams.getMessage(name, { seq }));
+      return found;
+    };
     return {
       nowhere: { fields: { subject: `${name}-nowhere` }, hint: /create a JetStream stream/ },
       target: {
@@ -32,13 +39,8 @@ sinkLaws({
         username: 'sluice',
         password: 'right',
       },
-      async bodies() {
-        const { state } = await manager.streams.info(name);
-        const bodies: string[] = [];
-        for (let seq = Math.max(state.first_seq, 1); seq <= state.last_seq; seq += 1)
-          bodies.push((await manager.streams.getMessage(name, { seq }))?.string() ?? '');
-        return bodies;
-      },
+      bodies: async () => (await messages()).map((message) => message?.string() ?? ''),
+      causes: async () => (await messages()).map((message) => message?.header.get('traceparent') ?? ''),
       [Symbol.asyncDispose]: () => client.close(),
     };
   },

@@ -9,14 +9,14 @@ async function open(port: number, mode: 'stream' | 'list'): Promise<Receiver> {
   const key = `events-${count}`;
   const client = new Redis({ host: '127.0.0.1', port, password: 'right' });
   client.on('error', () => {});
+  const fieldOf = async (name: string): Promise<readonly string[]> =>
+    (await client.xrange(key, '-', '+')).map(([, fields]) => fields[fields.indexOf(name) + 1] ?? '');
   return {
     target: { type: 'redis', url: `redis://127.0.0.1:${port}`, key, mode, password: 'right' },
     async bodies() {
-      if (mode === 'list') return client.lrange(key, 0, -1);
-      return (await client.xrange(key, '-', '+')).map(
-        ([, fields]) => fields[fields.indexOf('body') + 1] ?? '',
-      );
+      return mode === 'list' ? client.lrange(key, 0, -1) : fieldOf('body');
     },
+    ...(mode === 'list' ? {} : { causes: () => fieldOf('traceparent') }),
     async [Symbol.asyncDispose]() {
       client.disconnect();
     },

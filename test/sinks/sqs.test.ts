@@ -7,6 +7,12 @@ import { mutualTls } from '../support/sink-tls.ts';
 
 let count = 0;
 
+interface Message {
+  readonly Body: string;
+  readonly ReceiptHandle: string;
+  readonly MessageAttributes?: { readonly traceparent?: { readonly StringValue: string } };
+}
+
 /** ElasticMQ speaks no TLS: a server before it does. */
 const front = createServer(mutualTls, (socket) => {
   const behind = connect(behindFront, '127.0.0.1');
@@ -48,6 +54,7 @@ sinkLaws({
     });
     const url = String(made['QueueUrl']);
     const all: string[] = [];
+    const causes: string[] = [];
     return {
       target: { type: 'sqs', url, region: 'us-east-1', username: 'key', password: 'secret' },
       async bodies() {
@@ -56,14 +63,17 @@ sinkLaws({
             QueueUrl: url,
             MaxNumberOfMessages: 10,
             AttributeNames: ['SentTimestamp'],
-          })) as { Messages?: readonly { Body: string; ReceiptHandle: string }[] };
+            MessageAttributeNames: ['traceparent'],
+          })) as { Messages?: readonly Message[] };
           if (Messages.length === 0) return [...all];
-          for (const { Body, ReceiptHandle } of Messages) {
+          for (const { Body, ReceiptHandle, MessageAttributes } of Messages) {
             all.push(Body);
+            causes.push(MessageAttributes?.traceparent?.StringValue ?? '');
             await call('DeleteMessage', { QueueUrl: url, ReceiptHandle });
           }
         }
       },
+      causes: async () => [...causes],
       async [Symbol.asyncDispose]() {},
     };
   },

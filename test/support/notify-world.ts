@@ -1,4 +1,5 @@
 /** A gateway whose buckets send events to webhooks, and a notify worker to start and stop. */
+import type { Context } from '../../src/context.ts';
 import type { NotifyTask } from '../../src/metadata/records/queues.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -37,17 +38,20 @@ export async function openNotifyWorld({
   targets,
   rules,
   settings = {},
+  wrap,
 }: {
   readonly backend?: Backend;
   readonly targets: readonly Target[];
   readonly rules: readonly string[];
   readonly settings?: Readonly<Record<string, string>>;
+  readonly wrap?: (context: Context) => Context;
 }) {
   const clock = hurriedClock();
   const warned: Fields[] = [];
   const world = await openGateway({
     backend,
     clock,
+    ...(wrap === undefined ? {} : { wrap }),
     telemetry: {
       ...silentTelemetry,
       log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),

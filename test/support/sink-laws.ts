@@ -1,5 +1,6 @@
 /** The laws of every event target, which the suites in `test/sinks` run on real servers. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Context } from '../../src/context.ts';
 import { changingDns } from './changing-dns.ts';
 import {
   noSinkServer,
@@ -7,6 +8,7 @@ import {
   type SinkServerName,
   startSinkServer,
 } from './engines/sink-servers.ts';
+import { exportingTracer } from './exporting-tracer.ts';
 import { openNotifyWorld, rule, until } from './notify-world.ts';
 import { type SinkTls, writeSinkTls } from './sink-tls.ts';
 
@@ -18,6 +20,8 @@ export interface Receiver extends AsyncDisposable {
   readonly target: Fields & { readonly url: string };
   /** The bodies that have arrived, the oldest first. */
   bodies(): Promise<readonly string[]>;
+  /** The `traceparent` of each of them; '' for none. Absent where messages have nothing but a body. */
+  causes?(): Promise<readonly string[]>;
   /** Fields of a target that has no stream, queue or topic, and what the warning says to do. */
   readonly nowhere?: { readonly fields: Fields; readonly hint: RegExp };
   /** After the server was started again. */
@@ -78,8 +82,14 @@ export function sinkLaws(suite: SinkSuite): void {
       tls[Symbol.dispose]();
     });
 
-    const openWorld = async (receiver: Receiver, settings: Fields = {}, fields: Fields = {}) =>
+    const openWorld = async (
+      receiver: Receiver,
+      settings: Fields = {},
+      fields: Fields = {},
+      wrap: (context: Context) => Context = (context) => context,
+    ) =>
       openNotifyWorld({
+        wrap,
         targets: [{ id: 'sink', ...receiver.target, ...fields }],
         rules: [rule('sink')],
         settings: { SVC_NOTIFY_TIMEOUT: '2s', ...settings },
@@ -113,9 +123,10 @@ export function sinkLaws(suite: SinkSuite): void {
       }, until);
     const keys = Array.from({ length: 20 }, (_, n) => `key-${n}`);
 
-    test('gets each change of an object once and in order, after the test event', async () => {
+    test('gets each change of an object once and in order, after the test event, with the trace of its delivery', async () => {
+      const { wrap, exported } = exportingTracer();
       await using receiver = await open(server.port);
-      await using world = await openWorld(receiver);
+      await using world = await openWorld(receiver, {}, {}, wrap);
       await change(world, keys);
       world.worker.start();
       await untilDelivered(world);
@@ -124,6 +135,12 @@ export function sinkLaws(suite: SinkSuite): void {
       expect(bodies.filter((body) => body.includes('s3:TestEvent'))).toHaveLength(1);
       expect(eventsIn(bodies)).toHaveLength(2 * keys.length);
       expect(world.warned).toEqual([]);
+      if (receiver.causes === undefined) return;
+      const deliveries = exported.filter(({ operation }) => operation === 'worker:notify');
+      const spans = deliveries.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`);
+      const causes = await receiver.causes();
+      expect(causes).toHaveLength(bodies.length);
+      expect(spans).toEqual(expect.arrayContaining([...new Set(causes)]));
     });
 
     test.skipIf(noPassword !== undefined)(

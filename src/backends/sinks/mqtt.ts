@@ -48,9 +48,11 @@ export async function openMqtt(target: SinkTarget, options: SinkOptions): Promis
       subject,
       contentType,
       body,
+      traceparent,
     }: SinkMessage): Promise<SinkFailure | undefined> {
       try {
-        const properties = { contentType, userProperties: { id, subject } };
+        const cause = traceparent === undefined ? {} : { traceparent };
+        const properties = { contentType, userProperties: { id, subject, ...cause } };
         await client.publishAsync(topic, body, { qos: 1, properties });
         return undefined;
       } catch (cause) {

@@ -58,11 +58,12 @@ export async function openRedis(target: SinkTarget, options: SinkOptions): Promi
     };
   }
 
-  function commandOf({ id, subject, contentType, body }: SinkMessage): [string, ...string[]] {
+  function commandOf({ id, subject, contentType, body, traceparent }: SinkMessage): [string, ...string[]] {
     if (target.mode === 'list') return ['RPUSH', key, body];
     const limit = target.maxLength === undefined ? [] : ['MAXLEN', '~', String(target.maxLength)];
     const fields = ['id', id, 'subject', subject, 'contentType', contentType, 'body', body];
-    return ['XADD', key, ...limit, '*', ...fields];
+    const cause = traceparent === undefined ? [] : ['traceparent', traceparent];
+    return ['XADD', key, ...limit, '*', ...fields, ...cause];
   }
 
   return sessionSink(target, options, { port: 6379, tlsSchemes: ['rediss'], connect });

@@ -37,9 +37,12 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
     service: 'sqs',
   });
 
-  const entryOf = ({ id, subject, body }: SinkMessage, index: number) => ({
+  const entryOf = ({ id, subject, body, traceparent }: SinkMessage, index: number) => ({
     Id: String(index),
     MessageBody: body,
+    ...(traceparent === undefined
+      ? {}
+      : { MessageAttributes: { traceparent: { DataType: 'String', StringValue: traceparent } } }),
     ...(isFifo
       ? { MessageGroupId: hasher.sha256Hex(subject), MessageDeduplicationId: hasher.sha256Hex(id) }
       : {}),
