@@ -24,6 +24,7 @@ import { noSiblings } from '../ports/siblings.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
+import { createTracer } from '../telemetry/tracing/tracer.ts';
 
 /** Not `compose`: a bundle made from it would contain the backends that need a disk. */
 function gatewayFrom(env: Environment): Gateway {
@@ -38,6 +39,16 @@ function gatewayFrom(env: Environment): Gateway {
   const clock = systemClock;
   const metadata = memoryStore({ clock, random });
   const telemetry = { ...silentTelemetry, log: createLog() };
+  // No exporter: the requests that an isolate makes belong to one that it serves, so nothing could send a queue in the background.
+  const tracer = createTracer({
+    clock,
+    random,
+    process: 'isolate',
+    sample: 0,
+    browser: config.SVC_TRACE_BROWSER,
+  });
+  if (config.SVC_OTLP_ENDPOINT !== undefined)
+    telemetry.log('WARN', 'SVC_OTLP_ENDPOINT has no effect: this runtime exports no spans');
   // Everything that it seals is lost with the isolate too.
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   const late = lateWrites({ metadata, clock, telemetry });
@@ -59,6 +70,7 @@ function gatewayFrom(env: Environment): Gateway {
     credentials: openCredentials(identities, config.SVC_CREDENTIALS),
     sealer,
     telemetry,
+    ...(tracer === undefined ? {} : { tracer }),
   });
 }
 

@@ -1,4 +1,7 @@
 /** Every supported runtime, one row each. */
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
 import { startServer } from '../support/server.ts';
 import { install, runtimes } from './installed.ts';
 import { smoke } from './smoke.ts';
@@ -6,7 +9,19 @@ import { startWorkerd } from './workerd.ts';
 
 install();
 
+const probe = join(import.meta.dirname, 'event-loop-probe.ts');
+
 for (const [name, runtime] of Object.entries(runtimes)) {
+  test(`${name} measures how long its event loop was blocked, and only once`, () => {
+    const [command, ...args] = runtime;
+    const measured = JSON.parse(execFileSync(command, [...args, probe], { encoding: 'utf8' }));
+    const { free, blocked, after } = measured as Readonly<Record<'free' | 'blocked' | 'after', number>>;
+    expect(blocked).toBeGreaterThan(0.25);
+    expect(blocked).toBeLessThan(10);
+    expect(Math.max(free, after)).toBeLessThan(blocked);
+    expect(Math.min(free, after)).toBeGreaterThanOrEqual(0);
+  });
+
   for (const [backends, dataDir] of [
     ['embedded and file', undefined],
     ['memory', 'memory'],
@@ -25,4 +40,5 @@ smoke({
   name: 'workerd, memory',
   start: startWorkerd,
   normalisesTargets: 'the runtime rewrites request.url',
+  noMetrics: 'an isolate ends at any time, and nothing could scrape all of them',
 });

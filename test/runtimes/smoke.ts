@@ -15,12 +15,14 @@ export interface Runtime {
   readonly start: () => Promise<Started>;
   /** The reason why a key with a dot segment cannot be addressed on this runtime. */
   readonly normalisesTargets?: string;
+  /** The reason why this runtime has no metrics. */
+  readonly noMetrics?: string;
 }
 
 const md5 = (bytes: Uint8Array): string => `"${createHash('md5').update(bytes).digest('hex')}"`;
 const startMs = 40_000;
 
-export function smoke({ name, start, normalisesTargets }: Runtime): void {
+export function smoke({ name, start, normalisesTargets, noMetrics }: Runtime): void {
   describe(name, () => {
     let server: Started;
     let send: Send;
@@ -51,6 +53,32 @@ export function smoke({ name, start, normalisesTargets }: Runtime): void {
         String(size),
         md5(body),
       ]);
+    });
+
+    test('keeps the trace of a refused request', async () => {
+      const missing = await send('GET', '/smoke/none');
+      expect(missing.status).toBe(404);
+      const id = String(missing.headers['x-amz-request-id']);
+      const reply = await send('GET', '/admin/v1/traces?operation=GetObject&status=404');
+      expect(reply.status).toBe(200);
+      const { traces } = JSON.parse(reply.text) as { traces: readonly { readonly requestId: string }[] };
+      expect(traces.find(({ requestId }) => requestId === id)).toMatchObject({
+        kept: 'refused',
+        bucket: 'smoke',
+        key: 'none',
+        code: 'NoSuchKey',
+      });
+      const shown = await send('GET', `/admin/v1/traces/${id}`);
+      expect(shown.text).toContain('metadata.get');
+    });
+
+    const title = `shows how late its event loop is${noMetrics === undefined ? '' : ` (not here: ${noMetrics})`}`;
+    test.skipIf(noMetrics !== undefined)(title, async () => {
+      const { status, text } = await send('GET', '/metrics');
+      expect(status).toBe(200);
+      const seconds = Number(/^svc_event_loop_lag_seconds (\S+)$/m.exec(text)?.[1]);
+      expect(seconds).toBeGreaterThan(0);
+      expect(seconds).toBeLessThan(30);
     });
 
     test('returns a range', async () => {
@@ -151,8 +179,8 @@ export function smoke({ name, start, normalisesTargets }: Runtime): void {
       expect((await send('GET', `/smoke${path}`)).text).toBe(path);
     });
     const dotted = ['/%2e%2e/a', '/a/../b', '/./a'];
-    const title = `reaches a key with a dot segment${normalisesTargets === undefined ? '' : ` (not here: ${normalisesTargets})`}`;
-    test.skipIf(normalisesTargets !== undefined).each(dotted)(`${title}: %s`, async (path) => {
+    const dottedTitle = `reaches a key with a dot segment${normalisesTargets === undefined ? '' : ` (not here: ${normalisesTargets})`}`;
+    test.skipIf(normalisesTargets !== undefined).each(dotted)(`${dottedTitle}: %s`, async (path) => {
       expect((await send('PUT', `/smoke${path}`, { body: path })).status).toBe(200);
       expect((await send('GET', `/smoke${path}`)).text).toBe(path);
       expect((await send('GET', '/smoke/b')).status).toBe(404);

@@ -1,6 +1,5 @@
 /** Telemetry of a Node process: logs as JSON lines on standard error, metrics through prom-client. */
 import cluster from 'node:cluster';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Config } from '../../config.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { foldRepeats } from '../../telemetry/fold-repeats.ts';
@@ -9,7 +8,9 @@ import { type PromMetrics, promMetrics } from '../../telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../telemetry/telemetry.ts';
 import { packageVersion } from '../cli/version.ts';
 import { certificateExpiries } from './diagnostics/certificate-expiries.ts';
+import { measureEventLoopLag } from './diagnostics/event-loop-lag.ts';
 import { lastErrors } from './diagnostics/node-diagnostics.ts';
+
 import { gatherFromPeers } from './node-metrics.ts';
 import { processMemory } from './process-memory.ts';
 
@@ -48,7 +49,7 @@ export function nodeTelemetry(config: Config): Telemetry {
 /** What is read from the process whenever metrics are read. */
 function sampleProcess(metrics: PromMetrics, config: Config): void {
   metrics.set('svc_memory_limit_bytes', [], config.SVC_MEMORY_MAX);
-  const delay = openDelay();
+  const lag = measureEventLoopLag();
   const expiries = certificateExpiries(config);
   metrics.onRead(() => {
     for (const [kind, bytes] of processMemory()) metrics.set('svc_memory_bytes', [kind], bytes);
@@ -56,22 +57,6 @@ function sampleProcess(metrics: PromMetrics, config: Config): void {
       'svc_certificate_not_after_timestamp_seconds',
       expiries().map(({ setting, notAfter }) => [[setting], notAfter / 1000] as const),
     );
-    if (delay === undefined) return;
-    // A delay includes the resolution of the timer that measures it.
-    metrics.set('svc_event_loop_lag_seconds', [], Math.max(0, delay.max / 1e9 - delayResolutionMs / 1000));
-    delay.reset();
+    metrics.set('svc_event_loop_lag_seconds', [], lag.read());
   });
-}
-
-const delayResolutionMs = 20;
-
-/** Undefined where the runtime has none. */
-function openDelay(): ReturnType<typeof monitorEventLoopDelay> | undefined {
-  try {
-    const delay = monitorEventLoopDelay({ resolution: delayResolutionMs });
-    delay.enable();
-    return delay;
-  } catch {
-    return undefined;
-  }
 }

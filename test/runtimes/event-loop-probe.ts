@@ -1,0 +1,14 @@
+/** Prints what a runtime measures while its event loop runs freely, is blocked for 300 ms, and runs freely again. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { measureEventLoopLag } from '../../src/runtime/processes/diagnostics/event-loop-lag.ts';
+
+const lag = measureEventLoopLag();
+const read = async (): Promise<number> => {
+  await sleep(200);
+  return lag.read();
+};
+const free = await read();
+const until = performance.now() + 300;
+while (performance.now() < until);
+const blocked = await read();
+console.log(JSON.stringify({ free, blocked, after: await read() }));
