@@ -1,17 +1,19 @@
 /** Logs at DEBUG, traces, metrics and audit rows of many operations contain none of the secrets of the run, in any of their forms. */
 import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { TraceDocument } from '../../src/ports/trace.ts';
+import type { KeyProvider } from '../../src/ports/crypto/key-provider.ts';
+import { nodeTracing } from '../../src/runtime/processes/node-tracing.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { toOtlp } from '../../src/telemetry/tracing/otlp-json.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { openActions } from '../support/actions.ts';
 import { encryptingSettings } from '../support/encryption.ts';
+import { exportingTracer } from '../support/exporting-tracer.ts';
 import { alice, bob, openGateway, operator } from '../support/gateway.ts';
 import { allow, openUser, sessionOf } from '../support/iam-users.ts';
 import { auditRows } from '../support/recorded.ts';
@@ -26,26 +28,47 @@ const customer = (prefix = '*-server-side-encryption-customer') => ({
 });
 
 /** The forms in which a text may be written. */
-const formsOf = (secret: string): readonly string[] => {
-  const bytes = Buffer.from(secret);
+const formsOf = (secret: string | Uint8Array): readonly string[] => {
+  const bytes = Buffer.from(secret as string);
+  const text = typeof secret === 'string' ? secret : bytes.toString('latin1');
   return [
-    secret,
-    encodeURIComponent(secret),
+    text,
+    ...(typeof secret === 'string' ? [encodeURIComponent(secret)] : []),
     bytes.toString('base64').replace(/=+$/, ''),
     bytes.toString('base64url'),
     bytes.toString('hex'),
   ];
 };
 
+/** Notes the keys that a provider returns. */
+const tapKeys = (keys: KeyProvider, secrets: Map<string, string | Uint8Array>): KeyProvider => ({
+  ...keys,
+  async generate(...asked) {
+    const drawn = await keys.generate(...asked);
+    secrets.set(`key ${secrets.size} that the provider made`, drawn.key.slice());
+    return drawn;
+  },
+  async unwrap(...asked) {
+    const key = await keys.unwrap(...asked);
+    secrets.set(`key ${secrets.size} that the provider unwrapped`, key.slice());
+    return key;
+  },
+});
+
 test('no secret is in logs, traces, metrics or audit rows', async () => {
   await using sink = await openWebhookSink();
   sink.answer = status(503);
-  const secrets = new Map<string, string>([
+  const masterKey = randomBytes(32);
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-secrets-'));
+  const masterKeyFile = join(directory, 'master.key');
+  await writeFile(masterKeyFile, masterKey.toString('base64'), { mode: 0o600 });
+  const secrets = new Map<string, string | Uint8Array>([
+    ['master key', masterKey],
+    ['headers for the collector', 'token-for-the-collector'],
     ['secret key of alice', alice.secretKey],
     ['secret key of bob', bob.secretKey],
     ['secret key of the operator', operator.secretKey],
-    ['SSE-C key', customerKey.toString('base64')],
-    ['SSE-C key as bytes', customerKey.toString('latin1')],
+    ['SSE-C key', customerKey],
     ['token of a sink', 'hidden-token-of-the-sink'],
     ['password of a sink', 'swordfish-of-the-sink'],
     ['secret of a sink', 'signing-secret-of-the-sink'],
@@ -55,16 +78,7 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
   const lines: string[] = [];
   configureLog({ level: 'DEBUG', write: (line) => lines.push(line) });
   const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
-  const exported: TraceDocument[] = [];
-  const tracer = createTracer({
-    clock: systemClock,
-    random: systemRandom(),
-    process: 'here:1',
-    sample: 1,
-    browser: true,
-    export: (document) => exported.push(document),
-  });
-  if (tracer === undefined) throw new Error('no tracer');
+  const { exported, tracer } = exportingTracer();
   const target = { id: 'hook', type: 'webhook', url: sink.url };
   await using world = await openGateway({
     telemetry: createTelemetry({ log: createLog(), metrics }),
@@ -72,7 +86,11 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
       ...(await encryptingSettings()),
       SVC_KMS_DEFAULT_KEY_ID: 'first',
       SVC_SSE_C_REQUIRE_TLS: 'false',
+      SVC_MASTER_KEY_FILE: masterKeyFile,
       SVC_METRICS_TOKEN: 'token-for-the-metrics',
+      SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+      SVC_OTLP_HEADERS: 'authorization=Bearer%20token-for-the-collector',
+      SVC_TRACE_SAMPLE: '1',
       SVC_SLOW_MS: '1',
       SVC_EGRESS_ALLOW: '127.0.0.0/8',
       SVC_NOTIFY_INTERVAL: '10ms',
@@ -81,7 +99,20 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
         { ...target, id: 'other', username: 'user', password: 'swordfish-of-the-sink' },
       ]),
     },
-    wrap: (context) => ({ ...context, tracer }),
+    wrap: ({ keys, sealer, ...context }) => ({
+      ...context,
+      tracer,
+      ...(keys === undefined ? {} : { keys: tapKeys(keys, secrets) }),
+      sealer: {
+        ...sealer,
+        under: (key) => sealer.under(key),
+        open: (sealed, about) => sealer.open(sealed, about),
+        seal(plain, about) {
+          if (about.startsWith('object-key')) secrets.set(`key ${secrets.size} of an object`, plain.slice());
+          return sealer.seal(plain, about);
+        },
+      },
+    }),
   });
   const { client, context } = world;
   const admin = world.as({ credential: operator });
@@ -110,6 +141,13 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
   };
   await ok(client.put('/bucket/copy', { headers: copy }));
   await ok(client.put('/bucket/wrapped', { body: 'x', headers: { '*-server-side-encryption': 'aws:kms' } }));
+  await ok(client.get('/bucket/wrapped'));
+  await ok(
+    client.put('/bucket/sealed-here', { body: 'x', headers: { '*-server-side-encryption': 'AES256' } }),
+  );
+  await ok(client.get('/bucket/sealed-here'));
+  for (const name of [/provider made/, /provider unwrapped/, /of an object/])
+    expect([...secrets.keys()]).toContainEqual(expect.stringMatching(name));
   await ok(client.delete('/bucket/nothing'));
   // Keys of users, sessions, and refused ones.
   const user = await openUser(world, 'user', { policy: allow('s3:*', 'sts:*') });
@@ -169,7 +207,15 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
   stopping.abort();
   await working;
 
+  // Spans for a collector that does not answer.
+  const exporting = await nodeTracing(context.config, context.telemetry);
+  const exportedRequest = { requestId: '0123456789ABCDEF', operation: 'GetObject' };
+  exporting.tracer?.begin({ subject: exportedRequest, kind: 'server', describe: () => ({}) })?.end();
+  await exporting.close();
+  expect(lines.some((line) => line.includes('spans were not exported'))).toBe(true);
+
   const recorded = {
+    settings: await ok(admin.get('/admin/v1/settings')),
     log: lines.join('\n'),
     traces: JSON.stringify(exported),
     otlp: toOtlp(exported, {}),

@@ -1,0 +1,29 @@
+/** A request without a tracer costs nothing: nothing is read of it, and so nothing is made of it. */
+import { expect, test } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { beginTrace } from '../../src/gateway/records/trace.ts';
+import type { RequestContext } from '../../src/gateway/request.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+
+const options = { clock: systemClock, random: systemRandom(), process: 'here:1', sample: 1 };
+/** Throws whatever is read. What a trace begins with is made from the header of the request. */
+const untouchable = new Proxy({} as RequestContext, {
+  get: (_, name) => {
+    throw new Error(`${String(name)} was read`);
+  },
+});
+
+test('without the browser and an exporter there is no tracer, and a request is not touched', () => {
+  expect(createTracer({ ...options, browser: false })).toBeUndefined();
+  expect(beginTrace({} as Context, untouchable)).toBeUndefined();
+});
+
+test('with either of them it is', () => {
+  for (const more of [{ browser: true }, { browser: false, export: () => undefined }]) {
+    const tracer = createTracer({ ...options, ...more });
+    if (tracer === undefined) throw new Error('no tracer');
+    expect(() => beginTrace({ tracer } as Context, untouchable)).toThrow('incoming was read');
+  }
+});
