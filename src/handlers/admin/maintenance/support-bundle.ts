@@ -23,7 +23,8 @@ const askMs = 2_000;
 /** A part that takes longer is left out: an engine that hangs is a reason to ask for a bundle. */
 const partMs = 10_000;
 const partBytesMax = 8 * 1024 * 1024;
-const tracesMax = 500;
+/** More than a page of the API, so that failures before a burst of slow requests are in it; some 2 MiB. */
+const tracesMax = 5_000;
 /** Traces that are shown with their spans. */
 const detailsMax = 20;
 
