@@ -4,6 +4,7 @@
  */
 import { parseArgs } from 'node:util';
 import { openGateway } from '../test/support/gateway.ts';
+import { median } from './lib/percentile.ts';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '30' }, puts: { type: 'string', default: '500' } },
@@ -31,9 +32,6 @@ async function measure(bucket: string, firstKey: number): Promise<number> {
   const { user, system } = process.cpuUsage(before);
   return (user + system) / puts;
 }
-
-const median = (all: readonly number[]): number =>
-  all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)] ?? 0;
 
 for (const [name, keyAt] of [
   ['new keys', (round: number) => round * puts],

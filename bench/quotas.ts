@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadClient, pathOf } from '../test/support/load-client.ts';
 import { startServer } from '../test/support/server.ts';
+import { median } from './lib/percentile.ts';
 import { cpuSeconds } from './lib/process-cost.ts';
 
 const { values } = parseArgs({
@@ -54,9 +55,6 @@ async function limit(isLimited: boolean): Promise<void> {
       isLimited ? { method: 'PUT', path, body: JSON.stringify(quota) } : { method: 'DELETE', path },
     );
 }
-
-const median = (numbers: readonly number[]): number =>
-  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
 
 try {
   await client.expect({ method: 'PUT', path: pathOf('bucket') });

@@ -9,9 +9,10 @@ import { parseArgs, promisify } from 'node:util';
 import { TikvClient } from '../src/backends/metadata/ordered-kv/tikv/client.ts';
 import { startOwnTikv } from '../test/support/engines/tikv.ts';
 import { byHands } from './lib/by-hands.ts';
-import { Door, median } from './lib/door.ts';
+import { Door } from './lib/door.ts';
 import { Inside } from './lib/inside.ts';
 import type { OperationName } from './lib/operations.ts';
+import { median } from './lib/percentile.ts';
 import { seedHeads } from './tikv/seed.ts';
 
 const text = { type: 'string' } as const;

@@ -12,9 +12,10 @@ import { systemRandom } from '../src/ports/random.ts';
 import { replicatedOver, startCassandra } from '../test/support/engines/cassandra.ts';
 import { byHands, type Figure } from './lib/by-hands.ts';
 import { CassandraFloor } from './lib/cassandra-floor.ts';
-import { Door, median } from './lib/door.ts';
+import { Door } from './lib/door.ts';
 import { Inside } from './lib/inside.ts';
 import type { OperationName } from './lib/operations.ts';
+import { median } from './lib/percentile.ts';
 
 const { values } = parseArgs({
   options: {

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startServer, type TestServer } from '../../test/support/server.ts';
 import { Connection } from './connection.ts';
-import { Load, percentile } from './load.ts';
+import { Load } from './load.ts';
 import type { OperationName } from './operations.ts';
+import { median } from './percentile.ts';
 import { benchCredential, Signer } from './sign.ts';
 
 export interface DoorOptions {
@@ -26,12 +27,6 @@ export interface Asked {
 }
 
 const writerCount = 64;
-
-export const median = (all: readonly number[]): number =>
-  percentile(
-    all.toSorted((a, b) => a - b),
-    0.5,
-  );
 
 export class Door implements AsyncDisposable {
   /** The settings of the server, for another gateway on the same stores. */

@@ -78,7 +78,3 @@ function ask(worker: ChildProcess, order: Order): Promise<Done> {
     worker.send(order);
   });
 }
-
-export function percentile(sorted: readonly number[], share: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
-}

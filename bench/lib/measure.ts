@@ -1,8 +1,9 @@
 /** Runs one case against several servers in turns, so that other load on the machine affects all alike. */
 import type { Case } from './cases.ts';
 import { Connection } from './connection.ts';
-import { type Load, type LoadResult, percentile } from './load.ts';
+import type { Load, LoadResult } from './load.ts';
 import { type OperationPlan, operations } from './operations.ts';
+import { percentile } from './percentile.ts';
 import { cpuSeconds, peakMiB, resetPeak } from './process-cost.ts';
 import { Signer, sha256Of } from './sign.ts';
 import type { Running } from './targets.ts';
