@@ -3,6 +3,7 @@
 import { isOptional } from '../src/protocol/formats/json.ts';
 import type { JsonSchema } from '../src/protocol/formats/json-schema.ts';
 import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+import { bucketPathOf } from '../src/protocol/request/admin-target.ts';
 
 const code = (text: string): string => `\`${text}\``;
 
@@ -31,6 +32,7 @@ function section(name: (typeof adminOperationNames)[number]): string {
     ...(conditional === true ? ['`If-Match`, `If-None-Match: *`'] : []),
     ...(repeatable ? ['`Idempotency-Key`'] : []),
   ];
+  const names = row.bucketIn !== undefined && row.bucketIn !== 'elsewhere';
   const answer = reply !== undefined ? code(show(reply.schema)) : (media ?? []).map(code).join(', ');
   return [
     `## ${name}`,
@@ -39,6 +41,7 @@ function section(name: (typeof adminOperationNames)[number]): string {
     '',
     ...(parameters.length === 0 ? [] : [`- Query: ${parameters.join(', ')}`]),
     ...(body === undefined ? [] : [`- Body: ${code(show(body.schema))}`]),
+    ...(names ? [`- Policies about a bucket: ${code(bucketPathOf(name, '<bucket>'))}`] : []),
     ...(headers.length === 0 ? [] : [`- Headers: ${headers.join(', ')}`]),
     `- Reply: ${statuses.join(' or ')}${answer === '' ? '' : ` ${answer}`}${tagged === true ? ', with an `ETag`' : ''}`,
     '',

@@ -15,6 +15,11 @@ export interface AdminQuestion {
   readonly action: string;
   /** The path below the prefix of the operator API, such as `clusters/b/drain`; it is the resource in policies. */
   readonly path: string;
+  /**
+   * The bucket that the request names other than as `buckets/<name>`, and the path that policies know the request by: a Deny of either
+   * path refuses it, and an Allow must cover this one.
+   */
+  readonly bucketPath?: string | undefined;
 }
 
 export interface AdminContext extends AuthorizationContext {
@@ -37,19 +42,45 @@ export async function authorizeAdmin(
 export async function adminRefusal(
   ctx: AdminContext,
   caller: Caller,
-  { action, path }: AdminQuestion,
+  { action, path, bucketPath }: AdminQuestion,
 ): Promise<Refusal | undefined> {
-  const { identity } = caller;
+  const unknown = await ungrantable(ctx, caller, { action, path });
+  if (unknown !== undefined || caller.identity?.operator === true) return unknown;
+  const refusal = await refusalOf(ctx, caller, { action, path });
+  if (bucketPath === undefined || refusal?.isDenied === true) return refusal?.refusal;
+  return (await refusalOf(ctx, caller, { action, path: bucketPath }))?.refusal;
+}
+
+/** Why no policy can allow the caller anything here; undefined where policies decide, and for operators. */
+export async function ungrantable(
+  ctx: AdminContext,
+  { identity }: Caller,
+  { action, path }: Pick<AdminQuestion, 'action' | 'path'>,
+): Promise<Refusal | undefined> {
   if (identity === undefined) return fail('AccessDenied');
-  if (identity.operator) return undefined;
-  const principal = principalOf(identity);
-  const resource = `arn:aws:admin:::${path}`;
-  const asked = { principal, action, resource: `"${resource}"` };
-  if (!(await isGrantable(ctx, identity))) return fail('AccessDenied', operatorText(asked));
+  if (await isGrantable(ctx, identity)) return undefined;
+  const asked = { principal: principalOf(identity), action, resource: `"${adminArn(path)}"` };
+  return fail('AccessDenied', operatorText(asked));
+}
+
+const adminArn = (path: string): string => `arn:aws:admin:::${path}`;
+
+/** What the policies of the caller say about one resource. */
+async function refusalOf(
+  ctx: AdminContext,
+  caller: Caller,
+  { action, path }: Pick<AdminQuestion, 'action' | 'path'>,
+): Promise<{ readonly refusal: Refusal; readonly isDenied: boolean } | undefined> {
+  const resource = adminArn(path);
   // No access point leads to the operator API, and no bucket policy allows it.
   const asker = { ...caller, accessPoint: undefined };
   const verdict = await verdictOn(ctx, asker, { action, bucketName: '', key: '', resource });
-  return verdict.allowed ? undefined : fail('AccessDenied', denialText({ ...asked, verdict }));
+  if (verdict.allowed) return undefined;
+  const asked = { principal: principalOf(caller.identity), action, resource: `"${resource}"` };
+  return {
+    refusal: fail('AccessDenied', denialText({ ...asked, verdict })),
+    isDenied: verdict.reason === 'explicit-deny',
+  };
 }
 
 /**

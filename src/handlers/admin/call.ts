@@ -20,6 +20,8 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   readonly body: AdminBody<N>;
   /** The condition of If-Match, for writes of configurations. */
   readonly match: Precondition;
+  /** For a bucket that the request names only indirectly. @throws AccessDenied where policies do not allow the operation for it */
+  permit(bucket: string): Promise<void>;
 }
 
 export type AdminHandler<N extends AdminOperationName> = (

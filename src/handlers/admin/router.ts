@@ -1,6 +1,6 @@
 /** Registers the operator API on the router, a row of its table at a time, and decides who may call it. */
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
-import { authorizeAdmin } from '../../auth/authorization/administer.ts';
+import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { jsonObject, readJson } from '../../protocol/formats/json.ts';
@@ -11,7 +11,7 @@ import {
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { readAdminTarget } from '../../protocol/request/admin-target.ts';
+import { bucketPathOf, readAdminTarget } from '../../protocol/request/admin-target.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
@@ -51,7 +51,7 @@ async function run(
 ) {
   const { requestId, query, wire, identity } = call;
   const row = describeAdminOperation(name);
-  const { audited, callers } = row;
+  const { audited, bucketIn } = row;
   const target = readAdminTarget(name, request.params);
   const isRefused = target instanceof Refusal;
   const record = call.asked(`admin:${name}`, { audited, bucketName: isRefused ? '' : target.bucketName });
@@ -60,10 +60,19 @@ async function run(
   if (request.url.endsWith('/'))
     throw fail('InvalidURI', 'The path of an operation has no slash at its end.');
   const { path, params } = target;
-  await assertMayCall(ctx, call, { name, callers, path });
+  const names = bucketIn === 'path' || bucketIn === 'query' || bucketIn === 'body';
+  const may = { name, path, callers: row.callers };
+  const permit = (bucket: string) => assertMayCall(ctx, call, { ...may, bucket });
+  // Query and body are read first where they may name the bucket.
+  await (names ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, may));
   const given = readQuery(row.query, query);
   const bytes = await call.readBody();
   const body = readJson(row.body ?? noFields, bytes);
+  if (names) {
+    const bucket = nameOf({ path: params.get('bucket'), query: given, body }[bucketIn]);
+    if (bucket !== '') record?.about(`bucket:${bucket}`);
+    await permit(bucket);
+  }
   const match = readPrecondition(ctx, wire, row);
   // The casts: query and body were read by the schemas of this row.
   const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;
@@ -74,6 +83,7 @@ async function run(
     record,
     params,
     match,
+    permit,
     query: given as never,
     body: body as never,
   };
@@ -97,20 +107,36 @@ function withEtag(ctx: Context, reply: Reply): Reply {
 
 const noFields = jsonObject({});
 
+interface May extends Pick<AdminOperation, 'callers'> {
+  readonly name: AdminOperationName;
+  readonly path: string;
+  /** '' where the request names no bucket outside of the path's `buckets/:name`. */
+  readonly bucket?: string;
+}
+
 /** @throws AccessDenied */
 async function assertMayCall(
   ctx: Context,
   call: AreaRequest,
-  {
-    name,
-    callers,
-    path,
-  }: { readonly name: AdminOperationName; readonly path: string } & Pick<AdminOperation, 'callers'>,
+  { name, callers, path, bucket = '' }: May,
 ): Promise<void> {
   if (callers === 'anyone') return assertShort(call.wire);
   if (callers === 'known' && call.identity !== undefined) return;
-  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path });
+  const bucketPath = bucket === '' ? undefined : bucketPathOf(name, bucket);
+  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path, bucketPath });
 }
+
+/** Before the bucket is known that decides. @throws AccessDenied where no policy can allow it */
+async function assertKnown(ctx: Context, call: AreaRequest, { name, path }: May): Promise<void> {
+  const refusal = await ungrantable(ctx, call.callerOf(name), { action: `admin:${name}`, path });
+  if (refusal !== undefined) throw refusal;
+}
+
+/** The bucket that a query or body names; '' for none. */
+const nameOf = (given: unknown): string => {
+  const named = given !== null && typeof given === 'object' && 'bucket' in given ? given.bucket : given;
+  return typeof named === 'string' ? named : '';
+};
 
 /** The body of an unknown caller is read whole, so it must be short and have a Content-Length. @throws MissingContentLength, EntityTooLarge */
 function assertShort({ headers }: Wire): void {

@@ -10,7 +10,7 @@ import type { HandlerOf } from '../handler.ts';
 import { operatorsPage, readMoment, toPaging } from './operators-page.ts';
 
 export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, request) => {
-  const { max, before } = await operatorsPage(ctx, request, 'audit');
+  const { max, before } = await operatorsPage(ctx, request, 'audit', request.query.get('bucket'));
   const now = ctx.clock.now();
   const kept = now - ctx.config.SVC_AUDIT_RETENTION;
   const { rows, next } = await readAudit(ctx.metadata, {

@@ -22,9 +22,12 @@ export async function operatorsPage(
   ctx: AdminContext,
   request: Authorized,
   path: 'audit' | 'notify/dead-letters',
+  bucket = '',
 ): Promise<PageAsked> {
   const { operation, query } = request;
-  await authorizeAdmin(ctx, request, { action: `admin:${operation}`, path });
+  // As for the operations of the operator API that name a bucket in their query.
+  const bucketPath = bucket === '' ? undefined : `buckets/${bucket}/${path}`;
+  await authorizeAdmin(ctx, request, { action: `admin:${operation}`, path, bucketPath });
   const max = readCount(query, 'max-entries', { fallback: recordsMax, max: recordsMax });
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');

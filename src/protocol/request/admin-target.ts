@@ -41,6 +41,12 @@ export function readAdminTarget(
   }
 }
 
+/** The path by which policies know a request that names a bucket elsewhere, such as `buckets/photos/notify/redrive`. */
+export function bucketPathOf(name: AdminOperationName, bucket: string): string {
+  const { path } = describeAdminOperation(name);
+  return `buckets/${bucket}${path.slice(adminPrefix.length).replace('/:bucket', '')}`;
+}
+
 /** A decoded slash is refused, because the path that policies see would be that of something else. */
 function readPart(part: string, raw: string): string {
   const value = percentDecode(raw);

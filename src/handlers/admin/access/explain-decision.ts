@@ -13,7 +13,7 @@ import { describeOperation, isOperation } from '../../../protocol/operations/ope
 import { defined } from '../../common/parameters.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body }) => {
+export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit }) => {
   const { requestId, ...given } = body;
   const past = requestId === undefined ? undefined : await findRequest(ctx, requestId);
   const {
@@ -32,6 +32,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
       message: 'action is missing, or requestId of an audited request.',
       field: 'action',
     });
+  if (given.bucket === undefined) await permit(bucketName);
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });

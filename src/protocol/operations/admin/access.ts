@@ -27,6 +27,7 @@ export const accessRows = {
   },
   ExplainDecision: {
     on: 'POST /why',
+    bucketIn: 'body',
     doc: 'Says whether a caller may do something, and which statement decides it; nothing is executed.',
     reads: true,
     /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */

@@ -60,12 +60,14 @@ export const notifyRows = {
   },
   RedriveNotifications: {
     on: 'POST /notify/redrive',
+    bucketIn: 'body',
     doc: 'Queues dead letters again, by target, bucket, id or time.',
     body: letters,
     reply: jsonObject({ redriven: count, isTruncated: jsonBoolean }),
   },
   DiscardNotifications: {
     on: 'POST /notify/discard',
+    bucketIn: 'body',
     doc: 'Deletes dead letters, by target, bucket, id or time.',
     body: letters,
     reply: jsonObject({ discarded: count, isTruncated: jsonBoolean }),

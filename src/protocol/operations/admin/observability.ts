@@ -43,6 +43,7 @@ const span = jsonObject({
 export const observabilityRows = {
   ListTraces: {
     on: 'GET /traces',
+    bucketIn: 'query',
     doc: 'Lists the traces that the processes of this node keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),

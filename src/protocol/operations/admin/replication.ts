@@ -79,6 +79,7 @@ export const peerRows = {
   },
   CheckReplicationPeer: {
     on: 'POST /replication/peers/:id/check',
+    bucketIn: 'elsewhere',
     doc: 'Tries step by step what replication needs of a peer.',
     body: jsonObject({ bucket: text(/^[a-z0-9.-]{3,63}$/, 'the name of a bucket on the peer') }),
     reply: jsonObject({
@@ -138,6 +139,7 @@ export const replicationRows = {
   },
   ListFailedReplications: {
     on: 'GET /replication/failed',
+    bucketIn: 'query',
     doc: 'Lists the versions whose replication was given up.',
     query: { bucket: jsonOptional(bucketName), ...paging },
     reply: jsonObject({
@@ -160,6 +162,7 @@ export const replicationRows = {
   },
   RetryFailedReplications: {
     on: 'POST /replication/retry',
+    bucketIn: 'body',
     doc: 'Queues replications again that were given up, by bucket, peer or id.',
     body: jsonObject({
       bucket: jsonOptional(jsonText()),
@@ -170,6 +173,7 @@ export const replicationRows = {
   },
   StartReplicationResync: {
     on: 'POST /replication/resync/:bucket',
+    bucketIn: 'path',
     doc: 'Begins to replicate the versions that a bucket has already.',
     body: jsonObject({
       prefix: jsonOptional(jsonText()),
@@ -183,11 +187,13 @@ export const replicationRows = {
   },
   GetReplicationResync: {
     on: 'GET /replication/resync/:bucket',
+    bucketIn: 'path',
     doc: 'Shows how far a resync of a bucket is.',
     reply: resync,
   },
   CancelReplicationResync: {
     on: 'DELETE /replication/resync/:bucket',
+    bucketIn: 'path',
     doc: 'Ends a resync; what it has queued stays queued.',
   },
 } as const satisfies AdminRows;

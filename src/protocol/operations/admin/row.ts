@@ -35,6 +35,11 @@ export interface AdminOperation {
   readonly reads?: true;
   /** It is audited although it changes nothing. */
   readonly audited?: true;
+  /**
+   * Where the request names a bucket, if not as `buckets/:name`: the field or parameter `bucket`. What policies say about
+   * `buckets/<bucket>/…` holds for it too. `elsewhere`: a bucket of another service.
+   */
+  readonly bucketIn?: 'path' | 'query' | 'body' | 'elsewhere';
   /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
   readonly callers?: 'anyone' | 'known' | undefined;
 }

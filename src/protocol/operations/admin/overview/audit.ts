@@ -43,12 +43,14 @@ const row = jsonObject({
 export const auditRows = {
   ListAudit: {
     on: 'GET /audit',
+    bucketIn: 'query',
     doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow.',
     query: { ...filter, ...paging },
     reply: jsonObject({ rows: jsonRows(row), next }),
   },
   ExportAudit: {
     on: 'GET /audit/export',
+    bucketIn: 'query',
     doc: 'Streams rows of the audit log, the oldest first, as JSON Lines, records of CloudTrail or events of OCSF.',
     query: { ...filter, format: jsonOptional(jsonChoice(['jsonl', 'cloudtrail', 'ocsf'])) },
     media: ['application/x-ndjson', 'application/json'],
