@@ -8,7 +8,7 @@ import { createGateway } from '../../src/gateway.ts';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { operator } from '../support/gateway.ts';
 import { openClient } from '../support/gateway-client.ts';
-import { keysIn, openNotifyWorld, recordsIn, rule, until } from '../support/notify-world.ts';
+import { keysIn, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';
 import { openWebhookSink, status } from '../support/webhook-sink.ts';
 
 /** The same installation after its processes were started again with other targets. */
@@ -39,10 +39,7 @@ test('events of a target that left the settings stay queued, are shown with what
   await using one = await openWebhookSink();
   await using two = await openWebhookSink();
   await using world = await openNotifyWorld({
-    targets: [
-      { id: 'gone', url: one.url },
-      { id: 'kept', url: two.url },
-    ],
+    targets: targetsAt({ gone: one, kept: two }),
     rules: [rule('gone', { prefix: 'gone' }), rule('kept', { prefix: 'kept' })],
   });
   for (const key of ['gone', 'kept']) await world.client.put(`/bucket/${key}`, { body: 'x' });
@@ -77,10 +74,7 @@ test('events of a target whose URL was changed go to the new one', async () => {
   await using former = await openWebhookSink();
   await using next = await openWebhookSink();
   former.answer = status(503);
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: former.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: former }) });
   await world.client.put('/bucket/key', { body: 'x' });
   world.worker.start();
   await vi.waitFor(() => expect(world.warned.length).toBeGreaterThan(0), until);
@@ -93,10 +87,7 @@ test('events of a target whose URL was changed go to the new one', async () => {
 test('the events of a bucket that was deleted and made again are delivered, and the new bucket sends none', async () => {
   await using sink = await openWebhookSink();
   sink.answer = status(503);
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: sink.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
   const { client } = world;
   world.worker.start();
   await client.put('/bucket/key', { body: 'x' });
@@ -119,10 +110,7 @@ test('a changed configuration decides about later changes only', async () => {
   await using one = await openWebhookSink();
   await using two = await openWebhookSink();
   await using world = await openNotifyWorld({
-    targets: [
-      { id: 'one', url: one.url },
-      { id: 'two', url: two.url },
-    ],
+    targets: targetsAt({ one, two }),
     rules: [rule('one')],
   });
   const { client } = world;
@@ -146,10 +134,7 @@ test('a changed configuration decides about later changes only', async () => {
 
 test('an event whose acknowledgement is lost comes again with its id, and those of its object stay in order', async () => {
   await using sink = await openWebhookSink();
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: sink.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
   for (const body of ['one', 'two', 'three']) await world.client.put('/bucket/key', { body });
   const seen = new Set<string>();
   // The receiver keeps each event and loses the connection before its first answer.

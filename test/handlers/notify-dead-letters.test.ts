@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest';
 import { boundQueues, firstLook } from '../../src/domain/events/queue-retention.ts';
 import { operator } from '../support/gateway.ts';
-import { keysIn, openNotifyWorld, rule, until } from '../support/notify-world.ts';
+import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
 import { auditRows } from '../support/recorded.ts';
 import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
 
@@ -11,10 +11,7 @@ async function openRefused(one: WebhookSink, two: WebhookSink) {
   one.answer = status(400);
   two.answer = status(422);
   const world = await openNotifyWorld({
-    targets: [
-      { id: 'one', url: one.url },
-      { id: 'two', url: two.url },
-    ],
+    targets: targetsAt({ one, two }),
     rules: [rule('one', { prefix: 'one' }), rule('two', { prefix: 'two' })],
   });
   for (const key of ['one a/ä', 'one-b', 'two-a'])
@@ -69,7 +66,7 @@ test('dead letters are chosen by id, bucket and time, and discarded ones are gon
 
 test('a redrive or discard that names no letters, or no time, is refused', async () => {
   await using one = await openWebhookSink();
-  await using world = await openNotifyWorld({ targets: [{ id: 'one', url: one.url }], rules: [rule('one')] });
+  await using world = await openNotifyWorld({ targets: targetsAt({ one }), rules: [rule('one')] });
   const admin = world.world.as({ credential: operator });
   for (const body of ['{}', '{"since": "yesterday"}', '{"since": "2026-13-01T00:00:00Z"}', '{"sink": "one"}'])
     for (const path of ['redrive', 'discard'])
@@ -121,10 +118,7 @@ test('the operator sees how many events wait for each target, and how many are d
 test('the operator sees that a target fails, since when and why, also after a restart, until it takes events again', async () => {
   await using sink = await openWebhookSink();
   sink.answer = status(503);
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: sink.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
   const operate = world.world.as({ credential: operator });
   const shown = async () => JSON.parse((await operate.get('/admin/v1/notify/targets')).text).targets[0];
   world.worker.start();
@@ -141,10 +135,7 @@ test('the operator sees that a target fails, since when and why, also after a re
 
 test('the operator sees how many events a target takes a second, and none once the worker stands still', async () => {
   await using sink = await openWebhookSink();
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: sink.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
   const operate = world.world.as({ credential: operator });
   const rate = async () =>
     JSON.parse((await operate.get('/admin/v1/notify/targets')).text).targets[0].perSecond as number;

@@ -37,7 +37,7 @@ describe('a webhook with TLS', () => {
   test('gets its events from a gateway that trusts its authority and has a client certificate', async () => {
     await using sink = await openSecureSink();
     const target = { id: 'hook', url: sink.url, ...sink.files.mutual };
-    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    await using world = await openNotifyWorld({ targets: [target] });
     world.worker.start();
     await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
     expect(sink.bodies).toHaveLength(1);
@@ -64,7 +64,7 @@ describe('a webhook with TLS', () => {
   ] as const)('that %s gets nothing, and the warning says why', async (_, fields, message) => {
     await using sink = await openSecureSink();
     const target = { id: 'hook', url: sink.url, ...fields(sink.files) };
-    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    await using world = await openNotifyWorld({ targets: [target] });
     world.worker.start();
     await vi.waitFor(
       () => expect(world.warned.map(({ error }) => error)).toContainEqual(expect.stringMatching(message)),
@@ -77,7 +77,7 @@ describe('a webhook with TLS', () => {
   test('whose certificate has another name gets nothing', async () => {
     await using sink = await openSecureSink();
     const target = { id: 'hook', url: sink.url.replace('127.0.0.1', 'sink.test'), ...sink.files.mutual };
-    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    await using world = await openNotifyWorld({ targets: [target] });
     using _ = changingDns(() => ['127.0.0.1']);
     world.worker.start();
     await vi.waitFor(

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { backends, openGateway } from '../support/gateway.ts';
-import { keysIn, openNotifyWorld, recordsIn, rule, until } from '../support/notify-world.ts';
+import { keysIn, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
 
@@ -12,8 +12,7 @@ describe.each(backends)('on %s', (backend) => {
     await using sink = await openWebhookSink();
     await using world = await openNotifyWorld({
       backend,
-      targets: [{ id: 'hook', url: sink.url }],
-      rules: [rule('hook')],
+      targets: targetsAt({ hook: sink }),
     });
     const keys = Array.from({ length: 20 }, (_, n) => `key-${n}`);
     for (const key of keys) {
@@ -39,8 +38,7 @@ describe.each(backends)('on %s', (backend) => {
     sink.answer = status(503);
     await using world = await openNotifyWorld({
       backend,
-      targets: [{ id: 'hook', url: sink.url }],
-      rules: [rule('hook')],
+      targets: targetsAt({ hook: sink }),
     });
     await world.client.put('/bucket/key', { body: 'x' });
     world.worker.start();
@@ -59,7 +57,7 @@ test('the webhook is given a bearer token, and a signature of the id, the time a
   await using sink = await openWebhookSink();
   const secret = `whsec_${Buffer.from('a secret of the target').toString('base64')}`;
   const target = { id: 'hook', url: sink.url, token: 'bearer-token', secret };
-  await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+  await using world = await openNotifyWorld({ targets: [target] });
   world.worker.start();
   await vi.waitFor(() => expect(sink.received.length).toBe(1), until);
   const [{ headers, body }] = sink.received as [Received];
@@ -76,7 +74,7 @@ test('the webhook is given a bearer token, and a signature of the id, the time a
 test('a webhook with a user name gets basic authentication', async () => {
   await using sink = await openWebhookSink();
   const target = { id: 'hook', url: sink.url, username: 'user', password: 'pass:word' };
-  await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+  await using world = await openNotifyWorld({ targets: [target] });
   world.worker.start();
   await vi.waitFor(() => expect(sink.received.length).toBe(1), until);
   expect(sink.received[0]?.headers['authorization']).toBe(`Basic ${btoa('user:pass:word')}`);
@@ -86,10 +84,7 @@ test('prefix and suffix of a filter decide which objects send events to which ta
   await using one = await openWebhookSink();
   await using two = await openWebhookSink();
   await using world = await openNotifyWorld({
-    targets: [
-      { id: 'one', url: one.url },
-      { id: 'two', url: two.url },
-    ],
+    targets: targetsAt({ one, two }),
     rules: [rule('one', { prefix: 'in/', suffix: '.jpg' }), rule('two', { prefix: 'out/' })],
   });
   for (const key of ['in/a.jpg', 'in/a.png', 'out/a.jpg', 'else.jpg'])
@@ -117,10 +112,7 @@ test.each([
     await using good = await openWebhookSink();
     bad.answer = answer;
     await using world = await openNotifyWorld({
-      targets: [
-        { id: 'bad', url: bad.url },
-        { id: 'good', url: good.url },
-      ],
+      targets: targetsAt({ bad, good }),
       rules: [rule('bad', { prefix: 'b' }), rule('good', { prefix: 'g' })],
       settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
     });
@@ -150,10 +142,7 @@ test.each([
 test('a target whose connections are refused gets its events once it listens', async () => {
   const gone = await openWebhookSink();
   await gone[Symbol.asyncDispose]();
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: gone.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: gone }) });
   await world.client.put('/bucket/key', { body: 'x' });
   world.worker.start();
   await vi.waitFor(() => expect(world.warned.length).toBeGreaterThan(0), until);
@@ -168,10 +157,7 @@ test('a target whose connections are refused gets its events once it listens', a
 test('an event that its target refuses by 400 becomes a dead letter, and those behind it are delivered', async () => {
   await using sink = await openWebhookSink();
   sink.answer = (reply, { body }) => void reply.writeHead(body.includes('poison') ? 400 : 200).end();
-  await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: sink.url }],
-    rules: [rule('hook')],
-  });
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
   for (const key of ['poison', 'key']) await world.client.put(`/bucket/${key}`, { body: 'x' });
   world.worker.start();
   await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
@@ -184,8 +170,7 @@ test('after SVC_NOTIFY_RETRY_MAX the events of a dead target are dead letters', 
   sink.answer = status(500);
   const settings = { SVC_NOTIFY_RETRY_MAX: '2h' };
   await using world = await openNotifyWorld({
-    targets: [{ id: 'hook', url: sink.url }],
-    rules: [rule('hook')],
+    targets: targetsAt({ hook: sink }),
     settings,
   });
   for (let n = 0; n < 50; n += 1) await world.client.put(`/bucket/key-${n}`, { body: 'x' });
@@ -292,7 +277,7 @@ describe('a target with validate', () => {
   test('gets its test event before the configuration is stored, and once', async () => {
     await using sink = await openWebhookSink();
     const target = { id: 'hook', url: sink.url, validate: true, envelope: 'cloudevents' };
-    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    await using world = await openNotifyWorld({ targets: [target] });
     expect(sink.received.map((each) => JSON.parse(each.body)['Event'])).toEqual(['s3:TestEvent']);
     expect(await world.queued()).toEqual([]);
   });
@@ -335,7 +320,7 @@ describe('a target with validate', () => {
   test('is not asked by a caller who may not change the configuration', async () => {
     await using sink = await openWebhookSink();
     const target = { id: 'hook', url: sink.url, validate: true };
-    await using world = await openNotifyWorld({ targets: [target], rules: [rule('hook')] });
+    await using world = await openNotifyWorld({ targets: [target] });
     sink.received.length = 0;
     const refused = await world.world.bob.put('/bucket?notification', { body: body('hook') });
     expect(refused.status).toBe(403);

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { Caches } from '../../src/base/caches.ts';
 import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
+import type { Clock } from '../../src/ports/clock.ts';
 import { encryptingSettings } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, openGateway, operator } from '../support/gateway.ts';
@@ -11,6 +12,16 @@ import { virtualClock } from '../support/virtual-clock.ts';
 
 const ttlMs = 2_000;
 const path = '/admin/v1/buckets/bucket/signing-key';
+
+const openWorld = async (clock: Clock) =>
+  openGateway({
+    clock,
+    settings: {
+      ...(await encryptingSettings()),
+      SVC_KMS_DEFAULT_KEY_ID: 'first',
+      SVC_CONFIG_CACHE_TTL: `${ttlMs}ms`,
+    },
+  });
 
 /** A gateway with caches of its own, which hears of no change by others: its metadata is a round trip away, on the same store. */
 const machine = (context: Context) =>
@@ -22,14 +33,7 @@ const machine = (context: Context) =>
 
 test('another gateway obeys a rotation and a deletion of a signing key after SVC_CONFIG_CACHE_TTL at the latest', async () => {
   const clock = virtualClock();
-  await using world = await openGateway({
-    clock,
-    settings: {
-      ...(await encryptingSettings()),
-      SVC_KMS_DEFAULT_KEY_ID: 'first',
-      SVC_CONFIG_CACHE_TTL: `${ttlMs}ms`,
-    },
-  });
+  await using world = await openWorld(clock);
   const [here, there] = [machine(world.context), machine(world.context)];
   const admin = openClient(here, clock, { credential: operator });
   await world.client.put('/bucket');
@@ -66,14 +70,7 @@ test('another gateway obeys a rotation and a deletion of a signing key after SVC
 
 test('requests do not prolong the time for which another gateway takes a rotated key', async () => {
   const clock = virtualClock();
-  await using world = await openGateway({
-    clock,
-    settings: {
-      ...(await encryptingSettings()),
-      SVC_KMS_DEFAULT_KEY_ID: 'first',
-      SVC_CONFIG_CACHE_TTL: `${ttlMs}ms`,
-    },
-  });
+  await using world = await openWorld(clock);
   const there = machine(world.context);
   await world.client.put('/bucket');
   await world.client.put('/bucket/key', { body: 'text' });

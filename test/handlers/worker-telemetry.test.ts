@@ -1,14 +1,12 @@
 /** What the metrics and traces of the replicator and of the lifecycle worker say, with values. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { TraceDocument } from '../../src/ports/trace.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { type PromMetrics, promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
+import { exportingTracer } from '../support/exporting-tracer.ts';
 import { openGateway } from '../support/gateway.ts';
 import {
   link,
@@ -101,17 +99,8 @@ test('the gauges of the lifecycle worker show passes that go on, and how long th
 });
 
 test('the trace of a replication is linked to the request that queued it', async () => {
-  const exported: TraceDocument[] = [];
-  const tracer = createTracer({
-    clock: systemClock,
-    random: systemRandom(),
-    process: 'here:1',
-    sample: 1,
-    browser: true,
-    export: (document) => exported.push(document),
-  });
-  if (tracer === undefined) throw new Error('no tracer');
-  const near = await openSite({ settings, wrap: (context) => ({ ...context, tracer }) });
+  const { exported, wrap } = exportingTracer();
+  const near = await openSite({ settings, wrap });
   const far = await openSite();
   await link(near, far);
   run(near);

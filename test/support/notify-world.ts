@@ -20,6 +20,10 @@ export const rule = (sink: string, { prefix = '', suffix = '' } = {}): string =>
    <FilterRule><Name>suffix</Name><Value>${suffix}</Value></FilterRule></S3Key></Filter>
    <Queue>arn:aws:sqs:default:123456789012:${sink}</Queue></QueueConfiguration>`;
 
+/** A target for each sink, with the sink's name as its id. */
+export const targetsAt = (sinks: Readonly<Record<string, { readonly url: string }>>): readonly Target[] =>
+  Object.entries(sinks).map(([id, { url }]) => ({ id, url }));
+
 /** A clock that can be ahead of the real one, so that a day of retries passes at once. */
 function hurriedClock() {
   let ahead = 0;
@@ -36,13 +40,14 @@ function hurriedClock() {
 export async function openNotifyWorld({
   backend = 'memory',
   targets,
-  rules,
+  rules = targets.map(({ id }) => rule(id)),
   settings = {},
   wrap,
 }: {
   readonly backend?: Backend;
   readonly targets: readonly Target[];
-  readonly rules: readonly string[];
+  /** By default each target gets the events of all objects. */
+  readonly rules?: readonly string[];
   readonly settings?: Readonly<Record<string, string>>;
   readonly wrap?: (context: Context) => Context;
 }) {
