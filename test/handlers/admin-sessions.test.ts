@@ -174,6 +174,20 @@ describe('a log-in ends', () => {
     expect(await statuses()).toEqual([403, 403, 403]);
   });
 
+  test('when an operator revokes all while some of them log out', async () => {
+    await using world = await openGateway();
+    const admin = world.as({ credential: operator });
+    for (let round = 0; round < 3; round += 1) {
+      const browsers = await Promise.all(Array.from({ length: 12 }, () => openBrowser(world)));
+      const outs = browsers
+        .slice(0, 6)
+        .map(({ send, csrfToken }) => send('DELETE', '/admin/v1/session', { 'x-csrf-token': csrfToken }));
+      const [revoked] = await Promise.all([admin.delete('/admin/v1/logins'), ...outs]);
+      expect(revoked.status).toBe(200);
+      for (const { send } of browsers) expect((await send('GET', '/admin/v1/session')).status).toBe(403);
+    }
+  });
+
   test('with the access key of a user, and its permissions follow the policies', async () => {
     await using world = await openGateway();
     const user = await openUser(world, 'carol', { root: operator, policy: allow('admin:ListClusters') });
@@ -210,6 +224,27 @@ describe('failed log-ins', () => {
     expect((await world.as({ credential: operator }).get('/admin/v1/clusters')).status).toBe(200);
     await clock.advance(15 * minuteMs);
     expect((await logIn(world)).status).toBe(200);
+  });
+
+  test('are limited by access key also when they arrive together', async () => {
+    await using world = await openGateway();
+    const user = await openUser(world, 'carol', { root: operator, policy: allow('admin:ListClusters') });
+    const wrong = { ...user.credential, secretKey: 'wrong' };
+    const tries = await Promise.all(Array.from({ length: 25 }, () => logIn(world, wrong)));
+    expect(tries.filter(({ status }) => status === 403)).toHaveLength(10);
+    expect(tries.filter(({ status }) => status === 429)).toHaveLength(15);
+  });
+
+  test('are limited by IPv6 network of 64 bits, however an address is written', async () => {
+    await using world = await openGateway({ settings: { SVC_TRUSTED_PROXIES: '127.0.0.1' } });
+    const from = (address: string, key: string) =>
+      logIn(world, { accessKey: key, secretKey: 'wrong' }, { 'x-forwarded-for': address });
+    for (let i = 0; i < 15; i += 1) {
+      expect((await from(`2001:db8::${i + 1}`, `KEY-${i}`)).status).toBe(403);
+      expect((await from(`2001:0DB8:0:0:a:${i}:0:1`, `KEY-long-${i}`)).status).toBe(403);
+    }
+    expect((await from('2001:db8::ffff', 'KEY-new')).status).toBe(429);
+    expect((await from('2001:db8:0:1::1', 'KEY-new')).status).toBe(403);
   });
 
   test('are limited by address, whatever keys they name', async () => {

@@ -66,6 +66,8 @@ export async function logIn(
   throttle.admit(now, asked);
   record?.about(`login:${accessKey}`);
   const credential = await findBySecret(ctx, asked);
+  // Again: of many tries that began together, those beyond the limit do not learn whether their secret was right.
+  throttle.admit(now, asked);
   if (credential === undefined) {
     throttle.failed(now, asked);
     throw fail('AccessDenied', 'The access key or the secret key is wrong.');
@@ -104,8 +106,8 @@ async function makeRoom(ctx: LoginContext, accessKey: string): Promise<void> {
     .filter(({ row }) => row.accessKey === accessKey)
     .sort((a, b) => a.row.createdAt - b.row.createdAt);
   const surplus = own.slice(0, Math.max(0, own.length + 1 - loginsOfKeyMax));
-  for (const { row, revision } of [...all.filter((each) => !live.includes(each)), ...surplus])
-    await commitLogin(ctx.metadata, { remove: { id: row.id }, expect: revision }, []);
+  for (const { row } of [...all.filter((each) => !live.includes(each)), ...surplus])
+    await removeLogin(ctx, row.id, undefined);
   if (live.length - surplus.length < loginsMax) return;
   throw fail('LimitExceeded', `There are ${loginsMax} log-ins already; revoke some of them.`);
 }
@@ -163,20 +165,44 @@ async function touch(
 
 /** Ends one log-in. @throws NotFound */
 export async function endLogin(
-  { metadata }: Pick<LoginContext, 'metadata'>,
+  ctx: Pick<LoginContext, 'metadata'>,
   id: string,
   record: Recorder | undefined,
 ): Promise<void> {
+  if (!(await removeLogin(ctx, id, record))) throw fail('NotFound', `There is no log-in ${id}.`);
+}
+
+/** @returns false where the log-in has ended already */
+async function removeLogin(
+  { metadata }: Pick<LoginContext, 'metadata'>,
+  id: string,
+  record: Recorder | undefined,
+): Promise<boolean> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findLogin(metadata, id);
-    if (found === undefined) throw fail('NotFound', `There is no log-in ${id}.`);
+    if (found === undefined) return false;
     const change = { remove: { id }, expect: found.revision };
     const outcome = await commitLogin(metadata, change, await recorded(record));
     if (!outcome.applied) continue;
     record?.applied();
-    return;
+    return true;
   }
   throw fail('OperationAborted');
+}
+
+/** Ends all log-ins, optionally of one access key; those that end meanwhile are not counted. @returns how many */
+export async function endLogins(
+  ctx: Pick<LoginContext, 'metadata' | 'clock' | 'config'>,
+  which: { readonly accessKey?: string | undefined },
+  record: Recorder | undefined,
+): Promise<number> {
+  let ended = 0;
+  for (let round = 0; round < attemptsMax; round += 1) {
+    const found = await listLogins(ctx, which);
+    if (found.length === 0) return ended;
+    for (const { id } of found) if (await removeLogin(ctx, id, record)) ended += 1;
+  }
+  return ended;
 }
 /** Attempts to commit against concurrent requests of the same log-in, which write its time at most once a minute. */
 const attemptsMax = 8;

@@ -4,6 +4,7 @@
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../errors/refusal.ts';
+import { parsePeer } from '../policy/conditions/addresses.ts';
 
 const windowMs = 15 * 60_000;
 const limits = { key: 10, address: 30 } as const;
@@ -14,9 +15,13 @@ interface Failures {
   readonly count: number;
 }
 
-/** All addresses of an IPv6 network of 64 bits are one: a client can use any of them. */
-export const networkOf = (address: string): string =>
-  address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address;
+/** All addresses of an IPv6 network of 64 bits are one: a client can use any of them. IPv4 addresses are in `::ffff:0:0/96`. */
+export function networkOf(address: string): string {
+  const words = parsePeer(address);
+  if (words === undefined) return address;
+  const [first, second, third] = words;
+  return first === 0 && second === 0 && third === 0xffff ? words.join('.') : `${first}.${second}/64`;
+}
 
 export class LoginThrottle {
   readonly #failures = new BoundedCache<Failures>({

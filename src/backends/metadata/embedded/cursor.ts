@@ -15,6 +15,7 @@ import type { Columns } from '../rows/order.ts';
 import type { Projection } from '../rows/row-codec.ts';
 import { compareBytes, computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
 import type { Database } from './file/environment.ts';
+import type { LoopTurn } from './loop-turn.ts';
 import { type Codec, isAlive, type StoredRow } from './rows/codec.ts';
 
 interface Scanned<T> {
@@ -22,6 +23,7 @@ interface Scanned<T> {
   readonly clock: Clock;
   readonly codec: Codec;
   readonly at: At<T>;
+  readonly turn: LoopTurn;
 }
 
 export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
@@ -45,7 +47,8 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    const { database, clock, codec, at } = this.#scanned;
+    const { database, clock, codec, at, turn } = this.#scanned;
+    if (turn.isOver()) await turn.next();
     const partition = at.in as Columns;
     const { columns, wanted } = this.#projection;
     const rows = this.#held.splice(0);

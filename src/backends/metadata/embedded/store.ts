@@ -38,6 +38,7 @@ import { Expiries } from './expiries.ts';
 import { type Database, openEnvironment } from './file/environment.ts';
 import { Intents } from './intents.ts';
 import { Journal } from './journal.ts';
+import { LoopTurn } from './loop-turn.ts';
 import { Codecs, isAlive, type StoredRow } from './rows/codec.ts';
 import { verifyFile } from './rows/verify.ts';
 import { Transactions } from './transaction.ts';
@@ -76,6 +77,7 @@ class Embedded implements EmbeddedStore {
   readonly #directory: string;
   readonly #database: Database;
   readonly #clock: Clock;
+  readonly #turn: LoopTurn;
   readonly #codecs: Codecs;
   readonly #journal: Journal;
   readonly #intents: Intents;
@@ -91,6 +93,7 @@ class Embedded implements EmbeddedStore {
     database.onRefused = options.onRefused;
     this.#database = database;
     this.#clock = clock;
+    this.#turn = new LoopTurn(clock, () => this.#assertOpen());
     this.#codecs = new Codecs(database);
     this.#journal = new Journal(database, options);
     this.#intents = new Intents({ database, journal: this.#journal, clock, random, ttlMs });
@@ -114,7 +117,8 @@ class Embedded implements EmbeddedStore {
   scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
     this.#assertOpen();
     const codec = this.#codecs.of(at.table);
-    return new EmbeddedCursor<T>({ database: this.#database, clock: this.#clock, codec, at }, range);
+    const scanned = { database: this.#database, clock: this.#clock, codec, at, turn: this.#turn };
+    return new EmbeddedCursor<T>(scanned, range);
   }
 
   begin(): Promise<Op> {

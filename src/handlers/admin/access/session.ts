@@ -1,6 +1,13 @@
 /** Log-ins of operators: LogIn, GetSession, LogOut, ListLogins, RevokeLogin and RevokeLogins. */
 import { clearCookie, csrfTokenOf, setCookie, tokenOf } from '../../../auth/login/cookie.ts';
-import { endLogin, findLoggedIn, type LoggedIn, listLogins, logIn } from '../../../auth/login/logins.ts';
+import {
+  endLogin,
+  endLogins,
+  findLoggedIn,
+  type LoggedIn,
+  listLogins,
+  logIn,
+} from '../../../auth/login/logins.ts';
 import { principalOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
@@ -82,8 +89,5 @@ export const RevokeLogin: AdminHandler<'RevokeLogin'> = async (ctx, { params, re
 };
 
 /** Of one access key, or all of them. */
-export const RevokeLogins: AdminHandler<'RevokeLogins'> = async (ctx, { query, record }) => {
-  const found = await listLogins(ctx, { accessKey: query.accessKey });
-  for (const { id } of found) await endLogin(ctx, id, record);
-  return jsonReply({ revoked: found.length });
-};
+export const RevokeLogins: AdminHandler<'RevokeLogins'> = async (ctx, { query, record }) =>
+  jsonReply({ revoked: await endLogins(ctx, { accessKey: query.accessKey }, record) });
