@@ -93,6 +93,15 @@ export async function renewLease(
   return put(metadata, { ...row, expires: (await metadata.now()) + ttlMs }, revision);
 }
 
+/** As `renewLease`, but an expired lease is lost: the clock of the store went on while the machine slept, or was set forward. */
+export async function renewUnexpired(
+  metadata: Metadata,
+  lease: Lease,
+  ttlMs: number,
+): Promise<Lease | undefined> {
+  return lease.expires > (await metadata.now()) ? renewLease(metadata, lease, ttlMs) : undefined;
+}
+
 /** Releases a lease, so that the next holder need not wait; a lost lease is not touched. */
 export async function releaseLease(metadata: Metadata, lease: Lease): Promise<void> {
   const { revision, ...row } = lease;

@@ -4,14 +4,14 @@
  * backup, so `backup.json` says that the directory is incomplete until the new one is done.
  */
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { holdGarbage } from '../../workers/supervision/gc-hold.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
-import { type Copied, copyChunks, flush, pruneChunks } from './copy-chunks.ts';
+import { type Copied, copyChunks, copyWhole, flush, pruneChunks } from './copy-chunks.ts';
 
 /** The file that makes a directory a backup. */
 export const backupFile = 'backup.json';
@@ -33,7 +33,7 @@ export interface BackupSummary extends Backup, Readonly<Copied> {
 }
 
 /** Files of the data directory that open it elsewhere; absent where settings name other files. */
-const keyFiles = ['master.key', 'root-credentials.json'] as const;
+export const keyFiles = ['master.key', 'root-credentials.json'] as const;
 
 /** Where a cluster's chunks are. */
 export const chunksOf = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'][number]): string =>
@@ -48,7 +48,7 @@ export async function backUp(
   const { copyTo } = metadata;
   if (copyTo === undefined) throw new Error('the metadata is not in a file of this machine');
   await mkdir(to, { recursive: true, mode: 0o700 });
-  return holdGarbage(context, signal, async (held) => {
+  return holdGarbage(context, signal, async ({ signal: held, assertHeld }) => {
     const draft = join(to, 'metadata.new');
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { mode: 0o700 });
@@ -69,6 +69,7 @@ export async function backUp(
     for (const cluster of config.SVC_POOL_CLUSTERS)
       removed += await pruneChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), held);
     held.throwIfAborted();
+    await assertHeld();
     const complete = { ...backup, isComplete: true };
     await writeBackup(to, complete);
     return { ...complete, ...copied, removed };
@@ -78,7 +79,7 @@ export async function backUp(
 async function copyKeys(config: Config, to: string): Promise<void> {
   for (const name of keyFiles) {
     const from = inDataDir(config, name);
-    if (existsSync(from)) await copyFile(from, join(to, name));
+    if (existsSync(from)) await copyWhole(from, join(to, name));
   }
 }
 

@@ -105,6 +105,14 @@ async function copyOne(from: string, to: string, copied: Copied): Promise<void> 
   copied.bytes += source.size;
 }
 
+/** After a power cut the target is the former file or the whole new one, once its directory is flushed. */
+export async function copyWhole(from: string, to: string): Promise<void> {
+  const draft = `${to}.part`;
+  await copyFile(from, draft);
+  await flush(draft);
+  await rename(draft, to);
+}
+
 export async function flush(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {

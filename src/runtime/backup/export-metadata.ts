@@ -1,5 +1,6 @@
 /** Writes all rows of the metadata to a directory, a part after another; an interrupted export continues behind its last part. */
 import { findInstallation } from '../../metadata/installation.ts';
+import { type LeaseRow, leases } from '../../metadata/records/background/leases.ts';
 import type { AnyTable, MetadataStore, RowPage } from '../../ports/metadata-store.ts';
 import {
   type Exported,
@@ -21,15 +22,33 @@ export interface ExportOptions {
   readonly signal: AbortSignal;
 }
 
-/** @throws ImportConflict where the directory has an export of another installation; the signal's reason */
+/**
+ * The generations of the leases, as one text. Each gateway with workers takes leases soon after its start, so an equal text shows that none has
+ * run in between.
+ */
+async function readGenerations({ everyRow }: Pick<MetadataStore, 'everyRow'>): Promise<string> {
+  const found: string[] = [];
+  // The cast: rows of this table.
+  for await (const { rows } of everyRow?.(leases) ?? [])
+    for (const { row } of rows as { readonly row: LeaseRow }[]) found.push(`${row.name} ${row.generation}`);
+  return found.sort().join(', ');
+}
+
+/** @throws ImportConflict where the directory has an export of another installation or of an earlier state; the signal's reason */
 export async function exportMetadata(
   metadata: Pick<MetadataStore, 'everyRow' | 'get'>,
   { to, signal }: ExportOptions,
 ): Promise<Exported> {
   const installation = (await findInstallation(metadata))?.state.id ?? '';
-  let exported: Exported = (await readExported(to)) ?? { format: 1, installation, tables: {} };
+  const generations = await readGenerations(metadata);
+  const none: Exported = { format: 1, installation, leases: generations, tables: {} };
+  let exported = (await readExported(to)) ?? none;
   if (exported.installation !== installation)
     throw new ImportConflict(`${to} has an export of another installation: ${exported.installation}`);
+  if (exported.leases !== generations)
+    throw new ImportConflict(
+      `a gateway has run since the export in ${to} began, so its rows are of an earlier state: export to another directory`,
+    );
   for (const table of exportedTables) {
     if (exported.tables[table.name]?.isComplete === true) continue;
     const save = async (state: ExportedTable): Promise<void> => {
@@ -44,6 +63,10 @@ export async function exportMetadata(
       save,
     });
   }
+  if ((await readGenerations(metadata)) !== generations)
+    throw new ImportConflict(
+      `a gateway has run during the export: stop all gateways, and export to another directory`,
+    );
   return exported;
 }
 

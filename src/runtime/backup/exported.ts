@@ -19,6 +19,8 @@ export interface Exported {
   readonly format: 1;
   /** The id of the installation. */
   readonly installation: string;
+  /** The generations of all leases: a gateway that has run since raises one of them. */
+  readonly leases: string;
   readonly tables: Readonly<Record<string, ExportedTable>>;
 }
 

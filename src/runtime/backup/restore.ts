@@ -1,11 +1,11 @@
 /** Copies a backup to a data directory that holds nothing yet, where a gateway then starts. */
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, rename } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
-import { type Backup, chunksOf } from './backup.ts';
-import { type Copied, copyChunks, flush } from './copy-chunks.ts';
+import { type Backup, chunksOf, keyFiles } from './backup.ts';
+import { type Copied, copyChunks, copyWhole, flush } from './copy-chunks.ts';
 
 /** @throws the signal's reason */
 export async function restore(
@@ -17,15 +17,14 @@ export async function restore(
     if (!backup.clusters.includes(cluster.id)) continue;
     await copyChunks(join(from, 'chunks', cluster.id), chunksOf(config, cluster), { signal, copied });
   }
-  for (const name of ['master.key', 'root-credentials.json'])
-    if (existsSync(join(from, name))) await copyFile(join(from, name), inDataDir(config, name));
+  // Clusters may be in other places.
+  await mkdir(inDataDir(config), { recursive: true, mode: 0o700 });
+  for (const name of keyFiles)
+    if (existsSync(join(from, name))) await copyWhole(join(from, name), inDataDir(config, name));
   // The metadata comes last: without it the directory is not a complete installation, and a gateway refuses to start there.
   const metadata = inDataDir(config, 'metadata');
   await mkdir(metadata, { recursive: true, mode: 0o700 });
-  const draft = join(metadata, 'data.mdb.part');
-  await copyFile(join(from, 'metadata/data.mdb'), draft);
-  await flush(draft);
-  await rename(draft, join(metadata, 'data.mdb'));
+  await copyWhole(join(from, 'metadata/data.mdb'), join(metadata, 'data.mdb'));
   for (const directory of [metadata, inDataDir(config)]) await flush(directory);
   return copied;
 }

@@ -4,7 +4,7 @@
  */
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
-import { acquireLease, findLease } from '../../metadata/background/leases.ts';
+import { acquireLease, findLease, holdsLease, LeaseLost } from '../../metadata/background/leases.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 
 const holdLease = 'gc-hold';
@@ -15,16 +15,28 @@ export class HeldElsewhere extends Error {
   }
 }
 
-/** Does `work` while nothing is deleted. Its signal aborts when the lease is lost. @throws HeldElsewhere */
+export interface GarbageHold {
+  /** Aborts when the lease is lost. */
+  readonly signal: AbortSignal;
+  /** Called at the end of the work: proves that gc deleted nothing meanwhile. @throws LeaseLost */
+  assertHeld(): Promise<void>;
+}
+
+/** Does `work` while nothing is deleted. @throws HeldElsewhere, LeaseLost */
 export async function holdGarbage<T>(
   context: LeaseContext & Pick<Context, 'random'>,
   signal: AbortSignal,
-  work: (signal: AbortSignal) => Promise<T>,
+  work: (hold: GarbageHold) => Promise<T>,
 ): Promise<T> {
   const wanted = { name: holdLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
   const lease = await acquireLease(context.metadata, wanted);
   if (lease === undefined) throw new HeldElsewhere();
-  return withLease(context, { lease, signal }, work);
+  const assertHeld = async (): Promise<void> => {
+    if (!(await holdsLease(context.metadata, lease))) throw new LeaseLost(holdLease, lease.generation);
+  };
+  // gc reads the lease and never takes it: once it has expired, bytes may have been deleted.
+  const held = { lease, signal, isLostOnceExpired: true };
+  return withLease(context, held, (lasting) => work({ signal: lasting, assertHeld }));
 }
 
 /** Whether a backup runs now. */

@@ -1,6 +1,12 @@
 /** Work under a lease: renews it meanwhile, and aborts the work when it is lost. */
 import type { Context } from '../../context.ts';
-import { type Lease, LeaseLost, releaseLease, renewLease } from '../../metadata/background/leases.ts';
+import {
+  type Lease,
+  LeaseLost,
+  releaseLease,
+  renewLease,
+  renewUnexpired,
+} from '../../metadata/background/leases.ts';
 
 export type LeaseContext = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 
@@ -8,18 +14,25 @@ export type LeaseContext = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 export const leaseTtlMs = 15_000;
 export const leaseRenewalMs = 5_000;
 
+export interface HeldLease {
+  readonly lease: Lease;
+  readonly signal: AbortSignal;
+  /** The lease is lost also where it had run out before a renewal and no other process took it: others only read whether it is held. */
+  readonly isLostOnceExpired?: boolean;
+}
+
 /**
  * Runs `work` and renews the lease meanwhile. The signal of `work` aborts with the given one and when the lease is lost: taken by another
  * holder, or not renewed in time. Released at the end.
  */
 export async function withLease<T>(
   context: LeaseContext,
-  { lease, signal }: { readonly lease: Lease; readonly signal: AbortSignal },
+  { lease, signal, isLostOnceExpired = false }: HeldLease,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const lost = new AbortController();
   const done = new AbortController();
-  const keeping = keepLease(context, lease, { lost, done: done.signal });
+  const keeping = keepLease(context, lease, { lost, done: done.signal, isLostOnceExpired });
   try {
     return await work(AbortSignal.any([signal, lost.signal]));
   } finally {
@@ -33,7 +46,11 @@ export async function withLease<T>(
 async function keepLease(
   context: LeaseContext,
   lease: Lease,
-  ends: { readonly lost: AbortController; readonly done: AbortSignal },
+  ends: {
+    readonly lost: AbortController;
+    readonly done: AbortSignal;
+    readonly isLostOnceExpired: boolean;
+  },
 ): Promise<Lease | undefined> {
   const { clock, telemetry } = context;
   let held = lease;
@@ -44,7 +61,7 @@ async function keepLease(
     const asked = clock.elapsed();
     const renewed = await renewInTime(context, held, {
       leftMs: heldSince + leaseTtlMs - asked,
-      done: ends.done,
+      ...ends,
     });
     if (renewed === 'lost') {
       telemetry.log('WARN', 'a lease was lost', { lease: lease.name, generation: lease.generation });
@@ -65,7 +82,11 @@ async function keepLease(
 async function renewInTime(
   { metadata, clock, telemetry }: LeaseContext,
   lease: Lease,
-  { leftMs, done }: { readonly leftMs: number; readonly done: AbortSignal },
+  {
+    leftMs,
+    done,
+    isLostOnceExpired,
+  }: { readonly leftMs: number; readonly done: AbortSignal; readonly isLostOnceExpired: boolean },
 ): Promise<Lease | 'lost' | undefined> {
   if (leftMs <= 0) return 'lost';
   const answered = new AbortController();
@@ -73,7 +94,8 @@ async function renewInTime(
   const tooLate = clock
     .sleep(leftMs, AbortSignal.any([answered.signal, done]))
     .then(() => (done.aborted ? undefined : ('lost' as const)));
-  const renewal = renewLease(metadata, lease, leaseTtlMs).then(
+  const renew = isLostOnceExpired ? renewUnexpired : renewLease;
+  const renewal = renew(metadata, lease, leaseTtlMs).then(
     (renewed) => renewed ?? ('lost' as const),
     (cause: unknown) => {
       telemetry.log('WARN', 'a lease could not be renewed', { lease: lease.name, cause });
