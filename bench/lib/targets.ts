@@ -99,6 +99,12 @@ export const targets: Readonly<Record<string, Target>> = {
     doc: 'sluice, embedded + file, SVC_FSYNC=never',
     start: sluice({ SVC_FSYNC: 'never' }),
   },
+  'sluice-untraced': {
+    durability: 'page cache',
+    doc: 'the same without traces',
+    onlyNamed: true,
+    start: sluice({ SVC_FSYNC: 'never', SVC_TRACE_BROWSER: 'off' }),
+  },
   'sluice-fsync': {
     durability: 'flushed',
     doc: 'sluice, embedded + file, SVC_FSYNC=always (the default)',
