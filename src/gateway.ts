@@ -127,7 +127,6 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
 /** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */
 async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): Promise<Reply> {
   const located = locate(ctx.config, rules, received);
-  ctx.trace?.stage('identify');
   const identified = await identify(ctx, located);
   const { area, local, isSite } = identified;
   if (area !== undefined) {

@@ -42,13 +42,17 @@ export interface Trace extends Cause {
   slowestCalls(max: number): readonly string[];
   /** The head of the reply is ready: what follows is the pace of its reader. */
   answered(end: TraceEnd): void;
-  /** What is recorded later is left out. */
-  end(): void;
+  /** What is recorded later is left out. @param how where it was not `answered` */
+  end(how?: TraceEnd): void;
 }
 
 export interface TraceBeginning {
   readonly subject: TraceSubject;
   readonly kind: 'server' | 'consumer';
+  /** By the monotonic clock; absent: now. */
+  readonly startedAt?: number;
+  /** The stage that it begins in. */
+  readonly stage?: string;
   /** Called when the trace is kept or shown, and not for every trace. */
   describe(): Attributes;
   /** The `traceparent` that the request came with. */

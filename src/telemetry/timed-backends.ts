@@ -18,6 +18,7 @@ function timer({ telemetry, clock }: Measure): Timed {
   return <T>(call: string, run: () => Promise<T>): Promise<T> => {
     const span = takeSpan();
     const startedAt = clock.elapsed();
+    if (span !== undefined) span.startedAt = startedAt;
     const running = run();
     const settled = (): void => {
       const now = clock.elapsed();

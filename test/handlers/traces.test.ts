@@ -61,14 +61,7 @@ describe('GET /admin/v1/traces/{id}', () => {
       },
     });
     const stages = trace?.spans.filter(({ about }) => about === '') ?? [];
-    expect(stages.map(({ name }) => name)).toEqual([
-      'identify',
-      'select',
-      'bucket',
-      'authorize',
-      'handle',
-      'reply',
-    ]);
+    expect(stages.map(({ name }) => name)).toEqual(['identify', 'select', 'bucket', 'authorize', 'handle']);
     const handle = stages.find(({ name }) => name === 'handle');
     const inHandle = trace?.spans.filter(({ parent }) => parent === handle?.id) ?? [];
     expect(inHandle.map(({ name }) => name)).toEqual(

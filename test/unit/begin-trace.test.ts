@@ -24,6 +24,27 @@ test('with either of them it is', () => {
   for (const more of [{ browser: true }, { browser: false, export: () => undefined }]) {
     const tracer = createTracer({ ...options, ...more });
     if (tracer === undefined) throw new Error('no tracer');
-    expect(() => beginTrace({ tracer } as Context, untouchable)).toThrow('incoming was read');
+    expect(() => beginTrace({ tracer } as Context, untouchable)).toThrow(' was read');
   }
+});
+
+test('running traces are listed with the latest first, and the oldest beyond 4,096 are left out', () => {
+  const tracer = createTracer({ ...options, browser: true });
+  if (tracer === undefined) throw new Error('no tracer');
+  const begin = (n: number) =>
+    tracer.begin({
+      subject: { requestId: `${n}`, operation: 'GetObject' },
+      kind: 'server',
+      describe: () => ({}),
+    });
+  const running = () => tracer.list({ running: true, max: 10_000 }).map(({ requestId }) => Number(requestId));
+  const traces = Array.from({ length: 4_100 }, (_, n) => begin(n));
+  expect(running()).toEqual(Array.from({ length: 4_096 }, (_, n) => 4_099 - n));
+  // From the middle, both ends, and one that is no longer listed.
+  for (const n of [2_000, 4_099, 4, 0]) traces[n]?.end({ status: 200 });
+  expect(running()).toEqual(
+    Array.from({ length: 4_096 }, (_, n) => 4_099 - n).filter((n) => ![2_000, 4_099, 4].includes(n)),
+  );
+  for (const trace of traces) trace?.end({ status: 200 });
+  expect(running()).toEqual([]);
 });

@@ -42,12 +42,13 @@ export async function traceDelivery<C extends Pick<Context, 'tracer'>, T>(
 ): Promise<T> {
   const trace = beginDelivery(ctx, worker, delivered);
   if (trace === undefined) return deliver(ctx);
+  let code: string | undefined;
   try {
     return await deliver(trace.view(ctx));
   } catch (cause) {
-    trace.answered({ code: cause instanceof Error ? cause.constructor.name : 'Error' });
+    code = cause instanceof Error ? cause.constructor.name : 'Error';
     throw cause;
   } finally {
-    trace.end();
+    trace.end({ code });
   }
 }

@@ -9,6 +9,8 @@ export const beginTrace = (ctx: Context, request: RequestContext): Trace | undef
   ctx.tracer?.begin({
     subject: request,
     kind: 'server',
+    startedAt: request.startedAt,
+    stage: 'identify',
     describe: () => describeRequest(request),
     parent: request.incoming.wire.headers.get('traceparent'),
   });
@@ -36,11 +38,12 @@ function describeRequest(request: RequestContext): Attributes {
 
 /** The trace ends with the body of the reply. */
 export function endTrace(trace: Trace, reply: Reply, code: string | undefined): Reply {
-  trace.answered({ status: reply.status, code });
-  const { body } = reply;
-  if (typeof body === 'object' && Symbol.asyncIterator in body)
+  const { status, body } = reply;
+  if (typeof body === 'object' && Symbol.asyncIterator in body) {
+    trace.answered({ status, code });
     return { ...reply, body: new TracedBody(body, trace) };
-  trace.end();
+  }
+  trace.end({ status, code });
   return reply;
 }
 

@@ -4,6 +4,8 @@
  */
 export interface OpenSpan {
   /** By the monotonic clock. */
+  startedAt: number;
+  /** By the monotonic clock. */
   endedAt: number;
   error: string;
 }

@@ -18,12 +18,16 @@ import type {
   TraceEnd,
 } from '../../ports/trace.ts';
 import { failSpan, handOver, takeSpan } from './hand-over.ts';
-import { formatTraceparent, type TraceParent } from './traceparent.ts';
+import type { Place } from './running-traces.ts';
+import type { Ended } from './trace-ring.ts';
+import { formatTraceparent, parseTraceparent, type TraceParent } from './traceparent.ts';
 import type { CallRecorder } from './views/call-recorder.ts';
 import { assignPorts } from './views/traced-ports.ts';
 
-/** Spans of one trace; further ones are counted. */
-const spansMax = 96;
+/** Calls of one trace; further ones are counted. */
+const callsMax = 96;
+/** Stages of one trace: the pipeline has no more. */
+const stagesMax = 8;
 /** Characters of one attribute: the longest key of an object. */
 const textMax = 1_024;
 const linksMax = 32;
@@ -33,29 +37,31 @@ export interface TraceOptions {
   readonly random: Random;
   /** `host:pid`. */
   readonly process: string;
+  /** Whether it is sampled: asked once, and only of a trace that is kept or passed on. */
+  readonly isSampled: (beginning: TraceBeginning, parent: TraceParent | undefined) => boolean;
   /** Called once, with the trace that has ended. */
   readonly onEnd: (trace: RecordedTrace) => void;
 }
 
-/** The span of a stage or of a backend call. */
+/** The span of a backend call. */
 export class RecordedSpan implements Cause {
   readonly trace: RecordedTrace;
   readonly index: number;
   readonly name: string;
   readonly about: string;
-  /** The index of the stage that it began in; -1: the trace itself. */
+  /** The number of the stage that it began in; -1: the trace itself. */
   readonly stage: number;
-  readonly startedAt: number;
+  startedAt: number;
   /** By the monotonic clock; -1 while it runs. */
   endedAt = -1;
   error = '';
 
   constructor(trace: RecordedTrace, name: string, about: string, startedAt: number) {
     this.trace = trace;
-    this.index = trace.spans.length;
+    this.index = stagesMax + trace.calls.length;
     this.name = name;
     this.about = about;
-    this.stage = about === '' ? -1 : trace.stageIndex;
+    this.stage = trace.stages - 1;
     this.startedAt = startedAt;
   }
 
@@ -67,14 +73,19 @@ export class RecordedSpan implements Cause {
 const cut = (text: string): string => maskParameters(text.slice(0, textMax), '[redacted]');
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 
-export class RecordedTrace implements Trace, CallRecorder {
+export class RecordedTrace implements Trace, CallRecorder, Ended {
   readonly options: TraceOptions;
-  readonly spans: RecordedSpan[] = [];
+  /** Its place among the traces that run. */
+  readonly place: Place<RecordedTrace> = { newer: undefined, older: undefined, isListed: false };
+  readonly calls: RecordedSpan[] = [];
+  stages = 0;
+  readonly #stageNames = ['', '', '', '', '', '', '', ''];
+  /** When each began, by the monotonic clock; it ends when the next begins. Numbers of an array need no object each. */
+  readonly #stageTimes = [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5];
   readonly startedAt: number;
-  readonly isSampled: boolean;
   readonly #beginning: TraceBeginning;
-  readonly #parent: TraceParent | undefined;
-  stageIndex = -1;
+  #parent: TraceParent | undefined | null = null;
+  #isSampled: boolean | undefined;
   /** Set when the head of the reply is ready; -1 before. */
   answeredAt = -1;
   endedAt = -1;
@@ -86,20 +97,26 @@ export class RecordedTrace implements Trace, CallRecorder {
   #leftOut = 0;
 
   /** @param options one object for all traces */
-  constructor(
-    options: TraceOptions,
-    beginning: TraceBeginning,
-    { parent, isSampled }: { readonly parent: TraceParent | undefined; readonly isSampled: boolean },
-  ) {
+  constructor(options: TraceOptions, beginning: TraceBeginning) {
     this.options = options;
-    this.isSampled = isSampled;
     this.#beginning = beginning;
-    this.#parent = parent;
-    this.startedAt = options.clock.elapsed();
+    this.startedAt = beginning.startedAt ?? options.clock.elapsed();
+    if (beginning.stage !== undefined) this.#enter(beginning.stage, this.startedAt);
   }
 
-  get subject(): TraceBeginning['subject'] {
-    return this.#beginning.subject;
+  get operation(): string {
+    return this.#beginning.subject.operation;
+  }
+
+  /** What the request came with; read when something asks for it. */
+  get parent(): TraceParent | undefined {
+    if (this.#parent === null) this.#parent = parseTraceparent(this.#beginning.parent);
+    return this.#parent;
+  }
+
+  get isSampled(): boolean {
+    this.#isSampled ??= this.options.isSampled(this.#beginning, this.parent);
+    return this.#isSampled;
   }
 
   get durationMs(): number {
@@ -107,7 +124,7 @@ export class RecordedTrace implements Trace, CallRecorder {
   }
 
   get traceId(): string {
-    this.#traceId ??= this.#parent?.traceId ?? toHex(this.options.random.bytes(16));
+    this.#traceId ??= this.parent?.traceId ?? toHex(this.options.random.bytes(16));
     return this.#traceId;
   }
 
@@ -137,36 +154,46 @@ export class RecordedTrace implements Trace, CallRecorder {
   }
 
   #enter(name: string, now: number): void {
-    this.#endStage(now);
-    const span = this.begin(name, '', now);
-    this.stageIndex = span?.index ?? -1;
-  }
-
-  #endStage(now: number): void {
-    const { stageIndex } = this;
-    if (stageIndex >= 0) (this.spans[stageIndex] as RecordedSpan).endedAt = now;
+    if (this.stages === stagesMax) return;
+    this.#stageNames[this.stages] = name;
+    this.#stageTimes[this.stages] = now;
+    this.stages += 1;
   }
 
   /** Undefined beyond the limit, and after the end. */
   begin(name: string, about: string, now: number): RecordedSpan | undefined {
     if (this.endedAt >= 0) return undefined;
-    if (this.spans.length >= spansMax) {
+    if (this.calls.length >= callsMax) {
       this.#leftOut += 1;
       return undefined;
     }
     const span = new RecordedSpan(this, name, about, now);
-    this.spans.push(span);
+    this.calls.push(span);
     return span;
   }
 
-  /** Records a call until its promise settles, whichever way. */
   call<T>(name: string, about: string, run: (span: RecordedSpan | undefined) => Promise<T>): Promise<T> {
-    const { clock } = this.options;
-    const span = this.begin(name, about, clock.elapsed());
+    const span = this.begin(name, about, this.options.clock.elapsed());
+    const running = run(span);
+    return span === undefined ? running : this.#untilSettled(span, running);
+  }
+
+  measuredCall<T>(
+    name: string,
+    about: string,
+    run: (span: RecordedSpan | undefined) => Promise<T>,
+  ): Promise<T> {
+    const span = this.begin(name, about, -1);
     handOver.span = span;
     const running = run(span);
-    // Taken by the backend that measures its calls.
     if (span === undefined || takeSpan() === undefined) return running;
+    // Nothing measures this backend.
+    span.startedAt = this.options.clock.elapsed();
+    return this.#untilSettled(span, running);
+  }
+
+  #untilSettled<T>(span: RecordedSpan, running: Promise<T>): Promise<T> {
+    const { clock } = this.options;
     running.then(
       () => {
         span.endedAt = clock.elapsed();
@@ -184,9 +211,8 @@ export class RecordedTrace implements Trace, CallRecorder {
     const now = this.options.clock.elapsed();
     const tookMs = ({ startedAt, endedAt }: RecordedSpan): number =>
       (endedAt < 0 ? now : endedAt) - startedAt;
-    return this.spans
-      .filter(({ about }) => about !== '')
-      .sort((a, b) => tookMs(b) - tookMs(a))
+    return this.calls
+      .toSorted((a, b) => tookMs(b) - tookMs(a))
       .slice(0, max)
       .map((span) => {
         const { name, about, endedAt, error } = span;
@@ -198,23 +224,28 @@ export class RecordedTrace implements Trace, CallRecorder {
   answered({ status, code }: TraceEnd): void {
     this.status = status;
     this.code = code;
-    if (status === undefined) return;
     this.answeredAt = this.options.clock.elapsed();
     this.#enter('reply', this.answeredAt);
   }
 
-  end(): void {
+  end(how?: TraceEnd): void {
     if (this.endedAt >= 0) return;
-    this.endedAt = this.options.clock.elapsed();
-    this.#endStage(this.endedAt);
+    const now = this.options.clock.elapsed();
+    if (how !== undefined) {
+      this.status = how.status;
+      this.code = how.code;
+      if (how.status !== undefined) this.answeredAt = now;
+    }
+    this.endedAt = now;
     this.options.onEnd(this);
   }
 
   document(kept: Kept): TraceDocument {
     const { clock, process } = this.options;
     const { subject, kind, links = [], describe } = this.#beginning;
+    const { parent } = this;
     const { status, code, durationMs, traceId } = this;
-    const stage = kept === 'running' ? this.spans[this.stageIndex]?.name : undefined;
+    const stage = kept === 'running' ? this.#stageNames[this.stages - 1] : undefined;
     return {
       requestId: subject.requestId,
       traceId,
@@ -232,14 +263,31 @@ export class RecordedTrace implements Trace, CallRecorder {
       ...(this.answeredAt < 0 ? {} : { headMs: round(this.answeredAt - this.startedAt) }),
       attributes: cutAttributes(describe()),
       spanId: this.spanIdAt(-1),
-      ...(this.#parent === undefined ? {} : { parent: this.#parent.spanId }),
+      ...(parent === undefined ? {} : { parent: parent.spanId }),
       links: links.slice(0, linksMax),
-      spans: this.spans.map((span) => this.#spanDocument(span)),
+      spans: [...this.#stageDocuments(), ...this.calls.map((call) => this.#callDocument(call))].sort(
+        (a, b) => a.startMs - b.startMs,
+      ),
       leftOut: this.#leftOut,
     };
   }
 
-  #spanDocument({ index, name, about, stage, startedAt, endedAt, error }: RecordedSpan): SpanDocument {
+  #stageDocuments(): readonly SpanDocument[] {
+    return this.#stageNames.slice(0, this.stages).map((name, index) => {
+      const startedAt = this.#stageTimes[index] as number;
+      const endedAt = index + 1 < this.stages ? (this.#stageTimes[index + 1] as number) : this.endedAt;
+      return {
+        name,
+        about: '',
+        id: this.spanIdAt(index),
+        parent: this.spanIdAt(-1),
+        startMs: round(startedAt - this.startedAt),
+        ...(endedAt < 0 ? {} : { durationMs: round(endedAt - startedAt) }),
+      };
+    });
+  }
+
+  #callDocument({ index, name, about, stage, startedAt, endedAt, error }: RecordedSpan): SpanDocument {
     return {
       name,
       about,

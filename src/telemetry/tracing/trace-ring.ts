@@ -134,7 +134,9 @@ export class TraceRing {
       groups = bands.map(() => ({ entries: [], floorMs: 0, until: 0 }));
       this.#groups.set(operation, groups);
     }
-    return groups[bands.findIndex((bound) => durationMs < bound)] as Group;
+    let band = 0;
+    while (durationMs >= (bands[band] as number)) band += 1;
+    return groups[band] as Group;
   }
 
   #isSlow(ended: Ended): boolean {

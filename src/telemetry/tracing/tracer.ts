@@ -3,9 +3,10 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Random } from '../../ports/random.ts';
 import type { TraceBeginning, TraceDocument, TraceFilter, Tracer } from '../../ports/trace.ts';
 import { RecordedTrace } from './recorded-trace.ts';
+import { RunningTraces } from './running-traces.ts';
 import { matches, summarize } from './trace-filter.ts';
 import { TraceRing } from './trace-ring.ts';
-import { parseTraceparent } from './traceparent.ts';
+import type { TraceParent } from './traceparent.ts';
 
 export interface TracerOptions {
   readonly clock: Clock;
@@ -20,8 +21,6 @@ export interface TracerOptions {
   readonly export?: (document: TraceDocument) => void;
 }
 
-/** Running traces that are remembered. A reader that never ends a body would keep its trace. */
-const runningMax = 4_096;
 /** Requests in a second that are sampled because their callers say so: callers could fill the queue of the exporter. */
 const forcedMax = 100;
 const secondMs = 1_000;
@@ -36,7 +35,7 @@ export function createTracer({
   if (!browser && send === undefined) return undefined;
   const { clock } = options;
   const ring = browser ? new TraceRing() : undefined;
-  const running = new Set<RecordedTrace>();
+  const running = new RunningTraces<RecordedTrace>();
   const forced = { since: 0, count: 0 };
 
   const mayForce = (): boolean => {
@@ -50,18 +49,21 @@ export function createTracer({
   };
 
   const onEnd = (trace: RecordedTrace): void => {
-    running.delete(trace);
-    const { status, code, durationMs, isSampled, endedAt } = trace;
-    const ended = { operation: trace.subject.operation, status, code, durationMs, isSampled, endedAt };
-    const kept = ring?.judge(ended);
-    const isSent = isSampled && send !== undefined;
+    running.remove(trace);
+    const kept = ring?.judge(trace);
+    const isSent = send !== undefined && trace.isSampled;
     if (kept === undefined && !isSent) return;
     const document = trace.document(kept ?? 'sample');
-    if (kept !== undefined) ring?.add(kept, ended, document);
+    if (kept !== undefined) ring?.add(kept, trace, document);
     if (isSent) send(document);
   };
 
-  const shared = { ...options, onEnd };
+  const isSampled = (beginning: TraceBeginning, parent: TraceParent | undefined): boolean =>
+    parent?.isSampled === true
+      ? mayForce()
+      : parent === undefined && (isLinked(beginning) || isChosen(beginning, sample));
+
+  const shared = { ...options, isSampled, onEnd };
 
   const found = (filter: TraceFilter): readonly TraceDocument[] => {
     const now = [...running]
@@ -72,15 +74,9 @@ export function createTracer({
 
   return {
     begin(beginning: TraceBeginning) {
-      const parent = beginning.parent === undefined ? undefined : parseTraceparent(beginning.parent);
-      const isSampled =
-        parent?.isSampled === true
-          ? mayForce()
-          : parent === undefined && (isLinked(beginning) || isChosen(beginning, sample));
-      if (ring === undefined && !isSampled) return undefined;
-      const trace = new RecordedTrace(shared, beginning, { parent, isSampled });
+      const trace = new RecordedTrace(shared, beginning);
+      if (ring === undefined && !trace.isSampled) return undefined;
       running.add(trace);
-      if (running.size > runningMax) running.delete(running.values().next().value as RecordedTrace);
       return trace;
     },
     list(filter) {

@@ -94,12 +94,13 @@ async function deliverGroup(ctx: Ctx, { target, rows, pass }: Group): Promise<nu
 }
 
 async function traced(trace: Trace | undefined, delivering: Promise<Delivery>): Promise<Delivery> {
+  let code: string | undefined;
   try {
     const delivery = await delivering;
-    trace?.answered({ code: delivery.failure?.kind });
+    code = delivery.failure?.kind;
     return delivery;
   } finally {
-    trace?.end();
+    trace?.end({ code });
   }
 }
 

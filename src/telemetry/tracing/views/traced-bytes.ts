@@ -43,7 +43,7 @@ export class TracedBytes implements ObjectBytes {
   }
 
   write(source: AsyncIterable<Uint8Array>, options: WriteOptions) {
-    return this.#trace.call('data.write', options.cluster, (cause) =>
+    return this.#trace.measuredCall('data.write', options.cluster, (cause) =>
       this.#bytes.write(source, cause === undefined ? options : { ...options, cause }),
     );
   }
@@ -53,7 +53,9 @@ export class TracedBytes implements ObjectBytes {
   }
 
   remove(extents: readonly Extent[]) {
-    return this.#trace.call('data.remove', extents[0]?.cluster ?? 'none', () => this.#bytes.remove(extents));
+    return this.#trace.measuredCall('data.remove', extents[0]?.cluster ?? 'none', () =>
+      this.#bytes.remove(extents),
+    );
   }
   find(cluster: string, ...prefixes: readonly string[]) {
     return this.#bytes.find(cluster, ...prefixes);
@@ -62,7 +64,7 @@ export class TracedBytes implements ObjectBytes {
     return this.#bytes.holdsAnything(cluster);
   }
   isStored(extent: Extent) {
-    return this.#trace.call('data.isStored', extent.cluster, () => this.#bytes.isStored(extent));
+    return this.#trace.measuredCall('data.isStored', extent.cluster, () => this.#bytes.isStored(extent));
   }
   health() {
     return this.#bytes.health();
@@ -99,7 +101,7 @@ class TracedRead implements AsyncIterableIterator<Uint8Array> {
   next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#iterator !== undefined) return this.#iterator.next();
     const { extent, range, signal } = this.#asked;
-    return this.#trace.call('data.read', extent.cluster, (cause) => {
+    return this.#trace.measuredCall('data.read', extent.cluster, (cause) => {
       this.#iterator = this.#bytes.read(extent, range, signal, cause)[Symbol.asyncIterator]();
       return this.#iterator.next();
     });
@@ -112,13 +114,15 @@ class TracedRead implements AsyncIterableIterator<Uint8Array> {
 
 const tracedUploads = (uploads: UploadBytes, trace: CallRecorder): UploadBytes => ({
   begin: (options) =>
-    trace.call('data.beginUpload', options.cluster, (cause) => uploads.begin({ ...options, cause })),
+    trace.measuredCall('data.beginUpload', options.cluster, (cause) => uploads.begin({ ...options, cause })),
   writePart: (source, options) =>
-    trace.call('data.writePart', options.upload.cluster, (cause) =>
+    trace.measuredCall('data.writePart', options.upload.cluster, (cause) =>
       uploads.writePart(source, { ...options, cause }),
     ),
   complete: (upload, parts) =>
-    trace.call('data.completeUpload', upload.cluster, (cause) => uploads.complete(upload, parts, cause)),
+    trace.measuredCall('data.completeUpload', upload.cluster, (cause) =>
+      uploads.complete(upload, parts, cause),
+    ),
   discard: (upload) =>
-    trace.call('data.discardUpload', upload.cluster, (cause) => uploads.discard(upload, cause)),
+    trace.measuredCall('data.discardUpload', upload.cluster, (cause) => uploads.discard(upload, cause)),
 });

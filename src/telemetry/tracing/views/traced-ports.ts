@@ -24,35 +24,54 @@ export function assignPorts<V extends object>(view: V, ports: Traceable, trace: 
   const target: { -readonly [P in keyof Traceable]: Traceable[P] } = view;
   if (metadata !== undefined) target.metadata = new TracedMetadata(metadata, trace);
   if (bytes !== undefined) target.bytes = new TracedBytes(bytes, trace);
-  if (keys !== undefined) target.keys = tracedKeys(keys, trace);
-  if (peers !== undefined) target.peers = tracedPeers(peers, trace);
+  if (keys !== undefined) target.keys = new Proxy(keys, new KeyCalls(trace));
+  if (peers !== undefined) target.peers = new TracedPeers(peers, trace);
   return view;
 }
 
 const keyCalls: ReadonlySet<PropertyKey> = new Set(['describe', 'generate', 'wrap', 'unwrap', 'rewrap']);
 
-/** A proxy, because providers have further methods, and state of their own. */
-const tracedKeys = (keys: KeyProvider, trace: CallRecorder): KeyProvider =>
-  new Proxy(keys, {
-    get(provider, name) {
-      const member: unknown = Reflect.get(provider, name);
-      if (typeof member !== 'function') return member;
-      if (!keyCalls.has(name)) return member.bind(provider);
-      return (...given: readonly unknown[]) =>
-        trace.call(`keys.${String(name)}`, 'provider', (cause) =>
-          Reflect.apply(member, provider, [...given, cause]),
-        );
-    },
-  });
+/** Of a proxy, because providers have further methods, and state of their own. */
+class KeyCalls implements ProxyHandler<KeyProvider> {
+  readonly #trace: CallRecorder;
 
-const tracedPeers = (peers: PeerRequests, trace: CallRecorder): PeerRequests => ({
-  ask: (access, request) =>
-    trace.call(`peer.${request.method}`, access.endpoint, (cause) =>
-      peers.ask(access, { ...request, cause }),
-    ),
-  send: (access, request, signal) =>
-    trace.call(`peer.${request.method}`, access.endpoint, (cause) =>
-      peers.send(access, { ...request, cause }, signal),
-    ),
-  close: () => peers.close(),
-});
+  constructor(trace: CallRecorder) {
+    this.#trace = trace;
+  }
+
+  get(provider: KeyProvider, name: PropertyKey): unknown {
+    const member: unknown = Reflect.get(provider, name);
+    if (typeof member !== 'function') return member;
+    if (!keyCalls.has(name)) return member.bind(provider);
+    return (...given: readonly unknown[]) =>
+      this.#trace.call(`keys.${String(name)}`, 'provider', (cause) =>
+        Reflect.apply(member, provider, [...given, cause]),
+      );
+  }
+}
+
+class TracedPeers implements PeerRequests {
+  readonly #peers: PeerRequests;
+  readonly #trace: CallRecorder;
+
+  constructor(peers: PeerRequests, trace: CallRecorder) {
+    this.#peers = peers;
+    this.#trace = trace;
+  }
+
+  ask(...[access, request]: Parameters<PeerRequests['ask']>) {
+    return this.#trace.call(`peer.${request.method}`, access.endpoint, (cause) =>
+      this.#peers.ask(access, { ...request, cause }),
+    );
+  }
+
+  send(...[access, request, signal]: Parameters<PeerRequests['send']>) {
+    return this.#trace.call(`peer.${request.method}`, access.endpoint, (cause) =>
+      this.#peers.send(access, { ...request, cause }, signal),
+    );
+  }
+
+  close() {
+    return this.#peers.close();
+  }
+}
