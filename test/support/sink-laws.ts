@@ -64,6 +64,18 @@ const eventsIn = (bodies: readonly string[]): readonly Event[] =>
 const namesOf = (events: readonly Event[], key: string): readonly string[] =>
   events.filter((event) => event.key === key).map(({ name }) => name);
 
+/** Percent-encoded: control characters, a line break, characters that Unicode keeps free, one of four bytes, and separators. */
+const strangeKeys = [
+  '%01',
+  '%0D%0AX:%20y',
+  '%7F',
+  '%C2%85',
+  '%EF%BF%BE',
+  '%EF%B7%90',
+  '%F0%9F%A6%AD',
+  '%22%27%3B%24%3E%2A',
+];
+
 const created = 'ObjectCreated:Put';
 const removed = 'ObjectRemoved:Delete';
 
@@ -141,6 +153,19 @@ export function sinkLaws(suite: SinkSuite): void {
       const causes = await receiver.causes();
       expect(causes).toHaveLength(bodies.length);
       expect(spans).toEqual(expect.arrayContaining([...new Set(causes)]));
+    });
+
+    test('gets the events of keys with any characters, so no key holds up those of others', async () => {
+      await using receiver = await open(server.port);
+      await using world = await openWorld(receiver);
+      await change(world, [...strangeKeys, 'plain']);
+      world.worker.start();
+      await untilDelivered(world);
+      await vi.waitFor(
+        async () => expect(eventsIn(await receiver.bodies())).toHaveLength(2 * (strangeKeys.length + 1)),
+        until,
+      );
+      expect(world.warned).toEqual([]);
     });
 
     test.skipIf(noPassword !== undefined)(

@@ -5,6 +5,14 @@ import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
+/**
+ * Characters that texts of MQTT should not have (https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html, 1.5.4): a broker may close the
+ * connection for them, so that one key with such a character would hold up the events of all.
+ */
+const refusedByBrokers = /[\p{Cc}\p{Noncharacter_Code_Point}]/gu;
+
+const toMqttText = (text: string): string => text.replace(refusedByBrokers, encodeURIComponent);
+
 export async function openMqtt(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
   const { default: mqtt } = await loadClient('mqtt@5.16.0', () => import('mqtt'));
   const topic = target.topic ?? '';
@@ -52,7 +60,7 @@ export async function openMqtt(target: SinkTarget, options: SinkOptions): Promis
     }: SinkMessage): Promise<SinkFailure | undefined> {
       try {
         const cause = traceparent === undefined ? {} : { traceparent };
-        const properties = { contentType, userProperties: { id, subject, ...cause } };
+        const properties = { contentType, userProperties: { id, subject: toMqttText(subject), ...cause } };
         await client.publishAsync(topic, body, { qos: 1, properties });
         return undefined;
       } catch (cause) {
