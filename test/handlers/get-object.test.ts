@@ -1,4 +1,4 @@
-/** GetObject and HeadObject: ranges, parts of simple objects, overrides. @storage */
+/** GetObject and HeadObject: ranges, parts of simple objects, overrides. */
 import { describe, expect, test } from 'vitest';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, MiB } from '../support/gateway-bodies.ts';

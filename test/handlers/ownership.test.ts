@@ -1,4 +1,4 @@
-/** Object ownership, and buckets without ACLs (public API "Controlling ownership of objects"). @storage */
+/** Object ownership, and buckets without ACLs (public API "Controlling ownership of objects"). */
 import { describe, expect, test } from 'vitest';
 import { aclXml, everyone, grantsIn, ownershipXml, policyOf } from '../support/access.ts';
 import { backends, type GatewayWorld, openGateway } from '../support/gateway.ts';
