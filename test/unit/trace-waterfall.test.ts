@@ -39,7 +39,7 @@ const trace: TraceDocument = {
 
 test('each span is below its parent, with its time, its place and its failure', () => {
   expect(formatTraces([trace]).split('\n')).toEqual([
-    'PutObject bucket/a?[31mkey  503 ServiceUnavailable',
+    'PutObject bucket/a\ufffd[31mkey  503 ServiceUnavailable',
     '100.0 ms from 2026-11-25T01:00:00.000Z, head of the reply after 99.0 ms, in host:1',
     'request 57D99EDFDCE3A2BF, trace 4bf92f3577b34da6a3ce929d0e0e4736',
     'http.request.method=PUT',

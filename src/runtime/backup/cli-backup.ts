@@ -1,4 +1,5 @@
 /** `sluice backup` and `sluice restore`: a data directory with embedded metadata and file chunks, copied while gateways use it. */
+
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { Config } from '../../config.ts';
@@ -6,6 +7,7 @@ import { Fsck, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { HeldElsewhere } from '../../workers/supervision/gc-hold.ts';
+import { formatFinding } from '../cli/format-finding.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { type Backup, backUp, isEmptyDirectory, readBackup } from './backup.ts';
@@ -143,9 +145,6 @@ async function check(
   while (!run.isDone) await run.step(signal);
   return findings;
 }
-
-const formatFinding = ({ kind, detail, ...place }: FsckFinding): string =>
-  [kind, ...Object.entries(place).map(([name, value]) => `${name}=${value}`), detail].join('  ');
 
 export function restoreFaults({ config }: Configuration, own: readonly string[]): readonly string[] {
   const faults = backendFaults(config);

@@ -1,6 +1,8 @@
 /** `sluice compact`: returns the free pages of the embedded metadata file to the file system. */
+
 import { existsSync } from 'node:fs';
 import { compactFile } from '../../backends/metadata/embedded/file/compact.ts';
+import { printable } from '../../base/text/printable.ts';
 import { tables } from '../../metadata/tables.ts';
 import { type MetadataFault, StoreRefused } from '../../ports/metadata-store.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
@@ -52,5 +54,5 @@ function formatFault({ detail, table, row, columns }: MetadataFault): string {
     row === undefined ? [] : [`row=${row}`],
     columns === undefined ? [] : [`columns=${JSON.stringify(columns)}`],
   ];
-  return ['metadata', ...where.flat(), detail].join('  ');
+  return printable(['metadata', ...where.flat(), detail].join('  '));
 }

@@ -1,4 +1,5 @@
 /** `sluice fsck`: compares metadata and data, mends what it may, and makes a lost index again. */
+
 import { existsSync } from 'node:fs';
 import type { Context } from '../../context.ts';
 import type { MendingGuard } from '../../domain/storage/fsck/findings.ts';
@@ -10,6 +11,7 @@ import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../../workers/supervision/mending.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
+import { formatFinding } from './format-finding.ts';
 
 /** Something was found that is not mended; 2 is a faulty command line. */
 const foundCode = 1;
@@ -131,11 +133,6 @@ async function rebuild({ context, signal }: Working, own: readonly string[]): Pr
   const summary = await rebuildIndex(context, { buckets, report, signal });
   print(asJson ? JSON.stringify({ summary }) : `${summary.rebuilt} rebuilt, ${summary.left} left`);
   return summary.left === 0 ? 0 : foundCode;
-}
-
-function formatFinding({ kind, detail, ...place }: FsckFinding | Rebuilt): string {
-  const where = Object.entries(place).map(([name, value]) => `${name}=${value}`);
-  return [kind, ...where, detail].join('  ');
 }
 
 function formatSummary(summary: FsckSummary): string {

@@ -1,4 +1,5 @@
 /** `sluice import`: makes an index of the existing objects in an upstream bucket. */
+import { printable } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import { type ImportCounts, importBucket } from '../../domain/storage/import/import-bucket.ts';
@@ -82,9 +83,17 @@ async function run(context: Context, cluster: string, { own, bucket, signal }: A
     rate: rateIn(own),
     signal,
     progress: ({ after, counts: so }) =>
-      print(asJson ? JSON.stringify({ progress: { after, counts: so } }) : `${after}: ${formatCounts(so)}`),
+      print(
+        asJson
+          ? JSON.stringify({ progress: { after, counts: so } })
+          : printable(`${after}: ${formatCounts(so)}`),
+      ),
     changed: (key) =>
-      print(asJson ? JSON.stringify({ kind: 'changed', key }) : `changed upstream since its import: ${key}`),
+      print(
+        asJson
+          ? JSON.stringify({ kind: 'changed', key })
+          : printable(`changed upstream since its import: ${key}`),
+      ),
   });
   print(asJson ? JSON.stringify({ summary: counts }) : formatCounts(counts));
   return counts.changed === 0 ? 0 : leftCode;
@@ -99,7 +108,11 @@ const formatCounts = (counts: ImportCounts): string =>
 async function showReleased({ metadata }: Context, { own, bucket, signal }: Asked): Promise<number> {
   for await (const { key, cluster, etag } of everyReleased(metadata, bucket.id)) {
     signal.throwIfAborted();
-    print(own.includes('--json') ? JSON.stringify({ cluster, key, etag }) : `${cluster}  ${etag}  ${key}`);
+    print(
+      own.includes('--json')
+        ? JSON.stringify({ cluster, key, etag })
+        : printable(`${cluster}  ${etag}  ${key}`),
+    );
   }
   return 0;
 }

@@ -1,15 +1,13 @@
 /** Replies of the operator API as tables. */
+import { printable } from '../../../base/text/printable.ts';
+
 type Json = Readonly<Record<string, unknown>>;
 
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Control characters in names that tenants chose must not reach the terminal. */
-const cell = (value: unknown): string => {
-  const text = value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value);
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced.
-  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd');
-};
+const cell = (value: unknown): string =>
+  printable(value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value));
 
 function table(rows: readonly Json[]): string {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];

@@ -1,9 +1,8 @@
 /** Traces as text: a line for each span, below its parent, with a bar where it was in the time of its trace. */
+import { printable } from '../../../base/text/printable.ts';
 import type { SpanDocument, TraceDocument } from '../../../ports/trace.ts';
 
 const barWidth = 32;
-/** Control characters of a key would reach the terminal. */
-const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, '?');
 const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toFixed(1));
 
 /** The request first, then the deliveries that it caused. */
