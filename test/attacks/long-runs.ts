@@ -228,8 +228,35 @@ const adminPlace = (name: string, path: string, body: (text: string) => string):
   send: (client, text) => client.send('PUT', `/admin/v1${path}`, { body: body(text) }),
 });
 
-/** Bodies of the operator API: the JSON itself, names and texts in it. */
+/** A cookie of a log-in is looked for before the caller is known. */
+const cookie = (name: string, beginning: string): Place => ({
+  name,
+  send: async (client, text) => {
+    if (!isHeaderText(text)) return;
+    await client.sendRaw({
+      method: 'GET',
+      target: '/admin/v1/session',
+      headers: [
+        ['host', 'localhost'],
+        ['cookie', beginning + text],
+      ],
+      body: undefined,
+    });
+  },
+});
+
+/** The operator API: headers, cookies and queries, and in bodies the JSON itself, names and texts. */
 export const adminPlaces: readonly Place[] = [
+  cookie('a cookie', 'sluice-login='),
+  cookie('cookies', 'a=b; '),
+  ...['idempotency-key', 'if-match', 'if-none-match', 'traceparent'].map((name) =>
+    inHeader(name, 'PUT', '/admin/v1/buckets/bucket/quota'),
+  ),
+  inHeader('idempotency-key', 'POST', '/admin/v1/why'),
+  inQuery('identity', '/admin/v1/audit'),
+  inQuery('after', '/admin/v1/audit'),
+  inQuery('status', '/admin/v1/traces'),
+  inTarget('a name in a path', (text) => `/admin/v1/buckets/${text}/quota`),
   adminPlace('a long body', '/clusters/default/weight', (text) => text),
   adminPlace('long blanks', '/clusters/default/weight', (text) => `{ ${text} "weight": 1}`),
   adminPlace('a long number', '/clusters/default/weight', (text) => `{"weight": ${text}}`),

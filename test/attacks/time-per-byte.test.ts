@@ -65,7 +65,7 @@ test('a long run in a body takes linear time', { timeout: 300_000 }, async () =>
   expect(await steepPlace(bodyPlaces, world.client, 6_000)).toBeUndefined();
 });
 
-test('a long run in the body of an operator takes linear time', { timeout: 300_000 }, async () => {
+test('a long run in a request of an operator takes linear time', { timeout: 300_000 }, async () => {
   await using world = await furnish();
   expect(await steepPlace(adminPlaces, world.as({ credential: operator }), 6_000)).toBeUndefined();
 });
