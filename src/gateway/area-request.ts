@@ -6,13 +6,18 @@ import { Recording } from './records/recording.ts';
 import { establish, type Identified } from './request.ts';
 
 export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
-  const { requestId, wire, query, identity, renew, payload, incoming } = request;
+  const { requestId, wire, query, renew, payload, incoming } = request;
   return {
     requestId,
     wire,
     query,
-    identity,
-    callerOf: (operation) => ({ wire, query, own: request.own, signed: request.signed, identity, operation }),
+    get identity() {
+      return request.identity;
+    },
+    callerOf: (operation) => {
+      const { own, signed, identity } = request;
+      return { wire, query, own, signed, identity, operation };
+    },
     async readBody() {
       const hasBody = incoming.body !== undefined;
       const body = await readBody(
@@ -20,12 +25,12 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
         { wire, own: new Map(), payload },
         { hasBody, row: {}, held: request },
       );
-      // The caller's key may have been made inactive while the body arrived.
-      await renew?.();
+      // The caller's key may have been made inactive, or its user changed, while the body arrived.
+      establish(request, { identity: (await renew?.()) ?? request.identity });
       return body ?? emptyBody;
     },
     asked: (action, { audited, bucketName }) => {
-      const asked = { requestId, wire, action, identity, bucketName, key: '' };
+      const asked = { requestId, wire, action, identity: request.identity, bucketName, key: '' };
       return establish(request, {
         operation: action,
         record: audited ? new Recording(ctx, asked) : undefined,

@@ -6,7 +6,7 @@ import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { blockXml, policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';
 import { faulty } from '../support/faulty.ts';
-import { bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { type HeldRequest, whileHeld } from '../support/held-body.ts';
 import { allow, openUser, putPolicy } from '../support/iam-users.ts';
@@ -271,5 +271,51 @@ describe('the time that a body may take', () => {
     const stranger = world.as({ credential: bob });
     expect((await stranger.put('/bucket?policy', { body: open, arriving })).status).toBe(403);
     expect(isRead).toBe(false);
+  });
+});
+
+describe('a held request of the operator API', () => {
+  const quota: HeldRequest = {
+    method: 'PUT',
+    path: '/admin/v1/buckets/bucket/quota',
+    ask: {
+      body: '{"maxBytesPerObject":0,"maxBytes":7,"maxObjects":0}',
+      headers: { 'content-type': 'application/json' },
+    },
+  };
+
+  test("is refused when its user's policy was changed meanwhile", async () => {
+    const { world } = await openWorld();
+    await using _world = world;
+    const user = await openUser(world, 'user', { root: operator, policy: allow('admin:*') });
+    const client = world.as({ credential: user.credential });
+    const held = await whileHeld(client, quota, async () => {
+      const iam = openActions(world, { credential: operator });
+      expect((await putPolicy(iam, 'user', allow('admin:Get*'))).status).toBe(200);
+    });
+    expect(held.status).toBe(403);
+    expect((await client.get(quota.path)).status).toBe(404);
+  });
+
+  test('is refused when its log-in was revoked meanwhile, and else applies', async () => {
+    const { world } = await openWorld();
+    await using _world = world;
+    const { accessKey, secretKey } = operator;
+    const admin = world.as({ credential: operator });
+    const openBrowser = async () => {
+      const reply = await world.anonymous.post('/admin/v1/session', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ accessKey, secretKey }),
+      });
+      const cookie = (reply.header('set-cookie') ?? '').split(';')[0] ?? '';
+      const csrf = (JSON.parse(reply.text) as { csrfToken: string }).csrfToken;
+      return { ...quota, ask: { ...quota.ask, headers: { cookie, 'x-csrf-token': csrf } } };
+    };
+    const revoked = await whileHeld(world.anonymous, await openBrowser(), () =>
+      admin.delete('/admin/v1/logins'),
+    );
+    expect(revoked.status).toBe(403);
+    expect((await admin.get(quota.path)).status).toBe(404);
+    expect((await whileHeld(world.anonymous, await openBrowser(), async () => {})).status).toBe(204);
   });
 });

@@ -49,7 +49,7 @@ async function run(
   call: AreaRequest,
   { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
-  const { requestId, query, wire, identity } = call;
+  const { requestId, query, wire } = call;
   const row = describeAdminOperation(name);
   const { audited, bucketIn } = row;
   const target = readAdminTarget(name, request.params);
@@ -67,12 +67,14 @@ async function run(
   await (names ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, may));
   const given = readQuery(row.query, query);
   const bytes = await call.readBody();
+  // The caller is authorized again below, because its policies may have changed while the body arrived.
   const body = readJson(row.body ?? noFields, bytes);
   if (names) {
     const bucket = nameOf({ path: params.get('bucket'), query: given, body }[bucketIn]);
     if (bucket !== '') record?.about(`bucket:${bucket}`);
     await permit(bucket);
-  }
+  } else if (row.method !== 'GET') await assertMayCall(ctx, call, may);
+  const { identity } = call;
   const match = readPrecondition(ctx, wire, row);
   // The casts: query and body were read by the schemas of this row.
   const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;

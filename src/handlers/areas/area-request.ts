@@ -8,10 +8,11 @@ export interface AreaRequest {
   readonly requestId: string;
   readonly wire: Wire;
   readonly query: Query;
+  /** The caller, as it is since the body has arrived. */
   readonly identity: Identity;
   /** Who asks, for decisions about an operation of an area. */
   callerOf(operation: string): Caller;
-  /** The whole body, verified. */
+  /** The whole body, verified. Authorize the caller again afterwards. @throws InvalidAccessKeyId for a key that was made inactive */
   readBody(): Promise<Uint8Array>;
   /** Reports the operation to the pipeline, and returns the recorder for its commits if it may change something. */
   asked(
