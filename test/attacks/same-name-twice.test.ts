@@ -3,7 +3,7 @@
  * have several members.
  */
 import { describe, expect, test } from 'vitest';
-import { openGateway } from '../support/gateway.ts';
+import { openGateway, operator } from '../support/gateway.ts';
 import { xmlBodies } from '../support/xml-bodies.ts';
 import { everyElement, parseTree, printTree } from '../support/xml-trees.ts';
 import { form, openFormWorld } from './form-world.ts';
@@ -69,6 +69,17 @@ describe('a query parameter with two values', () => {
     const { status, code, one } = await world.client.get(target);
     expect([status, code]).toEqual([400, 'InvalidArgument']);
     expect(one('Message')).toContain('more than once');
+  });
+
+  test('is refused by the operator API', async () => {
+    await using world = await openGateway();
+    const admin = world.as({ credential: operator });
+    for (const target of ['logins?accessKey=a&accessKey=b', 'buckets?limit=5&%6Cimit=6']) {
+      const method = target.startsWith('logins') ? 'DELETE' : 'GET';
+      const { status, text } = await admin.send(method, `/admin/v1/${target}`);
+      expect([status, text]).toEqual([400, expect.stringContaining('more than once')]);
+    }
+    expect((await admin.get('/admin/v1/buckets?limit=5&limit=5')).status).toBe(200);
   });
 
   test('twice with one value means that value', async () => {

@@ -5,8 +5,10 @@ import type { JsonFields, JsonReader } from '../../../protocol/formats/json.ts';
 import { isSigningParameter } from '../../../protocol/request/action-query.ts';
 import type { Query } from '../../../protocol/request/wire.ts';
 
-/** @throws InvalidArgument naming the parameter, also for one that the operation does not take */
+/** @throws InvalidArgument naming the parameter, also for one that the operation does not take, and for one with two values */
 export function readQuery(fields: JsonFields, query: Query): Readonly<Record<string, unknown>> {
+  const ambiguous = query.ambiguousName();
+  if (ambiguous !== undefined) throw twice(ambiguous.slice(0, namesMax));
   const own = query.pairs.filter(([name]) => !isSigningParameter(name));
   for (const [name] of own) if (!Object.hasOwn(fields, name)) throw unknown(name, Object.keys(fields));
   return Object.fromEntries(
@@ -32,6 +34,11 @@ function toJson({ schema }: JsonReader<unknown>, text: string): Json {
 }
 
 const namesMax = 100;
+const twice = (name: string) =>
+  fail('InvalidArgument', {
+    message: `The parameter "${name}" is given more than once, with different values.`,
+    field: name,
+  });
 const unknown = (name: string, known: readonly string[]) =>
   fail('InvalidArgument', {
     message: `There is no parameter "${name.slice(0, namesMax)}"; ${known.length === 0 ? 'the operation takes none' : `known are ${known.join(', ')}`}.`,
