@@ -58,6 +58,7 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
       expired: 0,
       removedEarly: 0,
       unauthenticated: 0,
+      sealedLate: 0,
     });
   });
 
@@ -127,6 +128,35 @@ test('the end of the chain cannot be cut off without notice', async () => {
   });
 });
 
+test('hours that are sealed again, because the head of the chain was set back, show as sealed late', async () => {
+  const { world, clock } = await threeHours();
+  await using _ = world;
+  for (let hour = 0; hour < 3; hour += 1) {
+    await clock.advance(hourMs);
+    await seal(world);
+  }
+  expect(await verify(world)).toMatchObject({ isIntact: true, hours: 5, sealedLate: 0 });
+  const { metadata } = world.context;
+  const at = { table: tasks, in: { kind: 'audit-seal' } };
+  const head = await metadata.get(at, { name: 'head' });
+  const first = await metadata.get(at, { name: `hour-${String(firstHour).padStart(10, '0')}` });
+  if (head === undefined || first === undefined) throw new Error('nothing is sealed');
+  for (const hour of [1, 2, 3, 4]) await changeSeal(world, hour, () => undefined);
+  const { seal: firstSeal } = first.row.state as { readonly seal: string };
+  const put = { ...head.row, state: { ...(head.row.state as object), hour: firstHour, seal: firstSeal } };
+  await metadata.commit(at, [{ put, expect: head.revision }]);
+  for (const { hour, slot, time, id } of await rowsOf(world, 1))
+    await metadata.apply([{ at: { table: audit, in: { hour, slot } }, remove: { time, id } }]);
+  await clock.advance(hourMs);
+  await seal(world);
+  // The leader has sealed the altered hours with the master key, but it cannot seal them at their time.
+  expect(await verify(world)).toMatchObject({
+    isIntact: true,
+    unauthenticated: 0,
+    sealedLateFrom: '2026-01-01T01:00:00.000Z',
+  });
+});
+
 test('a chain that was computed anew without the master key is counted as unauthenticated', async () => {
   const { world } = await threeHours();
   await using _ = world;
@@ -153,6 +183,7 @@ test('a log without seals says so', async () => {
     expired: 0,
     removedEarly: 0,
     unauthenticated: 0,
+    sealedLate: 0,
   });
 });
 

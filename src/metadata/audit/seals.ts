@@ -28,6 +28,8 @@ export interface AuditSeal {
   readonly seal: string;
   /** The seal, sealed under the master key: a writer to the database who does not have the key cannot make it. Base64. */
   readonly witness: string;
+  /** Store time (ms); absent in seals of versions that did not keep it. */
+  readonly sealedAt?: number;
   /** The retention when the hour was sealed: some of its rows may expire this long after its start. */
   readonly retentionMs: number;
 }

@@ -63,7 +63,11 @@ export const linkOf = (
     rows,
     content,
     retentionMs,
-  }: Pick<AuditSeal, 'previous' | 'hour' | 'rows' | 'content' | 'retentionMs'>,
-): string => hasher.sha256Hex([previous, hour, rows, content, retentionMs].join('\n'));
+    sealedAt,
+  }: Pick<AuditSeal, 'previous' | 'hour' | 'rows' | 'content' | 'retentionMs' | 'sealedAt'>,
+): string => {
+  const linked = [previous, hour, rows, content, retentionMs, ...(sealedAt === undefined ? [] : [sealedAt])];
+  return hasher.sha256Hex(linked.join('\n'));
+};
 
 export const witnessContext = (hour: number): string => `audit seal ${hour}`;

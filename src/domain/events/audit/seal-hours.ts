@@ -79,7 +79,8 @@ async function sealHour(
   const previous = held.head?.seal ?? '';
   const content = contentOf(ctx, slots);
   const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
-  const seal = linkOf(ctx, { previous, hour, rows, content, retentionMs });
+  const sealedAt = await ctx.metadata.now();
+  const seal = linkOf(ctx, { previous, hour, rows, content, retentionMs, sealedAt });
   const witness = await ctx.sealer.seal(new TextEncoder().encode(seal), witnessContext(hour));
   const state: AuditSeal = {
     hour,
@@ -90,6 +91,7 @@ async function sealHour(
     seal,
     witness: btoa(String.fromCharCode(...witness)),
     retentionMs,
+    sealedAt,
   };
   const head = { first: held.head?.first ?? hour, keptFrom: held.head?.keptFrom ?? hour, hour, seal };
   const next = await put(ctx, held, { head, seal: { state, expect: 'absent' } });

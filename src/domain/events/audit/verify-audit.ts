@@ -1,6 +1,6 @@
 /** Verifies the chain of the audit log and the rows that it covers, and reports the first gap. */
 import type { Context } from '../../../context.ts';
-import { auditHourMs, auditSlots } from '../../../metadata/audit/audit.ts';
+import { auditHourMs, auditSealDelayMs, auditSlots } from '../../../metadata/audit/audit.ts';
 import {
   type AuditHead,
   type AuditSeal,
@@ -43,10 +43,22 @@ export interface Verification {
   readonly removedEarly: number;
   /** Seals that no master key of this process opens: that key is not configured any more, or an attacker made the seal. */
   readonly unauthenticated: number;
+  /**
+   * Hours that were sealed long after their end, and the first of them: no process ran the worker then, or an attacker set the head of the
+   * chain back, and the hours after it were sealed again over other rows.
+   */
+  readonly sealedLate: number;
+  readonly firstLate?: number;
   readonly gap?: AuditGap;
   /** The hour with which the next part begins; absent at the end of the chain. */
   readonly next?: number;
 }
+
+/** A seal is late when its hour could have been sealed this long before. */
+const lateMs = auditHourMs;
+
+const isLate = ({ hour, sealedAt = 0 }: AuditSeal): boolean =>
+  sealedAt > (hour + 1) * auditHourMs + auditSealDelayMs + lateMs;
 
 /** What one part reads, at most. An hour is read whole. */
 const partMax = { rows: 200_000, seals: 2_000 } as const;
@@ -55,7 +67,14 @@ const pageSeals = 100;
 /** @param from the hour to begin with; absent: the first one */
 export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification> {
   const head = (await findAuditHead(ctx.metadata))?.state;
-  let counts = { hours: 0, rows: 0, expired: 0, removedEarly: 0, unauthenticated: 0 };
+  let counts: Counts = {
+    hours: 0,
+    rows: 0,
+    expired: 0,
+    removedEarly: 0,
+    unauthenticated: 0,
+    sealedLate: 0,
+  };
   const first = await findFirst(ctx, head, from);
   if (first === undefined) return { head, ...counts };
   const start = Math.max(first, from ?? first);
@@ -73,6 +92,7 @@ export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification
       if (witness !== undefined && witness !== seal.seal)
         return { head, ...counts, gap: { kind: 'seal-altered', hour } };
       counts = { ...counts, unauthenticated: counts.unauthenticated + (witness === undefined ? 1 : 0) };
+      if (isLate(seal)) counts = { firstLate: hour, ...counts, sealedLate: counts.sealedLate + 1 };
       const compared = await compareRows(ctx, seal, { head, now, rest });
       if ('gap' in compared) return { head, ...counts, gap: compared.gap };
       counts = add(counts, compared);
@@ -84,6 +104,8 @@ export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification
     if (page.length < pageSeals) return { head, ...counts, ...findEnd(head, { hour, previous }) };
   }
 }
+
+type Counts = Omit<Verification, 'head' | 'gap' | 'next'>;
 
 async function findFirst({ metadata }: Ctx, head: AuditHead | undefined, from: number | undefined) {
   if (head !== undefined) return head.first;
@@ -125,12 +147,7 @@ async function readWitness({ sealer }: Ctx, { witness, hour }: AuditSeal): Promi
 
 type Compared = { readonly rows: number } | { readonly without: 'expired' | 'removedEarly' };
 
-const add = <
-  C extends { readonly hours: number; readonly rows: number; expired: number; removedEarly: number },
->(
-  counts: C,
-  compared: Compared,
-): C =>
+const add = (counts: Counts, compared: Compared): Counts =>
   'without' in compared
     ? { ...counts, [compared.without]: counts[compared.without] + 1 }
     : { ...counts, hours: counts.hours + 1, rows: counts.rows + compared.rows };

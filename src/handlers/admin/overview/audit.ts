@@ -42,13 +42,14 @@ export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query }) =
 
 export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query: { from } }) => {
   const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
-  const { head, gap, next, ...counts } = await verifyAudit(ctx, hour);
+  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, hour);
   return jsonReply({
     isIntact: gap === undefined,
     ...(head === undefined
       ? {}
       : { since: toTime(head.first), sealedThrough: toTime(head.hour), seal: head.seal }),
     ...counts,
+    ...(firstLate === undefined ? {} : { sealedLateFrom: toTime(firstLate) }),
     ...(gap === undefined ? {} : { gap: { ...gap, hour: toTime(gap.hour) } }),
     ...(next === undefined ? {} : { nextFrom: toTime(next) }),
   });

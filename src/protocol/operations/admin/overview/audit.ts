@@ -70,6 +70,8 @@ export const auditRows = {
       expired: count,
       removedEarly: count,
       unauthenticated: count,
+      sealedLate: count,
+      sealedLateFrom: jsonOptional(isoTime),
       gap: jsonOptional(
         jsonObject({
           kind: jsonChoice([
