@@ -33,6 +33,8 @@ export interface SinkSuite {
   readonly environment?: Fields;
   /** Opens a new stream, queue or table. */
   open(port: number): Promise<Receiver>;
+  /** Opens one that cannot store the character of `unstorableKey`, where the server has such. */
+  openNarrow?(port: number): Promise<Receiver>;
   /** Why there is no law about a wrong password. */
   readonly noPassword?: string;
   /** The URL by which the server takes TLS, from clients with a certificate. Its host is an address. */
@@ -76,11 +78,14 @@ const strangeKeys = [
   '%22%27%3B%24%3E%2A',
 ];
 
+/** A character of four bytes. */
+const unstorableKey = '%F0%9F%A6%AD';
+
 const created = 'ObjectCreated:Put';
 const removed = 'ObjectRemoved:Delete';
 
 export function sinkLaws(suite: SinkSuite): void {
-  const { server: name, environment, open, noPassword, forgets, losesUnread, tlsUrl } = suite;
+  const { server: name, environment, open, openNarrow, noPassword, forgets, losesUnread, tlsUrl } = suite;
   const missing = noSinkServer(name);
   describe.skipIf(missing !== undefined)(`${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
     let server: SinkServer;
@@ -167,6 +172,27 @@ export function sinkLaws(suite: SinkSuite): void {
       );
       expect(world.warned).toEqual([]);
     });
+
+    test.skipIf(openNarrow === undefined)(
+      'that cannot store a character of a key makes dead letters of its events, and gets those behind them',
+      async () => {
+        await using receiver = await (openNarrow ?? open)(server.port);
+        await using world = await openWorld(receiver, {}, { envelope: 'cloudevents' });
+        await change(world, ['before', unstorableKey, 'after']);
+        world.worker.start();
+        await untilDelivered(world);
+        const subjects = async () =>
+          (await receiver.bodies()).map((body) => (JSON.parse(body) as { subject?: string }).subject);
+        await vi.waitFor(
+          async () =>
+            expect((await subjects()).filter((subject) => subject !== undefined).toSorted()).toEqual([
+              ...['after', 'after', 'before', 'before'],
+            ]),
+          until,
+        );
+        expect(await world.letters()).toHaveLength(2);
+      },
+    );
 
     test.skipIf(noPassword !== undefined)(
       'that refuses the password keeps its events queued, and the warning does not contain the password',

@@ -2,9 +2,9 @@
  * Writes messages into a table of PostgreSQL. A batch is one statement, which applies as a whole. Mode `insert` keeps each event once, by
  * its id; mode `upsert` keeps the last event of each object.
  */
-import type { EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
+import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { loadClient } from './common/load-client.ts';
-import { type Place, type Session, sessionSink } from './session-sink.ts';
+import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Connections; each delivery uses one at a time. */
@@ -46,10 +46,26 @@ export async function openPostgres(target: SinkTarget, options: SinkOptions): Pr
       connection: { application_name: 'sluice', statement_timeout: timeoutMs },
       onnotice: () => {},
     });
+    const writeTogether = async (messages: readonly SinkMessage[]): Promise<void> => {
+      const sent = isUpsert ? lastOfSubjects(messages) : messages;
+      await client.unsafe(write, [JSON.stringify(sent)], { prepare: true });
+    };
     const session: Session = {
-      async send(messages) {
-        const sent = isUpsert ? lastOfSubjects(messages) : messages;
-        await client.unsafe(write, [JSON.stringify(sent)], { prepare: true });
+      async send(messages): Promise<Delivery> {
+        try {
+          await writeTogether(messages);
+          return { delivered: messages.length };
+        } catch (cause) {
+          if (!isDataException(cause)) throw cause;
+        }
+        // One of them cannot be stored here: find it, so that it does not hold up the others.
+        for (const [delivered, message] of messages.entries())
+          try {
+            await writeTogether([message]);
+          } catch (cause) {
+            if (!isDataException(cause)) throw cause;
+            return { delivered, failure: { kind: 'refused', error: `the sink answered ${describe(cause)}` } };
+          }
         return { delivered: messages.length };
       },
       close: () => client.end({ timeout: 0 }),
@@ -67,6 +83,12 @@ export async function openPostgres(target: SinkTarget, options: SinkOptions): Pr
 
   return sessionSink(target, options, { port: 5432, tlsSchemes: ['postgres+tls'], connect });
 }
+
+/** Class 22 of SQLSTATE: a value does not fit, such as a character that the encoding of the database does not have. */
+const isDataException = (cause: unknown): boolean => {
+  const { code } = (cause ?? {}) as { readonly code?: unknown };
+  return typeof code === 'string' && code.startsWith('22');
+};
 
 /** A statement may write a row once. */
 const lastOfSubjects = (messages: readonly SinkMessage[]): readonly SinkMessage[] => [
