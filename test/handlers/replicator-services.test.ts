@@ -4,6 +4,7 @@ import { expect, test, vi } from 'vitest';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
+import { hurriedClock } from '../support/notify-world.ts';
 import {
   hideContent,
   link,
@@ -118,15 +119,21 @@ test('tags of an older version do not replace those of the latest version at ano
 });
 
 test('a retry does not put an older version above a newer one at another S3 service', async () => {
-  const near = await openSite({ settings: { ...settings, SVC_REPLICATION_RETRY_MAX: '1s' } });
+  const clock = hurriedClock();
+  const near = await openSite({ clock, settings: { ...settings, SVC_REPLICATION_RETRY_MAX: '1s' } });
   const far = await openService();
   far.instead = () => refusal(503, 'SlowDown');
   await link(near, far);
   run(near);
   const { client } = near.world;
   const first = await client.put('/bucket/a', { body: 'one' });
-  await settled(near, '/bucket/a', 'FAILED');
+  await vi.waitFor(async () => {
+    clock.hurry(1_000);
+    expect(await statusOf(near, '/bucket/a')).toBe('FAILED');
+  }, until);
   far.instead = asService;
+  // The destination rests after its failures.
+  clock.hurry(60_000);
   await client.put('/bucket/a', { body: 'two' });
   await settled(near, '/bucket/a', 'COMPLETED');
   const admin = operatorOf(near.world);

@@ -187,25 +187,6 @@ describe('a destination that takes nothing', () => {
       await alike(near, far);
       await settled(near, '/bucket/a', 'COMPLETED');
     });
-
-  test('after SVC_REPLICATION_RETRY_MAX its versions are FAILED, and arrive after a retry', async () => {
-    const near = await openSite({ settings: { ...settings, SVC_REPLICATION_RETRY_MAX: '1s' } });
-    const far = await openSite();
-    far.instead = () => refusal(503, 'SlowDown');
-    await link(near, far);
-    run(near);
-    await near.world.client.put('/bucket/a', { body: 'one' });
-    await settled(near, '/bucket/a', 'FAILED');
-    far.instead = undefined;
-    const admin = operatorOf(near.world);
-    expect(await admin.must('POST', '/replication/retry', { peer: 'far' })).toEqual({
-      retried: 1,
-      isTruncated: false,
-    });
-    await alike(near, far);
-    await settled(near, '/bucket/a', 'COMPLETED');
-    expect(await admin.must('GET', '/replication/failed')).toMatchObject({ failed: [] });
-  });
 });
 
 test('a version whose row changes while it is sent, because its bytes are moved, becomes COMPLETED', async () => {

@@ -25,7 +25,7 @@ export const targetsAt = (sinks: Readonly<Record<string, { readonly url: string 
   Object.entries(sinks).map(([id, { url }]) => ({ id, url }));
 
 /** A clock that can be ahead of the real one, so that a day of retries passes at once. */
-function hurriedClock() {
+export function hurriedClock() {
   let ahead = 0;
   return {
     ...systemClock,

@@ -16,6 +16,8 @@ const fresh: TargetState = { failures: 0, error: '', restsUntil: Number.NEGATIVE
 
 const pauseFirstMs = 1_000;
 const pauseMaxMs = 60_000;
+/** Within some 20 seconds, by the pauses. */
+const steadyFailures = 5;
 /** Targets of the settings, and some that earlier settings had. */
 const statesMax = 1_024;
 
@@ -38,6 +40,14 @@ export class TargetStates {
 
   get(target: string): TargetState {
     return this.#states.get(target) ?? fresh;
+  }
+
+  /**
+   * Whether it has failed often enough that old rows may be given up. After a long stop of all gateways every row is old, and one failure of a
+   * target that comes up at the same time says little.
+   */
+  failsSteadily(target: string): boolean {
+    return this.get(target).failures >= steadyFailures;
   }
 
   isResting(target: string): boolean {

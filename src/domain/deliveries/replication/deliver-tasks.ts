@@ -86,7 +86,7 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
   const { states } = pass;
   const isOverdue = row.due + ctx.config.SVC_REPLICATION_RETRY_MAX <= pass.now;
   if (states.isResting(target)) {
-    if (!isOverdue) return false;
+    if (!isOverdue || !states.failsSteadily(target)) return false;
     await giveUp(ctx, row, { error: states.get(target).error, why: 'overdue' });
     return true;
   }
@@ -106,7 +106,7 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     pass.signal.throwIfAborted();
     const { message, why, isFinal = false, isLocal = false } = explainFailure(cause);
     if (!isFinal && !isLocal) states.failed(target, message);
-    if (isFinal || isOverdue) {
+    if (isFinal || (isOverdue && (isLocal || states.failsSteadily(target)))) {
       await giveUp(ctx, row, { error: message, why });
       return true;
     }

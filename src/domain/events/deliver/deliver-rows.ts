@@ -24,12 +24,6 @@ export type Ctx = Pick<
 /** The cast: each queue has one type of task. */
 const taskOf = (row: Pick<HourlyRow, 'task'>): NotifyTask => row.task as NotifyTask;
 
-/**
- * Failures in a row, within some 20 seconds, before events are given up: after a long stop of all gateways every event is old, and one failure
- * of a target that comes up at the same time says little.
- */
-const failuresMin = 5;
-
 /** A row has up to 24 KiB. */
 const batchMax = 32;
 
@@ -93,8 +87,8 @@ async function deliverGroup(ctx: Ctx, { target, rows, pass }: Group): Promise<nu
     } else fail(ctx, { target, pass, failure });
   }
   if (!states.isResting(target)) return done;
+  if (!states.failsSteadily(target)) return done;
   const { error, failures } = states.get(target);
-  if (failures < failuresMin) return done;
   const overdue = left.filter(({ due }) => due + ctx.config.SVC_NOTIFY_RETRY_MAX <= pass.now);
   await giveUp(ctx, { rows: overdue, error, attempts: failures });
   return done + overdue.length;
