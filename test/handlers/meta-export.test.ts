@@ -3,7 +3,6 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { acquireLease } from '../../src/metadata/background/leases.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import type { AnyTable } from '../../src/ports/metadata-store.ts';
 import { exportMetadata } from '../../src/runtime/backup/export-metadata.ts';
@@ -133,17 +132,6 @@ describe('an export', () => {
     await rm(partPath(directory, 'objects', 0));
     expect(await exportOf(world)).toEqual(whole);
     expect(await readdir(directory)).toContain('objects.0.jsonl');
-  });
-
-  test('is not continued, nor taken for a new one, once a gateway has run', async () => {
-    await using world = await openGateway({ backend: 'embedded+file' });
-    await fill(world);
-    const first = await exportOf(world);
-    expect(await exportOf(world)).toEqual(first);
-    const lease = await acquireLease(world.context.metadata, { name: 'gc-leader', holder: 'h', ttlMs: 1 });
-    expect(lease?.generation).toBe(1);
-    await world.client.put('/plain/later', { body: 'later' });
-    await expect(exportOf(world)).rejects.toThrow('a gateway has run since the export');
   });
 
   test('is not imported over other rows, and a changed part is found by the comparison', async () => {
