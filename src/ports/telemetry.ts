@@ -90,6 +90,7 @@ export interface Telemetry {
     readonly code: string | undefined;
     readonly durationMs: number;
     readonly requestId?: string;
+    readonly traceId?: string | undefined;
     /** Bytes of its body that were read. */
     readonly receivedBytes?: number;
     /** The bucket that it is about, if it exists. */

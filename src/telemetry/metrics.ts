@@ -26,8 +26,8 @@ export interface Meter {
 
 /** One set of labels of a histogram. */
 export interface TallyMeter {
-  /** @param exemplar names one occasion of the value, such as the id of a request */
-  observe(seconds: number, exemplar?: string): void;
+  /** Request and trace become the exemplar of the value's bucket. */
+  observe(seconds: number, requestId?: string, traceId?: string): void;
 }
 
 export type ExpositionFormat = 'text' | 'openmetrics';

@@ -218,7 +218,7 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
     settings: await ok(admin.get('/admin/v1/settings')),
     log: lines.join('\n'),
     traces: JSON.stringify(exported),
-    otlp: toOtlp(exported, {}),
+    otlp: toOtlp(exported, { resource: {}, systems: { metadata: 'lmdb', data: 'file', keys: 'local-hsm' } }),
     browser: JSON.stringify(tracer.list({ max: 500 }).map(({ requestId }) => tracer.find(requestId, 20))),
     metrics: await metrics.text(),
     audit: JSON.stringify(await auditRows(context)),

@@ -48,6 +48,7 @@ describe('GET /admin/v1/traces/{id}', () => {
     await world.client.put('/bucket');
     const put = await world.client.put('/bucket/key', { body: 'hello' });
     const [trace] = await world.find(requestId(put));
+    expect(trace?.traceId).toMatch(new RegExp(`^[0-9a-f]{16}${requestId(put).toLowerCase()}$`));
     expect(trace).toMatchObject({
       operation: 'PutObject',
       bucket: 'bucket',

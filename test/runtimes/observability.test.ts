@@ -153,7 +153,10 @@ describe.skipIf(noPrometheus !== undefined)(
       const found = (await prometheus.get(
         `/api/v1/query_exemplars?query=${query}&start=${Date.now() / 1000 - 600}&end=${Date.now() / 1000 + 60}`,
       )) as readonly { readonly exemplars: readonly { readonly labels: object }[] }[];
-      expect(found.flatMap(({ exemplars }) => exemplars)[0]?.labels).toHaveProperty('request_id');
+      expect(found.flatMap(({ exemplars }) => exemplars)[0]?.labels).toMatchObject({
+        request_id: expect.stringMatching(/^[0-9A-F]{16}$/),
+        trace_id: expect.stringMatching(/^[0-9a-f]{32}$/),
+      });
     });
 
     test('every rule is evaluated without an error', async () => {

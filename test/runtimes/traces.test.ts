@@ -94,6 +94,7 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
         attributeOf(span, 'db.collection.name') === 'objects',
     );
     expect(commit?.kind).toBe(3);
+    expect(commit && attributeOf(commit, 'db.system.name')).toBe('lmdb');
     for (const span of spans.filter(({ traceId }) => traceId === callerTrace)) {
       expect(BigInt(span.startTimeUnixNano)).toBeGreaterThanOrEqual(BigInt(root.startTimeUnixNano));
       expect(BigInt(span.endTimeUnixNano)).toBeGreaterThanOrEqual(BigInt(span.startTimeUnixNano));

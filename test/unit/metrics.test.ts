@@ -39,12 +39,14 @@ test('every metric says what to do when it moves, and counters alone end in _tot
 test('exemplars of another process of the node are shown too', async () => {
   const peer = promMetrics(quiet);
   const asked = promMetrics({ ...quiet, gather: async (own) => [own, await peer.own()] });
-  const tell = (metrics: typeof peer, durationMs: number, requestId: string) =>
-    createTelemetry({ log: () => {}, metrics }).request({ ...observed, durationMs, requestId });
-  tell(asked, 4, 'request-of-mine');
+  const tell = (metrics: typeof peer, durationMs: number, requestId: string, traceId?: string) =>
+    createTelemetry({ log: () => {}, metrics }).request({ ...observed, durationMs, requestId, traceId });
+  tell(asked, 4, 'request-of-mine', 'its-trace');
   tell(peer, 40, 'request-of-the-peer');
   const text = await asked.text('openmetrics');
-  expect(text).toMatch(/le="0.005",operation="GetObject"\} 1 # \{request_id="request-of-mine"\} 0.004\n/);
+  expect(text).toMatch(
+    /le="0.005",operation="GetObject"\} 1 # \{trace_id="its-trace",request_id="request-of-mine"\} 0.004\n/,
+  );
   expect(text).toMatch(/le="0.05",operation="GetObject"\} 2 # \{request_id="request-of-the-peer"\} 0.04\n/);
 });
 

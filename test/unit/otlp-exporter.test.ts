@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
-import type { TraceDocument } from '../../src/ports/trace.ts';
+import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
 import { nodeTracing } from '../../src/runtime/processes/node-tracing.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
@@ -54,7 +54,7 @@ function openExporter(...answers: readonly Answer[]) {
   const bodies: string[] = [];
   const exporter = new OtlpExporter({
     clock,
-    resource: {},
+    source: { resource: {}, systems: { metadata: 'cassandra', data: 'ceph', keys: 'aws-api' } },
     telemetry: {
       spans(outcome, spans) {
         counted[outcome] += spans;
@@ -101,6 +101,33 @@ describe('the queue', () => {
     expect(waiting).toBeLessThanOrEqual(queuedMax + 2_048);
     expect(counted.exported).toBe(0);
   });
+});
+
+test.each([
+  [
+    'metadata.get',
+    { 'db.system.name': 'cassandra', 'db.operation.name': 'get', 'db.collection.name': 'here' },
+  ],
+  [
+    'data.read',
+    { 'rpc.system': 'ceph', 'rpc.service': 'data', 'rpc.method': 'read', 'server.address': 'here' },
+  ],
+  ['keys.unwrap', { 'rpc.system': 'aws-api', 'rpc.service': 'KMS', 'rpc.method': 'unwrap' }],
+  ['peer.PUT', { 'rpc.system': 'aws-api', 'rpc.service': 'S3', 'rpc.method': 'PUT' }],
+])('the span %s names the system that is called', async (name, expected) => {
+  const { clock, bodies, exporter } = openExporter();
+  exporter.add({ ...document, spans: [{ ...(document.spans[0] as SpanDocument), name, about: 'here' }] });
+  await clock.advance(2_000);
+  const { attributes } = JSON.parse(bodies[0] ?? '').resourceSpans[0].scopeSpans[0].spans[1];
+  const shown = Object.fromEntries(
+    attributes.map(
+      ({ key, value }: { readonly key: string; readonly value: { readonly stringValue: string } }) => [
+        key,
+        value.stringValue,
+      ],
+    ),
+  );
+  expect(shown).toMatchObject(expected);
 });
 
 describe('a batch that is not taken', () => {

@@ -19,13 +19,23 @@ export function reportAnswer(
   request: RequestContext,
   { status, failure }: { readonly status: number; readonly failure: Failure | undefined },
 ): void {
-  const { telemetry, clock, config } = ctx;
+  const { telemetry, clock, config, trace } = ctx;
   const { operation, incoming, startedAt, requestId, bucket } = request;
   const code = failure?.refusal.code;
   const durationMs = clock.elapsed() - startedAt;
   const receivedBytes = receivedBytesOf(incoming);
   const { method } = incoming.wire;
-  telemetry.request({ operation, method, status, code, durationMs, requestId, receivedBytes, bucket });
+  telemetry.request({
+    operation,
+    method,
+    status,
+    code,
+    durationMs,
+    requestId,
+    traceId: trace?.traceId,
+    receivedBytes,
+    bucket,
+  });
   const slowMs = config.SVC_SLOW_MS;
   const line = (more: Fields): Fields => ({ ...describe(request), ...more });
   if (failure !== undefined)

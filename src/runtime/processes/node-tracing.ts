@@ -8,6 +8,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { OtlpExporter } from '../../telemetry/tracing/otlp-exporter.ts';
 import { readOtlpHeaders } from '../../telemetry/tracing/otlp-headers.ts';
+import type { Systems } from '../../telemetry/tracing/otlp-json.ts';
 import { createTracer } from '../../telemetry/tracing/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
 
@@ -51,7 +52,25 @@ async function openExporter(
     'service.version': packageVersion(),
     'service.instance.id': instance,
   };
-  return new OtlpExporter({ poster, resource, telemetry, clock: systemClock });
+  const source = { resource, systems: systemsOf(config) };
+  return new OtlpExporter({ poster, source, telemetry, clock: systemClock });
+}
+
+const metadataSystems: Readonly<Record<string, string>> = {
+  embedded: 'lmdb',
+  'wide-column': 'cassandra',
+  'ordered-kv': 'tikv',
+};
+const dataSystems: Readonly<Record<string, string>> = { 'cluster-pool': 'ceph', 'upstream-store': 'aws-api' };
+const keySystems: Readonly<Record<string, string>> = { transit: 'vault', 'cloud-kms': 'aws-api' };
+
+function systemsOf(config: Config): Systems {
+  const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys = 'none' } = config;
+  return {
+    metadata: metadataSystems[metadata] ?? metadata,
+    data: dataSystems[data] ?? data,
+    keys: keySystems[keys] ?? keys,
+  };
 }
 
 /** As the specification of OTLP has it: a base address gets the path of the signal. */

@@ -26,7 +26,7 @@ export const requests = {
     kind: 'histogram',
     labels: ['operation'],
     doc: 'From the head of a request to the head of its reply, by operation. Buckets carry exemplars in the OpenMetrics format.',
-    act: 'Compare with `svc_backend_duration_seconds`: a slow backend, or a busy event loop (`svc_event_loop_lag_seconds`). An exemplar names one request of the bucket.',
+    act: 'Compare with `svc_backend_duration_seconds`: a slow backend, or a busy event loop (`svc_event_loop_lag_seconds`). An exemplar names one request of the bucket by `trace_id` and `request_id`: `sluice admin traces <id>`.',
     buckets: seconds,
   },
   svc_http_requests_in_flight: {

@@ -25,26 +25,29 @@ export class TallyChild {
   readonly #bounds: readonly number[];
   /** Observations by bucket; the last one is for what lies above every bound. */
   readonly #counts: Float64Array;
-  /** The last exemplar of each bucket, and its value. */
-  readonly #exemplars: (string | undefined)[];
+  /** The last request of each bucket, its trace, and its value. */
+  readonly #requestIds: (string | undefined)[];
+  readonly #traceIds: (string | undefined)[];
   readonly #exemplarValues: Float64Array;
   #sum = 0;
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.#counts = new Float64Array(bounds.length + 1);
-    this.#exemplars = Array.from({ length: bounds.length + 1 });
+    this.#requestIds = Array.from({ length: bounds.length + 1 });
+    this.#traceIds = Array.from({ length: bounds.length + 1 });
     this.#exemplarValues = new Float64Array(bounds.length + 1);
   }
 
-  observe(value: number, exemplar?: string): void {
+  observe(value: number, requestId?: string, traceId?: string): void {
     const bounds = this.#bounds;
     let bucket = 0;
     while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket++;
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
     this.#sum += value;
-    if (exemplar === undefined) return;
-    this.#exemplars[bucket] = exemplar;
+    if (requestId === undefined) return;
+    this.#requestIds[bucket] = requestId;
+    this.#traceIds[bucket] = traceId;
     this.#exemplarValues[bucket] = value;
   }
 
@@ -53,16 +56,20 @@ export class TallyChild {
     let count = 0;
     const values: Value[] = [...this.#bounds, '+Inf'].map((le, bucket) => {
       count += this.#counts[bucket] as number;
-      const exemplar = this.#exemplars[bucket];
+      const requestId = this.#requestIds[bucket];
+      const traceId = this.#traceIds[bucket];
       return {
         labels: { le, ...labels },
         value: count,
         metricName: `${name}_bucket`,
-        ...(exemplar === undefined
+        ...(requestId === undefined
           ? {}
           : {
               exemplar: {
-                labelSet: { request_id: exemplar },
+                labelSet: {
+                  ...(traceId === undefined ? {} : { trace_id: traceId }),
+                  request_id: requestId,
+                },
                 value: this.#exemplarValues[bucket] as number,
               },
             }),

@@ -20,11 +20,11 @@ export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Tel
   const sent = metrics.meter('svc_http_sent_bytes_total', []);
   const inFlight = metrics.meter('svc_http_requests_in_flight', []);
   return {
-    request: ({ operation, status, code, durationMs, requestId, receivedBytes = 0, bucket }) => {
+    request: ({ operation, status, code, durationMs, requestId, traceId, receivedBytes = 0, bucket }) => {
       const { total, operation: byOperation, duration } = meters(operation, status);
       total.value += 1;
       byOperation.value += 1;
-      duration.observe(durationMs / 1000, requestId);
+      duration.observe(durationMs / 1000, requestId, traceId);
       received.value += receivedBytes;
       if (code !== undefined) metrics.add('svc_http_refusals_total', [code]);
       if (bucket !== undefined) busiest.answered(bucket.name, bucket.owner, receivedBytes);

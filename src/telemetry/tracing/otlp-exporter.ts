@@ -1,8 +1,8 @@
 /** Sends traces to a collector, in batches. The queue is bounded: what does not fit, and what the collector does not take, is counted. */
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import type { Attributes, TraceDocument } from '../../ports/trace.ts';
-import { countSpans, toOtlp } from './otlp-json.ts';
+import type { TraceDocument } from '../../ports/trace.ts';
+import { countSpans, type Source, toOtlp } from './otlp-json.ts';
 
 /** Spans that wait: some 8 MiB of traces. */
 const queuedMax = 16_384;
@@ -17,7 +17,7 @@ export interface ExporterOptions {
     post(body: string): Promise<{ readonly status: number; readonly retryAfter: number | undefined }>;
     close(): Promise<void>;
   };
-  readonly resource: Attributes;
+  readonly source: Source;
   readonly telemetry: Pick<Telemetry, 'log' | 'spans'>;
   readonly clock: Pick<Clock, 'sleep'>;
 }
@@ -76,9 +76,9 @@ export class OtlpExporter {
   }
 
   async #send(batch: readonly TraceDocument[]): Promise<void> {
-    const { poster, resource, telemetry, clock } = this.#options;
+    const { poster, source, telemetry, clock } = this.#options;
     const { signal } = this.#stopping;
-    const body = toOtlp(batch, resource);
+    const body = toOtlp(batch, source);
     const spans = batch.reduce((sum, document) => sum + countSpans(document), 0);
     let error = '';
     for (const pauseMs of pausesMs) {

@@ -6,6 +6,8 @@ import type { Attributes, SpanDocument, TraceDocument } from '../../ports/trace.
 
 const kinds = { internal: 1, server: 2, client: 3, consumer: 5 } as const;
 const errorStatus = 2;
+/** The system of requests to services of AWS and others with their protocols. */
+const awsApi = 'aws-api';
 
 const toAttributes = (attributes: Attributes): readonly object[] =>
   Object.entries(attributes).map(([key, value]) => ({
@@ -20,9 +22,22 @@ const toAttributes = (attributes: Attributes): readonly object[] =>
             : { doubleValue: value },
   }));
 
+/** What calls go to, as the conventions name it: `cassandra`, `aws-api`; a name in lower case where they have none. */
+export interface Systems {
+  readonly metadata: string;
+  readonly data: string;
+  readonly keys: string;
+}
+
+/** Who sends the spans. */
+export interface Source {
+  readonly resource: Attributes;
+  readonly systems: Systems;
+}
+
 /** One request of OTLP. */
-export function toOtlp(documents: readonly TraceDocument[], resource: Attributes): string {
-  const spans = documents.flatMap(toSpans);
+export function toOtlp(documents: readonly TraceDocument[], { resource, systems }: Source): string {
+  const spans = documents.flatMap((document) => toSpans(document, systems));
   return JSON.stringify({
     resourceSpans: [
       {
@@ -35,7 +50,7 @@ export function toOtlp(documents: readonly TraceDocument[], resource: Attributes
 
 export const countSpans = ({ spans }: TraceDocument): number => spans.length + 1;
 
-function toSpans(document: TraceDocument): readonly object[] {
+function toSpans(document: TraceDocument, systems: Systems): readonly object[] {
   const startedAt = Date.parse(document.startedAt);
   /** Nanoseconds since the epoch do not fit into a number. */
   const nanos = (ms: number): string => String(BigInt(Math.round((startedAt + ms) * 1_000)) * 1_000n);
@@ -61,7 +76,7 @@ function toSpans(document: TraceDocument): readonly object[] {
       kind: span.about === '' ? kinds.internal : kinds.client,
       startTimeUnixNano: nanos(span.startMs),
       endTimeUnixNano: nanos(span.startMs + (span.durationMs ?? document.durationMs - span.startMs)),
-      attributes: toAttributes(spanAttributes(span)),
+      attributes: toAttributes(spanAttributes(span, systems)),
       ...(span.error === undefined ? {} : { status: { code: errorStatus, message: span.error } }),
     })),
   ];
@@ -83,7 +98,7 @@ const rootAttributes = ({ attributes, status, code, requestId, headMs }: TraceDo
   ...(headMs === undefined ? {} : { 'sluice.head_ms': headMs }),
 });
 
-function spanAttributes({ name, about, error }: SpanDocument): Attributes {
+function spanAttributes({ name, about, error }: SpanDocument, systems: Systems): Attributes {
   const failure: Attributes = error === undefined ? {} : { 'error.type': error };
   const [port = '', method = ''] = name.split('.');
   if (about === '') return failure;
@@ -91,12 +106,15 @@ function spanAttributes({ name, about, error }: SpanDocument): Attributes {
     return {
       'db.operation.name': method,
       'db.collection.name': about,
-      'db.system.name': 'sluice',
+      'db.system.name': systems.metadata,
       ...failure,
     };
+  // Peers speak the protocol of S3.
+  const system = port === 'data' ? systems.data : port === 'keys' ? systems.keys : awsApi;
+  const service = system !== awsApi ? port : port === 'keys' ? 'KMS' : 'S3';
   return {
-    'rpc.system': 'sluice',
-    'rpc.service': port,
+    'rpc.system': system,
+    'rpc.service': service,
     'rpc.method': method,
     'server.address': about,
     ...failure,

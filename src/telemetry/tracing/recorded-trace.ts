@@ -37,6 +37,8 @@ export interface TraceOptions {
   readonly random: Random;
   /** `host:pid`. */
   readonly process: string;
+  /** The first 16 hexadecimal digits of the ids of traces that begin here. */
+  readonly traceIdStart: string;
   /** Whether it is sampled: asked once, and only of a trace that is kept or passed on. */
   readonly isSampled: (beginning: TraceBeginning, parent: TraceParent | undefined) => boolean;
   /** Called once, with the trace that has ended. */
@@ -124,8 +126,15 @@ export class RecordedTrace implements Trace, CallRecorder, Ended {
   }
 
   get traceId(): string {
-    this.#traceId ??= this.parent?.traceId ?? toHex(this.options.random.bytes(16));
+    this.#traceId ??= this.parent?.traceId ?? this.#newTraceId();
     return this.#traceId;
+  }
+
+  /** Contains the id of its request, which is random, because each metric of a request names its trace. */
+  #newTraceId(): string {
+    const { kind, subject } = this.#beginning;
+    if (kind === 'server') return this.options.traceIdStart + subject.requestId.toLowerCase();
+    return toHex(this.options.random.bytes(16));
   }
 
   get traceparent(): string {

@@ -1,4 +1,5 @@
 /** Decides which requests are recorded, and which of those are kept and exported. */
+import { toHex } from '../../base/text/hex.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Random } from '../../ports/random.ts';
 import type { TraceBeginning, TraceDocument, TraceFilter, Tracer } from '../../ports/trace.ts';
@@ -63,7 +64,8 @@ export function createTracer({
       ? mayForce()
       : parent === undefined && (isLinked(beginning) || isChosen(beginning, sample));
 
-  const shared = { ...options, isSampled, onEnd };
+  const traceIdStart = toHex(options.random.bytes(8));
+  const shared = { ...options, traceIdStart, isSampled, onEnd };
 
   const found = (filter: TraceFilter): readonly TraceDocument[] => {
     const now = [...running]
