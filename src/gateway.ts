@@ -131,7 +131,7 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
   const { area, local, isSite } = identified;
   if (area !== undefined) {
     establish(identified, { operation: `area:${area}` });
-    return areas(local, areaRequest(ctx, identified));
+    return areas(ctx, local, areaRequest(ctx, identified));
   }
   if (isSite) return visitSite(ctx, identified);
   ctx.trace?.stage('select');

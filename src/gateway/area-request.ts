@@ -11,6 +11,7 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
     requestId,
     wire,
     query,
+    signal: request.signal,
     get identity() {
       return request.identity;
     },

@@ -69,6 +69,34 @@ test('exports without a match, listings, verifications, look-ups and seals of th
   expect(await turnsOf(opened, unknown)).toBeGreaterThan(100);
 });
 
+test.each([
+  ['GET', '/audit/export?bucket=none'],
+  ['GET', '/audit?bucket=none'],
+  ['GET', '/audit/verify'],
+  ['POST', '/why'],
+])('%s %s reads no further once its client has disconnected', async (method, path) => {
+  const opened = await furnished();
+  await using world = opened.world;
+  const { clock } = opened;
+  const { sleep } = clock;
+  const client = world.as({ credential: operator });
+  const left = new AbortController();
+  const before = clock.slept.length;
+  clock.sleep = (...given) => {
+    if (clock.slept.length === before + 5) left.abort();
+    return sleep(...given);
+  };
+  const body = method === 'POST' ? JSON.stringify({ requestId: '0123456789ABCDEF' }) : undefined;
+  const asking = client.send(method, `/admin/v1${path}`, {
+    signal: left.signal,
+    ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
+  });
+  // An export fails in its body, which nobody reads any more.
+  await asking.catch(() => undefined);
+  expect(left.signal.aborted).toBe(true);
+  expect(clock.slept.length - before).toBeLessThan(10);
+});
+
 test('a look-up of a request that is not in a long log ends, and says how to find an older one', async () => {
   await using world = await openGateway({ settings: { SVC_AUDIT_RETENTION: '800d' } });
   const { status, json } = await operatorOf(world).ask('POST', '/why', { requestId: '0123456789ABCDEF' });

@@ -194,6 +194,37 @@ test('a bucket that one view deletes is gone for the caches of all others', asyn
   expect((await world.client.get('/bucket/key')).text).toContain('NoSuchBucket');
 });
 
+test('calls of backends are spans of requests to the operator API, IAM and STS too', async () => {
+  await using world = await openTraced();
+  await world.client.put('/bucket');
+  const callsOf = async (reply: Answer) => {
+    const [trace] = await world.find(requestId(reply));
+    return trace?.spans.filter(({ name }) => name.startsWith('metadata.')).map(({ name }) => name);
+  };
+  const admin = world.as({ credential: operator });
+  expect(await callsOf(await admin.get('/admin/v1/buckets/bucket'))).toContain('metadata.get');
+  const quota = JSON.stringify({ maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 });
+  const put = await admin.put('/admin/v1/buckets/bucket/quota', {
+    body: quota,
+    headers: { 'content-type': 'application/json' },
+  });
+  expect(put.status).toBeLessThan(300);
+  expect(await callsOf(put)).toContain('metadata.commit');
+  const act = (service: 'iam' | 'sts', body: string) =>
+    world.as({ service }).post('/', {
+      body,
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    });
+  const created = await act('iam', 'Action=CreateUser&Version=2010-05-08&UserName=bob');
+  expect(created.status).toBe(200);
+  expect(await callsOf(created)).toContain('metadata.commit');
+  const told = await act('sts', 'Action=GetCallerIdentity&Version=2011-06-15');
+  expect([told.status, (await world.find(requestId(told)))[0]?.operation]).toEqual([
+    200,
+    'GetCallerIdentity',
+  ]);
+});
+
 describe('traceparent', () => {
   const traceId = '0af7651916cd43dd8448eb211c80319c';
   const parent = `00-${traceId}-b7ad6b7169203331-01`;

@@ -4,8 +4,14 @@ import type { Clock } from '../../ports/clock.ts';
 /** The longest turn. */
 const turnMs = 10;
 
-/** @returns a function that the work calls and awaits between its pieces; it waits where the turn is over */
-export function openTurns(clock: Pick<Clock, 'elapsed' | 'sleep'>): () => Promise<void> {
+/**
+ * @param signal ends the work: the function throws its reason once it is aborted, such as by the disconnect of the client that asked
+ * @returns a function that the work calls and awaits between its pieces; it waits where the turn is over
+ */
+export function openTurns(
+  clock: Pick<Clock, 'elapsed' | 'sleep'>,
+  signal?: AbortSignal,
+): () => Promise<void> {
   let since = clock.elapsed();
   let others: Promise<void> | undefined;
   return async () => {
@@ -15,5 +21,6 @@ export function openTurns(clock: Pick<Clock, 'elapsed' | 'sleep'>): () => Promis
         others = undefined;
       });
     await others;
+    signal?.throwIfAborted();
   };
 }

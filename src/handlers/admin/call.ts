@@ -15,6 +15,8 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   readonly params: ReadonlyMap<string, string>;
   readonly query: AdminQuery<N>;
   readonly wire: Wire;
+  /** Aborted when the client disconnects: long reads end then. */
+  readonly signal: AbortSignal;
   /** Adds the audit row to the commits of a change; absent where the request changes nothing. */
   readonly record?: Recorder | undefined;
   readonly body: AdminBody<N>;

@@ -22,7 +22,7 @@ import { readQuery } from './request/parameters.ts';
 import { etagOf, readPrecondition } from './request/precondition.ts';
 import { adminHandlers } from './table.ts';
 
-type Router = IttyRouterType<IRequestStrict, [AreaRequest]>;
+type Router = IttyRouterType<IRequestStrict, [AreaRequest, Context]>;
 
 export function registerAdmin(router: Router, ctx: Context): void {
   shareTraces(ctx);
@@ -33,7 +33,7 @@ export function registerAdmin(router: Router, ctx: Context): void {
     if (taken.has(path)) taken.get(path)?.push(method);
     else taken.set(path, [method]);
     const register = router[method.toLowerCase()] as Router['get'];
-    register(path, (request, call) => run(ctx, call, { name, request }));
+    register(path, (request, call, view) => run(view, call, { name, request }));
   }
   // After the routes: the first that matches answers.
   for (const [path, methods] of taken) router.all(path, () => refuseMethod(methods));
@@ -49,7 +49,7 @@ async function run(
   call: AreaRequest,
   { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
 ) {
-  const { requestId, query, wire } = call;
+  const { requestId, query, wire, signal } = call;
   const row = describeAdminOperation(name);
   const { audited, bucketIn } = row;
   const target = readAdminTarget(name, request.params);
@@ -82,6 +82,7 @@ async function run(
     requestId,
     identity,
     wire,
+    signal,
     record,
     params,
     match,

@@ -10,6 +10,8 @@ export interface AreaRequest {
   readonly query: Query;
   /** The caller, as it is since the body has arrived. */
   readonly identity: Identity;
+  /** Aborted when the client disconnects. */
+  readonly signal: AbortSignal;
   /** Who asks, for decisions about an operation of an area. */
   callerOf(operation: string): Caller;
   /** The whole body, verified. Authorize the caller again afterwards. @throws InvalidAccessKeyId for a key that was made inactive */

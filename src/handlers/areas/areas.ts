@@ -13,7 +13,8 @@ const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 /** The area of a local path, or undefined for the storage protocol. */
 export const matchArea = (path: string): string | undefined => first.exec(path)?.[1];
 
-export type Areas = (path: string, call: AreaRequest) => Promise<Reply>;
+/** The context is that of the request: its backend calls are spans of its trace. */
+export type Areas = (ctx: Context, path: string, call: AreaRequest) => Promise<Reply>;
 
 const plain = (status: number, body: string): Reply => ({
   status,
@@ -29,18 +30,18 @@ const changedByUrl = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)|[\\#?\s]/i;
 
 export function openAreas(ctx: Context): Areas {
   const readiness = openReadiness(ctx);
-  const router = IttyRouter<IRequestStrict, [AreaRequest]>();
+  const router = IttyRouter<IRequestStrict, [AreaRequest, Context]>();
   router
     .get('/healthz', () => plain(200, 'ok\n'))
-    .get('/readyz', (_request, call) => ready(ctx, readiness, call))
-    .get('/metrics', (_request, call) => metrics(ctx, call));
+    .get('/readyz', (_request, call, view) => ready(view, readiness, call))
+    .get('/metrics', (_request, call, view) => metrics(view, call));
   registerAdmin(router, ctx);
-  return async (path, call) => {
+  return async (view, path, call) => {
     const { method } = call.wire;
     if (changedByUrl.test(path))
       throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');
     const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };
-    const reply: Reply | undefined = await router.fetch(asked, call);
+    const reply: Reply | undefined = await router.fetch(asked, call, view);
     if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);
     return reply;
   };

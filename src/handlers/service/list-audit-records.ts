@@ -24,7 +24,7 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
       action: request.query.get('action'),
       identity: request.query.get('identity'),
     }),
-    rest: openTurns(ctx.clock),
+    rest: openTurns(ctx.clock, request.signal),
   });
   return xmlReply(auditResult, 'AuditLog', {
     Entries: rows.map(toEntry),

@@ -12,11 +12,15 @@ const pageMax = 100;
 const readsMax = 8;
 
 /** The bytes and objects of all buckets of an account now. */
-export async function sumOwned({ metadata, clock }: Ctx, owner: string): Promise<Counts> {
+export async function sumOwned(
+  { metadata, clock }: Ctx,
+  owner: string,
+  signal?: AbortSignal,
+): Promise<Counts> {
   let bytes = 0;
   let objects = 0;
   let after: string | undefined;
-  const rest = openTurns(clock);
+  const rest = openTurns(clock, signal);
   for (;;) {
     const page = await pageBuckets(metadata, owner, { prefix: '', after, limit: pageMax });
     await inParallel(readsMax, page, async ({ name }) => {

@@ -12,18 +12,21 @@ export interface AuditExport {
   readonly start: number;
   readonly end: number;
   readonly format: AuditFormat;
+  /** Ends an export that has found no row yet: a generator is ended from outside only where it yields. */
+  readonly signal?: AbortSignal;
   matches(row: AuditRow): boolean;
 }
 
 export async function* exportAudit(
   ctx: Pick<Context, 'metadata' | 'config' | 'hasher' | 'clock'>,
-  { start, end, format, matches }: AuditExport,
+  { start, end, format, signal, matches }: AuditExport,
 ): AsyncGenerator<Uint8Array> {
   const { around, between, toText } = format;
   const encoder = new TextEncoder();
   let text = around[0];
   let isFirst = true;
-  for await (const row of auditRowsBetween(ctx.metadata, { start, end, rest: openTurns(ctx.clock) })) {
+  const rest = openTurns(ctx.clock, signal);
+  for await (const row of auditRowsBetween(ctx.metadata, { start, end, rest })) {
     if (!matches(row)) continue;
     text += (isFirst ? '' : between) + toText(ctx, row);
     isFirst = false;

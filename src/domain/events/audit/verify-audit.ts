@@ -65,7 +65,7 @@ const partMax = { rows: 200_000, seals: 2_000 } as const;
 const pageSeals = 100;
 
 /** @param from the hour to begin with; absent: the first one */
-export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification> {
+export async function verifyAudit(ctx: Ctx, from?: number, signal?: AbortSignal): Promise<Verification> {
   const head = (await findAuditHead(ctx.metadata))?.state;
   let counts: Counts = {
     hours: 0,
@@ -79,7 +79,7 @@ export async function verifyAudit(ctx: Ctx, from?: number): Promise<Verification
   if (first === undefined) return { head, ...counts };
   const start = Math.max(first, from ?? first);
   const now = await ctx.metadata.now();
-  const rest = openTurns(ctx.clock);
+  const rest = openTurns(ctx.clock, signal);
   let previous = await sealBefore(ctx, { hour: start, first });
   let hour = start;
   for (let read = 0; ; ) {

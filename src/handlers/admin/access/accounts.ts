@@ -39,12 +39,14 @@ export async function findAccount(
   return found;
 }
 
-export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, { params }) => {
+export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, { params, signal }) => {
   const account = await findAccount(ctx, params);
   const { users, groups, roles, policies } = await readCounts(ctx, account.owner);
   const quota = (await findAccountQuota(ctx.metadata, account.owner))?.row;
   const held =
-    quota === undefined ? await sumOwned(ctx, account.owner) : await readAccountCounters(ctx, quota.epoch);
+    quota === undefined
+      ? await sumOwned(ctx, account.owner, signal)
+      : await readAccountCounters(ctx, quota.epoch);
   return jsonReply({
     ...accountJson(account),
     users,

@@ -13,9 +13,9 @@ import { describeOperation, isOperation } from '../../../protocol/operations/ope
 import { defined } from '../../common/parameters.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit }) => {
+export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit, signal }) => {
   const { requestId, ...given } = body;
-  const past = requestId === undefined ? undefined : await findRequest(ctx, requestId);
+  const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
   const {
     accessKey,
     action,
@@ -48,10 +48,10 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
  * What a past request asked for, from its audit row. The present policies judge it, with the facts that the row has.
  * @throws InvalidArgument where the log has no such request
  */
-async function findRequest(ctx: Context, requestId: string) {
+async function findRequest(ctx: Context, requestId: string, signal: AbortSignal) {
   const now = ctx.clock.now();
   const span = { start: now - ctx.config.SVC_AUDIT_RETENTION, end: now };
-  const rest = openTurns(ctx.clock);
+  const rest = openTurns(ctx.clock, signal);
   const { row, gaveUpAt } = await findAudit(ctx.metadata, { ...span, rest, requestId });
   if (row === undefined)
     throw fail('InvalidArgument', {

@@ -12,7 +12,7 @@ import { type AdminHandler, jsonReply } from '../call.ts';
 
 const rowsMax = 1_000;
 
-export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query }) => {
+export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal }) => {
   const { limit = rowsMax, after } = query;
   const { rows, next } = await readAudit(ctx.metadata, {
     ...readSpan(ctx, query),
@@ -20,7 +20,7 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query }) => {
     max: limit,
     requestId: query.requestId,
     matches: auditMatcher(query),
-    rest: openTurns(ctx.clock),
+    rest: openTurns(ctx.clock, signal),
   });
   return jsonReply({
     rows: rows.map(toAuditJson),
@@ -28,7 +28,7 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query }) => {
   });
 };
 
-export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query }) => {
+export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal }) => {
   const format = auditFormats[query.format ?? 'jsonl'];
   return {
     status: 200,
@@ -36,13 +36,13 @@ export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query }) =
       ['Content-Type', format.mediaType],
       ['Cache-Control', 'no-store'],
     ],
-    body: exportAudit(ctx, { ...readSpan(ctx, query), format, matches: auditMatcher(query) }),
+    body: exportAudit(ctx, { ...readSpan(ctx, query), format, signal, matches: auditMatcher(query) }),
   };
 };
 
-export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query: { from } }) => {
+export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query: { from }, signal }) => {
   const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
-  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, hour);
+  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, hour, signal);
   return jsonReply({
     isIntact: gap === undefined,
     ...(head === undefined

@@ -28,7 +28,7 @@ export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, { para
   });
 };
 
-export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query }) => {
+export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query, signal }) => {
   const owner = params.get('user') ?? '';
   const range = readRange(query, await ctx.metadata.now());
   const token = readAfter(query.after, 3);
@@ -38,7 +38,7 @@ export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, 
     toJson: (row) =>
       withByteSeconds({ bucket: row.bucket, day: row.day, storageClass: row.storageClass }, row),
     toToken: ({ day, bucketId, storageClass }) => [day, bucketId, storageClass],
-    totals: await sumOwned(ctx, owner),
+    totals: await sumOwned(ctx, owner, signal),
   });
 };
 
