@@ -60,13 +60,6 @@ function nextPhase({ state, walked: { after: _, ...walked } }: Walk): Rewrapping
   return phase === undefined ? leaveBucket(state) : { ...state, bucket: { ...walked, phase } };
 }
 
-/** After a failure the others of a page run to their end before it is thrown, so that none still works when the page is repeated. */
-async function eachToItsEnd<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const failures: unknown[] = [];
-  await inParallel(atOnce, items, (item) => work(item).catch((cause: unknown) => failures.push(cause)));
-  if (failures.length > 0) throw failures[0];
-}
-
 async function uploadsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rewrapping> {
   const { state, walked } = walk;
   const after = walked.after as { readonly key: string; readonly uploadId: string } | undefined;
@@ -75,7 +68,7 @@ async function uploadsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rew
   const last = page.at(-1)?.row;
   if (last === undefined) return nextPhase(walk);
   const done: Done[] = [];
-  await eachToItsEnd(page, async ({ row: { key, uploadId } }) => {
+  await inParallel(atOnce, page, async ({ row: { key, uploadId } }) => {
     done.push({ place: { bucket: bucket.name, key }, outcome: await rewrapUpload(ctx, bucket, uploadId) });
   });
   const moved = { ...walked, after: { key: last.key, uploadId: last.uploadId } };
@@ -95,7 +88,7 @@ async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Re
   if (last === undefined) return nextPhase(walk);
   const done: Done[] = [];
   const { requestId } = state;
-  await eachToItsEnd(page, async ({ row }) => {
+  await inParallel(atOnce, page, async ({ row }) => {
     if (row.encryption?.by !== 'provider' || (walked.phase === 'moved' && !hasMoved(row, state))) return;
     const place = { bucket: bucket.name, key: row.key };
     done.push({ place, outcome: await rewrapVersion(ctx, bucket, { row, requestId }) });
