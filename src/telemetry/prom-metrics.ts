@@ -74,7 +74,7 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
       const mine = await own();
       // An aggregate of one is what a single process would show, so there is one path.
       const parts = gather === undefined ? [mine] : await gather(mine);
-      const node = gather === undefined ? mine : await aggregate(parts);
+      const node = gather === undefined ? mine : await sumMetrics(parts);
       return expose(node, format, format === 'openmetrics' ? gatherExemplars(parts) : undefined);
     },
   };
@@ -91,7 +91,8 @@ const newTally = (name: string, row: Measurement): Tally =>
     buckets: row.buckets ?? [],
   });
 
-async function aggregate(parts: readonly ProcessMetrics[]): Promise<ProcessMetrics> {
+/** Of several processes, each metric by its own way to be summed up. */
+export async function sumMetrics(parts: readonly ProcessMetrics[]): Promise<ProcessMetrics> {
   const node = AggregatorRegistry.aggregate([...parts] as never);
   return (await node.getMetricsAsJSON()) as unknown as ProcessMetrics;
 }

@@ -50,6 +50,47 @@ test('after all processes of a node were killed one is started within a second, 
   }
 });
 
+test('counters of a node do not fall when one of its processes is killed', async () => {
+  const server = await startServer({
+    env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '', SVC_METRICS_TOKEN: 'a-token-of-metrics' },
+  });
+  const serving = () =>
+    linesOf(server, 'serving')
+      .map(({ pid }) => pid)
+      .filter(isAlive);
+  const readings = async () => {
+    const reply = await fetch(`${server.url}/metrics`, {
+      headers: { authorization: 'Bearer a-token-of-metrics', connection: 'close' },
+    });
+    const text = await reply.text();
+    const of = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+    return {
+      total: of('svc_http_operations_total\\{operation="ListBuckets"[^}]*\\}'),
+      count: of('svc_http_request_duration_seconds_count\\{operation="ListBuckets"\\}'),
+      memory: of('svc_memory_bytes\\{kind="heap"\\}'),
+    };
+  };
+  try {
+    await expect.poll(() => serving().length, patience).toBe(2);
+    // A connection each, so that both processes count.
+    for (let n = 0; n < 40; n += 1) await fetch(server.url, { headers: { connection: 'close' } });
+    const before = await readings();
+    expect(before).toMatchObject({ total: 40, count: 40 });
+    const killed = serving()[0] as number;
+    process.kill(killed, 'SIGKILL');
+    await expect.poll(() => isAlive(killed), patience).toBe(false);
+    const between = await readings();
+    expect(between).toMatchObject({ total: 40, count: 40 });
+    // Gauges of the ended process are gone.
+    expect(between.memory).toBeLessThan(before.memory);
+    await expect.poll(() => serving().length, patience).toBe(2);
+    await fetch(server.url, { headers: { connection: 'close' } });
+    expect(await readings()).toMatchObject({ total: 41, count: 41 });
+  } finally {
+    await server.stop();
+  }
+});
+
 test('a process that ends by a fault of memory is logged with the metadata file and the recovery page, and the node ends after five of them', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
   const serving = () =>

@@ -11,7 +11,7 @@ import { certificateExpiries } from './diagnostics/certificate-expiries.ts';
 import { measureEventLoopLag } from './diagnostics/event-loop-lag.ts';
 import { lastErrors } from './diagnostics/node-diagnostics.ts';
 
-import { gatherFromPeers } from './node-metrics.ts';
+import { gatherFromPeers } from './metrics/node-metrics.ts';
 import { processMemory } from './process-memory.ts';
 
 /** Standard output is for the operator at the terminal, standard error for log collectors. */

@@ -8,7 +8,7 @@ import type { Log } from '../../telemetry/log.ts';
 import { expecting } from '../installation/expected-installation.ts';
 import { endAtOnce } from './end-at-once.ts';
 import { MemoryFaults } from './memory-faults.ts';
-import { relayMetrics } from './node-metrics.ts';
+import { relayMetrics } from './metrics/node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
 

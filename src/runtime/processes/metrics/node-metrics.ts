@@ -1,9 +1,10 @@
 /**
  * `/metrics` of a whole node with several processes: each has a registry of its own, and the one that gets the request collects the
- * others' through the primary. A process that does not answer in time is left out.
+ * others' through the primary. A process that does not answer in time counts with what it told last, and an ended one with its counters.
  */
 import cluster from 'node:cluster';
-import type { ProcessMetrics } from '../../telemetry/prom-metrics.ts';
+import type { ProcessMetrics } from '../../../telemetry/prom-metrics.ts';
+import { EndedCounters } from './ended-counters.ts';
 
 const gatherTimeoutMs = 3_000;
 /** Shorter, so that the asking process still gets what there is. */
@@ -11,7 +12,7 @@ const measureTimeoutMs = 2_000;
 
 type Message =
   /** asking process → primary */
-  | { readonly type: 'sluice:gather'; readonly id: number }
+  | { readonly type: 'sluice:gather'; readonly id: number; readonly mine: ProcessMetrics }
   /** primary → every other process */
   | { readonly type: 'sluice:measure'; readonly round: number }
   | { readonly type: 'sluice:measured'; readonly round: number; readonly metrics: ProcessMetrics }
@@ -23,10 +24,9 @@ const isMessage = (value: unknown): value is Message =>
   value !== null &&
   String((value as { type?: unknown }).type).startsWith('sluice:');
 
-/** Waits for `count` further parts, at most so long. */
+/** Waits for these processes, by their ids. */
 interface Waiting {
-  readonly parts: ProcessMetrics[];
-  missing: number;
+  readonly missing: Set<number>;
   readonly done: () => void;
 }
 
@@ -59,39 +59,50 @@ export function gatherFromPeers(
       };
       const timer = setTimeout(() => finish([]), gatherTimeoutMs);
       asked.set(id, finish);
-      send({ type: 'sluice:gather', id });
+      send({ type: 'sluice:gather', id, mine });
     });
 }
 
 /** In the primary: forwards the request to every other process, and the answers back. */
 export function relayMetrics(): void {
   const rounds = new Map<number, Waiting>();
+  const latest = new Map<number, ProcessMetrics>();
+  const ended = new EndedCounters();
   let count = 0;
+  const settle = (round: number, id: number): void => {
+    const waiting = rounds.get(round);
+    if (waiting?.missing.delete(id) && waiting.missing.size === 0) waiting.done();
+  };
+  cluster.on('exit', ({ id }) => {
+    const last = latest.get(id);
+    latest.delete(id);
+    if (last !== undefined) ended.add(last);
+    for (const round of [...rounds.keys()]) settle(round, id);
+  });
   cluster.on('message', (asking, message: unknown) => {
     if (!isMessage(message)) return;
-    if (message.type === 'sluice:measured') take(rounds.get(message.round), message.metrics);
+    if (message.type === 'sluice:measured') {
+      // None where the process could not measure.
+      if (message.metrics.length > 0) latest.set(asking.id, message.metrics);
+      settle(message.round, asking.id);
+    }
     if (message.type !== 'sluice:gather') return;
-    const { id } = message;
-    const others = Object.values(cluster.workers ?? {}).filter(
-      (worker) => worker !== undefined && worker.id !== asking.id && worker.isConnected(),
+    latest.set(asking.id, message.mine);
+    const others = Object.values(cluster.workers ?? {}).flatMap((worker) =>
+      worker === undefined || worker.id === asking.id || !worker.isConnected() ? [] : [worker],
     );
     const round = count++;
     const timer = setTimeout(() => finish(), measureTimeoutMs);
-    const parts: ProcessMetrics[] = [];
     const finish = (): void => {
       clearTimeout(timer);
       rounds.delete(round);
-      if (asking.isConnected()) asking.send({ type: 'sluice:gathered', id, parts } satisfies Message);
+      const alive = [...latest].filter(([id]) => id !== asking.id).map(([, metrics]) => metrics);
+      const parts = [...alive, ...ended.parts];
+      if (asking.isConnected())
+        asking.send({ type: 'sluice:gathered', id: message.id, parts } satisfies Message);
     };
     if (others.length === 0) return finish();
-    rounds.set(round, { parts, missing: others.length, done: finish });
-    for (const worker of others) worker?.send({ type: 'sluice:measure', round } satisfies Message);
+    rounds.set(round, { missing: new Set(others.map(({ id }) => id)), done: finish });
+    for (const worker of others) worker.send({ type: 'sluice:measure', round } satisfies Message);
   });
-}
-
-function take(waiting: Waiting | undefined, metrics: ProcessMetrics): void {
-  if (waiting === undefined) return;
-  waiting.parts.push(metrics);
-  waiting.missing -= 1;
-  if (waiting.missing === 0) waiting.done();
 }
