@@ -63,7 +63,11 @@ export interface SigningKeyAges {
 export interface ClusterMeasure {
   readonly cluster: string;
   readonly isUp: boolean;
-  readonly pools: readonly { readonly pool: string; readonly usedBytes: number }[];
+  readonly pools: readonly {
+    readonly pool: string;
+    readonly usedBytes: number;
+    readonly freeBytes?: number | undefined;
+  }[];
 }
 
 /** The least severe lines that this process writes. */

@@ -17,6 +17,7 @@ interface Report {
     readonly state: string;
     readonly BytesUsed: number;
     readonly ChunkCount: number;
+    readonly BytesFree?: number;
   }[];
   readonly warnings: readonly string[];
 }
@@ -102,6 +103,14 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     const pools = async () =>
       (await report()).pools.map(({ pool, namespace, state }) => [pool, namespace, state]);
     await vi.waitFor(async () => expect((await report()).pools[0]).toMatchObject(sound), patience);
+    const { pools: shown } = JSON.parse(await ceph.ceph('df', '--format', 'json')) as {
+      readonly pools: readonly { readonly name: string; readonly stats: { readonly max_avail: number } }[];
+    };
+    const free = shown.find(({ name }) => name === 'chunks')?.stats.max_avail ?? 0;
+    // Of the same size; the cluster itself writes meanwhile.
+    const [{ BytesFree = 0 } = {}] = (await report()).pools;
+    expect(BytesFree).toBeGreaterThan(0);
+    expect(Math.abs(BytesFree / free - 1)).toBeLessThan(0.2);
     expect(await pools()).toEqual([
       ['chunks', '', 'ok'],
       ['cold', '', 'ok'],

@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { BoundedCache } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read/read-config.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import { certificateExpiries } from '../../src/runtime/processes/diagnostics/certificate-expiries.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
+import { measureClusters } from '../../src/telemetry/parts/measure-clusters.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 
@@ -48,6 +50,30 @@ test('exemplars of another process of the node are shown too', async () => {
     /le="0.005",operation="GetObject"\} 1 # \{trace_id="its-trace",request_id="request-of-mine"\} 0.004\n/,
   );
   expect(text).toMatch(/le="0.05",operation="GetObject"\} 2 # \{request_id="request-of-the-peer"\} 0.04\n/);
+});
+
+test('clusters show what they hold, and the free bytes of pools that report them', async () => {
+  const metrics = promMetrics(quiet);
+  const telemetry = createTelemetry({ log: () => {}, metrics });
+  const pool = { namespace: '', state: 'ok', bytesUsed: 7, chunkCount: 1 } as const;
+  const health = async () => [
+    {
+      cluster: 'a',
+      status: 'HEALTH_OK',
+      complaints: [],
+      pools: [
+        { ...pool, pool: 'chunks', bytesFree: 5 },
+        { ...pool, pool: 'cold', namespace: 'ice' },
+      ],
+    },
+  ];
+  metrics.onRead(measureClusters({ bytes: { health }, clock: systemClock, telemetry }));
+  const text = await metrics.text();
+  expect(text).toContain('svc_cluster_up{cluster="a"} 1\n');
+  expect(text).toContain('svc_cluster_used_bytes{cluster="a",pool="cold/ice"} 7\n');
+  expect(text.match(/^svc_cluster_free_bytes.*$/gm)).toEqual([
+    'svc_cluster_free_bytes{cluster="a",pool="chunks"} 5',
+  ]);
 });
 
 test('a sample that fails leaves the other metrics as they are', async () => {

@@ -100,6 +100,8 @@ export interface PoolHealth {
   /** Both are estimates, at most a minute old; 0 when they are unknown. */
   readonly bytesUsed: number;
   readonly chunkCount: number;
+  /** How many more bytes of content fit, replication counted; absent where the backend does not report it. */
+  readonly bytesFree?: number;
   /** The reason for the state `error`. The other pools of the cluster are reported nevertheless. */
   readonly error?: string;
 }

@@ -37,6 +37,13 @@ export const storage = {
     act: 'Compare with the capacity of the cluster; drain it or change weights (docs/clusters.md).',
     across: 'max',
   },
+  svc_cluster_free_bytes: {
+    kind: 'gauge',
+    labels: ['cluster', 'pool'],
+    doc: 'How many more bytes of content fit into a pool of Ceph, its replication counted (`max_avail` of `ceph df`), at most a minute old. Namespaces of a pool share it. Other backends have none: `svc_disk_free_bytes` is for `file`, and an upstream does not report it.',
+    act: 'Falls: add OSDs, drain the cluster, or lower its weight (docs/clusters.md) before Ceph refuses writes.',
+    across: 'min',
+  },
   svc_gc_backlog: {
     kind: 'gauge',
     labels: ['cluster'],

@@ -31,8 +31,9 @@ const healthy: ReadonlySet<string> = new Set(['ok', 'HEALTH_OK']);
 const measure = ({ cluster, status, pools }: ClusterHealth) => ({
   cluster,
   isUp: healthy.has(status) && pools.every(({ state }) => state !== 'error'),
-  pools: pools.map(({ pool, namespace, bytesUsed }) => ({
+  pools: pools.map(({ pool, namespace, bytesUsed, bytesFree }) => ({
     pool: namespace === '' ? pool : `${pool}/${namespace}`,
     usedBytes: bytesUsed,
+    freeBytes: bytesFree,
   })),
 });

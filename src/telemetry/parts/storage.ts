@@ -23,6 +23,14 @@ export const storageTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
         pools.map(({ pool, usedBytes }) => [[cluster, pool], usedBytes] as const),
       ),
     );
+    metrics.replace(
+      'svc_cluster_free_bytes',
+      clusters.flatMap(({ cluster, pools }) =>
+        pools.flatMap(({ pool, freeBytes }) =>
+          freeBytes === undefined ? [] : [[[cluster, pool], freeBytes] as const],
+        ),
+      ),
+    );
   },
   gcBacklog: (extents) =>
     metrics.replace(

@@ -13,6 +13,11 @@ interface Status {
   };
 }
 
+/** The fields of `ceph df` that are used. */
+interface Free {
+  readonly pools?: readonly { readonly id: number; readonly stats?: { readonly max_avail?: number } }[];
+}
+
 /** The answer of `ceph osd lspools`. */
 type Listed = readonly { readonly poolnum: number; readonly poolname: string }[];
 
@@ -23,14 +28,22 @@ export async function clusterStatus(connection: Connection, pools: Pools): Promi
   // In turn: each keeps one of the few threads that may wait for a cluster busy.
   const { health = {} } = (await ask('status')) as Status;
   const listed = (await ask('osd lspools')) as Listed;
+  const { pools: sized = [] } = (await ask('df')) as Free;
   const complaints = Object.values(health.checks ?? {})
     .filter(({ muted }) => muted !== true)
     .map(({ summary }) => summary?.message ?? '');
   const ids = new Map(listed.map(({ poolnum, poolname }) => [poolname, poolnum]));
+  const free = new Map(sized.map(({ id, stats }) => [id, stats?.max_avail]));
+  const healthOf = async (name: PoolName): Promise<PoolHealth> => {
+    const id = ids.get(name.pool);
+    const bytesFree = id === undefined ? undefined : free.get(id);
+    const health = await poolHealth(pools, name, id);
+    return bytesFree === undefined || health.state === 'error' ? health : { ...health, bytesFree };
+  };
   return {
     status: health.status ?? 'HEALTH_UNKNOWN',
     complaints,
-    pools: await Promise.all(pools.configured.map((name) => poolHealth(pools, name, ids.get(name.pool)))),
+    pools: await Promise.all(pools.configured.map(healthOf)),
   };
 }
 

@@ -26,10 +26,11 @@ const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: Metadata
 const shownData = ({ backend, clusters, pools, warnings }: DataReport) => ({
   backend,
   clusters,
-  pools: pools.map(({ bytesUsed, chunkCount, ...pool }) => ({
+  pools: pools.map(({ bytesUsed, chunkCount, bytesFree, ...pool }) => ({
     ...pool,
     BytesUsed: bytesUsed,
     ChunkCount: chunkCount,
+    ...(bytesFree === undefined ? {} : { BytesFree: bytesFree }),
   })),
   warnings,
 });

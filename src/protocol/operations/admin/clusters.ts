@@ -137,6 +137,7 @@ export const storageRows = {
           state: jsonChoice(['ok', 'reachable', 'error']),
           BytesUsed: count,
           ChunkCount: count,
+          BytesFree: jsonOptional(count),
           error: jsonOptional(longText),
         }),
       ),
