@@ -5,20 +5,44 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { AdminRefused, openAdminClient } from '../../src/client/admin-client.ts';
 import { masterKeys } from '../../src/config/values/keys.ts';
 import { adminCommands, findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
-import { signer } from '../../src/signing/sign-request.ts';
-import { endAll, finished, keysOf, serving } from './command.ts';
+import { sender } from './client.ts';
+import { endAll, finished, keysOf, serving, started } from './command.ts';
 
 let home = '';
 let env: Record<string, string> = {};
 let profile = { endpoint: '', accessKey: '', secretKey: '' };
 
+const mayWriteLists = JSON.stringify({
+  Version: '2012-10-17',
+  Statement: [
+    {
+      Effect: 'Allow',
+      Principal: { Service: 's3.amazonaws.com' },
+      Action: 's3:PutObject',
+      Resource: 'arn:aws:s3:::lists/*',
+    },
+  ],
+});
+const inventory = `<InventoryConfiguration><Id>all</Id><IsEnabled>true</IsEnabled>
+  <Destination><S3BucketDestination><Bucket>arn:aws:s3:::lists</Bucket><Format>CSV</Format></S3BucketDestination></Destination>
+  <Schedule><Frequency>Daily</Frequency></Schedule><IncludedObjectVersions>Current</IncludedObjectVersions></InventoryConfiguration>`;
+const versioned = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+const replication = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
+  <Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:copies</Bucket></Destination>
+  <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule></ReplicationConfiguration>`;
+
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), 'sluice-admin-'));
-  const server = await serving([], { SVC_WORKERS: 'force-empty' });
+  const server = await serving([], {
+    SVC_POOL_CLUSTERS: 'default,second',
+    SVC_GC_GRACE: '0s',
+    SVC_GC_INTERVAL: '50ms',
+    SVC_REBALANCE_INTERVAL: '50ms',
+    SVC_EGRESS_ALLOW: '127.0.0.1',
+  });
   const [accessKey = '', secretKey = ''] = keysOf(server);
   profile = { endpoint: server.url, accessKey, secretKey };
   env = {
@@ -27,28 +51,22 @@ beforeAll(async () => {
     SLUICE_ACCESS_KEY: accessKey,
     SLUICE_SECRET_KEY: secretKey,
   };
-  for (const path of ['/books', '/full', '/full/a', '/full/b']) await put(path);
+  const send = sender({ url: server.url, accessKey, secretKey });
+  const put = async (path: string, body = '') =>
+    expect((await send('PUT', path, { body })).text, path).not.toContain('<Error>');
+  for (const bucket of ['books', 'full', 'listed', 'sent', 'lists']) await put(`/${bucket}`);
+  for (const key of ['full/a', 'full/b', 'listed/a', 'sent/a']) await put(`/${key}`);
+  await put('/lists?policy=', mayWriteLists);
+  await put('/listed?id=all&inventory=', inventory);
+  await put('/sent?versioning=', versioned);
+  const peer = `replication peers set far --endpoint ${server.url} --access-key ${accessKey} --secret-key ${secretKey}`;
+  expect((await admin(peer)).stderr).toBe('');
+  await put('/sent?replication=', replication);
 });
 afterAll(async () => {
   await endAll();
   await rm(home, { recursive: true, force: true });
 });
-
-async function put(path: string): Promise<void> {
-  const { endpoint, ...keys } = profile;
-  const sign = signer({ hasher: nodeHasher(), clock: { now: Date.now }, region: 'us-east-1', ...keys });
-  const { host } = new URL(endpoint);
-  const { target, headers } = sign({
-    method: 'PUT',
-    path,
-    query: [],
-    headers: { host },
-    payloadHash: 'UNSIGNED-PAYLOAD',
-  });
-  const { host: _, ...sent } = headers;
-  const { status } = await fetch(endpoint + target, { method: 'PUT', headers: sent });
-  expect(status).toBe(200);
-}
 
 const admin = (line: string, more: Record<string, string> = {}) =>
   finished(['admin', ...line.split(' ')], { ...env, ...more });
@@ -117,6 +135,50 @@ describe('sluice admin', () => {
       0,
       expect.objectContaining({ state: 'done', deleted: { versions: 2, markers: 0, uploads: 0 } }),
     ]);
+  });
+
+  describe('--watch', () => {
+    it.each([
+      ['buckets reshard books --shards 128', { state: 'done', shards: 128 }],
+      ['scrub start', { state: 'done' }],
+      ['buckets inventory run listed all', { state: 'done' }],
+      ['replication resync start sent', { state: 'done' }],
+    ])('%s', async (line, end) => {
+      const { code, stdout, stderr } = await admin(`${line} --watch --json`);
+      expect([code, stderr]).toEqual([
+        0,
+        expect.stringMatching(/^((\[[#.]{20}\] )?running( {2}[a-zA-Z]+ \d+)+\n)*$/),
+      ]);
+      expect(JSON.parse(stdout)).toMatchObject(end);
+    });
+
+    it('fsck start, with a line for each step', async () => {
+      const run = started(['admin', 'fsck', 'start', '--watch'], env);
+      const lines = () => run.stderr.split('\n').filter((line) => /^running {2}buckets \d+ {2}/.test(line));
+      await expect.poll(() => lines().length, { timeout: 60_000 }).toBeGreaterThan(1);
+      run.child.kill();
+      await run.ended;
+    });
+
+    it('clusters drain, which leaves the bytes of a cluster in mode readonly', async () => {
+      const line = 'clusters drain second --mode readonly --watch --json';
+      const { code, stdout } = await admin(line);
+      expect([code, JSON.parse(stdout)]).toEqual([
+        0,
+        expect.objectContaining({ cluster: 'second', deregisterReady: false }),
+      ]);
+    });
+
+    it('clusters drain in mode evacuate, until it is stopped', async () => {
+      const run = started(
+        ['admin', ...'clusters drain second --mode evacuate --watch --json'.split(' ')],
+        env,
+      );
+      await expect.poll(() => run.stderr).toMatch(/^\[[#.]{20}\] evacuating {2}manifests \d+ /);
+      expect((await admin('clusters undrain second')).code).toBe(0);
+      expect(await run.ended).toBe(1);
+      expect(JSON.parse(run.stdout)).toMatchObject({ cluster: 'second', deregisterReady: false });
+    });
   });
 
   it('takes keys from a profile that other users cannot read', async () => {

@@ -21,7 +21,7 @@ export async function endAll(): Promise<void> {
 }
 
 /** The child does not inherit the environment of the tests. */
-function run(args: readonly string[], env: Record<string, string> = {}): Run {
+export function started(args: readonly string[], env: Record<string, string> = {}): Run {
   const child = spawn(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'] ?? '', ...env } });
   const ended = once(child, 'close').then(([code]) => code as number | null);
   const result: Run = { child, ended, stdout: '', stderr: '' };
@@ -39,7 +39,7 @@ export async function finished(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<Run & { code: number | null }> {
-  const result = run(args, env);
+  const result = started(args, env);
   const code = await result.ended;
   return { ...result, code };
 }
@@ -50,7 +50,7 @@ export async function serving(
   args: readonly string[] = [],
   env: Record<string, string> = {},
 ): Promise<Run & { url: string }> {
-  const result = run(['serve', ...listening, ...args], env);
+  const result = started(['serve', ...listening, ...args], env);
   const url = await new Promise<string>((resolve, reject) => {
     const look = (): void => {
       const found = /endpoint +(\S+)[\s\S]*\n {2}try .*\n/.exec(result.stdout)?.[1];

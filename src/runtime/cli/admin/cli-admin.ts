@@ -98,5 +98,7 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
   });
   if (isTerminal) process.stderr.write('\r\u001b[K');
   print(asJson ? JSON.stringify(state) : showReply(state));
-  return state['state'] === 'failed' || state['deregisterReady'] === false ? codes.refused : codes.done;
+  // A cluster that only takes no new writes keeps its bytes.
+  const isLeft = state['deregisterReady'] === false && body['mode'] !== 'readonly';
+  return state['state'] === 'failed' || isLeft ? codes.refused : codes.done;
 }

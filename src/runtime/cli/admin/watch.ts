@@ -8,6 +8,7 @@ export const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperati
   ReshardBucket: 'GetReshardBucket',
   StartFsck: 'GetFsck',
   StartScrub: 'GetScrub',
+  RewrapKeys: 'GetRewrapKeys',
   ForceEmptyBucket: 'GetForceEmptyBucket',
   RunBucketInventory: 'GetBucketInventoryRun',
   StartReplicationResync: 'GetReplicationResync',
