@@ -242,17 +242,50 @@ describe('sluice keygen', () => {
 });
 
 describe('sluice completion', () => {
+  const execute = promisify(execFile);
+  const completed = [
+    ['sluice ad', ['admin']],
+    ['sluice admin clusters dr', ['drain', 'drain-impact', 'drain-progress']],
+    ['sluice admin clusters drain --m', ['--mode']],
+    // Behind names and options too.
+    ['sluice admin clusters drain b --json --m', ['--mode']],
+  ] as const;
+  const scriptFor = async (shell: string): Promise<string> => {
+    const script = join(home, `completion.${shell}`);
+    await writeFile(script, (await finished(['completion', shell])).stdout);
+    return script;
+  };
+  const wordsOf = (stdout: string) => stdout.split(/\s+/).filter((word) => word !== '');
+
   it('completes words and options in bash', async () => {
-    const { stdout } = await finished(['completion', 'bash']);
-    const complete = async (...words: string[]) => {
-      const script = `${stdout}\nCOMP_WORDS=(sluice ${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length}; _sluice; echo "\${COMPREPLY[*]}"`;
-      return (await promisify(execFile)('bash', ['-c', script])).stdout.trim();
-    };
-    expect(await complete('ad')).toBe('admin');
-    expect(await complete('admin', 'clusters', 'dr')).toBe('drain drain-impact drain-progress');
-    expect(await complete('admin', 'clusters', 'drain', '--m')).toBe('--mode');
-    for (const shell of ['zsh', 'fish'])
-      expect((await finished(['completion', shell])).stdout).toContain('drain-progress');
+    const script = await scriptFor('bash');
+    for (const [line, expected] of completed) {
+      const words = line.split(' ').map((word) => `'${word}'`);
+      const asked = `source ${script}; COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _sluice; echo "\${COMPREPLY[*]}"`;
+      expect(wordsOf((await execute('bash', ['-c', asked])).stdout)).toEqual(expected);
+    }
+  });
+
+  it('completes words and options in fish', async () => {
+    const script = await scriptFor('fish');
+    for (const [line, expected] of completed) {
+      const asked = `source ${script}; complete -C '${line}'`;
+      expect(wordsOf((await execute('fish', ['-c', asked], { env })).stdout)).toEqual(expected);
+    }
+  });
+
+  it('completes words and options in zsh, in a terminal', { timeout: 60_000 }, async () => {
+    const script = await scriptFor('zsh');
+    for (const [line, expected] of completed) {
+      const typed = `zmodload zsh/zpty; zpty -b z zsh -f -i
+        zpty -w z 'source ${script}; print RE""ADY'; zpty -r -m z text '*READY*'
+        zpty -n -w z $'${line}\t\t'; zpty -r -m z text '*${expected.join('*')}*'; zpty -d z`;
+      // It waits for what it expects.
+      await execute('zsh', ['-f', '-c', typed], { env: { ...env, TERM: 'dumb' }, timeout: 20_000 });
+    }
+  });
+
+  it('refuses other shells', async () => {
     expect((await finished(['completion', 'csh'])).code).toBe(2);
   });
 });

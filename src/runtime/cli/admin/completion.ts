@@ -20,17 +20,20 @@ function candidates(others: readonly string[]): ReadonlyMap<string, readonly str
   return new Map([...next].map(([key, words]) => [key, [...words].sort()]));
 }
 
-/** Words of the table have no character that a shell would interpret. */
+/** Names and values are skipped: options are completed behind them too. Words of the table have no character that a shell would interpret. */
 function bash(others: readonly string[]): string {
-  const cases = [...candidates(others)].map(
+  const all = candidates(others);
+  const cases = [...all].map(
     ([before, words]) => `    "${before}") COMPREPLY=($(compgen -W "${words.join(' ')}" -- "$word")) ;;`,
   );
   return [
     // biome-ignore-start lint/suspicious/noTemplateCurlyInString: the shell expands these.
     '_sluice() {',
-    '  local word="${COMP_WORDS[COMP_CWORD]}" before="" known="" each',
-    '  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
-    '    case "$each" in -*) ;; *) before="${before:+$before }$each" ;; esac',
+    '  local word="${COMP_WORDS[COMP_CWORD]}" before="" next each',
+    `  local known="|${[...all.keys()].join('|')}|"`,
+    '  for each in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do',
+    '    next="${before:+$before }$each"',
+    '    case "$known" in *"|$next|"*) before="$next" ;; esac',
     '  done',
     // biome-ignore-end lint/suspicious/noTemplateCurlyInString: the shell expands these.
     '  case "$before" in',
@@ -43,17 +46,30 @@ function bash(others: readonly string[]): string {
 }
 
 const zsh = (others: readonly string[]): string =>
-  ['autoload -U +X bashcompinit && bashcompinit', bash(others)].join('\n');
+  [
+    '(( $+functions[compdef] )) || { autoload -U compinit && compinit; }',
+    'autoload -U +X bashcompinit && bashcompinit',
+    bash(others),
+  ].join('\n');
 
 function fish(others: readonly string[]): string {
-  const lines = [...candidates(others)].map(([before, words]) => {
-    const condition =
-      before === ''
-        ? '__fish_use_subcommand'
-        : `test (string join " " (commandline -opc)[2..-1]) = "${before}"`;
-    return `complete -c sluice -f -n '${condition}' -a '${words.join(' ')}'`;
-  });
-  return `${lines.join('\n')}\n`;
+  const all = candidates(others);
+  return [
+    `set -g __sluice_known ${[...all.keys()].map((before) => `'${before}'`).join(' ')}`,
+    'function __sluice_before',
+    "  set -l before ''",
+    '  for each in (commandline -opc)[2..-1]',
+    '    set -l next (string trim -- "$before $each")',
+    '    contains -- "$next" $__sluice_known; and set before "$next"',
+    '  end',
+    '  echo "$before"',
+    'end',
+    ...[...all].map(
+      ([before, words]) =>
+        `complete -c sluice -f -n 'test (__sluice_before) = "${before}"' -a '${words.join(' ')}'`,
+    ),
+    '',
+  ].join('\n');
 }
 
 const scripts = { bash, zsh, fish };
