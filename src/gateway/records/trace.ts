@@ -3,6 +3,7 @@ import type { Context } from '../../context.ts';
 import type { Attributes, Trace } from '../../ports/trace.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { RequestContext } from '../request.ts';
+import { countedBody } from './counted-body.ts';
 
 /** Undefined where the request is not recorded. */
 export const beginTrace = (ctx: Context, request: RequestContext): Trace | undefined =>
@@ -41,50 +42,8 @@ export function endTrace(trace: Trace, reply: Reply, code: string | undefined): 
   const { status, body } = reply;
   if (typeof body === 'object' && Symbol.asyncIterator in body) {
     trace.answered({ status, code });
-    return { ...reply, body: new TracedBody(body, trace) };
+    return { ...reply, body: countedBody(body, () => trace.end()) };
   }
   trace.end({ status, code });
   return reply;
-}
-
-type Step = IteratorResult<Uint8Array>;
-
-/** A class, because most replies have one: cheaper than a generator around each body. */
-class TracedBody implements AsyncIterableIterator<Uint8Array> {
-  readonly #body: AsyncIterable<Uint8Array>;
-  readonly #trace: Trace;
-  #iterator: AsyncIterator<Uint8Array> | undefined;
-
-  constructor(body: AsyncIterable<Uint8Array>, trace: Trace) {
-    this.#body = body;
-    this.#trace = trace;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  next(): Promise<Step> {
-    this.#iterator ??= this.#body[Symbol.asyncIterator]();
-    return this.#iterator.next().then(this.#pass, this.#broken);
-  }
-
-  async return(): Promise<Step> {
-    try {
-      await this.#iterator?.return?.();
-    } finally {
-      this.#trace.end();
-    }
-    return { done: true, value: undefined };
-  }
-
-  readonly #pass = (step: Step): Step => {
-    if (step.done === true) this.#trace.end();
-    return step;
-  };
-
-  readonly #broken = (cause: unknown): never => {
-    this.#trace.end();
-    throw cause;
-  };
 }
