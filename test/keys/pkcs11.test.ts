@@ -1,6 +1,7 @@
 /** Keys of a real SoftHSM: wrapping in its tokens, versions, several tokens, wrong PINs, and a token that is removed and comes back. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,6 +14,8 @@ import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
 import { provider } from '../support/encryption.ts';
 import { missingEngine } from '../support/engines/wanted.ts';
 import { alice, openGateway, operator } from '../support/gateway.ts';
+import { loadClient, pathOf } from '../support/load-client.ts';
+import { startServer } from '../support/server.ts';
 
 const modulePath = '/usr/lib/softhsm/libsofthsm2.so';
 const hasTool = spawnSync('pkcs11-tool', ['--help']).error === undefined;
@@ -179,5 +182,59 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     while ((await world.put('/bucket/other'))[0] !== 200 && Date.now() < until) await systemClock.sleep(200);
     expect(await world.put('/bucket/other')).toEqual(served);
     expect(await world.get('/bucket/key')).toEqual(served);
+  });
+
+  test('a module that hangs costs the requests that need it their time-out, then nothing, and does not keep the process from its end', {
+    timeout: 120_000,
+  }, async () => {
+    const hanging = join(home, 'hanging.so');
+    const source = new URL('../../engines/keys/softhsm/hanging-module.c', import.meta.url).pathname;
+    const linked = ['-Wl,--no-as-needed', modulePath, '-Wl,-rpath,/usr/lib/softhsm', '-ldl'];
+    execFileSync('gcc', ['-shared', '-fPIC', '-o', hanging, source, ...linked]);
+    const pinFile = join(home, 'pin-of-hanging');
+    await writeFile(pinFile, pin, { mode: 0o600 });
+    const switchFile = join(home, 'hang');
+    const server = await startServer({
+      env: {
+        SVC_PROCESSES: '1',
+        SVC_KEY_PROVIDER: 'pkcs11',
+        SVC_PKCS11_MODULE: hanging,
+        SVC_PKCS11_TOKENS: 'first',
+        SVC_PKCS11_PIN_FILE: pinFile,
+        SVC_PKCS11_SESSIONS: '2',
+        SVC_KMS_DEFAULT_KEY_ID: makeKey(drawLabel()),
+        SVC_KEY_TIMEOUT: '1s',
+        SOFTHSM2_CONF: process.env['SOFTHSM2_CONF'] ?? '',
+        HANGING_MODULE: switchFile,
+      },
+    });
+    const client = loadClient(server.url, server.credentials.root);
+    const put = async (key: string, headers: Record<string, string> = {}) => {
+      const from = performance.now();
+      const { status } = await client.send({
+        method: 'PUT',
+        path: pathOf('bucket', key),
+        headers,
+        body: Buffer.from('x'),
+      });
+      return { status, ms: performance.now() - from };
+    };
+    const encrypted = { 'x-amz-server-side-encryption': 'aws:kms' };
+    await client.expect({ method: 'PUT', path: pathOf('bucket') });
+    expect((await put('before', encrypted)).status).toBe(200);
+    await writeFile(switchFile, '');
+    const first = await Promise.all([put('1', encrypted), put('2', encrypted), put('plain')]);
+    expect(first.map(({ status }) => status)).toEqual([503, 503, 200]);
+    // Both sessions hang: nothing waits for one.
+    const later = await put('3', encrypted);
+    expect(later.status).toBe(503);
+    expect(later.ms).toBeLessThan(900);
+    expect((await put('plain')).status).toBe(200);
+    client.close();
+    const ended = once(server.process, 'exit');
+    server.process.kill('SIGTERM');
+    await ended;
+    expect(server.log()).toContain('a call of the key provider never returned');
+    await server.stop();
   });
 });

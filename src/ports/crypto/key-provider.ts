@@ -53,6 +53,8 @@ export interface KeyProvider {
   rewrap?(wrapped: WrappedKey, context: KeyContext, cause?: Cause): Promise<WrappedKey | undefined>;
   /** Resolves if the provider answers and accepts the credentials of this process; for readiness. Absent where it is in this process. */
   probe?(): Promise<void>;
+  /** A call of a native library has not returned: while it runs, the process cannot exit by itself. */
+  isStuck?(): boolean;
   close?(): Promise<void>;
 }
 

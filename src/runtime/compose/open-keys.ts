@@ -175,6 +175,7 @@ async function openPkcs11(parts: Parts, around: Around): Promise<KeyProvider> {
     module,
     tokens: config.SVC_PKCS11_TOKENS,
     sessions: config.SVC_PKCS11_SESSIONS,
+    timeoutMs: config.SVC_KEY_TIMEOUT,
     random,
     clock,
     users: usersOf(config, around),

@@ -1,5 +1,5 @@
 /** What SoftHSM never does: a token before its last PIN, slow log-ins, and an initialization while calls begin. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { type Cryptoki, codes, Pkcs11Error, pinFlags } from '../../../src/backends/keys/pkcs11/cryptoki.ts';
 import { pkcs11 } from '../../../src/backends/keys/pkcs11/pkcs11.ts';
 import { SecurityModule } from '../../../src/backends/keys/pkcs11/security-module.ts';
@@ -57,7 +57,7 @@ function open() {
     },
   };
   const module = new SecurityModule(cryptoki);
-  const options = { module, sessions: 4, clock, readPin: async () => '1234' };
+  const options = { module, sessions: 4, timeoutMs: 5_000, clock, readPin: async () => '1234' };
   const token = new Token({ ...options, label: 'token' });
   const use = (): Promise<unknown> =>
     token.use(async () => 'used').catch((cause: unknown) => (cause as Error).message);
@@ -125,6 +125,29 @@ test('no call runs while the module is initialized again', async () => {
     await Promise.all([module.reset(clock), call(), call()]);
     await clock.advance(2_000);
   }
+});
+
+test('while calls hang in every session further ones are refused at once, and an absent token stalls no other', async () => {
+  const { module, token, use, clock } = open();
+  const done: (() => void)[] = [];
+  const hanging = Array.from({ length: 4 }, () =>
+    token.use(() => new Promise<void>((resolve) => done.push(resolve))),
+  );
+  await vi.waitFor(() => expect(done).toHaveLength(4));
+  await clock.advance(5_000);
+  expect(await use()).toContain('4 calls of the module have not returned');
+  // The module is not initialized again beside them, and calls of other tokens do not wait for that.
+  const resetting = module.reset(clock);
+  const other = module.run(async () => 'another token');
+  await clock.advance(1_000);
+  await resetting;
+  expect(await other).toBe('another token');
+  await clock.advance(5_000);
+  await module.reset(clock);
+  await token.close();
+  for (const end of done) end();
+  await Promise.all(hanging);
+  expect(await use()).toBe('used');
 });
 
 test.each([codes.generalError, codes.functionFailed])(

@@ -60,7 +60,7 @@ export function steadyProvider(
     }
   }
 
-  const { rewrap, probe } = provider;
+  const { rewrap, probe, isStuck } = provider;
   return {
     isDistant: true,
     describe: (...asked) => once(() => provider.describe(...asked)),
@@ -69,6 +69,7 @@ export function steadyProvider(
     unwrap: (...asked) => retried(() => provider.unwrap(...asked)),
     ...(rewrap === undefined ? {} : { rewrap: (...asked) => retried(() => rewrap(...asked)) }),
     ...(probe === undefined ? {} : { probe: () => once(() => probe()) }),
+    ...(isStuck === undefined ? {} : { isStuck: () => isStuck() }),
     close: async () => provider.close?.(),
   };
 }

@@ -25,7 +25,8 @@ export interface Pkcs11Options {
   readonly tokens: readonly string[];
   readonly sessions: number;
   readonly random: Random;
-  readonly clock: Pick<Clock, 'elapsed'>;
+  readonly clock: Pick<Clock, 'elapsed' | 'sleep'>;
+  readonly timeoutMs: number;
   readonly users: KeyAccountsOptions;
   readPin(): Promise<string>;
 }
@@ -122,6 +123,7 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
       return wrapUnder(wrapped.keyId, await unwrap(wrapped, context), context);
     },
     probe: () => inToken((session, token) => token.assertPresent(session.cryptoki)),
+    isStuck: () => tokens.some((token) => token.isStuck),
     close: async () => void (await Promise.all(tokens.map((token) => token.close()))),
   };
 }

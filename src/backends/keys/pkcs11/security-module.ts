@@ -7,12 +7,16 @@ import { type Cryptoki, loadCryptoki } from './cryptoki.ts';
 
 /** The shortest time between two initializations. */
 const resetEveryMs = 2_000;
+/** How long an initialization waits for the calls that run. Others wait for it meanwhile. */
+const drainMs = 1_000;
 
 export class SecurityModule {
   readonly #cryptoki: Cryptoki;
   /** Sessions and handles of an earlier generation are of no use. */
   generation = 0;
-  #running = 0;
+  readonly #running = new Set<object>();
+  /** Calls for which an initialization has waited in vain. */
+  #hanging: readonly object[] = [];
   #drained: (() => void) | undefined;
   #reset: Promise<void> | undefined;
   #resetAt = Number.NEGATIVE_INFINITY;
@@ -24,30 +28,41 @@ export class SecurityModule {
   async run<T>(call: (cryptoki: Cryptoki) => Promise<T>): Promise<T> {
     // No `await` between the last look and the count: a call must not run beside C_Finalize.
     while (this.#reset !== undefined) await this.#reset;
-    this.#running += 1;
+    const running = {};
+    this.#running.add(running);
     try {
       return await call(this.#cryptoki);
     } finally {
-      this.#running -= 1;
-      if (this.#running === 0) this.#drained?.();
+      this.#running.delete(running);
+      if (this.#running.size === 0) this.#drained?.();
     }
   }
 
-  /** Initializes the module again, unless that was done a moment ago. Not to be called inside of `run`. */
-  async reset(clock: Pick<Clock, 'elapsed'>): Promise<void> {
+  /**
+   * Initializes the module again, unless that was done a moment ago or a call of it never returns. Not to be called inside of `run`.
+   */
+  async reset(clock: Pick<Clock, 'elapsed' | 'sleep'>): Promise<void> {
+    if (this.#hanging.some((call) => this.#running.has(call))) return;
     if (this.#reset === undefined && clock.elapsed() - this.#resetAt < resetEveryMs) return;
-    this.#reset ??= this.#initializeAgain().finally(() => {
+    this.#reset ??= this.#initializeAgain(clock).finally(() => {
       this.#reset = undefined;
       this.#resetAt = clock.elapsed();
     });
     await this.#reset;
   }
 
-  async #initializeAgain(): Promise<void> {
-    if (this.#running > 0)
-      await new Promise<void>((resolve) => {
+  async #initializeAgain(clock: Pick<Clock, 'sleep'>): Promise<void> {
+    if (this.#running.size > 0) {
+      const waited = new AbortController();
+      const drained = new Promise<void>((resolve) => {
         this.#drained = resolve;
       });
+      await Promise.race([drained, clock.sleep(drainMs, waited.signal)]);
+      waited.abort();
+      this.#drained = undefined;
+      this.#hanging = [...this.#running];
+      if (this.#hanging.length > 0) return;
+    }
     this.generation += 1;
     await this.#cryptoki.finalize().catch(() => undefined);
     await this.#cryptoki.initialize();

@@ -9,7 +9,9 @@ export interface TokenOptions {
   readonly module: SecurityModule;
   readonly label: string;
   readonly sessions: number;
-  readonly clock: Pick<Clock, 'elapsed'>;
+  readonly clock: Pick<Clock, 'elapsed' | 'sleep'>;
+  /** A call that takes longer hangs: nobody waits for its answer any more. */
+  readonly timeoutMs: number;
   readPin(): Promise<string>;
 }
 
@@ -27,6 +29,8 @@ const refusals: ReadonlySet<number> = new Set([codes.pinIncorrect, codes.pinInva
 export class Token {
   readonly #options: TokenOptions;
   readonly #turns: Semaphore;
+  /** When each piece of work began that has not ended. */
+  readonly #begun = new Set<{ readonly at: number }>();
   readonly #idle: bigint[] = [];
   readonly #keys = new Map<string, { readonly keys: readonly FoundKey[]; readonly until: number }>();
   #generation = -1;
@@ -44,8 +48,11 @@ export class Token {
   /** Runs a piece of work in a session. @throws KeyFailure `unavailable` where the token does not answer */
   async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     const { module, clock } = this.#options;
+    this.#assertAnswers();
     try {
-      return await this.#turns.run(() => module.run((cryptoki) => this.#inSession(cryptoki, work)));
+      return await this.#turns.run(() =>
+        this.#noted(() => module.run((cryptoki) => this.#inSession(cryptoki, work))),
+      );
     } catch (cause) {
       if (!(cause instanceof KeyFailure) || cause.reason !== 'unavailable') throw cause;
       this.#keys.clear();
@@ -72,8 +79,42 @@ export class Token {
     if ((await cryptoki.findSlot(this.#options.label)) === undefined) throw this.#absent();
   }
 
+  async #noted<T>(work: () => Promise<T>): Promise<T> {
+    const begun = { at: this.#options.clock.elapsed() };
+    this.#begun.add(begun);
+    try {
+      return await work();
+    } finally {
+      this.#begun.delete(begun);
+    }
+  }
+
+  #countHanging(): number {
+    const { clock, timeoutMs } = this.#options;
+    const since = clock.elapsed() - timeoutMs;
+    return [...this.#begun].filter(({ at }) => at <= since).length;
+  }
+
+  /** While calls hang in every session, further ones are refused at once: they would wait for a session. */
+  #assertAnswers(): void {
+    const { label, sessions } = this.#options;
+    const hanging = this.#countHanging();
+    if (hanging < sessions) return;
+    throw new KeyFailure(
+      'unavailable',
+      `token ${label}: ${hanging} calls of the module have not returned; restart the process if they never do`,
+    );
+  }
+
+  /** Whether a call of the module has not returned. */
+  get isStuck(): boolean {
+    return this.#countHanging() > 0;
+  }
+
+  /** A module in which a call hangs is left as it is. */
   async close(): Promise<void> {
     const { module } = this.#options;
+    if (this.isStuck) return;
     await module.run(async (cryptoki) => {
       // Handles of an earlier generation may now be sessions of other tokens.
       if (this.#generation !== module.generation) return;
