@@ -1,35 +1,41 @@
-/** What quotas cost a write: in the steady state no conditional write beside its own. */
+/** What quotas cost a write: in the steady state no conditional write beside its own. @storage */
 import { expect, test } from 'vitest';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
-import { alice, openGateway } from '../support/gateway.ts';
+import { alice, backends, openGateway } from '../support/gateway.ts';
 
-test('100 writes under quotas of bucket and account commit as often as without, once shares are taken', async () => {
-  const commits = new Map<string, number>();
-  const counting = (metadata: MetadataStore): MetadataStore =>
-    faulty(metadata, {
-      commit: ((...call: Parameters<MetadataStore['commit']>) => {
-        const { name } = call[0].table;
-        commits.set(name, (commits.get(name) ?? 0) + 1);
-        return metadata.commit(...call);
-      }) as MetadataStore['commit'],
+test.each(backends)(
+  'on %s 100 writes under quotas of bucket and account commit as often as without, once shares are taken',
+  async (backend) => {
+    const commits = new Map<string, number>();
+    const counting = (metadata: MetadataStore): MetadataStore =>
+      faulty(metadata, {
+        commit: ((...call: Parameters<MetadataStore['commit']>) => {
+          const { name } = call[0].table;
+          commits.set(name, (commits.get(name) ?? 0) + 1);
+          return metadata.commit(...call);
+        }) as MetadataStore['commit'],
+      });
+    await using world = await openGateway({
+      backend,
+      wrap: (context) => ({ ...context, metadata: counting(context.metadata) }),
     });
-  await using world = await openGateway({
-    wrap: (context) => ({ ...context, metadata: counting(context.metadata) }),
-  });
-  const admin = operatorOf(world);
-  for (const name of ['free', 'limited']) await world.client.put(`/${name}`);
-  const write = async (bucket: string, count: number): Promise<ReadonlyMap<string, number>> => {
-    commits.clear();
-    for (let key = 0; key < count; key += 1)
-      expect((await world.client.put(`/${bucket}/key-${key}`, { body: 'x'.repeat(4_096) })).status).toBe(200);
-    return new Map(commits);
-  };
-  const without = await write('free', 100);
-  await admin.must('PUT', `/iam/users/${alice.owner}/quota`, { maxBuckets: 0, totalMaxBytes: 2 ** 40 });
-  const quota = { maxBytes: 2 ** 40, maxObjects: 2 ** 30, maxBytesPerObject: 2 ** 30 };
-  await admin.must('PUT', '/buckets/limited/quota', quota);
-  await write('limited', 1);
-  expect(await write('limited', 100)).toEqual(without);
-});
+    const admin = operatorOf(world);
+    for (const name of ['free', 'limited']) await world.client.put(`/${name}`);
+    const write = async (bucket: string, count: number): Promise<ReadonlyMap<string, number>> => {
+      commits.clear();
+      for (let key = 0; key < count; key += 1)
+        expect((await world.client.put(`/${bucket}/key-${key}`, { body: 'x'.repeat(4_096) })).status).toBe(
+          200,
+        );
+      return new Map(commits);
+    };
+    const without = await write('free', 100);
+    await admin.must('PUT', `/iam/users/${alice.owner}/quota`, { maxBuckets: 0, totalMaxBytes: 2 ** 40 });
+    const quota = { maxBytes: 2 ** 40, maxObjects: 2 ** 30, maxBytesPerObject: 2 ** 30 };
+    await admin.must('PUT', '/buckets/limited/quota', quota);
+    await write('limited', 1);
+    expect(await write('limited', 100)).toEqual(without);
+  },
+);
