@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { dashboards, renderDashboard } from '../../docs/dashboards.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
+import { sourceFiles } from './source-files.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -56,6 +57,46 @@ test('rules, dashboards, runbook and operations name only metrics that exist', (
     return !(name in rows) && rows[base]?.kind !== 'histogram';
   });
   expect(unknown).toEqual([]);
+});
+
+test('rules, their tests and dashboards select labels that their metrics have, by values that the gateway writes', () => {
+  const rows: Readonly<Record<string, Measurement>> = measurements;
+  const source = sourceFiles()
+    .map((path) => readFileSync(path, 'utf8'))
+    .join('\n');
+  const added = new Set(['job', 'instance', 'le']);
+  /** Values of these labels are names of others: buckets, peers, versions. */
+  const free = new Set([
+    'bucket',
+    'owner',
+    'peer',
+    'destination',
+    'target',
+    'cluster',
+    'pool',
+    'version',
+    'code',
+  ]);
+  const tests = read('deploy/observability/rules.test.yaml');
+  const texts = [rulesText, tests, ...dashboards.map(renderDashboard)].map((text) =>
+    text.replaceAll('\\"', '"'),
+  );
+  const wrong = texts
+    .flatMap((text) => [...text.matchAll(/\b(svc_[a-z0-9_]+?)(?:_bucket|_count|_sum)?\{([^}]*)\}/g)])
+    .flatMap(([, name = '', inner = '']) =>
+      [...inner.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"/g)].flatMap(([, label = '', values = '']) => {
+        if (added.has(label)) return [];
+        const row = rows[name] ?? rows[`${name}_count`];
+        if (row?.labels.includes(label) !== true) return [`${name} has no label ${label}`];
+        return free.has(label)
+          ? []
+          : values
+              .split('|')
+              .filter((value) => /^[\w.-]+$/.test(value) && !new RegExp(`\\b${value}\\b`).test(source))
+              .map((value) => `${name} has no ${label} "${value}"`);
+      }),
+    );
+  expect(wrong).toEqual([]);
 });
 
 test('what the compose file of the observability mounts is there, and its images are pinned', () => {

@@ -11,26 +11,22 @@ const processes = 3;
 /** Connections go to the processes in turn. */
 const readersPerProcess = 3;
 const cleanups: (() => unknown)[] = [];
-afterAll(async () => {
-  for (const cleanUp of cleanups.reverse()) await cleanUp();
-});
 
 /** One for both tests, because several processes take long to start. */
 let node: ReturnType<typeof openNode> | undefined;
 
 /** A server of several processes that cache what they read for a minute. */
 async function openNode(endpoints: readonly string[]) {
-  const server = await startServer({
-    env: {
-      SVC_META_BACKEND: 'ordered-kv',
-      SVC_KV_PD_ENDPOINTS: endpoints.join(','),
-      SVC_CONFIG_CACHE_TTL: '1m',
-      SVC_PROCESSES: String(processes),
-      SVC_KEY_PROVIDER: 'local-hsm',
-      SVC_HSM_KEYS_FILE: await writeKeyFile(),
-      SVC_KMS_DEFAULT_KEY_ID: 'first',
-    },
-  });
+  const env = {
+    SVC_META_BACKEND: 'ordered-kv',
+    SVC_KV_PD_ENDPOINTS: endpoints.join(','),
+    SVC_CONFIG_CACHE_TTL: '1m',
+    SVC_PROCESSES: String(processes),
+    SVC_KEY_PROVIDER: 'local-hsm',
+    SVC_HSM_KEYS_FILE: await writeKeyFile(),
+    SVC_KMS_DEFAULT_KEY_ID: 'first',
+  };
+  const server = await startServer({ env });
   cleanups.push(() => server.stop());
   const open = (keys: Keys): LoadClient => {
     const client = loadClient(server.url, keys, 1);
@@ -38,10 +34,23 @@ async function openNode(endpoints: readonly string[]) {
     return client;
   };
   const readers = Array.from({ length: processes * readersPerProcess }, () => open(testCredentials.alice));
-  return { open, owner: open(testCredentials.root), readers };
+  /** Another node of the same metadata and chunks, whose caches are this old at most. */
+  const openOther = async (cached: string) => {
+    const other = await startServer({
+      dataDir: server.dataDir,
+      env: { ...env, SVC_PROCESSES: '1', SVC_CONFIG_CACHE_TTL: cached },
+    });
+    cleanups.push(() => other.stop());
+    return other;
+  };
+  return { open, openOther, owner: open(testCredentials.root), readers };
 }
 
 describeOnDouble('the processes of a node', {}, (engine) => {
+  // Before the engine ends: a node without its metadata takes long to stop.
+  afterAll(async () => {
+    for (const cleanUp of cleanups.reverse()) await cleanUp();
+  });
   test(
     'a policy or a public access block is obeyed by every process when it is answered, though each caches bucket rows for a minute',
     async () => {
@@ -101,6 +110,39 @@ describeOnDouble('the processes of a node', {}, (engine) => {
       }
       await owner.expect({ method: 'DELETE', path });
       expect([await seen(former), await seen(root.secretKey)]).toEqual([[403], [200]]);
+    },
+    caseMs,
+  );
+
+  test(
+    'another node obeys the rotation and the deletion of a signing key within SVC_CONFIG_CACHE_TTL',
+    async () => {
+      node ??= openNode((await engine).endpoints);
+      const { openOther, owner } = await node;
+      const other = await openOther('2s');
+      await owner.expect({ method: 'PUT', path: '/far' });
+      const path = '/admin/v1/buckets/far/signing-key';
+      const { root } = testCredentials;
+      /** The status there of a request that is signed with a secret. */
+      const seen = async (secretKey: string) => {
+        const client = loadClient(other.url, { ...root, secretKey }, 1);
+        const { status } = await client.send({ path: '/far' });
+        client.close();
+        return status;
+      };
+      const obeyed = { timeout: 10_000, interval: 100 };
+      let former = root.secretKey;
+      for (let round = 0; round < 2; round += 1) {
+        expect(await seen(former)).toBe(200);
+        const { text } = await owner.expect({ method: 'POST', path: `${path}/rotate` });
+        const next: string = JSON.parse(text).secret_access_key;
+        await expect.poll(() => seen(former), obeyed).toBe(403);
+        expect(await seen(next)).toBe(200);
+        former = next;
+      }
+      await owner.expect({ method: 'DELETE', path });
+      await expect.poll(() => seen(former), obeyed).toBe(403);
+      expect(await seen(root.secretKey)).toBe(200);
     },
     caseMs,
   );
