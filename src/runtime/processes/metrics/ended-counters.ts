@@ -23,9 +23,12 @@ export class EndedCounters {
 
   add(last: ProcessMetrics): void {
     this.#parts.push(countersOf(last));
-    this.#summing ??= this.#sum().finally(() => {
-      this.#summing = undefined;
-    });
+    // Parts that cannot be summed up stay as they are, and are shown nevertheless.
+    this.#summing ??= this.#sum()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#summing = undefined;
+      });
   }
 
   async #sum(): Promise<void> {
