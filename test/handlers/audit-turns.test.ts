@@ -91,7 +91,7 @@ test.each([
     signal: left.signal,
     ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
   });
-  // An export fails in its body, which nobody reads any more.
+  // The export fails after its head was sent: the client reads an incomplete body.
   await asking.catch(() => undefined);
   expect(left.signal.aborted).toBe(true);
   expect(clock.slept.length - before).toBeLessThan(10);

@@ -10,7 +10,7 @@ export interface TokenOptions {
   readonly label: string;
   readonly sessions: number;
   readonly clock: Pick<Clock, 'elapsed' | 'sleep'>;
-  /** A call that takes longer hangs: nobody waits for its answer any more. */
+  /** The time-out of the provider's callers, ms. A call of the module that runs longer counts as hanging. */
   readonly timeoutMs: number;
   readPin(): Promise<string>;
 }
@@ -106,7 +106,7 @@ export class Token {
     );
   }
 
-  /** Whether a call of the module has not returned. */
+  /** Whether a call of the module hangs. */
   get isStuck(): boolean {
     return this.#countHanging() > 0;
   }
