@@ -31,7 +31,7 @@ import { renderHeaders, renderRefusal } from './protocol/reply/render.ts';
 import type { Reply } from './protocol/reply/reply.ts';
 import type { AddressRules } from './protocol/request/address.ts';
 import { fromRequest, toResponse } from './protocol/request/fetch.ts';
-import { type Incoming, splitTarget } from './protocol/request/wire.ts';
+import { type Incoming, splitTarget, withBody } from './protocol/request/wire.ts';
 
 export interface GatewayOptions {
   /** The path under which the gateway is mounted, for example `/s3`; signatures cover it, addresses do not. */
@@ -74,7 +74,7 @@ export function createGateway(ctx: Context, options: GatewayOptions = {}): Gatew
 
 function paced(ctx: Context, incoming: Incoming): Incoming {
   const { body } = incoming;
-  return body === undefined ? incoming : { ...incoming, body: new PacedBody(ctx, body) };
+  return body === undefined ? incoming : withBody(incoming, new PacedBody(ctx, body));
 }
 
 /** Runs the stages and renders whatever comes of them; the one place where a request's errors are caught. */

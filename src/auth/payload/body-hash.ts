@@ -9,7 +9,7 @@ import { toHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { BodyMemory } from '../../ports/storage/body-memory.ts';
 import { formBytesMax } from '../../protocol/request/action-query.ts';
-import type { Incoming } from '../../protocol/request/wire.ts';
+import { type Incoming, withBody } from '../../protocol/request/wire.ts';
 import type { AuthenticationContext } from '../context.ts';
 import type { Claim, OpenClaim } from '../signature/claim.ts';
 
@@ -31,7 +31,7 @@ export async function withBodyHash(
   const whole = body === undefined ? new Uint8Array(0) : await readWhole(bodyMemory, body);
   const payloadHash = toHex(hasher.once('sha256', whole));
   const read = body === undefined ? undefined : once(whole);
-  return { claim: { ...claim, payloadHash }, incoming: { ...incoming, body: read } };
+  return { claim: { ...claim, payloadHash }, incoming: withBody(incoming, read) };
 }
 
 /** Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. */

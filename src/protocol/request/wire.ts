@@ -30,6 +30,17 @@ export interface Incoming {
   readonly listener?: 'admin' | 'storage';
 }
 
+/**
+ * The same request with another body. Use this instead of `{ ...incoming, body }`: the requests of a listener have getters, which a
+ * spread leaves out.
+ */
+export const withBody = ({ wire, signal, listener }: Incoming, body: Incoming['body']): Incoming => ({
+  wire,
+  body,
+  signal,
+  ...(listener === undefined ? {} : { listener }),
+});
+
 /** Request headers in arrival order; names are matched in lower case. */
 export class WireHeaders {
   readonly #values = new Map<string, string | string[]>();
