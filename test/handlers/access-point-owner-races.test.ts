@@ -7,7 +7,8 @@ import { policyOf } from '../support/access.ts';
 import { acting, furnished } from '../support/access-points.ts';
 import { ambush } from '../support/ambush.ts';
 import { operatorOf } from '../support/clusters.ts';
-import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { must } from '../support/iam-users.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
 
 const give = (world: GatewayWorld) =>
@@ -76,4 +77,38 @@ test('an access point that a dead process left with the former owner’s account
   await claimAlias(metadata, { alias, account: alice.owner, name: 'photos' });
   const lost = await world.client.get(`/${alias}/key`);
   expect([lost.status, lost.code]).toEqual([404, 'NoSuchBucket']);
+});
+
+test('after PutBucketOwner, access points of other accounts stay, show the new owner, and need its bucket policy, which stays too', async () => {
+  const carol = { ...bob, accessKey: 'KEY-carol', owner: 'carol-account', displayName: 'carol' };
+  await using world = await openGateway({ people: [carol] });
+  await furnished(world);
+  await acting(world)('DeleteAccessPoint', { Name: 'photos' });
+  const delegated = {
+    Principal: { AWS: carol.owner },
+    Action: 's3:GetObject',
+    Resource: 'arn:aws:s3:::bucket/*',
+  };
+  await world.client.put('/bucket?policy', { body: policyOf(delegated) });
+  const hers = acting(world, carol);
+  const asked = { Name: 'hers', Bucket: 'bucket', BucketAccountId: alice.owner };
+  const alias = (await must(hers('CreateAccessPoint', asked))).one('Alias');
+  const read = () => world.as({ credential: carol }).get(`/${alias}/key`);
+  const owners = async () => [
+    (await must(hers('GetAccessPoint', { Name: 'hers' }))).one('BucketAccountId'),
+    (await must(hers('ListAccessPoints'))).one('BucketAccountId'),
+  ];
+  expect([(await read()).status, await owners()]).toEqual([200, [alice.owner, alice.owner]]);
+  expect((await give(world)).status).toBe(204);
+  expect(await owners()).toEqual([bob.owner, bob.owner]);
+  // The former owner's policy decides until the new owner replaces it.
+  expect((await world.bob.get('/bucket?policy')).text).toContain(carol.owner);
+  expect((await read()).status).toBe(200);
+  expect((await world.bob.delete('/bucket?policy')).status).toBe(204);
+  expect((await read()).status).toBe(403);
+  // Another bucket of that name is not the one of the access point.
+  await world.bob.delete('/bucket/key');
+  expect((await world.bob.delete('/bucket')).status).toBe(204);
+  await world.client.put('/bucket');
+  expect(await owners()).toEqual([alice.owner, alice.owner]);
 });

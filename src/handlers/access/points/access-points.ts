@@ -1,6 +1,7 @@
 /** CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints. */
-
 import { networkOrigin } from '../../../auth/authorization/access-point.ts';
+import { inParallel } from '../../../base/in-parallel.ts';
+import type { Context } from '../../../context.ts';
 import {
   accessPointArn,
   createAccessPoint,
@@ -8,6 +9,7 @@ import {
   listAccessPoints,
   openAccessPoint,
 } from '../../../domain/access/access-points.ts';
+import { lookUpBucket } from '../../../domain/buckets/buckets.ts';
 import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
 import { integer, optional, text } from '../../../protocol/operations/parameters.ts';
 import {
@@ -58,21 +60,32 @@ export const GetAccessPoint = action('GetAccessPoint', named, {
   async run(ctx, request, given) {
     const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
     return {
-      ...accessPointFields(row),
+      ...(await accessPointFields(ctx, row)),
       PublicAccessBlockConfiguration: row.block,
       CreationDate: new Date(row.created).toISOString(),
     };
   },
 });
 
-const accessPointFields = (row: AccessPointRow) => ({
-  Name: row.name,
-  Bucket: row.bucket,
-  NetworkOrigin: networkOrigin,
-  Alias: row.alias,
-  AccessPointArn: accessPointArn(row),
-  BucketAccountId: row.bucketOwner,
-});
+async function accessPointFields(ctx: Pick<Context, 'metadata'>, row: AccessPointRow) {
+  return {
+    Name: row.name,
+    Bucket: row.bucket,
+    NetworkOrigin: networkOrigin,
+    Alias: row.alias,
+    AccessPointArn: accessPointArn(row),
+    BucketAccountId: await readBucketOwner(ctx, row),
+  };
+}
+
+/** Operators may have given the bucket to another account since; a bucket that is gone had the owner of the row. */
+async function readBucketOwner(ctx: Pick<Context, 'metadata'>, row: AccessPointRow): Promise<string> {
+  const bucket = await lookUpBucket(ctx, row.bucket);
+  return bucket?.id === row.bucketId ? bucket.owner : row.bucketOwner;
+}
+
+/** Buckets that ListAccessPoints reads at the same time. */
+const readsMax = 8;
 
 export const DeleteAccessPoint = action('DeleteAccessPoint', named, {
   resource: formatResource,
@@ -103,7 +116,7 @@ export const ListAccessPoints = action(
         max: Math.min(Math.max(MaxResults, 1), accessPointsMax),
       });
       return {
-        AccessPointList: items.map(accessPointFields),
+        AccessPointList: await inParallel(readsMax, items, (row) => accessPointFields(ctx, row)),
         ...(next === undefined ? {} : { NextToken: writeToken({ after: next }) }),
       };
     },
