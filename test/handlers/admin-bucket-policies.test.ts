@@ -1,10 +1,16 @@
 /** Policies about a bucket hold for every operation of the operator API that names it: in its path, its query or its body. */
 import { describe, expect, test } from 'vitest';
+import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
+import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
+import type { QueueRow } from '../../src/metadata/records/queues.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
 } from '../../src/protocol/operations/admin.ts';
+import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { openUser } from '../support/iam-users.ts';
 
@@ -121,6 +127,56 @@ describe('a policy about a bucket', () => {
       return (await client.post('/admin/v1/why', { body: JSON.stringify({ requestId }) })).status;
     };
     expect([await why('open'), await why('secret')]).toEqual([200, 403]);
+  });
+
+  test('a Deny holds for one trace, dead letter or failed replication of the bucket that a request names by its id', async () => {
+    const tracer = createTracer({
+      clock: systemClock,
+      random: systemRandom(),
+      process: 'here:1',
+      sample: 0,
+      browser: true,
+    });
+    await using world = await openGateway({
+      wrap: (context) => (tracer === undefined ? context : { ...context, tracer }),
+    });
+    // An Allow of the paths themselves is enough for other buckets.
+    const paths = ['traces/*', 'notify/*', 'replication/*'].map(arn);
+    const allow = { Effect: 'Allow', Action: 'admin:*', Resource: paths };
+    const client = await openAdmin(world, policy(allow, { Effect: 'Deny', ...onSecret }));
+    const { metadata } = world.context;
+    const seed = async (bucket: string) => {
+      const letter = { sink: 'audit', message: { Bucket: bucket } };
+      const version = { key: 'key', version: '0'.repeat(32), isNull: false };
+      const failure = { bucket, ...version, destination: { Bucket: 'arn:aws:s3:::far' } };
+      const row = { slot: 0, id: bucket, requestId: 'r', attempts: 1, due: 1 };
+      const now = await metadata.now();
+      const given = { error: 'gone', now };
+      await metadata.apply([
+        deadLetter({ ...row, task: letter } as unknown as QueueRow, { ...given, expiresAt: now + 60_000 }),
+        failedReplication({ ...row, task: failure } as unknown as QueueRow, given),
+      ]);
+      // Refused requests are kept.
+      const refused = await world.client.get(`/${bucket}/missing`);
+      return refused.header('*-request-id') ?? '';
+    };
+    for (const bucket of ['open', 'secret']) {
+      await world.client.put(`/${bucket}`);
+      const traced = await seed(bucket);
+      const statuses = [await client.get(`/admin/v1/traces/${traced}`)];
+      for (const path of ['notify/redrive', 'notify/discard', 'replication/retry']) {
+        // What was redriven is seeded again.
+        await seed(bucket);
+        statuses.push(await client.post(`/admin/v1/${path}`, { body: JSON.stringify({ id: bucket }) }));
+      }
+      const expected = bucket === 'open' ? 200 : 403;
+      expect([bucket, statuses.map(({ status }) => status)]).toEqual([bucket, Array(4).fill(expected)]);
+    }
+    const admin = world.as({ credential: operator });
+    const left = async (path: string) => (await admin.get(`/admin/v1/${path}`)).text;
+    expect(await left('notify/dead-letters')).toContain('"secret"');
+    expect(await left('replication/failed')).toContain('"secret"');
+    expect(await left('replication/failed')).not.toContain('"open"');
   });
 
   test('leaves its audit row with the bucket, where it refuses', async () => {

@@ -70,15 +70,19 @@ test('exports without a match, listings, verifications, look-ups and seals of th
 });
 
 test.each([
-  ['GET', '/audit/export?bucket=none'],
-  ['GET', '/audit?bucket=none'],
-  ['GET', '/audit/verify'],
-  ['POST', '/why'],
+  ['GET', '/admin/v1/audit/export?bucket=none'],
+  ['GET', '/admin/v1/audit?bucket=none'],
+  ['GET', '/admin/v1/audit/verify'],
+  ['POST', '/admin/v1/why'],
+  ['GET', '/?audit&bucket=none'],
+  ['GET', `/admin/v1/accounts/${alice.owner}`],
+  ['GET', `/admin/v1/iam/users/${alice.owner}/usage`],
 ])('%s %s reads no further once its client has disconnected', async (method, path) => {
   const opened = await furnished();
   await using world = opened.world;
   const { clock } = opened;
   const { sleep } = clock;
+  for (let i = 0; i < 120; i += 1) await world.client.put(`/bucket-${i}`);
   const client = world.as({ credential: operator });
   const left = new AbortController();
   const before = clock.slept.length;
@@ -87,7 +91,7 @@ test.each([
     return sleep(...given);
   };
   const body = method === 'POST' ? JSON.stringify({ requestId: '0123456789ABCDEF' }) : undefined;
-  const asking = client.send(method, `/admin/v1${path}`, {
+  const asking = client.send(method, path, {
     signal: left.signal,
     ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
   });

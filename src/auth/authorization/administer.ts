@@ -51,6 +51,17 @@ export async function adminRefusal(
   return (await refusalOf(ctx, caller, { action, path: bucketPath }))?.refusal;
 }
 
+/** The refusal of an explicit Deny of the resource; undefined for operators by their key, whom no policy binds. */
+export async function denialOf(
+  ctx: AdminContext,
+  caller: Caller,
+  question: Pick<AdminQuestion, 'action' | 'path'>,
+): Promise<Refusal | undefined> {
+  if (caller.identity?.operator === true) return undefined;
+  const refusal = await refusalOf(ctx, caller, question);
+  return refusal?.isDenied === true ? refusal.refusal : undefined;
+}
+
 /** Why no policy can allow the caller anything here; undefined where policies decide, and for operators. */
 export async function ungrantable(
   ctx: AdminContext,

@@ -24,6 +24,11 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   readonly match: Precondition;
   /** For a bucket that the request names only indirectly. @throws AccessDenied where policies do not allow the operation for it */
   permit(bucket: string): Promise<void>;
+  /**
+   * For a bucket of a row that the request names by its id alone: the caller may do this to all rows but those of buckets that a policy
+   * denies it. @throws AccessDenied
+   */
+  assertNotDenied(bucket: string): Promise<void>;
 }
 
 export type AdminHandler<N extends AdminOperationName> = (

@@ -1,6 +1,6 @@
 /** Registers the operator API on the router, a row of its table at a time, and decides who may call it. */
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
-import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
+import { authorizeAdmin, denialOf, ungrantable } from '../../auth/authorization/administer.ts';
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { jsonObject, readJson } from '../../protocol/formats/json.ts';
@@ -63,6 +63,11 @@ async function run(
   const names = bucketIn === 'path' || bucketIn === 'query' || bucketIn === 'body';
   const may = { name, path, callers: row.callers };
   const permit = (bucket: string) => assertMayCall(ctx, call, { ...may, bucket });
+  const assertNotDenied = async (bucket: string) => {
+    const about = { action: `admin:${name}`, path: bucketPathOf(name, bucket, params) };
+    const refusal = bucket === '' ? undefined : await denialOf(ctx, call.callerOf(name), about);
+    if (refusal !== undefined) throw refusal;
+  };
   // Query and body are read first where they may name the bucket.
   await (names ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, may));
   const given = readQuery(row.query, query);
@@ -87,6 +92,7 @@ async function run(
     params,
     match,
     permit,
+    assertNotDenied,
     query: given as never,
     body: body as never,
   };

@@ -32,7 +32,7 @@ export function readAdminTarget(
     const params = new Map(Object.entries(given).map(([part, raw]) => [part, readPart(part, raw)]));
     return {
       params,
-      path: path.slice(`${adminPrefix}/`.length).replace(/:(\w+)/g, (_, part) => params.get(part) ?? ''),
+      path: fillPath(path.slice(`${adminPrefix}/`.length), params),
       bucketName: params.get(tag === 'buckets' ? 'name' : 'bucket') ?? '',
     };
   } catch (cause) {
@@ -42,10 +42,17 @@ export function readAdminTarget(
 }
 
 /** The path by which policies know a request that names a bucket elsewhere, such as `buckets/photos/notify/redrive`. */
-export function bucketPathOf(name: AdminOperationName, bucket: string): string {
-  const { path } = describeAdminOperation(name);
-  return `buckets/${bucket}${path.slice(adminPrefix.length).replace('/:bucket', '')}`;
+export function bucketPathOf(
+  name: AdminOperationName,
+  bucket: string,
+  params: ReadonlyMap<string, string> = new Map(),
+): string {
+  const path = describeAdminOperation(name).path.slice(adminPrefix.length).replace('/:bucket', '');
+  return `buckets/${bucket}${fillPath(path, params)}`;
 }
+
+const fillPath = (path: string, params: ReadonlyMap<string, string>): string =>
+  path.replace(/:(\w+)/g, (_, part) => params.get(part) ?? '');
 
 /** A decoded slash is refused, because the path that policies see would be that of something else. */
 function readPart(part: string, raw: string): string {

@@ -18,6 +18,8 @@ export interface FailureFilter {
   readonly bucket?: string | undefined;
   readonly peer?: string | undefined;
   readonly id?: string | undefined;
+  /** Called with the bucket of each failure before it is changed, where `id` names failures without their bucket. */
+  readonly assertMay?: ((bucket: string) => Promise<void>) | undefined;
 }
 
 /** The cast: each queue has one type of task. */
@@ -57,6 +59,7 @@ export async function changeFailures(
   const { rows, isTruncated } = await listFailures(ctx, filter);
   for (const row of rows) {
     const { error: _, since: __, ...task } = failureOf(row);
+    if (filter.id !== undefined && filter.bucket === undefined) await filter.assertMay?.(task.bucket);
     const target = readDestination(task.destination.Bucket);
     const slot = laneSlot(target === undefined ? '' : nameDestination(target), task.key);
     const due = await ctx.metadata.now();

@@ -15,6 +15,8 @@ export interface LetterFilter {
   /** Store time at which delivery was given up: from `since` on, and before `until`. */
   readonly since?: number | undefined;
   readonly until?: number | undefined;
+  /** Called with the bucket of each letter before it is changed, where `id` names letters without their bucket. */
+  readonly assertMay?: ((bucket: string) => Promise<void>) | undefined;
 }
 
 /** Letters that one call changes. */
@@ -49,6 +51,8 @@ async function changeLetters(
   for await (const row of everyDeadLetter(metadata)) {
     if (!matches(row, filter)) continue;
     if (letters >= lettersMax) return { letters, isTruncated: true };
+    if (filter.id !== undefined && filter.bucket === undefined)
+      await filter.assertMay?.(readSubject(letterOf(row).message).bucket);
     await change(row);
     letters += 1;
   }

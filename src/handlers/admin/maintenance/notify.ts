@@ -44,17 +44,23 @@ function readFilter({ since, until, ...filter }: AdminBody<'RedriveNotifications
   return { ...filter, since: readTime('since', since), until: readTime('until', until) };
 }
 
-export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (ctx, { body, record }) => {
+export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (
+  ctx,
+  { body, record, assertNotDenied: assertMay },
+) => {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
-  const { letters, isTruncated } = await redriveLetters(ctx, filter);
+  const { letters, isTruncated } = await redriveLetters(ctx, { ...filter, assertMay });
   return jsonReply({ redriven: letters, isTruncated });
 };
 
-export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async (ctx, { body, record }) => {
+export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async (
+  ctx,
+  { body, record, assertNotDenied: assertMay },
+) => {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
-  const { letters, isTruncated } = await discardLetters(ctx, filter);
+  const { letters, isTruncated } = await discardLetters(ctx, { ...filter, assertMay });
   return jsonReply({ discarded: letters, isTruncated });
 };
 

@@ -62,11 +62,11 @@ function readPlace(after: string) {
 /** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every failure */
 export const RetryFailedReplications: AdminHandler<'RetryFailedReplications'> = async (
   ctx,
-  { body: filter, record },
+  { body: filter, record, assertNotDenied: assertMay },
 ) => {
   if (Object.values(filter).every((value) => value === undefined))
     throw fail('InvalidRequest', 'Name the failures by bucket, peer or id.');
   record?.about(`bucket:${filter.bucket ?? '*'}`);
-  const { changed, isTruncated } = await changeFailures(ctx, filter);
+  const { changed, isTruncated } = await changeFailures(ctx, { ...filter, assertMay });
   return jsonReply({ retried: changed, isTruncated });
 };
