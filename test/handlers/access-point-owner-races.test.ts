@@ -7,7 +7,7 @@ import { policyOf } from '../support/access.ts';
 import { acting, furnished } from '../support/access-points.ts';
 import { ambush } from '../support/ambush.ts';
 import { operatorOf } from '../support/clusters.ts';
-import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { must } from '../support/iam-users.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
 
