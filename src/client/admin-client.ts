@@ -5,6 +5,7 @@
 import { portableHasher } from '../backends/hashing/portable.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { Hasher } from '../ports/crypto/hasher.ts';
+import type { Plain } from '../protocol/formats/json.ts';
 import {
   type AdminBody,
   type AdminOperationName,
@@ -15,16 +16,6 @@ import {
 } from '../protocol/operations/admin.ts';
 import { encode } from '../signing/encode.ts';
 import { signer } from '../signing/sign-request.ts';
-
-/** A decoded value as JSON has it: maps are objects. */
-type Plain<T> =
-  T extends ReadonlyMap<string, infer V>
-    ? Readonly<Record<string, Plain<V>>>
-    : T extends readonly (infer E)[]
-      ? readonly Plain<E>[]
-      : T extends object
-        ? { readonly [K in keyof T]: Plain<T[K]> }
-        : T;
 
 type Names<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
   ? Name | Names<`/${Rest}`>

@@ -1,6 +1,7 @@
 /** What all operations of the operator API have in common: errors, methods, conditions, idempotency, and the document that describes them. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
+import { type AdminHandler, jsonReply } from '../../src/handlers/admin/call.ts';
 import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
 import { countKeys, keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
@@ -357,6 +358,17 @@ describe('the operator API', () => {
     } while (after !== '');
     expect(seen.sort()).toEqual(Array.from({ length: 7 }, (_, n) => `id-${n}`));
     expect((await admin.send('GET', '/replication/failed?after=x')).json.details).toEqual({ field: 'after' });
+  });
+
+  it('has no handler whose reply differs from its row: it does not compile', () => {
+    const right: AdminHandler<'GetLogLevel'> = async () => jsonReply({ level: 'INFO' });
+    // @ts-expect-error: the row has no such level.
+    const wrong: AdminHandler<'GetLogLevel'> = async () => jsonReply({ level: 'LOUD' });
+    // @ts-expect-error: the reply has a level.
+    const empty: AdminHandler<'GetLogLevel'> = async () => jsonReply({});
+    // @ts-expect-error: the row has no reply.
+    const full: AdminHandler<'DeleteBucketQuota'> = async () => jsonReply({ level: 'INFO' });
+    expect([right, wrong, empty, full]).toHaveLength(4);
   });
 
   it('serves an OpenAPI document that a validator accepts', async () => {

@@ -21,7 +21,7 @@ export interface ShownSetting {
   readonly name: string;
   readonly value: string | null;
   readonly default: string | null;
-  readonly source: string;
+  readonly source: Found['source'];
   readonly doc: string;
 }
 

@@ -2,7 +2,13 @@
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
-import type { AdminBody, AdminOperationName, AdminQuery } from '../../protocol/operations/admin.ts';
+import type { Plain } from '../../protocol/formats/json.ts';
+import type {
+  AdminBody,
+  AdminOperationName,
+  AdminQuery,
+  AdminReply,
+} from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { Precondition } from './request/precondition.ts';
@@ -34,10 +40,15 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
 export type AdminHandler<N extends AdminOperationName> = (
   ctx: Context,
   call: AdminRequest<N>,
-) => Promise<Reply>;
+) => Promise<JsonReply<Plain<AdminReply<N>>>>;
 export type AdminHandlers = { readonly [N in AdminOperationName]: AdminHandler<N> };
 
-export const jsonReply = (value: unknown, status = 200): Reply => ({
+/** `json` is for the compiler, which compares the value with the schema of the row; it is never set. */
+export interface JsonReply<T> extends Reply {
+  readonly json?: T;
+}
+
+export const jsonReply = <T>(value: T, status = 200): JsonReply<T> => ({
   status,
   headers: [
     ['Content-Type', 'application/json'],

@@ -3,9 +3,9 @@ import type { FailingTarget } from '../../domain/deliveries/lanes/stored-states.
 
 export const failingJson = (failing: FailingTarget | undefined) =>
   failing === undefined
-    ? { state: 'ok' }
+    ? { state: 'ok' as const }
     : {
-        state: 'failing',
+        state: 'failing' as const,
         failures: failing.failures,
         lastError: { at: new Date(failing.at).toISOString(), message: failing.error },
       };

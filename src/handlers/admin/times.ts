@@ -1,10 +1,22 @@
 /** Times in the bodies of the operator API. */
 import { fail } from '../../errors/refusal.ts';
 
-/** @returns ms since the epoch @throws InvalidRequest for a text that is no time */
-export function readTime(name: string, given: string | undefined): number | undefined {
+/** Of a `moment`, whose form the schema has checked. @returns ms since the epoch @throws InvalidArgument for a day such as 2026-02-31 */
+export function readTime<T extends string | undefined>(
+  field: string,
+  given: T,
+): T extends string ? number : undefined;
+export function readTime(field: string, given: string | undefined): number | undefined {
   if (given === undefined) return undefined;
-  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(given) ? Date.parse(given) : Number.NaN;
-  if (Number.isNaN(time)) throw fail('InvalidRequest', `${name} is not a time such as 2026-01-31T12:00:00Z.`);
+  const time = Date.parse(given);
+  if (Number.isNaN(time))
+    throw fail('InvalidArgument', { message: `${field} is no time of the calendar.`, field });
   return time;
 }
+
+/** Times of replies are in whole seconds, those of rows in ms. */
+export const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+/** The state of a long task. */
+export const runState = (finishedAt: number | undefined): 'running' | 'done' =>
+  finishedAt === undefined ? 'running' : 'done';

@@ -26,6 +26,16 @@ export type ObjectOf<F> = { readonly [K in Exclude<keyof F, OptionalName<F>>]: V
   readonly [K in OptionalName<F>]?: ValueOf<F[K]>;
 };
 
+/** A decoded value before it is written as JSON: maps are objects, and an optional field may be undefined, which is not written. */
+export type Plain<T> =
+  T extends ReadonlyMap<string, infer V>
+    ? Readonly<Record<string, Plain<V>>>
+    : T extends readonly (infer E)[]
+      ? readonly Plain<E>[]
+      : T extends object
+        ? { readonly [K in keyof T]: Plain<T[K]> | (object extends Pick<T, K> ? undefined : never) }
+        : T;
+
 /** The field stands in `details` of the error body too. */
 const malformed = (at: string, must: string) =>
   fail('MalformedJSON', {

@@ -44,7 +44,7 @@ export const LogIn: AdminHandler<'LogIn'> = async (ctx, request) => {
   );
 };
 
-const withCookie = (reply: ReturnType<typeof jsonReply>, cookie: string) => ({
+const withCookie = <T extends ReturnType<typeof jsonReply>>(reply: T, cookie: string): T => ({
   ...reply,
   headers: [...reply.headers, ['Set-Cookie', cookie] as const],
 });

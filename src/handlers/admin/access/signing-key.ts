@@ -3,6 +3,7 @@ import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../../d
 import { fromBase64 } from '../../../domain/content/digests.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { seconds } from '../times.ts';
 
 export const RotateBucketSigningKey: AdminHandler<'RotateBucketSigningKey'> = async (
   ctx,
@@ -40,4 +41,3 @@ export const DeleteBucketSigningKey: AdminHandler<'DeleteBucketSigningKey'> = as
 };
 
 const dayMs = 24 * 60 * 60 * 1000;
-const seconds = (ms: number): number => Math.floor(ms / 1000);

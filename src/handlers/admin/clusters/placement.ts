@@ -6,20 +6,19 @@ import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-const placementJson = ({ name, placement, placementMode }: BucketRow) => ({
-  bucket: name,
-  placement,
-  mode: placementMode === 'strict' ? 'strict' : 'weighted',
-});
+/** Undefined where none is set. */
+const placementJson = ({ name, placement, placementMode }: BucketRow) =>
+  placement && { bucket: name, placement, mode: placementMode || ('weighted' as const) };
 
-const presentPlacement = (row: BucketRow) => (row.placement === undefined ? undefined : placementJson(row));
+/** @throws NoSuchBucketPlacement */
+function showPlacement(bucket: BucketRow) {
+  const shown = placementJson(bucket);
+  if (shown === undefined) throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
+  return jsonReply(shown);
+}
 
-export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) => {
-  const bucket = await openBucket(ctx, params.get('name') ?? '');
-  if (bucket.placement === undefined)
-    throw fail('NoSuchBucketPlacement', { elements: { BucketName: bucket.name } });
-  return jsonReply(placementJson(bucket));
-};
+export const GetBucketPlacement: AdminHandler<'GetBucketPlacement'> = async (ctx, { params }) =>
+  showPlacement(await openBucket(ctx, params.get('name') ?? ''));
 
 export const PutBucketPlacement: AdminHandler<'PutBucketPlacement'> = async (
   ctx,
@@ -30,11 +29,11 @@ export const PutBucketPlacement: AdminHandler<'PutBucketPlacement'> = async (
   const row = await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
     change: (bucket) => {
-      match(presentPlacement(bucket));
+      match(placementJson(bucket));
       return { ...bucket, placement: Object.fromEntries(placement), placementMode: mode };
     },
   });
-  return jsonReply(placementJson(row));
+  return showPlacement(row);
 };
 
 export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = async (
@@ -44,7 +43,7 @@ export const DeleteBucketPlacement: AdminHandler<'DeleteBucketPlacement'> = asyn
   await changeBucket(ctx, await openBucket(ctx, params.get('name') ?? ''), {
     record,
     change: (row) => {
-      match(presentPlacement(row));
+      match(placementJson(row));
       const { placement: _, placementMode: __, ...bucket } = row;
       return bucket;
     },

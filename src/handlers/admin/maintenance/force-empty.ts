@@ -2,6 +2,7 @@
 import { beginEmptying, type Emptying, findEmptying } from '../../../domain/buckets/force-empty.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { seconds } from '../times.ts';
 
 export const ForceEmptyBucket: AdminHandler<'ForceEmptyBucket'> = async (
   ctx,
@@ -15,10 +16,8 @@ export const GetForceEmptyBucket: AdminHandler<'GetForceEmptyBucket'> = async (c
   return jsonReply(emptyingJson(found));
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 const emptyingJson = ({ phase, deleted, kept, empty, startedAt, finishedAt }: Emptying) => ({
-  state: phase === 'done' ? 'done' : 'running',
+  state: phase === 'done' ? ('done' as const) : ('running' as const),
   deleted,
   kept,
   ...(empty === undefined ? {} : { empty }),

@@ -3,6 +3,7 @@ import { fromTheStart } from '../../../domain/storage/fsck/fsck.ts';
 import { type SavedRun, savedRun, saveRun } from '../../../domain/storage/fsck/saved-run.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { runState, seconds } from '../times.ts';
 
 export const GetFsck: AdminHandler<'GetFsck'> = async (ctx) => {
   const run = await savedRun(ctx, 'worker');
@@ -20,10 +21,8 @@ export const StartFsck: AdminHandler<'StartFsck'> = async (ctx, { body }) => {
   return jsonReply(runJson(run), 202);
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 const runJson = ({ state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
-  state: finishedAt === undefined ? 'running' : 'done',
+  state: runState(finishedAt),
   fix: mode.fix,
   deep: mode.deep ?? false,
   ...(finishedAt === undefined ? { at: position.at } : {}),

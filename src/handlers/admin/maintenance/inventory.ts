@@ -11,6 +11,7 @@ import {
 import { beginInventory, openInventory } from '../../../domain/deliveries/inventory/schedule.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { seconds } from '../times.ts';
 
 /** Also for a configuration that is not enabled. Does not disturb a run that is under way. */
 export const RunBucketInventory: AdminHandler<'RunBucketInventory'> = async (ctx, { params, record }) => {
@@ -31,18 +32,16 @@ export const GetBucketInventoryRun: AdminHandler<'GetBucketInventoryRun'> = asyn
   return jsonReply(resultJson(result));
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 async function runJson({ metadata }: Pick<Context, 'metadata'>, run: InventoryRun) {
   const { startedAt, rows, files } = run;
-  const began = { state: 'running', rows, files, startedAt: seconds(startedAt) };
+  const began = { state: 'running' as const, rows, files, startedAt: seconds(startedAt) };
   const ms = (await metadata.now()) - startedAt;
   if (rows === 0 || ms <= 0) return began;
   return { ...began, etaSeconds: Math.ceil(((await countLeft(metadata, run)) * ms) / rows / 1000) };
 }
 
 const resultJson = ({ startedAt, finishedAt, ...result }: InventoryResult) => ({
-  state: result.failure === undefined ? 'done' : 'failed',
+  state: result.failure === undefined ? ('done' as const) : ('failed' as const),
   ...result,
   startedAt: seconds(startedAt),
   finishedAt: seconds(finishedAt),

@@ -8,6 +8,7 @@ import {
 import type { LifecycleProgress } from '../../../domain/lifecycle/progress.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { seconds } from '../times.ts';
 
 /** Actions that one reply lists. */
 const listedMax = 1_000;
@@ -23,8 +24,6 @@ export const RunLifecycle: AdminHandler<'RunLifecycle'> = async (
   }
   return jsonReply(await planLifecycle(ctx, name, listedMax));
 };
-
-const seconds = (ms: number): number => Math.floor(ms / 1000);
 
 /** Of a pass that runs: entries that it reads per second, and how long the backlog takes at this rate. */
 const rateJson = (read: number, ms: number, backlog: number) =>
@@ -55,11 +54,7 @@ export const GetLifecycle: AdminHandler<'GetLifecycle'> = async (ctx, { params }
 };
 
 /** By rule: what the pass has done and what it has left. `etaSeconds` is when it reaches the last entry of the rule. */
-function rulesJson(
-  { byRule, tally }: LifecycleProgress,
-  backlogs: LifecycleReport['byRule'],
-  ms: number,
-): Readonly<Record<string, object>> {
+function rulesJson({ byRule, tally }: LifecycleProgress, backlogs: LifecycleReport['byRule'], ms: number) {
   const rules = [...new Set([...Object.keys(byRule), ...backlogs.keys()])].sort();
   return Object.fromEntries(
     rules.map((rule) => {

@@ -1,6 +1,7 @@
 /** Giving a bucket more shards in the background, and how far that is. */
 import { beginResharding, findResharding, type Resharding } from '../../../domain/buckets/reshard.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { runState, seconds } from '../times.ts';
 
 export const ReshardBucket: AdminHandler<'ReshardBucket'> = async (
   ctx,
@@ -15,11 +16,9 @@ export const GetReshardBucket: AdminHandler<'GetReshardBucket'> = async (ctx, { 
   return jsonReply(state === undefined ? { state: 'none', shards } : { ...reshardingJson(state), shards });
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 /** Splits of single shards: a bucket of 4 that gets 16 takes 4 and then 8 of them. */
 const reshardingJson = ({ from, to, shardsDone, rowsMoved, startedAt, finishedAt, why }: Resharding) => ({
-  state: finishedAt === undefined ? 'running' : 'done',
+  state: runState(finishedAt),
   from,
   to,
   shardsDone,

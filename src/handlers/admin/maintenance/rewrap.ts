@@ -6,6 +6,7 @@ import {
 } from '../../../domain/content/rewrap/rewrapping.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { runState, seconds } from '../times.ts';
 
 export const RewrapKeys: AdminHandler<'RewrapKeys'> = async (ctx, { record, requestId }) =>
   jsonReply(rewrappingJson(await beginRewrapping(ctx, { record, requestId })), 202);
@@ -16,10 +17,8 @@ export const GetRewrapKeys: AdminHandler<'GetRewrapKeys'> = async (ctx) => {
   return jsonReply(rewrappingJson(found.state));
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 const rewrappingJson = ({ bucket, counts, lastFailure, startedAt, finishedAt }: Rewrapping) => ({
-  state: finishedAt === undefined ? 'running' : 'done',
+  state: runState(finishedAt),
   ...counts,
   ...(bucket === undefined ? {} : { bucket: bucket.name }),
   ...(lastFailure === undefined ? {} : { lastFailure }),

@@ -6,6 +6,7 @@ import type { DamagedContent, ScrubRun } from '../../../domain/storage/scrub/sta
 import { knownDamaged, oldestUncheckedMs } from '../../../domain/storage/scrub/state.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { runState, seconds } from '../times.ts';
 
 export const GetScrub: AdminHandler<'GetScrub'> = async (ctx) => {
   const saved = await savedScrub(ctx);
@@ -28,12 +29,10 @@ export const StartScrub: AdminHandler<'StartScrub'> = async (ctx) => {
   return jsonReply(await scrubJson(ctx, isBegun ? run : ((await savedScrub(ctx))?.state ?? run)), 202);
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 async function scrubJson({ metadata }: Pick<Context, 'metadata'>, run: ScrubRun) {
   const { startedAt, finishedAt, completeFrom, position, seen } = run;
   return {
-    state: finishedAt === undefined ? 'running' : 'done',
+    state: runState(finishedAt),
     ...(finishedAt === undefined ? { position } : {}),
     ...seen,
     damaged: knownDamaged(run),

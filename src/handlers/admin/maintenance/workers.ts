@@ -7,6 +7,7 @@ import { everyHeartbeat } from '../../../metadata/background/heartbeats.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../../metadata/records/background/heartbeats.ts';
 import type { QueueBacklog } from '../../../ports/telemetry.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { seconds } from '../times.ts';
 
 /** Three heartbeats: after this time without one the process is taken for dead. */
 const silentMs = 30_000;
@@ -42,7 +43,7 @@ export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
   const seen = new Set(present.map(({ worker }) => worker));
   const unseen = workerNames
     .filter((name) => !seen.has(name))
-    .map((worker) => ({ worker, state: 'never-ran' }));
+    .map((worker) => ({ worker, state: 'never-ran' as const }));
   const known = await Promise.all(
     present.map(async (row) => workerJson(row, { now, left: await findLeft(ctx, row, queues) })),
   );
@@ -59,10 +60,8 @@ function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
   return [...latest.values()];
 }
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 /** `failing` comes first, because a worker that fails again and again may be between two attempts. */
-function stateOf(row: HeartbeatRow, now: number): string {
+function stateOf(row: HeartbeatRow, now: number): 'failing' | 'stopped' | 'silent' | 'busy' | 'idle' {
   if (row.failures > 0) return 'failing';
   if (row.endedAt !== undefined) return 'stopped';
   if (now - row.beatAt > silentMs) return 'silent';

@@ -9,6 +9,7 @@ import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AuditPlace, auditHourOf, readAudit } from '../../../metadata/audit/audit.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { readTime } from '../times.ts';
 
 const rowsMax = 1_000;
 
@@ -66,13 +67,6 @@ function readSpan(
   const end = given.end === undefined ? now : readTime('end', given.end);
   if (start > end) throw fail('InvalidArgument', { message: 'start is after end.', field: 'start' });
   return { start: Math.max(start, kept), end: Math.min(end, now) };
-}
-
-function readTime(field: string, given: string): number {
-  const time = Date.parse(given);
-  if (Number.isNaN(time))
-    throw fail('InvalidArgument', { message: `${field} is no time of the calendar.`, field });
-  return time;
 }
 
 function readPlace(after: string | undefined): AuditPlace | undefined {

@@ -39,7 +39,7 @@ function bucketJson({ row, classes }: HeldBucket) {
     region: row.region,
     bytes: held.reduce((sum, { bytes }) => sum + bytes, 0),
     objects: held.reduce((sum, { objects }) => sum + objects, 0),
-    versioning: row.versioning === '' ? 'unset' : row.versioning,
+    versioning: row.versioning || ('unset' as const),
     objectLock: row.objectLock,
     ...(row.quota === undefined ? {} : { quota: row.quota }),
     ...(row.placement === undefined ? {} : { placement: row.placement }),

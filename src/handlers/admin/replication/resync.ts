@@ -7,7 +7,7 @@ import {
 } from '../../../domain/deliveries/replication/resync.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
-import { readTime } from '../times.ts';
+import { readTime, runState, seconds } from '../times.ts';
 
 export const StartReplicationResync: AdminHandler<'StartReplicationResync'> = async (
   ctx,
@@ -45,8 +45,6 @@ export const CancelReplicationResync: AdminHandler<'CancelReplicationResync'> = 
   return { status: 204, headers: [] };
 };
 
-const seconds = (ms: number): number => Math.floor(ms / 1000);
-
 const resyncJson = ({
   bucket,
   status,
@@ -60,7 +58,7 @@ const resyncJson = ({
   finishedAt,
 }: Resync) => ({
   bucket,
-  state: finishedAt === undefined ? 'running' : 'done',
+  state: runState(finishedAt),
   status,
   ...(prefix === undefined ? {} : { prefix }),
   ...(since === undefined ? {} : { since: new Date(since).toISOString() }),

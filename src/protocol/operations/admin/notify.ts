@@ -28,7 +28,8 @@ export const notifyRows = {
         jsonObject({
           id: jsonText(),
           type: jsonText(),
-          envelope: jsonText(),
+          /** Absent for a target that the settings no longer have. */
+          envelope: jsonOptional(jsonText()),
           ...failingFields,
           queued: count,
           oldestSeconds: count,
