@@ -1,22 +1,21 @@
-/** Logs at DEBUG, traces, metrics and audit rows of many operations contain none of the secrets of the run, in any of their forms. */
+/** Logs at DEBUG, traces, metrics, audit rows and the support bundle of many operations contain none of the secrets of the run, in any of their forms. */
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { configWith } from '../../src/config/read/read-config.ts';
+import { type SettingName, settings } from '../../src/config.ts';
+import type { Context } from '../../src/context.ts';
 import type { KeyProvider } from '../../src/ports/crypto/key-provider.ts';
 import { nodeTracing } from '../../src/runtime/processes/node-tracing.ts';
-import { configureLog, createLog } from '../../src/telemetry/log.ts';
-import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
-import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { toOtlp } from '../../src/telemetry/tracing/otlp-json.ts';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { openActions } from '../support/actions.ts';
 import { encryptingSettings } from '../support/encryption.ts';
-import { exportingTracer } from '../support/exporting-tracer.ts';
-import { alice, bob, openGateway, operator } from '../support/gateway.ts';
+import { expectNoSecret, recordEverything, type Secrets } from '../support/everything-recorded.ts';
+import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { allow, openUser, sessionOf } from '../support/iam-users.ts';
-import { auditRows } from '../support/recorded.ts';
+import { encodeForm, fieldsOf, fileOf, multipart, signForm, signFormV2 } from '../support/post-form.ts';
 import { signer } from '../support/sign.ts';
 import { openWebhookSink, status } from '../support/webhook-sink.ts';
 
@@ -27,21 +26,8 @@ const customer = (prefix = '*-server-side-encryption-customer') => ({
   [`${prefix}-key-md5`]: createHash('md5').update(customerKey).digest('base64'),
 });
 
-/** The forms in which a text may be written. */
-const formsOf = (secret: string | Uint8Array): readonly string[] => {
-  const bytes = Buffer.from(secret as string);
-  const text = typeof secret === 'string' ? secret : bytes.toString('latin1');
-  return [
-    text,
-    ...(typeof secret === 'string' ? [encodeURIComponent(secret)] : []),
-    bytes.toString('base64').replace(/=+$/, ''),
-    bytes.toString('base64url'),
-    bytes.toString('hex'),
-  ];
-};
-
 /** Notes the keys that a provider returns. */
-const tapKeys = (keys: KeyProvider, secrets: Map<string, string | Uint8Array>): KeyProvider => ({
+const tapKeys = (keys: KeyProvider, secrets: Secrets): KeyProvider => ({
   ...keys,
   async generate(...asked) {
     const drawn = await keys.generate(...asked);
@@ -55,14 +41,76 @@ const tapKeys = (keys: KeyProvider, secrets: Map<string, string | Uint8Array>): 
   },
 });
 
-test('no secret is in logs, traces, metrics or audit rows', async () => {
+const json = { 'content-type': 'application/json' };
+
+/** A browser that logs in, changes something, is refused, and logs out; and a change with an idempotency key, twice. */
+async function logInAndOut(world: GatewayWorld, secrets: Secrets): Promise<void> {
+  const { anonymous } = world;
+  const logIn = (secretKey: string) =>
+    anonymous.post('/admin/v1/session', {
+      headers: json,
+      body: JSON.stringify({ accessKey: operator.accessKey, secretKey }),
+    });
+  secrets.set('wrong secret key of a log-in', 'not-the-secret-key-of-anybody');
+  expect((await logIn('not-the-secret-key-of-anybody')).status).toBe(403);
+  const reply = await logIn(operator.secretKey);
+  expect(reply.status).toBe(200);
+  const [cookie = ''] = (reply.header('set-cookie') ?? '').split(';');
+  const { csrfToken } = JSON.parse(reply.text) as { readonly csrfToken: string };
+  secrets.set('session cookie', cookie.split('=')[1] ?? '');
+  secrets.set('CSRF token', csrfToken);
+  const idempotencyKey = randomBytes(18).toString('base64url');
+  secrets.set('idempotency key', idempotencyKey);
+  secrets.set('wrong CSRF token', 'a-csrf-token-of-another-page');
+  const change = (body: string, headers: Readonly<Record<string, string>>) =>
+    anonymous.post('/admin/v1/why', { headers: { ...json, cookie, ...headers }, body });
+  const question = JSON.stringify({
+    accessKey: alice.accessKey,
+    action: 's3:GetObject',
+    bucket: 'bucket',
+    key: 'copy',
+  });
+  const right = { 'x-csrf-token': csrfToken, 'idempotency-key': idempotencyKey };
+  expect((await change(question, right)).status).toBe(200);
+  expect((await change(question, right)).status).toBe(200);
+  expect((await change(`${question} `, right)).status).toBe(422);
+  expect((await change(question, { 'x-csrf-token': 'a-csrf-token-of-another-page' })).status).toBe(403);
+  expect((await anonymous.get('/admin/v1/session', { headers: { cookie } })).status).toBe(200);
+  const out = await anonymous.delete('/admin/v1/session', { headers: { cookie, 'x-csrf-token': csrfToken } });
+  expect(out.status).toBeLessThan(300);
+  // An ended log-in, and one that never was.
+  for (const each of [cookie, `${cookie.slice(0, -4)}0000`])
+    expect((await anonymous.get('/admin/v1/clusters', { headers: { cookie: each } })).status).toBe(403);
+}
+
+/** Forms of both versions of signatures: taken, and refused for another content than the signed policy allows. */
+async function postForms({ anonymous, client }: GatewayWorld, secrets: Secrets): Promise<void> {
+  await client.put('/forms');
+  const conditions = [{ bucket: 'forms' }, ['starts-with', '$key', 'form']];
+  const forms = [
+    signForm(alice, { conditions }),
+    signForm({ ...alice, secretKey: 'another-secret-key' }, { conditions }),
+    signFormV2(alice, { conditions }),
+  ];
+  const outcomes: number[] = [];
+  for (const [n, signing] of forms.entries()) {
+    for (const key of ['form/key', 'elsewhere']) {
+      const body = encodeForm([...fieldsOf({ key, ...signing }), fileOf('x')]);
+      outcomes.push((await anonymous.post('/forms', { body, headers: multipart() })).status);
+    }
+    secrets.set(`signature of form ${n}`, String(signing['signature'] ?? signing['x-amz-signature']));
+  }
+  expect(outcomes).toEqual([204, 403, 403, 403, 204, 403]);
+}
+
+test('no secret is in logs, traces, metrics, audit rows, their export or the support bundle', async () => {
   await using sink = await openWebhookSink();
   sink.answer = status(503);
   const masterKey = randomBytes(32);
   const directory = await mkdtemp(join(tmpdir(), 'sluice-secrets-'));
   const masterKeyFile = join(directory, 'master.key');
   await writeFile(masterKeyFile, masterKey.toString('base64'), { mode: 0o600 });
-  const secrets = new Map<string, string | Uint8Array>([
+  const secrets: Secrets = new Map<string, string | Uint8Array>([
     ['master key', masterKey],
     ['headers for the collector', 'token-for-the-collector'],
     ['secret key of alice', alice.secretKey],
@@ -75,33 +123,32 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
     ['metrics token', 'token-for-the-metrics'],
     ['secret key of a peer', 'secret-key-of-the-peer-0123456789'],
   ]);
-  const lines: string[] = [];
-  configureLog({ level: 'DEBUG', write: (line) => lines.push(line) });
-  const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
-  const { exported, tracer } = exportingTracer();
+  const record = recordEverything();
+  const { lines, exported } = record;
   const target = { id: 'hook', type: 'webhook', url: sink.url };
+  const given: Partial<Record<SettingName, string>> = {
+    ...(await encryptingSettings()),
+    SVC_KMS_DEFAULT_KEY_ID: 'first',
+    SVC_SSE_C_REQUIRE_TLS: 'false',
+    SVC_MASTER_KEY_FILE: masterKeyFile,
+    SVC_METRICS_TOKEN: 'token-for-the-metrics',
+    SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    SVC_OTLP_HEADERS: 'authorization=Bearer%20token-for-the-collector',
+    SVC_TRACE_SAMPLE: '1',
+    SVC_SLOW_MS: '1',
+    SVC_EGRESS_ALLOW: '127.0.0.0/8',
+    SVC_NOTIFY_INTERVAL: '10ms',
+    SVC_NOTIFY_TARGETS: JSON.stringify([
+      { ...target, token: 'hidden-token-of-the-sink', secret: 'signing-secret-of-the-sink' },
+      { ...target, id: 'other', username: 'user', password: 'swordfish-of-the-sink' },
+    ]),
+    SVC_CREDENTIALS: JSON.stringify([alice, bob, operator]),
+  };
   await using world = await openGateway({
-    telemetry: createTelemetry({ log: createLog(), metrics }),
-    settings: {
-      ...(await encryptingSettings()),
-      SVC_KMS_DEFAULT_KEY_ID: 'first',
-      SVC_SSE_C_REQUIRE_TLS: 'false',
-      SVC_MASTER_KEY_FILE: masterKeyFile,
-      SVC_METRICS_TOKEN: 'token-for-the-metrics',
-      SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
-      SVC_OTLP_HEADERS: 'authorization=Bearer%20token-for-the-collector',
-      SVC_TRACE_SAMPLE: '1',
-      SVC_SLOW_MS: '1',
-      SVC_EGRESS_ALLOW: '127.0.0.0/8',
-      SVC_NOTIFY_INTERVAL: '10ms',
-      SVC_NOTIFY_TARGETS: JSON.stringify([
-        { ...target, token: 'hidden-token-of-the-sink', secret: 'signing-secret-of-the-sink' },
-        { ...target, id: 'other', username: 'user', password: 'swordfish-of-the-sink' },
-      ]),
-    },
+    telemetry: record.telemetry,
+    settings: given,
     wrap: ({ keys, sealer, ...context }) => ({
-      ...context,
-      tracer,
+      ...record.wrap(context as Context),
       ...(keys === undefined ? {} : { keys: tapKeys(keys, secrets) }),
       sealer: {
         ...sealer,
@@ -196,6 +243,8 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
   secrets.set('signing key of a bucket', rotated.secret_access_key);
   await client.get('/bucket/copy');
   await ok(world.as({ credential: { ...alice, secretKey: rotated.secret_access_key } }).get('/bucket/copy'));
+  await logInAndOut(world, secrets);
+  await postForms(world, secrets);
   await admin.get('/metrics', { headers: { authorization: 'Bearer token-for-the-metrics' } });
   // Deliveries that fail.
   const stopping = new AbortController();
@@ -214,21 +263,46 @@ test('no secret is in logs, traces, metrics or audit rows', async () => {
   await exporting.close();
   expect(lines.some((line) => line.includes('spans were not exported'))).toBe(true);
 
-  const recorded = {
-    settings: await ok(admin.get('/admin/v1/settings')),
-    log: lines.join('\n'),
-    traces: JSON.stringify(exported),
-    otlp: toOtlp(exported, { resource: {}, systems: { metadata: 'lmdb', data: 'file', keys: 'local-hsm' } }),
-    browser: JSON.stringify(tracer.list({ max: 500 }).map(({ requestId }) => tracer.find(requestId, 20))),
-    metrics: await metrics.text(),
-    audit: JSON.stringify(await auditRows(context)),
-  };
-  for (const [kind, text] of Object.entries(recorded)) expect(text.length, kind).toBeGreaterThan(500);
   expect(exported.length).toBeGreaterThan(20);
-  for (const [name, secret] of secrets) {
-    expect(secret.length, name).toBeGreaterThan(7);
-    for (const form of formsOf(secret))
-      for (const [kind, text] of Object.entries(recorded))
-        expect(text.includes(form), `${name} is in ${kind} as ${form.slice(0, 12)}…`).toBe(false);
-  }
+  expectNoSecret(await record.read(world), secrets);
 }, 60_000);
+
+test('every secret setting is masked in GET /settings and in the support bundle', async () => {
+  const upstream = { id: 'default', bucket: 'bytes', secretKey: 'hidden-key-of-one-upstream' };
+  const target = {
+    id: 'hook',
+    type: 'webhook',
+    url: 'http://127.0.0.1:9',
+    token: 'hidden-token-of-the-sink',
+  };
+  const given: Partial<Record<SettingName, string>> = {
+    SVC_META_BACKEND: 'wide-column',
+    SVC_WIDECOL_HOSTS: '127.0.0.1:9',
+    SVC_WIDECOL_USERNAME: 'sluice',
+    SVC_WIDECOL_PASSWORD: 'hidden-password-of-the-store',
+    SVC_DATA_BACKEND: 'upstream-store',
+    SVC_UPSTREAMS: JSON.stringify([upstream]),
+    SVC_UPSTREAM_ENDPOINT: 'http://127.0.0.1:9',
+    SVC_UPSTREAM_ACCESS_KEY: 'UPSTREAMKEY000000001',
+    SVC_UPSTREAM_SECRET_KEY: 'hidden-key-of-the-upstream',
+    SVC_CREDENTIALS: JSON.stringify([{ ...alice, secretKey: 'hidden-key-of-alice' }]),
+    SVC_MASTER_KEY_FILE: '/dev/null',
+    SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    SVC_OTLP_HEADERS: 'authorization=hidden-token-of-the-collector',
+    SVC_NOTIFY_TARGETS: JSON.stringify([target]),
+    SVC_METRICS_TOKEN: 'hidden-token-of-the-metrics',
+  };
+  const secretSettings = Object.entries(settings).flatMap(([name, each]) => ('secret' in each ? [name] : []));
+  expect(Object.keys(given)).toEqual(expect.arrayContaining(secretSettings));
+  const config = configWith(given);
+  await using world = await openGateway({ wrap: (context) => ({ ...context, config }) });
+  const admin = world.as({ credential: operator });
+  for (const path of ['settings', 'support-bundle']) {
+    const { status, text } = await admin.get(`/admin/v1/${path}`);
+    expect([status, text.includes('SVC_METRICS_TOKEN'), text.match(/hidden-[\w-]+/)]).toEqual([
+      200,
+      true,
+      null,
+    ]);
+  }
+});

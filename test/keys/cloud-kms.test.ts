@@ -8,6 +8,7 @@ import type { SettingName } from '../../src/config.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { provider } from '../support/encryption.ts';
 import { noSinkServer, type SinkServer, startSinkServer } from '../support/engines/sink-servers.ts';
+import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
 import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { type KmsDouble, openKmsDouble, region, staticPair } from '../support/kms-double.ts';
@@ -44,8 +45,8 @@ async function open(
   const own = double.makeKey('alias/own');
   const logged: unknown[] = [];
   const world = await openGateway({
-    ...options,
     telemetry: { ...silentTelemetry, log: (...line) => void logged.push(line) },
+    ...options,
     settings: {
       SVC_KEY_PROVIDER: 'cloud-kms',
       SVC_KMS_ENDPOINT: double.proxy.url,
@@ -120,6 +121,21 @@ describe('the AWS KMS API, with signatures and key states checked', () => {
     await using untraced = await open();
     expect(await untraced.put('/bucket/key')).toEqual(served);
     expect(new Set(untraced.double.proxy.causes)).toEqual(new Set(['']));
+  });
+
+  test('no secret key of the provider is in logs, traces, metrics, audit rows or the support bundle', async () => {
+    const record = recordEverything();
+    const wrong = 'a-secret-key-that-the-provider-refuses';
+    const keyFile = await file(wrong);
+    await using world = await open({ SVC_KMS_SECRET_KEY_FILE: keyFile }, record);
+    expect(await world.put('/bucket/key')).toEqual(unavailable);
+    await writeFile(keyFile, staticPair.secretKey);
+    expect(await world.put('/bucket/key')).toEqual(served);
+    const secrets = new Map([
+      ['secret key', staticPair.secretKey],
+      ['refused secret key', wrong],
+    ]);
+    expectNoSecret(await record.read(world), secrets);
   });
 
   test('keys wrapped before a rotation are read after it', async () => {

@@ -13,7 +13,8 @@ import { systemClock } from '../../src/ports/clock.ts';
 import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
 import { provider } from '../support/encryption.ts';
 import { missingEngine } from '../support/engines/wanted.ts';
-import { alice, openGateway, operator } from '../support/gateway.ts';
+import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
+import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
 
@@ -24,7 +25,8 @@ const missing = missingEngine(
   'needs engines/keys/softhsm/install.sh to have run',
 );
 
-const pin = '1234';
+const pin = '8305614729';
+const wrongPin = '9126405837';
 let home: string;
 beforeAll(async () => {
   if (missing !== undefined) return;
@@ -63,10 +65,15 @@ const makeKey = (label: string, { id = '01', token = 'first' } = {}): string => 
 };
 const drawLabel = (): string => `k${randomBytes(6).toString('hex')}`;
 
-async function open(key: string, settings: Partial<Record<SettingName, string>> = {}) {
+async function open(
+  key: string,
+  settings: Partial<Record<SettingName, string>> = {},
+  options: GatewayWorldOptions = {},
+) {
   const pinFile = join(home, randomBytes(4).toString('hex'));
   await writeFile(pinFile, `${pin}\n`, { mode: 0o600 });
   const world = await openGateway({
+    ...options,
     settings: {
       SVC_KEY_PROVIDER: 'pkcs11',
       SVC_PKCS11_MODULE: modulePath,
@@ -146,13 +153,14 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     });
   });
 
-  test('a wrong PIN is tried once, so that the token is not locked', async () => {
+  test('a wrong PIN is tried once, so that the token is not locked, and no record contains a PIN', async () => {
+    const record = recordEverything();
     const key = makeKey(drawLabel());
-    await using world = await open(key, { SVC_PKCS11_TOKENS: 'first' });
+    await using world = await open(key, { SVC_PKCS11_TOKENS: 'first' }, record);
     // All sessions of a process share a log-in: only a module that was just initialized asks for the PIN.
     const { openModule } = await import('../../src/backends/keys/pkcs11/security-module.ts');
     await (await openModule(modulePath)).reset(systemClock);
-    await writeFile(world.pinFile, '9999');
+    await writeFile(world.pinFile, wrongPin);
     // Fewer failures than open the circuit.
     for (let i = 0; i < 4; i += 1) expect(await world.put(`/bucket/${i}`)).toEqual(unavailable);
     const module = await openModule(modulePath);
@@ -165,6 +173,11 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     await writeFile(world.pinFile, pin);
     expect(await world.put('/bucket/key')).toEqual(served);
     expect(await isLow()).toBe(false);
+    const pins = new Map([
+      ['PIN', pin],
+      ['wrong PIN', wrongPin],
+    ]);
+    expectNoSecret(await record.read(world), pins);
   });
 
   test('while the token is removed requests are refused, and served once it is there again', async () => {

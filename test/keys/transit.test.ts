@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { provider } from '../support/encryption.ts';
+import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
 import { alice, type GatewayWorld, operator } from '../support/gateway.ts';
 import { openKeyProxy } from '../support/key-proxy.ts';
@@ -101,6 +102,29 @@ describe.skipIf(noTransit !== undefined)('transit', () => {
     await writeFile(file, 'secret');
     expect((await put()).status).toBe(200);
     expect(JSON.stringify(world.logged)).not.toMatch(/wrong|secret\b/);
+  });
+
+  test('neither tokens nor secret ids are in logs, traces, metrics, audit rows or the support bundle', async () => {
+    const record = recordEverything();
+    const refusedId = 'a-secret-id-that-is-refused';
+    const file = await secretFile(refusedId);
+    const settings = { SVC_TRANSIT_SECRET_ID_FILE: file, SVC_KMS_DEFAULT_KEY_ID: await makeKey() };
+    await using world = await open(settings, record);
+    const put = async () => (await world.client.put('/bucket/k', { body: 'x', headers: provider() })).status;
+    expect(await put()).toBe(503);
+    await writeFile(file, 'secret');
+    expect(await put()).toBe(200);
+    await frame('revoke');
+    expect(await put()).toBe(200);
+    const tokens = new Set(world.proxy.tokens.filter((token) => token !== ''));
+    expect(tokens.size).toBe(2);
+    expectNoSecret(
+      await record.read(world),
+      new Map([
+        ['refused secret id', refusedId],
+        ...[...tokens].map((token, n) => [`token ${n}`, token] as const),
+      ]),
+    );
   });
 
   test('tokens are renewed before they end, and replaced when they cannot be', async () => {

@@ -15,6 +15,8 @@ export interface KeyProxy extends AsyncDisposable {
   readonly seen: readonly string[];
   /** The `traceparent` of each of them; '' for none. */
   readonly causes: readonly string[];
+  /** The token of each of them; '' for none. */
+  readonly tokens: readonly string[];
   /** Requests whose name contains the text. */
   count(text: string): number;
   /** What requests whose name contains `on` get; undefined passes them on. */
@@ -30,6 +32,7 @@ type Handle = (asked: IncomingMessage, answer: ServerResponse, body: Buffer) => 
 export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
   const seen: string[] = [];
   const causes: string[] = [];
+  const tokens: string[] = [];
   const pass: Handle =
     typeof target === 'function'
       ? target
@@ -48,6 +51,7 @@ export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
     const name = String(asked.headers['x-amz-target'] ?? `${asked.method} ${asked.url}`);
     seen.push(name);
     causes.push(String(asked.headers['traceparent'] ?? ''));
+    tokens.push(String(asked.headers['x-vault-token'] ?? ''));
     await proxy.before?.(name);
     const { fault } = proxy;
     if (fault === undefined || !name.includes(proxy.on)) return pass(asked, answer, Buffer.concat(pieces));
@@ -58,6 +62,7 @@ export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,
     causes,
+    tokens,
     count: (text) => seen.filter((name) => name.includes(text)).length,
     fault: undefined,
     on: '',

@@ -68,8 +68,8 @@ export async function openTransitWorld(
   const proxy = await openKeyProxy(server.port);
   const logged: unknown[] = [];
   const world = await openGateway({
-    ...options,
     telemetry: { ...silentTelemetry, log: (...line) => void logged.push(line) },
+    ...options,
     settings: {
       SVC_KEY_PROVIDER: 'transit',
       SVC_TRANSIT_ADDR: proxy.url,

@@ -1,0 +1,77 @@
+/** Everything that a gateway writes down about its requests, and a search for secrets in all of it. */
+import { expect } from 'vitest';
+import type { Context } from '../../src/context.ts';
+import { configureLog, createLog } from '../../src/telemetry/log.ts';
+import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { toOtlp } from '../../src/telemetry/tracing/otlp-json.ts';
+import { exportingTracer } from './exporting-tracer.ts';
+import { type GatewayWorld, operator } from './gateway.ts';
+import { auditRows } from './recorded.ts';
+
+export type Secrets = Map<string, string | Uint8Array>;
+
+/** The log is that of the process: one at a time. */
+export function recordEverything() {
+  const lines: string[] = [];
+  configureLog({ level: 'DEBUG', write: (line) => lines.push(line) });
+  const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
+  const { exported, tracer } = exportingTracer();
+  const diagnostics = { version: '1', process: () => ({}), lastErrors: () => lines };
+  return {
+    lines,
+    exported,
+    telemetry: createTelemetry({ log: createLog(), metrics }),
+    /** The option `wrap` of a gateway. */
+    wrap: (context: Context): Context => ({ ...context, tracer, diagnostics }),
+    /** @returns the texts by the place where operators find them */
+    async read(world: GatewayWorld): Promise<Readonly<Record<string, string>>> {
+      const admin = world.as({ credential: operator });
+      const answer = async (path: string): Promise<string> => {
+        const { status, text } = await admin.get(`/admin/v1/${path}`);
+        expect([path, status]).toEqual([path, 200]);
+        return text;
+      };
+      return {
+        settings: await answer('settings'),
+        log: lines.join('\n'),
+        traces: JSON.stringify(exported),
+        otlp: toOtlp(exported, {
+          resource: {},
+          systems: { metadata: 'lmdb', data: 'file', keys: 'local-hsm' },
+        }),
+        browser: JSON.stringify(tracer.list({ max: 500 }).map(({ requestId }) => tracer.find(requestId, 20))),
+        metrics: await metrics.text(),
+        audit: JSON.stringify(await auditRows(world.context)),
+        'audit records': await answer('audit?limit=1000'),
+        'audit export': await answer('audit/export?format=jsonl'),
+        'audit export for CloudTrail': await answer('audit/export?format=cloudtrail'),
+        'audit export for OCSF': await answer('audit/export?format=ocsf'),
+        'support bundle': await answer('support-bundle'),
+      };
+    },
+  };
+}
+
+/** The forms in which a text may be written. */
+const formsOf = (secret: string | Uint8Array): readonly string[] => {
+  const bytes = Buffer.from(secret as string);
+  const text = typeof secret === 'string' ? secret : bytes.toString('latin1');
+  return [
+    text,
+    ...(typeof secret === 'string' ? [encodeURIComponent(secret)] : []),
+    bytes.toString('base64').replace(/=+$/, ''),
+    bytes.toString('base64url'),
+    bytes.toString('hex'),
+  ];
+};
+
+export function expectNoSecret(recorded: Readonly<Record<string, string>>, secrets: Secrets): void {
+  for (const [place, text] of Object.entries(recorded)) expect(text.length, place).toBeGreaterThan(500);
+  for (const [name, secret] of secrets) {
+    expect(secret.length, name).toBeGreaterThan(7);
+    for (const form of formsOf(secret))
+      for (const [place, text] of Object.entries(recorded))
+        expect(text.includes(form), `${name} is in ${place} as ${form.slice(0, 12)}…`).toBe(false);
+  }
+}
