@@ -120,6 +120,8 @@ export interface Telemetry {
   refusalCounted(error: string): void;
   /** A key provider was asked to unwrap the key of an object or of a bucket; `expired`: it was not asked, because the bucket's key is too old. */
   keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered' | 'expired'): void;
+  /** What became of a request to the operator API with an Idempotency-Key. */
+  idempotencyKey(outcome: 'kept' | 'not-kept' | 'replayed' | 'other-request' | 'unanswered' | 'full'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
   /** A unit of a worker has ended, at this time (ms). */
@@ -199,6 +201,7 @@ export const silentTelemetry: Telemetry = {
   signingKeys: () => {},
   refusalCounted: () => {},
   keyUnwrapped: () => {},
+  idempotencyKey: () => {},
   workerPanicked: () => {},
   workerLeads: () => {},
   workerUnitEnded: () => {},

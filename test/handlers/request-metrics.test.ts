@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { fail } from '../../src/errors/refusal.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
+import { keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import { StorageFull } from '../../src/ports/storage/storage-room.ts';
@@ -39,6 +40,45 @@ const lineOf = (text: string, start: string): string | undefined =>
 const readingOf = (text: string, start: string): number => Number(lineOf(text, start)?.split(' ').at(-1));
 
 describe('metrics of requests', () => {
+  it('count what became of requests with an Idempotency-Key', async () => {
+    await using world = await open();
+    const { metadata, hasher } = world.context;
+    const admin = world.as({ credential: operator });
+    await world.client.put('/photos');
+    const start = (key: string, path = '/buckets/photos/force-empty') =>
+      admin.post(`/admin/v1${path}`, { headers: { 'idempotency-key': key } });
+    const statuses = [
+      await start('once'),
+      await start('once'),
+      await start('once', '/fsck'),
+      await start('none', '/buckets/none/force-empty'),
+    ];
+    expect(statuses.map(({ status }) => status)).toEqual([202, 202, 422, 404]);
+    const expiresAt = (await metadata.now()) + 60_000;
+    const seed = async (n: number, request: string) => {
+      const id = hasher.sha256Hex(JSON.stringify([operator.owner, `seeded-${n}`]));
+      const row = { id, request, status: 0, body: '' };
+      await putAnswer(metadata, { row, account: operator.owner }, { expect: 'absent', expiresAt });
+    };
+    // The row of a request that is still executed.
+    const request = hasher.sha256Hex(
+      JSON.stringify([
+        JSON.stringify(['ForceEmptyBucket', 'buckets/photos/force-empty', {}]),
+        hasher.sha256Hex(''),
+      ]),
+    );
+    await seed(0, request);
+    expect((await start('seeded-0')).status).toBe(409);
+    for (let n = 1; n < keysOfAccountMax; n += 1) await seed(n, 'other');
+    expect((await start('one-too-many')).text).toContain('LimitExceeded');
+    const counted = (await scrape(world)).match(/(?<=svc_idempotency_keys_total\{outcome=").*/g);
+    expect(counted?.sort()).toEqual(
+      ['full', 'kept', 'not-kept', 'other-request', 'replayed', 'unanswered'].map(
+        (outcome) => `${outcome}"} 1`,
+      ),
+    );
+  });
+
   it('count operations by status, and the bytes of bodies in both directions', async () => {
     await using world = await open();
     await world.client.put('/photos');

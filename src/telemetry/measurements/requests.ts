@@ -77,6 +77,12 @@ export const requests = {
     doc: 'Refusals beyond SVC_AUDIT_REFUSALS of an account, or SVC_AUDIT_UNKNOWN_CALLERS of unknown callers: counted in one audit row a minute for each operation and error code.',
     act: 'A client is refused in a loop, or an attacker tries keys: the audit log names the account or the address.',
   },
+  svc_idempotency_keys_total: {
+    kind: 'counter',
+    labels: ['outcome'],
+    doc: 'Requests to the operator API with an Idempotency-Key: `kept`: executed, and the answer was kept; `not-kept`: executed or refused, and no answer was kept; `replayed`: the answer of the first request was given again; `other-request`: refused, because the key belongs to another request; `unanswered`: refused, because the first request has no answer yet; `full`: refused, because the account has used all its keys of a day.',
+    act: '`full`: a program sends a key with every request, give it only where a repetition would hurt. `unanswered` that goes on: a gateway died while it executed the request; GET the state of what it began. `other-request`: a program uses a key twice.',
+  },
   svc_kms_decrypt_total: {
     kind: 'counter',
     labels: ['outcome'],

@@ -10,6 +10,7 @@ type Told =
   | 'bytesSent'
   | 'refusalCounted'
   | 'keyUnwrapped'
+  | 'idempotencyKey'
   | 'signingKeys'
   | 'spans';
 
@@ -38,6 +39,7 @@ export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Tel
     },
     refusalCounted: (error) => metrics.add('svc_audit_counted_total', [error]),
     keyUnwrapped: (outcome) => metrics.add('svc_kms_decrypt_total', [outcome]),
+    idempotencyKey: (outcome) => metrics.add('svc_idempotency_keys_total', [outcome]),
     spans: (outcome, spans) => metrics.add('svc_trace_spans_total', [outcome], spans),
     signingKeys: (ages) => {
       const states = ['valid', 'expiring', 'expired'] as const;

@@ -27,7 +27,7 @@ export interface Repeatable {
   readonly row: { readonly method: string; readonly repeatable: boolean };
 }
 
-type Ctx = Pick<Context, 'metadata' | 'hasher'>;
+type Ctx = Pick<Context, 'metadata' | 'hasher' | 'telemetry'>;
 
 const keptMs = 24 * 60 * 60 * 1000;
 /** A row also has its id, the request and what the backend adds. */
@@ -44,17 +44,22 @@ export async function onceOnly(ctx: Ctx, asked: Repeatable, run: () => Promise<R
   const revision = await putAnswer(ctx.metadata, kept, { expect: 'absent', expiresAt });
   if (revision === undefined) return replay(ctx, row);
   let reply: Reply;
+  let isFull = false;
   try {
     // Counted after the reservation, so that concurrent requests cannot exceed the limit together.
-    await assertRoom(ctx, asked.account);
+    isFull = (await countKeys(ctx.metadata, asked.account)) > keysOfAccountMax;
+    if (isFull) throw tooManyKeys();
     reply = await run();
   } catch (cause) {
     // A refusal is not kept: the client may try again. Another failure leaves the row, because its outcome is unknown.
     if (cause instanceof Refusal) await removeAnswer(ctx.metadata, kept, revision);
+    ctx.telemetry.idempotencyKey(isFull ? 'full' : 'not-kept');
     throw cause;
   }
   const body = typeof reply.body === 'string' ? reply.body : '';
-  if (body.length * 3 > bodyMax) await removeAnswer(ctx.metadata, kept, revision);
+  const isKept = body.length * 3 <= bodyMax;
+  ctx.telemetry.idempotencyKey(isKept ? 'kept' : 'not-kept');
+  if (!isKept) await removeAnswer(ctx.metadata, kept, revision);
   else {
     const answered = { ...row, status: reply.status, body };
     await putAnswer(ctx.metadata, { ...kept, row: answered }, { expect: revision, expiresAt });
@@ -73,14 +78,11 @@ function assertKey(key: string, { row }: Repeatable): void {
     throw refuse('Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.');
 }
 
-/** @throws LimitExceeded */
-async function assertRoom({ metadata }: Ctx, account: string): Promise<void> {
-  if ((await countKeys(metadata, account)) <= keysOfAccountMax) return;
-  throw fail('LimitExceeded', {
+const tooManyKeys = () =>
+  fail('LimitExceeded', {
     message: `The account has used ${keysOfAccountMax} values of Idempotency-Key within 24 hours: send the request without the header, or later.`,
     field: 'Idempotency-Key',
   });
-}
 
 const refuse = (message: string) => fail('InvalidArgument', { message, field: 'Idempotency-Key' });
 
@@ -94,14 +96,20 @@ function describe({ hasher }: Ctx, key: string, { target, account, body }: Repea
   };
 }
 
-async function replay({ metadata }: Ctx, asked: IdempotencyRow): Promise<Reply> {
+async function replay({ metadata, telemetry }: Ctx, asked: IdempotencyRow): Promise<Reply> {
   const found = (await findAnswer(metadata, asked.id))?.row;
-  if (found !== undefined && found.request !== asked.request) throw fail('IdempotencyKeyReused');
-  if (found === undefined || found.status === 0)
+  if (found !== undefined && found.request !== asked.request) {
+    telemetry.idempotencyKey('other-request');
+    throw fail('IdempotencyKeyReused');
+  }
+  if (found === undefined || found.status === 0) {
+    telemetry.idempotencyKey('unanswered');
     throw fail(
       'OperationAborted',
       'The first request with this Idempotency-Key has no answer yet. GET the state of what it began before another attempt.',
     );
+  }
+  telemetry.idempotencyKey('replayed');
   const { status, body } = found;
   const replayed = ['Idempotency-Replayed', 'true'] as const;
   if (body === '') return { status, headers: [replayed] };
