@@ -195,6 +195,8 @@ export interface ObjectRow {
   readonly stamp?: string;
   /** Of a replica: the sites that are known to have the version, its origin first. */
   readonly trace?: readonly string[];
+  /** Of a replica: it is queued for the next site, which does not have it yet. */
+  readonly unsent?: boolean;
 }
 export const objects = table<ObjectRow>()({
   name: 'objects',
@@ -231,6 +233,7 @@ export const objects = table<ObjectRow>()({
     noncurrentSince: 'int',
     stamp: 'text',
     trace: 'json',
+    unsent: 'bool',
   },
 });
 

@@ -33,9 +33,7 @@ export async function replicated(
   }
   if (!concerns(rule, plan)) return plan;
   const row = await queue(subject);
-  // A replica stays one for its readers; it is sent on to the sites that it has not passed.
-  if (subject.replication === 'REPLICA') return { ...plan, then: [...(plan.then ?? []), row] };
-  const pending: ObjectRow = { ...subject, replication: 'PENDING' };
+  const pending = markPending(subject);
   return {
     ...plan,
     changes: plan.changes.map((change) =>
@@ -45,6 +43,14 @@ export async function replicated(
     then: [...(plan.then ?? []), row],
   };
 }
+
+/** The row of a version that is queued. A replica stays one for its readers; it is sent on to the sites that it has not passed. */
+export const markPending = (row: ObjectRow): ObjectRow =>
+  row.replication === 'REPLICA' ? { ...row, unsent: true } : { ...row, replication: 'PENDING' };
+
+/** Whether a destination is still to get the version. */
+export const isPending = ({ replication, unsent }: Pick<ObjectRow, 'replication' | 'unsent'>): boolean =>
+  replication === 'PENDING' || unsent === true;
 
 interface Queued {
   readonly bucket: BucketRow;

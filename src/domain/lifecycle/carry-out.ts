@@ -8,6 +8,7 @@ import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts'
 import { type BucketRow, headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
+import { isPending } from '../configurations/replication.ts';
 import { changeKey } from '../objects/commit-version.ts';
 import { planDelete } from '../objects/delete-object.ts';
 import { drawVersion } from '../objects/version-ids.ts';
@@ -42,7 +43,7 @@ const results = {
 
 /** @returns `changed` when a client was first, `held` under Object Lock, `undone` when a later pass must try again */
 export async function carryOut(ctx: Ctx, run: Run, action: DueAction): Promise<Result> {
-  if (action.do !== 'abort' && isUnfinished(action)) return 'undone';
+  if (action.do !== 'abort' && isPending(action.version.row)) return 'undone';
   try {
     return (await commitAction(ctx, run, action)) ? results[action.do] : 'changed';
   } catch (cause) {
@@ -56,10 +57,6 @@ export async function carryOut(ctx: Ctx, run: Run, action: DueAction): Promise<R
     return 'undone';
   }
 }
-
-/** The replicator still needs the version. */
-const isUnfinished = ({ version }: Exclude<DueAction, { readonly do: 'abort' }>): boolean =>
-  version.row.replication === 'PENDING';
 
 async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<boolean> {
   const { bucket, requestId } = run;

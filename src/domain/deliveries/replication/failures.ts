@@ -6,7 +6,12 @@ import {
   type FailurePlace,
   removeFailedReplication,
 } from '../../../metadata/background/replication/failed.ts';
+import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import { findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
 import type { FailedReplication, QueueRow, ReplicationTask } from '../../../metadata/records/queues.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { SideChange } from '../../../ports/metadata-store.ts';
+import { markPending } from '../../configurations/replication.ts';
 import { nameDestination, readDestination } from './destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -65,10 +70,30 @@ export async function changeFailures(
     const due = await ctx.metadata.now();
     const { id, requestId } = row;
     const queued: ReplicationTask = { ...task, isResync: true };
-    await ctx.metadata.apply([
-      await queuedByHour(ctx, { queue: 'replication', slot }, { task: queued, id, due, requestId }),
-    ]);
+    const options = { task: queued, id, due, requestId };
+    await queuePending(ctx, task, await queuedByHour(ctx, { queue: 'replication', slot }, options));
     await ctx.metadata.apply([removeFailedReplication(row)]);
   }
   return { changed: rows.length, isTruncated };
 }
+
+/** Queues a task with the status of its version in one commit, so that lifecycle rules leave the version until it is sent. */
+async function queuePending({ metadata }: Ctx, task: ReplicationTask, queued: SideChange): Promise<void> {
+  const bucket = (await findBucket(metadata, task.bucket))?.row;
+  const name = task.isNull ? 'null' : task.version;
+  const found =
+    bucket?.id === task.bucketId && !task.removed
+      ? await findVersion(metadata, bucket, task.key, name)
+      : undefined;
+  const then = [queued];
+  if (bucket !== undefined && found?.row.version === task.version && wasGivenUp(found.row)) {
+    const change = { put: markPending(found.row), expect: found.revision };
+    if ((await metadata.commit(objectsAt(bucket), [change], { then })).applied) return;
+  }
+  // The version has changed meanwhile, or needs no mark: the task is sent all the same.
+  await metadata.apply(then);
+}
+
+/** A version that was sent since by another task keeps its status. */
+const wasGivenUp = ({ replication, unsent }: ObjectRow): boolean =>
+  replication === 'FAILED' || (replication === 'REPLICA' && !unsent);

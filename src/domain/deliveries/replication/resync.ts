@@ -20,7 +20,7 @@ import type { SideChange, SortOf } from '../../../ports/metadata-store.ts';
 import { openBucket } from '../../buckets/buckets.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../../configurations/families.ts';
-import { coversExisting, queueTask } from '../../configurations/replication.ts';
+import { coversExisting, isPending, markPending, queueTask } from '../../configurations/replication.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -199,9 +199,9 @@ async function queuePage(
   for (const { row, revision } of wanted) {
     const task = { bucket, rule, row, requestId, isResync: true, restores: state.restoresRemoved } as const;
     const changes: SideChange[] = [await queueTask(ctx, task)];
-    if (row.replication === 'REPLICA' || row.replication === 'PENDING') await ctx.metadata.apply(changes);
+    if (isPending(row)) await ctx.metadata.apply(changes);
     else {
-      const put: ObjectRow = { ...row, replication: 'PENDING' };
+      const put = markPending(row);
       // Refused: the version has changed, and that change has queued it where the rule selects it.
       await ctx.metadata.commit(objectsAt(bucket), [{ put, expect: revision }], { then: changes });
     }

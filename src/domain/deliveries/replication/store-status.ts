@@ -38,8 +38,9 @@ async function storeStatus(
     if (found === undefined || found.row.version !== version || stampOf(found.row) !== stampOf(sent.row))
       return false;
     const { row, revision }: Stored<ObjectRow> = found;
-    if (row.replication !== 'PENDING' && row.replication !== 'FAILED') return false;
-    const change = { put: { ...row, replication }, expect: revision };
+    const put = withStatus(row, replication);
+    if (put === undefined) return false;
+    const change = { put, expect: revision };
     if ((await ctx.metadata.commit(objectsAt(bucket), [change], { then })).applied) return true;
     // The commit is refused too where the bucket has changed since it was read.
     const now = (await findBucket(ctx.metadata, read.name))?.row;
@@ -48,6 +49,15 @@ async function storeStatus(
     found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
   }
   throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
+}
+
+/** A replica stays one, and no longer waits. @returns nothing where the row has its last status already */
+function withStatus(
+  { unsent, ...row }: ObjectRow,
+  replication: StatusChange['replication'],
+): ObjectRow | undefined {
+  if (row.replication === 'REPLICA') return unsent ? row : undefined;
+  return row.replication === 'PENDING' || row.replication === 'FAILED' ? { ...row, replication } : undefined;
 }
 
 /** @returns whether the task was removed with it */
