@@ -54,7 +54,7 @@ const queueRetentionMs = 60_000;
 /** How often the worker checks whether an hour of the audit log is to be sealed or removed. */
 const auditRetentionMs = 60_000;
 
-/** The rest after each page of a pass, which limits the rows that are read per second. */
+/** The rest after each unit of a pass, which limits the part of the time in which fsck works. */
 const fsckRestMs = 1_000;
 
 /** How often the scrub reads as much as its rate allows. */

@@ -17,12 +17,14 @@ import { compareAll } from '../../src/workers/storage/fsck.ts';
 import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, md5, putPart } from '../support/gateway-bodies.ts';
-import { tickingClock } from '../support/recorded.ts';
+import { steppingClock, tickingClock } from '../support/recorded.ts';
 import { openSite, sendObject, versionAt, written } from '../support/replicas.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
 const dayMs = 86_400_000;
+/** A page that takes so long is the only one of its unit. */
+const pageMs = 150;
 
 /** Removes every row of the bucket's objects, as a failed disk would. */
 async function loseRows(
@@ -279,7 +281,8 @@ describe('the worker', () => {
       });
       await world.client.put('/bucket');
       await plant(world);
-      const unit = compareAll(world.context);
+      const slow = { ...world.context, clock: steppingClock(pageMs, clock) };
+      const unit = compareAll(slow);
       for (let i = 0; i < 9; i += 1) await unit(never);
       expect(await asked(world)).toMatchObject({ state: 'done', found: 0, stored: 0 });
       clock.jump(dayMs);
@@ -315,11 +318,27 @@ describe('the worker', () => {
     expect((await post('{"fix":1}')).status).toBe(400);
     const begun = await post('{"fix":true}');
     expect([begun.status, JSON.parse(begun.text)]).toMatchObject([202, { state: 'running', fix: true }]);
-    const unit = compareAll(world.context);
+    const unit = compareAll({ ...world.context, clock: steppingClock(pageMs) });
     await unit(never);
     expect(JSON.parse((await post('{"fix":false}')).text)).toMatchObject({ state: 'running', fix: true });
     for (let i = 0; i < 9; i += 1) await unit(never);
     expect(await asked(world)).toMatchObject({ state: 'done', found: 1, fixed: 1 });
+  });
+
+  test.each([
+    ['many pages where each takes 2 ms', 2, 4, 8],
+    ['one page where each takes longer than a tenth of a second', pageMs, 160, 175],
+  ])('a unit processes %s', async (_, stepMs, unitsMin, unitsMax) => {
+    await using world = await openGateway();
+    for (let i = 0; i < 40; i += 1) await world.client.put(`/bucket-${i}`);
+    await world.as({ credential: operator }).post(at);
+    const unit = compareAll({ ...world.context, clock: steppingClock(stepMs) });
+    let units = 0;
+    for (; (await asked(world)).state !== 'done' && units < 1_000; units += 1)
+      expect(await unit(never)).toBe('idle');
+    expect(units).toBeGreaterThanOrEqual(unitsMin);
+    expect(units).toBeLessThanOrEqual(unitsMax);
+    expect(await asked(world)).toMatchObject({ found: 0 });
   });
 
   test('waits while a rebuild is running, and repairs nothing meanwhile', async () => {

@@ -142,7 +142,8 @@ test.each([
   const failed = () => admin.must('GET', '/replication/failed');
   await vi.waitFor(async () => expect(await failed()).toMatchObject({ failed: [{}, {}] }), until);
   c.instead = () => refusal(503, 'ServiceUnavailable');
-  if (isRetried) expect(await admin.must('POST', '/replication/retry', { peer: 'far' })).toMatchObject({ retried: 2 });
+  if (isRetried)
+    expect(await admin.must('POST', '/replication/retry', { peer: 'far' })).toMatchObject({ retried: 2 });
   jump(2.5 * dayMs);
   await pass(b);
   expect(await versions(b)).toHaveLength(isRetried ? 2 : 1);

@@ -24,6 +24,12 @@ export function tickingClock(): Clock {
   return { ...systemClock, now: () => (now += 1) };
 }
 
+/** A clock on which so much time passes between two readings of `elapsed`, as on a store that is slow or fast. */
+export function steppingClock(stepMs: number, clock: Clock = systemClock): Clock {
+  let elapsed = 0;
+  return { ...clock, elapsed: () => (elapsed += stepMs) };
+}
+
 /** The request and its result in short form: `PutObject bucket:b/key 200`. */
 export const inShort = ({ action, resource, key, status, error }: AuditRow): string =>
   `${action} ${resource}${key === undefined ? '' : `/${key}`} ${status}${error === undefined ? '' : ` ${error}`}`;

@@ -1,19 +1,28 @@
-/** `fsck`: compares metadata and data in the background, a page at a time with a rest after each, pass after pass. */
+/**
+ * `fsck`: compares metadata and data in the background, pass after pass. A unit processes pages for a tenth of a second, and the
+ * supervisor rests for a second after it. So the load has a limit, and many small buckets share a unit.
+ */
 import type { Context } from '../../context.ts';
 import { Fsck, type FsckContext, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
 import { beginComparing, type SavedRun, savedRun, saveRun } from '../../domain/storage/fsck/saved-run.ts';
 import type { Term } from '../../metadata/background/tasks.ts';
+import type { Clock } from '../../ports/clock.ts';
 import { MendingElsewhere, type MendingTurn, mendAlone } from '../supervision/mending.ts';
 import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
+
+/** A unit begins no further page after this time (ms), */
+const unitMs = 100;
+/** or after this many pages. */
+const unitPagesMax = 1_000;
 
 /** Findings that a pass logs one by one; all are counted. */
 const loggedMax = 100;
 
 /** @param generation of the leader's lease */
 export const compareAll = (context: FsckWorkerContext, generation = 0, services = unsupervised): Unit => {
-  const { telemetry } = context;
+  const { telemetry, clock } = context;
   let working: { readonly fsck: Fsck; readonly run: SavedRun } | undefined;
   let logged = 0;
   let term: Term | undefined;
@@ -25,14 +34,14 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
   let isWaiting = false;
   const assertMayMend = async (): Promise<void> => turn?.assertMayMend();
   /** A pass that mends waits while another run does. @returns whether it has worked */
-  const step = async (fsck: Fsck, signal: AbortSignal): Promise<boolean> => {
+  const work = async (fsck: Fsck, signal: AbortSignal): Promise<boolean> => {
     const { mode } = fsck.state;
     try {
-      if (!mode.fix && !mode.drop) await fsck.step(signal);
+      if (!mode.fix && !mode.drop) await processPages(fsck, clock, signal);
       else
         await mendAlone(context, signal, async (taken) => {
           turn = taken;
-          await fsck.step(taken.signal);
+          await processPages(fsck, clock, taken.signal);
         });
       isWaiting = false;
       return true;
@@ -53,7 +62,7 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
     }
     const { fsck, run } = working;
     const before = fsck.state.seen;
-    if (!(await step(fsck, signal))) return 'idle';
+    if (!(await work(fsck, signal))) return 'idle';
     const { versions: seen, stored: read } = fsck.state.seen;
     services.report({ done: seen - before.versions + read - before.stored });
     if (!fsck.isDone) {
@@ -73,6 +82,14 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
     return 'idle';
   };
 };
+
+async function processPages(fsck: Fsck, clock: Pick<Clock, 'elapsed'>, signal: AbortSignal): Promise<void> {
+  const endsAt = clock.elapsed() + unitMs;
+  for (let page = 0; page < unitPagesMax; page += 1) {
+    await fsck.step(signal);
+    if (fsck.isDone || signal.aborted || clock.elapsed() >= endsAt) return;
+  }
+}
 
 /** The run that is under way, or a new one when it is due. The first one begins an interval after the first start. */
 async function dueRun(context: FsckWorkerContext, term: Term): Promise<SavedRun | undefined> {

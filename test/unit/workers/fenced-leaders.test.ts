@@ -12,6 +12,7 @@ import type { Unit } from '../../../src/workers/supervision/worker.ts';
 import { extentsOn, openPair, operatorOf } from '../../support/clusters.ts';
 import { openGateway } from '../../support/gateway.ts';
 import { pausedProcess } from '../../support/paused-process.ts';
+import { steppingClock } from '../../support/recorded.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -76,7 +77,8 @@ test('fsck that was paused does not reset its successor’s position', async () 
   }
   await admin.must('POST', '/fsck', {});
   const former = pausedProcess(world.context);
-  const unit = compareAll(former.context, 1);
+  const slow = { ...former.context, clock: steppingClock(150) };
+  const unit = compareAll(slow, 1);
   await unit(never);
   const successor = compareAll(world.context, 2);
   former.pauseBefore('get', 'tasks');
