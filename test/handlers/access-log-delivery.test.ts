@@ -20,6 +20,7 @@ import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.t
 import { faulty } from '../support/faulty.ts';
 import { alice, backends, type GatewayWorld, operator } from '../support/gateway.ts';
 import { pausedProcess } from '../support/paused-process.ts';
+import { tightQuotas } from '../support/quota-world.ts';
 import { auditRows, eventsOf } from '../support/recorded.ts';
 
 const never = new AbortController().signal;
@@ -289,22 +290,23 @@ test('a prefix that makes keys longer than 1,024 bytes keeps the lines queued', 
   expect(await logs.queued()).toHaveLength(1);
 });
 
-test('a target whose quota is used up keeps the lines queued, and takes them once there is room', async () => {
-  await using logs = await openLogs('memory');
-  const quota = (maxBytes: number) =>
-    logs.world.as({ credential: operator }).put('/admin/v1/buckets/logs/quota', {
-      body: JSON.stringify({ maxBytes, maxObjects: 0, maxBytesPerObject: 0 }),
-    });
-  expect((await quota(1)).status).toBe(204);
-  await logs.ask(1);
-  await logs.deliver();
-  expect(logs.kept).toEqual(['quota']);
-  expect(await logs.queued()).toHaveLength(1);
-  expect((await quota(10_000)).status).toBe(204);
-  await logs.deliver();
-  expect(await logs.queued()).toHaveLength(0);
-  expect(await logs.keys()).toHaveLength(1);
-});
+test.each(tightQuotas('logs', 1))(
+  'a target whose quota is used up keeps the lines queued, and takes them once there is room: %s %o',
+  async (path, quota) => {
+    await using logs = await openLogs('memory');
+    const admin = logs.world.as({ credential: operator });
+    await must(logs.world.client.put('/logs/other'));
+    await must(admin.put(`/admin/v1${path}`, { body: JSON.stringify(quota) }));
+    await logs.ask(1);
+    await logs.deliver();
+    expect(logs.kept).toEqual(['quota']);
+    expect(await logs.queued()).toHaveLength(1);
+    await must(admin.delete(`/admin/v1${path}`));
+    await logs.deliver();
+    expect(await logs.queued()).toHaveLength(0);
+    expect(await logs.keys()).toHaveLength(2);
+  },
+);
 
 test('lines of a bucket that was deleted and made again, and of a log that was changed, go to the target of their time', async () => {
   await using logs = await openLogs();

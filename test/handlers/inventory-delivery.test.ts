@@ -9,9 +9,10 @@ import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
-import { alice, backends, type GatewayWorld, operator } from '../support/gateway.ts';
+import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
 import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
 import { pausedProcess } from '../support/paused-process.ts';
+import { tightQuotas } from '../support/quota-world.ts';
 import { auditRows } from '../support/recorded.ts';
 
 const never = new AbortController().signal;
@@ -293,16 +294,15 @@ describe('the destination is authorized when the inventory is written', () => {
       },
     ],
     ['has no policy', 'denied', (world: GatewayWorld) => must(world.client.delete('/lists?policy'))],
-    [
-      'has no room',
-      'quota',
-      (world: GatewayWorld) =>
-        must(
-          world.as({ credential: operator }).put('/admin/v1/buckets/lists/quota', {
-            body: JSON.stringify({ maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 }),
-          }),
-        ),
-    ],
+    // A run writes three objects.
+    ...tightQuotas('lists', 2).map(
+      ([path, quota]) =>
+        [
+          `has no room: ${JSON.stringify(quota)}`,
+          'quota',
+          (world: GatewayWorld) => operatorOf(world).must('PUT', path, quota),
+        ] as const,
+    ),
   ] as const)('a destination that %s fails the run: %s', async (_, why, change) => {
     await using lists = await openLists();
     const { ask } = operatorOf(lists.world);

@@ -45,3 +45,15 @@ export const refusedFor = (what: 'bucket' | 'user') => ({
   code: 'QuotaExceeded',
   text: expect.stringContaining(`<Message>quota exceeded for ${what}</Message>`),
 });
+
+/** Each of the four quotas of a bucket of alice, with its path below `/admin/v1`, so that bytes have no room in it. */
+export function tightQuotas(bucket: string, maxObjects: number) {
+  const path = `/buckets/${bucket}/quota`;
+  const none = { maxBytes: 0, maxObjects: 0, maxBytesPerObject: 0 };
+  return [
+    [path, { ...none, maxBytes: 1 }],
+    [path, { ...none, maxObjects }],
+    [path, { ...none, maxBytesPerObject: 1 }],
+    [`/iam/users/${alice.owner}/quota`, { maxBuckets: 0, totalMaxBytes: 1 }],
+  ] as const;
+}

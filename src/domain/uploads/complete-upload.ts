@@ -26,6 +26,7 @@ import { queueUnowned } from '../content/store-bytes.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { type Conditions, checkWrite } from '../objects/conditions.ts';
 import { assertDescribed, type CommittedReplica, commitReplica } from '../objects/replica/commit-replica.ts';
+import { reserveReplica } from '../objects/replica/write-replica.ts';
 import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { queueUpload } from '../storage/garbage.ts';
 import { completeHeld } from './held-upload.ts';
@@ -65,7 +66,8 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
   if (conditions !== undefined)
     checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
   const { size } = await checkParts(ctx, found, completion);
-  if (hasQuota(name.bucket) && session.replica === undefined) await reserveSize(ctx, name, { size, room });
+  if (session.replica !== undefined) await reserveReplica(ctx, { ...name, document: session.replica }, room);
+  else if (hasQuota(name.bucket)) await reserveSize(ctx, name, { size, room });
   const op = await ctx.metadata.begin({ cluster: parseCluster(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
@@ -94,7 +96,7 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
         : await completeReplica(
             ctx,
             { session, replica: session.replica, completion },
-            { op, content, then },
+            { op, content, then, room },
           );
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
@@ -129,7 +131,12 @@ function completeReplica(
     readonly replica: ReplicaDocument;
     readonly completion: Completion;
   },
-  { op, content, then }: Pick<Required<ObjectCommit>, 'op' | 'content' | 'then'>,
+  {
+    op,
+    content,
+    then,
+    room,
+  }: Pick<Required<ObjectCommit>, 'op' | 'content' | 'then'> & { readonly room: Room },
 ): Promise<CommittedReplica> {
   assertDescribed(document, content);
   const { bucket, key } = name;
@@ -140,7 +147,7 @@ function completeReplica(
     ...(uploadId === undefined ? {} : { uploadId }),
   };
   const replica = { bucket, key, document, owner, acl, bypass: false, record, requestId };
-  return commitReplica(ctx, replica, { op, then, content: owned });
+  return commitReplica(ctx, replica, { op, then, content: owned, room });
 }
 
 const toNewObject = (

@@ -1,6 +1,6 @@
 /** Asks the quotas before a body is read, and while one of unknown length arrives (spec, "Quota enforcement"). */
 import { Refusal } from '../../../errors/refusal.ts';
-import { findLiveHead } from '../../../metadata/objects/objects.ts';
+import { findVersion } from '../../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Content } from '../../content/store-bytes.ts';
 import { type Amount, nothing, subtract } from './amounts.ts';
@@ -8,8 +8,10 @@ import { assertSize, type Ctx, hasQuota, type Room } from './room.ts';
 
 export interface Admitted {
   readonly bucket: BucketRow;
-  /** The key of a whole object, whose present version the write may replace; absent for a part. */
+  /** The key of a whole object; absent for a part, which is no object and may be larger than an object may be. */
   readonly key?: string;
+  /** A replicated null version: it replaces the one of the key also where versioning is enabled. */
+  readonly isNull?: boolean;
 }
 
 /** Room for a body of unknown length is reserved in steps of this size, and byte by byte where there is less. */
@@ -43,7 +45,7 @@ export async function reserveSize(
   { size, room }: { readonly size: number; readonly room: Room },
 ): Promise<void> {
   const { bucket, key } = admitted;
-  assertSize(bucket, size);
+  if (key !== undefined) assertSize(bucket, size);
   const whole = { bytes: size, objects: key === undefined ? 0 : 1 };
   try {
     await room.cover(bucket, whole);
@@ -58,10 +60,11 @@ export async function reserveSize(
 
 const isExceeded = (cause: unknown): boolean => cause instanceof Refusal && cause.code === 'QuotaExceeded';
 
-async function replacedBy({ metadata }: Ctx, { bucket, key }: Admitted): Promise<Amount> {
-  if (key === undefined || bucket.versioning === 'Enabled') return nothing;
-  const head = (await findLiveHead(metadata, bucket, key))?.row;
-  return head === undefined || !head.isNull ? nothing : { bytes: head.size, objects: 1 };
+/** A write replaces the null version of its key, unless versioning is enabled. */
+async function replacedBy({ metadata }: Ctx, { bucket, key, isNull = false }: Admitted): Promise<Amount> {
+  if (key === undefined || (bucket.versioning === 'Enabled' && !isNull)) return nothing;
+  const found = (await findVersion(metadata, bucket, key, 'null'))?.row;
+  return found === undefined || found.marker ? nothing : { bytes: found.size, objects: 1 };
 }
 
 async function reserveUpTo(

@@ -8,6 +8,7 @@ import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { assertUnblocked } from '../../access/object-ownership.ts';
+import type { Room } from '../../buckets/quotas/room.ts';
 import type { Recorder } from '../../events/recorder.ts';
 import { assertFits } from '../amend-version.ts';
 import { type Ctx, changeKey } from '../commit-version.ts';
@@ -47,6 +48,8 @@ export interface ReplicaCommit {
   readonly content?: ReplicaContent;
   readonly op?: Op;
   readonly then?: readonly SideChange[];
+  /** Room that the caller has reserved and gives back. */
+  readonly room?: Room;
 }
 
 export interface CommittedReplica {
@@ -131,7 +134,7 @@ const describe = ({
 export async function commitReplica(
   ctx: Ctx,
   replica: Replica,
-  { content, op, then }: ReplicaCommit,
+  { content, op, then, room }: ReplicaCommit,
 ): Promise<CommittedReplica> {
   const { bucket, key, document, record, requestId } = replica;
   const site = await findSite(ctx);
@@ -141,6 +144,7 @@ export async function commitReplica(
     key,
     requestId,
     record,
+    room,
     ...(op === undefined ? {} : { op }),
     id: op?.id ?? `${requestId}-${drawVersion(ctx)}`,
     async decide(state) {

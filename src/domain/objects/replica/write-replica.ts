@@ -2,7 +2,10 @@
 import { fromHex } from '../../../base/text/hex.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findHead } from '../../../metadata/objects/objects.ts';
+import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import { reserveSize } from '../../buckets/quotas/admit.ts';
+import { hasQuota, type Room, withRoom } from '../../buckets/quotas/room.ts';
 import { type Claims, toBase64 } from '../../content/digests.ts';
 import type { ObjectKey } from '../../content/encryption/key.ts';
 import { type Content, queueUnowned, storeBytes } from '../../content/store-bytes.ts';
@@ -29,10 +32,16 @@ export interface ReplicaWrite extends Replica {
  * Stores a version with its content. The content of a version that exists is not stored again.
  * @throws BadDigest, InvalidRequest where the content is not the one that the document describes
  */
-export async function writeReplica(
+export const writeReplica = (
   ctx: WriteCtx,
   write: ReplicaWrite,
-  { source, length }: Pick<Content, 'source' | 'length'>,
+  content: Pick<Content, 'source' | 'length'>,
+): Promise<CommittedReplica> => withRoom(ctx, (room) => writeInRoom(ctx, write, { ...content, room }));
+
+async function writeInRoom(
+  ctx: WriteCtx,
+  write: ReplicaWrite,
+  { source, length, room }: Pick<Content, 'source' | 'length'> & { readonly room: Room },
 ): Promise<CommittedReplica> {
   const { bucket, key, document, objectKey, requestId, signal } = write;
   const { version, isNull, size, storageClass } = document;
@@ -47,6 +56,7 @@ export async function writeReplica(
     for await (const _ of source);
     return commitReplica(ctx, write, {});
   }
+  await reserveReplica(ctx, write, room);
   const cluster = await placeWrite(ctx, { bucket, storageClass }, requestId);
   const owner = { bucketId: bucket.id, key, ...(isNull ? {} : { version }) };
   const content = { source, length: size, claims: toClaims(document) };
@@ -56,10 +66,27 @@ export async function writeReplica(
     await assertNotEmptied(ctx, cluster);
     const manifest = { extents: size === 0 ? [] : [stored.extent] };
     const owned = { manifest, ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }) };
-    const committed = await commitReplica(ctx, write, { op, content: owned });
+    const committed = await commitReplica(ctx, write, { op, content: owned, room });
     if (!committed.won) await queueUnowned(ctx, stored.extent, requestId);
     return committed;
   });
+}
+
+/**
+ * Reserves room for a replicated version before its content arrives. A version that the site has, or has removed, needs none.
+ * @throws QuotaExceeded
+ */
+export async function reserveReplica(
+  ctx: WriteCtx,
+  { bucket, key, document }: Pick<Replica, 'bucket' | 'key' | 'document'>,
+  room: Room,
+): Promise<void> {
+  if (!hasQuota(bucket)) return;
+  const { size, version, isNull } = document;
+  if (await wasRemoved(ctx.metadata, { bucketId: bucket.id, key, version })) return;
+  const head = await findHead(ctx.metadata, bucket, key);
+  if ((await findById(ctx, { bucket, head }, version)) !== undefined) return;
+  await reserveSize(ctx, { bucket, key, isNull }, { size, room });
 }
 
 const wrongSize = ({ size }: ReplicaDocument, actual: number) =>
