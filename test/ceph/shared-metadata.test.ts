@@ -71,7 +71,7 @@ describe.skipIf(noCeph !== undefined)(`on Ceph${noCeph === undefined ? '' : `: $
     const [, command = ''] = parse(compose).services.ceph.healthcheck.test as readonly string[];
     const asked = command.replaceAll('/ceph/', `${dirname(clusters[0]?.conf ?? '')}/`);
     expect(asked).not.toBe(command);
-    const { stdout } = await promisify(execFile)('sh', ['-c', asked], { timeout: 20_000 });
+    const { stdout } = await promisify(execFile)('sh', ['-c', asked], { timeout: 60_000 });
     expect(stdout).toContain('active+clean');
   });
 });

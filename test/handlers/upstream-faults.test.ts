@@ -329,7 +329,7 @@ test('what could not be deleted is deleted later', async () => {
         await world.gc();
         return world.stored();
       },
-      { timeout: 20_000 },
+      { timeout: 60_000 },
     )
     .toEqual([]);
 });

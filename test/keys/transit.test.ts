@@ -158,9 +158,9 @@ describe.skipIf(noTransit !== undefined)('transit', () => {
         await clock.advance(23 * 3_600_000);
         expect(world.proxy.count('renew-self')).toBe(times - 1);
         await clock.advance(3_600_000);
-        await vi.waitFor(() => expect(world.proxy.count('renew-self')).toBe(times));
+        await vi.waitFor(() => expect(world.proxy.count('renew-self')).toBe(times), { timeout: 60_000 });
         const waits = () => clock.slept.filter((ms) => ms === 24 * 3_600_000).length;
-        await vi.waitFor(() => expect(waits()).toBe(times + 1));
+        await vi.waitFor(() => expect(waits()).toBe(times + 1), { timeout: 60_000 });
       }
       expect(world.proxy.count('login')).toBe(1);
     } finally {
@@ -259,7 +259,7 @@ describe.skipIf(noTransit !== undefined)('transit', () => {
       proxy.fault = undefined;
       // A failure is remembered for a second, by wrapped key.
       expect((await client.get('/bucket/later')).text).toBe('text');
-      await vi.waitFor(async () => expect(await keysOf(world)).toEqual([200, 'ok']));
+      await vi.waitFor(async () => expect(await keysOf(world)).toEqual([200, 'ok']), { timeout: 60_000 });
     },
   );
 

@@ -281,7 +281,7 @@ describe('sluice completion', () => {
         zpty -w z 'source ${script}; print RE""ADY'; zpty -r -m z text '*READY*'
         zpty -n -w z $'${line}\t\t'; zpty -r -m z text '*${expected.join('*')}*'; zpty -d z`;
       // It waits for what it expects.
-      await execute('zsh', ['-f', '-c', typed], { env: { ...env, TERM: 'dumb' }, timeout: 20_000 });
+      await execute('zsh', ['-f', '-c', typed], { env: { ...env, TERM: 'dumb' }, timeout: 60_000 });
     }
   });
 

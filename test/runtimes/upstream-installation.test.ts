@@ -93,14 +93,14 @@ test('a store that was away is compared until it answers, and ends the process i
     ended += 1;
   };
   const stop = compareLater({ ...options, compare, end });
-  await vi.waitFor(() => expect(answers).toEqual([]));
+  await vi.waitFor(() => expect(answers).toEqual([]), { timeout: 60_000 });
   await stop();
   expect(ended).toBe(0);
   const foreign = async (): Promise<never> => {
     throw new StartRefusal('another installation', 2);
   };
   const stopForeign = compareLater({ ...options, compare: foreign, end });
-  await vi.waitFor(() => expect(ended).toBe(1));
+  await vi.waitFor(() => expect(ended).toBe(1), { timeout: 60_000 });
   await stopForeign();
 });
 

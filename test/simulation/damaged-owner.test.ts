@@ -42,14 +42,14 @@ test('chunks with a damaged header are kept when their gateway dies, and so are 
     const other = loadClient(second.url, second.credentials.root);
     await other.expect({ method: 'DELETE', path: pathOf('bucket', 'gone') });
     // The sweep finishes the dead process's ops in one pass over their ranges, and gc deletes the orphans.
-    await vi.waitFor(async () => expect(await chunkFiles(dataDir)).toHaveLength(3), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await chunkFiles(dataDir)).toHaveLength(3), { timeout: 60_000 });
     // fsck confirms that an interrupted write has left nothing.
     await vi.waitFor(
       async () => {
         const { summary } = await fsck(dataDir, settings);
         expect([summary.leaving, summary.underway]).toEqual([0, 0]);
       },
-      { timeout: 20_000, interval: 500 },
+      { timeout: 60_000, interval: 500 },
     );
     expect(await chunkFiles(dataDir)).toEqual(files.slice(0, 3));
     other.close();

@@ -112,4 +112,4 @@ export const recordsIn = (received: readonly Received[]): readonly EventRecord[]
 export const keysIn = (received: readonly Received[]): readonly string[] =>
   recordsIn(received).map(({ s3 }) => s3.object.key);
 /** For `vi.waitFor`. */
-export const until = { timeout: 20_000, interval: 10 };
+export const until = { timeout: 60_000, interval: 10 };

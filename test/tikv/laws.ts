@@ -102,7 +102,10 @@ export function transactionLaws(endpoints: Endpoints): void {
       return start;
     };
     const dead = await lock('dead', 1n);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    // A safe point is made of PD's milliseconds alone, which PD advances in steps of 50.
+    const millisecondsOf = (timestamp: bigint): bigint => timestamp >> 18n;
+    const isLater = async () => millisecondsOf(await others.pd.timestamp()) > millisecondsOf(dead) + 1n;
+    await expect.poll(isLater, { timeout: 60_000 }).toBe(true);
     await world.client.collect({ ageMs: 0, everyMs: 0 });
     expect(await others.pd.safePoint(others.backoff())).toBeGreaterThan(dead);
     const alive = await lock('alive', 60_000n);

@@ -130,7 +130,7 @@ describeOnDouble('the processes of a node', {}, (engine) => {
         client.close();
         return status;
       };
-      const obeyed = { timeout: 10_000, interval: 100 };
+      const obeyed = { timeout: 60_000, interval: 100 };
       let former = root.secretKey;
       for (let round = 0; round < 2; round += 1) {
         expect(await seen(former)).toBe(200);

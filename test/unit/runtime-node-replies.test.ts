@@ -150,7 +150,7 @@ test('a client that reads steadily but slowly gets the whole reply, over many id
   const hurry = readSlowly(talk, 150);
   await sleep(6_000);
   hurry();
-  await vi.waitFor(() => expect(talk.seen.length).toBeGreaterThan(size), { timeout: 20_000 });
+  await vi.waitFor(() => expect(talk.seen.length).toBeGreaterThan(size), { timeout: 60_000 });
 });
 
 test('a client that reads slowly what the kernel holds of a finished reply is not reset', async () => {

@@ -172,13 +172,14 @@ func (s *store) run(ctx context.Context, c command) *tikvrpc.Response {
 	}
 	until := time.Now().Add(waitOf(lock))
 	lock.WaitTimeout = -1
-	for {
+	// Each try takes the one mutex of the test store: many waiters must not take the time of those who hold locks.
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		r := s.once(ctx, c.request)
 		answer := r.Resp.(*kvrpcpb.PessimisticLockResponse)
 		if len(answer.Errors) == 0 || answer.Errors[0].Locked == nil || time.Now().After(until) || ctx.Err() != nil {
 			return r
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -133,7 +133,7 @@ test('while calls hang in every session further ones are refused at once, and an
   const hanging = Array.from({ length: 4 }, () =>
     token.use(() => new Promise<void>((resolve) => done.push(resolve))),
   );
-  await vi.waitFor(() => expect(done).toHaveLength(4));
+  await vi.waitFor(() => expect(done).toHaveLength(4), { timeout: 60_000 });
   await clock.advance(5_000);
   expect(await use()).toContain('4 calls of the module have not returned');
   // The module is not initialized again beside them, and calls of other tokens do not wait for that.

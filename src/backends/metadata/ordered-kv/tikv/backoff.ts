@@ -5,6 +5,7 @@ import { Unreachable } from './errors.ts';
 const firstMs = 2;
 const restartsMax = 16;
 const longestMs = 500;
+const lastCallMs = 500;
 
 export class Backoff {
   readonly #until: number;
@@ -15,9 +16,12 @@ export class Backoff {
     this.#until = performance.now() + budgetMs;
   }
 
-  /** The rest of the budget; never 0, so that it can limit a call. */
+  /**
+   * The rest of the budget, as the limit of a call. The last call gets enough time to be answered: otherwise a transaction that has
+   * waited for a lock until the end of its budget, and may run again, would report that an engine does not answer.
+   */
   get leftMs(): number {
-    return Math.max(1, this.#until - performance.now());
+    return Math.max(lastCallMs, this.#until - performance.now());
   }
 
   /** The obstacle is known to be gone: the next wait is short again, a bounded number of times. */
@@ -33,7 +37,7 @@ export class Backoff {
     const [chance = 0] = crypto.getRandomValues(new Uint8Array(1));
     const ms = this.#nextMs * (0.5 + chance / 512);
     this.#nextMs = Math.min(this.#nextMs * 2, longestMs);
-    await sleep(Math.min(ms, this.leftMs));
+    await sleep(Math.min(ms, Math.max(1, this.#until - performance.now())));
     return true;
   }
 
