@@ -71,3 +71,13 @@ export async function openUsageWorld(
     },
   });
 }
+
+/** The rows of an export with the columns of FOCUS. */
+export function readFocus(text: string): readonly Record<string, string>[] {
+  const [names = [], ...rows] = text
+    .trimEnd()
+    .split('\n')
+    // Descriptions hold a comma, so the fields are matched with their quotes.
+    .map((line) => [...`${line},`.matchAll(/(?:"([^"]*)"|([^,]*)),/g)].map(([, a, b]) => a ?? b ?? ''));
+  return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] ?? ''])));
+}

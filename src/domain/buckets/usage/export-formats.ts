@@ -37,8 +37,8 @@ const at = (day: string): string => `${day}T00:00:00Z`;
 const startOfMonth = (day: string): string => `${day.slice(0, 7)}-01`;
 const nextMonth = (day: string): string => startOfMonth(addDays(startOfMonth(day), 31));
 
-/** The gateway knows amounts and no prices: the columns of costs are empty, for the invoice generator to fill. */
-const noPrice = () => '';
+/** The gateway knows amounts, and neither prices nor who sells: such columns are empty, for the invoice generator to fill. */
+const unknown = () => '';
 
 /** What FOCUS calls a charge: an amount of one thing that has a price. */
 interface Charge {
@@ -53,30 +53,45 @@ interface Charge {
   readonly unit: string;
 }
 
-/** Columns of the FinOps Open Cost and Usage Specification, https://focus.finops.org/focus-columns/ */
+/**
+ * Columns of the FinOps Open Cost and Usage Specification, https://focus.finops.org/focus-columns/: those that its versions 1.0 to 1.3
+ * demand of every dataset, and further ones that the gateway knows. An empty field is null.
+ */
 const focusCharge = csv<Charge>({
-  BilledCost: noPrice,
+  BilledCost: unknown,
   BillingAccountId: ({ payer }) => payer,
-  BillingCurrency: noPrice,
+  BillingAccountName: unknown,
+  BillingCurrency: unknown,
   BillingPeriodStart: ({ day }) => at(startOfMonth(day)),
   BillingPeriodEnd: ({ day }) => at(nextMonth(day)),
   ChargeCategory: () => 'Usage',
+  // Null: no row corrects an earlier one, because closed days never change.
+  ChargeClass: () => '',
   ChargeDescription: ({ says }) => says,
   ChargeFrequency: () => 'Usage-Based',
   ChargePeriodStart: ({ day }) => at(day),
   ChargePeriodEnd: ({ day }) => at(addDays(day, 1)),
   ConsumedQuantity: ({ amount }) => amount,
   ConsumedUnit: ({ unit }) => unit,
-  ContractedCost: noPrice,
-  EffectiveCost: noPrice,
-  ListCost: noPrice,
+  ContractedCost: unknown,
+  EffectiveCost: unknown,
+  HostProviderName: unknown,
+  InvoiceIssuerName: unknown,
+  ListCost: unknown,
+  PricingQuantity: ({ amount }) => amount,
+  PricingUnit: ({ unit }) => unit,
+  ProviderName: unknown,
+  PublisherName: unknown,
   ResourceId: ({ bucketId }) => bucketId,
   ResourceName: ({ bucket }) => bucket,
-  ResourceType: () => 'Bucket',
+  ResourceType: ({ bucketId }) => (bucketId === '' ? '' : 'Bucket'),
   ServiceCategory: () => 'Storage',
   ServiceName: () => 'Object Storage',
+  ServiceProviderName: unknown,
+  ServiceSubcategory: () => 'Object Storage',
   SkuId: ({ sku }) => sku,
   SubAccountId: ({ user }) => user,
+  SubAccountName: unknown,
 });
 
 const focus = <Row>(toCharges: (row: Row) => readonly Charge[]): ExportFormat<Row> => ({
