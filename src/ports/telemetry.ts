@@ -1,5 +1,6 @@
 /** The logs, counters and durations of the service, through one port. */
 import type { Awaitable } from '../base/awaitable.ts';
+import type { KeyFailureReason } from './crypto/key-provider.ts';
 import type { RoomState } from './storage/storage-room.ts';
 
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
@@ -119,9 +120,13 @@ export interface Telemetry {
   /** A refusal that has no separate row in the audit log, but is counted in one. */
   refusalCounted(error: string): void;
   /** A key provider was asked to unwrap the key of an object or of a bucket; `expired`: it was not asked, because the bucket's key is too old. */
-  keyUnwrapped(outcome: 'ok' | 'unavailable' | 'denied' | 'tampered' | 'expired'): void;
+  keyUnwrapped(outcome: 'ok' | 'unavailable' | 'throttled' | 'denied' | 'tampered' | 'expired'): void;
   /** What became of a request to the operator API with an Idempotency-Key. */
   idempotencyKey(outcome: 'kept' | 'not-kept' | 'replayed' | 'other-request' | 'unanswered' | 'full'): void;
+  /** A call to a key provider outside of this process, with each attempt; `refused`: its open circuit refused the call. */
+  keyCall(provider: string, call: string, outcome: KeyFailureReason | 'ok' | 'refused'): void;
+  /** The circuit of a key provider opened, or closed; it begins closed. */
+  keyCircuit(provider: string, state: 'open' | 'closed'): void;
   workerPanicked(worker: string, shard: string): void;
   workerLeads(worker: string, leads: boolean): void;
   /** A unit of a worker has ended, at this time (ms). */
@@ -202,6 +207,8 @@ export const silentTelemetry: Telemetry = {
   refusalCounted: () => {},
   keyUnwrapped: () => {},
   idempotencyKey: () => {},
+  keyCall: () => {},
+  keyCircuit: () => {},
   workerPanicked: () => {},
   workerLeads: () => {},
   workerUnitEnded: () => {},

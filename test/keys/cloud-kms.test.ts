@@ -1,90 +1,24 @@
 /** Keys of the AWS KMS API: a real moto for what goes well, and a double that checks signatures and key states for what does not. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { SettingName } from '../../src/config.ts';
-import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { provider } from '../support/encryption.ts';
 import { noSinkServer, type SinkServer, startSinkServer } from '../support/engines/sink-servers.ts';
 import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
-import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { type KmsDouble, openKmsDouble, region, staticPair } from '../support/kms-double.ts';
+import { alice } from '../support/gateway.ts';
+import { type KmsDouble, openKmsDouble, staticPair } from '../support/kms-double.ts';
+import {
+  elsewhere,
+  kmsFile as file,
+  openKmsWorld,
+  outcomeOf as outcome,
+  served,
+  unavailable,
+} from '../support/kms-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-kms-'));
-});
-const file = async (text: string): Promise<string> => {
-  const path = join(directory, randomBytes(6).toString('hex'));
-  await writeFile(path, text, { mode: 0o600 });
-  return path;
-};
-
-interface KmsWorld extends GatewayWorld {
-  readonly double: KmsDouble;
-  /** The ARN of `alias/own`, which every account may use. */
-  readonly own: string;
-  readonly logged: readonly unknown[];
-  rotate(): Promise<string>;
-  put(at: string, keyId?: string): Promise<readonly [number, string | undefined]>;
-  get(at: string): Promise<readonly [number, string | undefined]>;
-}
-
-const outcome = ({ status, code }: { status: number; code: string | undefined }) => [status, code] as const;
-
-async function open(
-  settings: Partial<Record<SettingName, string>> = {},
-  options: Parameters<typeof openGateway>[0] = {},
-): Promise<KmsWorld> {
-  const double = await openKmsDouble();
-  double.makeKey('alias/main');
-  const own = double.makeKey('alias/own');
-  const logged: unknown[] = [];
-  const world = await openGateway({
-    telemetry: { ...silentTelemetry, log: (...line) => void logged.push(line) },
-    ...options,
-    settings: {
-      SVC_KEY_PROVIDER: 'cloud-kms',
-      SVC_KMS_ENDPOINT: double.proxy.url,
-      SVC_KMS_REGION: region,
-      SVC_KMS_ACCESS_KEY: staticPair.accessKey,
-      SVC_KMS_SECRET_KEY_FILE: await file(staticPair.secretKey),
-      SVC_KMS_DEFAULT_KEY_ID: 'alias/main',
-      SVC_KEY_ACCOUNTS: JSON.stringify({ [own]: ['*'], [elsewhere]: ['*'] }),
-      SVC_EGRESS_ALLOW: '127.0.0.1',
-      SVC_DEK_CACHE_TTL: '30s',
-      ...settings,
-    },
-  });
-  await world.client.put('/bucket');
-  return Object.assign(world, {
-    double,
-    own,
-    logged,
-    async rotate() {
-      const admin = world.as({ credential: operator });
-      const answer = await admin.post('/admin/v1/buckets/bucket/signing-key/rotate');
-      expect([answer.status, answer.text]).toEqual([200, expect.any(String)]);
-      return JSON.parse(answer.text).secret_access_key as string;
-    },
-    put: async (at: string, keyId?: string) =>
-      outcome(await world.client.put(at, { body: 'text', headers: provider(keyId) })),
-    get: async (at: string) => outcome(await world.client.get(at)),
-    async [Symbol.asyncDispose]() {
-      await world.close();
-      await double[Symbol.asyncDispose]();
-    },
-  });
-}
-
-const elsewhere = 'arn:aws:kms:us-east-9:111122223333:key/elsewhere';
-const served = [200, ''];
-const unavailable = [503, 'KMSUnavailable'];
-
+const open = openKmsWorld;
 describe('the AWS KMS API, with signatures and key states checked', () => {
   test('an alias is resolved once, a first read asks once, and the reads after it not at all', async () => {
     const clock = virtualClock(Date.now());

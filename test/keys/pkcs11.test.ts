@@ -56,9 +56,9 @@ afterAll(async () => {
 });
 
 /** Makes a key in a token, or a further version of one. */
-const makeKey = (label: string, { id = '01', token = 'first' } = {}): string => {
+const makeKey = (label: string, { id = '01', token = 'first', type = 'AES:32' } = {}): string => {
   const args = ['--module', modulePath, '--token-label', token, '--login', '--pin', pin];
-  execFileSync('pkcs11-tool', [...args, '--keygen', '--key-type', 'AES:32', '--label', label, '--id', id], {
+  execFileSync('pkcs11-tool', [...args, '--keygen', '--key-type', type, '--label', label, '--id', id], {
     stdio: 'pipe',
   });
   return label;
@@ -119,6 +119,21 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     expect((await world.client.get('/bucket/key')).text).toBe('text');
     await using other = await open(drawLabel());
     expect(await other.put('/bucket/key')).toEqual([400, 'KMS.NotFoundException']);
+  });
+
+  test('a key of another kind is refused, and the token goes on serving', async () => {
+    const key = makeKey(drawLabel());
+    const other = makeKey(drawLabel(), { type: 'GENERIC:32' });
+    await using world = await open(key, { SVC_KEY_ACCOUNTS: JSON.stringify({ [other]: ['*'] }) });
+    for (let i = 0; i < 6; i += 1) expect(await world.put('/bucket/key', other)).toEqual([401, 'KeyDenied']);
+    expect(await world.put('/bucket/key')).toEqual(served);
+    const shown = await world.as({ credential: operator }).get('/admin/v1/keys/provider');
+    expect(JSON.parse(shown.text)).toEqual({
+      provider: 'pkcs11',
+      state: 'ok',
+      circuit: 'closed',
+      failures: 0,
+    });
   });
 
   test('the version with the highest id wraps, and stored keys are wrapped again under it', async () => {

@@ -1,8 +1,8 @@
 /** A key provider outside of this process: limits of time, retries of unwraps only, and the circuit breaker. */
 import { expect, test } from 'vitest';
 import { failuresMax, openMs } from '../../src/backends/keys/common/circuit-breaker.ts';
-import { steadyProvider } from '../../src/backends/keys/common/steady-provider.ts';
-import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/crypto/key-provider.ts';
+import { type RemoteProvider, steadyProvider } from '../../src/backends/keys/common/steady-provider.ts';
+import { KeyFailure, type KeyFailureReason } from '../../src/ports/crypto/key-provider.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
@@ -12,6 +12,7 @@ function open() {
   const clock = virtualClock();
   const state = { calls: 0, answer: 'ok' as KeyFailureReason | 'ok' | 'hang' | 'bug' };
   const logged: string[] = [];
+  const counted: string[] = [];
   const call = async <T>(value: T): Promise<T> => {
     state.calls += 1;
     if (state.answer === 'hang') return new Promise(() => undefined);
@@ -19,14 +20,21 @@ function open() {
     if (state.answer !== 'ok') throw new KeyFailure(state.answer, 'so');
     return value;
   };
-  const inner: KeyProvider = {
+  const inner: RemoteProvider = {
+    describeKnown: (keyId) =>
+      keyId === 'local' ? { keyId, encryptsFor: 'every', decryptsFor: 'every' } : undefined,
     describe: (keyId) => call({ keyId, encryptsFor: 'every', decryptsFor: 'every' }),
     generate: (keyId) => call({ keyId, key: new Uint8Array(32), wrapped: new Uint8Array(1) }),
     wrap: () => call(wrapped),
     unwrap: () => call(new Uint8Array(32)),
   };
-  const telemetry = { ...silentTelemetry, log: (_: string, message: string) => void logged.push(message) };
-  const provider = steadyProvider(inner, { clock, telemetry, timeoutMs: 5_000 });
+  const telemetry = {
+    ...silentTelemetry,
+    log: (_: string, message: string) => void logged.push(message),
+    keyCall: (...call: readonly string[]) => void counted.push(call.join(' ')),
+    keyCircuit: (...change: readonly string[]) => void counted.push(change.join(' ')),
+  };
+  const provider = steadyProvider(inner, { name: 'double', clock, telemetry, timeoutMs: 5_000 });
   const outcome = async (asked: Promise<unknown>) => {
     const settled = asked.then(
       () => 'ok',
@@ -35,7 +43,7 @@ function open() {
     await clock.advance(10_000);
     return settled;
   };
-  return { clock, state, logged, provider, outcome };
+  return { clock, state, logged, counted, provider, outcome };
 }
 
 test('an unwrap is tried three times, a wrap once', async () => {
@@ -85,4 +93,51 @@ test('the circuit opens after failures in a row; then one call tries whether it 
   expect(await ask()).toBe('ok');
   expect(await Promise.all([ask(), ask()])).toEqual(['ok', 'ok']);
   expect(logged).toHaveLength(2);
+});
+
+test('throttling, and one key that is away, are tried again and never open the circuit', async () => {
+  const { state, counted, provider, outcome } = open();
+  for (const answer of ['throttled', 'key-unavailable'] as const) {
+    state.calls = 0;
+    state.answer = answer;
+    for (let i = 0; i < 2 * failuresMax; i += 1)
+      expect(await outcome(provider.generate('key', {}))).toBe(answer);
+    expect(state.calls).toBe(2 * failuresMax);
+    expect(await outcome(provider.unwrap(wrapped, {}))).toBe(answer);
+    expect(state.calls).toBe(2 * failuresMax + 3);
+    expect(counted.filter((each) => each === `double generate ${answer}`)).toHaveLength(2 * failuresMax);
+  }
+  expect([provider.circuit?.(), counted.includes('double open')]).toEqual([
+    { isOpen: false, failures: 0, lastFailure: undefined },
+    false,
+  ]);
+});
+
+test('a description that needs no call neither closes the circuit nor is refused by it', async () => {
+  const { clock, state, counted, provider, outcome } = open();
+  state.answer = 'unavailable';
+  for (let i = 0; i < failuresMax; i += 1) {
+    expect(await outcome(provider.describe('local'))).toBe('ok');
+    expect(await outcome(provider.generate('key', {}))).toBe('unavailable');
+  }
+  expect(provider.circuit?.()).toEqual({
+    isOpen: true,
+    failures: failuresMax,
+    lastFailure: { message: 'so', at: expect.any(Number) },
+  });
+  expect(state.calls).toBe(failuresMax);
+  expect(await provider.describe('local')).toMatchObject({ keyId: 'local' });
+  expect(provider.circuit?.().isOpen).toBe(true);
+  // The time that `outcome` lets pass has ended the pause, so the next call tries.
+  const asked = () => provider.generate('key', {}).catch(({ message }: Error) => message);
+  expect([await asked(), await asked()]).toEqual(['so', expect.stringContaining('failed 6 times')]);
+  expect(counted.slice(-2)).toEqual(['double generate unavailable', 'double generate refused']);
+  await clock.advance(openMs);
+  state.answer = 'ok';
+  expect(await outcome(provider.generate('key', {}))).toBe('ok');
+  expect(counted.filter((each) => !each.includes('generate'))).toEqual([
+    'double closed',
+    'double open',
+    'double closed',
+  ]);
 });

@@ -43,6 +43,7 @@ export function assertAccountMayUse(
 }
 
 export const openKeyUser = (ctx: AuthorizationContext, caller: Caller): KeyUser => ({
+  account: caller.identity?.owner ?? '',
   async assertMayUse(action, { keyId, encryptsFor, decryptsFor }) {
     const { identity } = caller;
     const accounts = action === 'kms:Decrypt' ? decryptsFor : encryptsFor;

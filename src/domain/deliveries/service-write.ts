@@ -91,6 +91,7 @@ export const existsAlready = (cause: unknown): boolean =>
 
 /** A service may use the keys that the account of the bucket may use. */
 const accountOf = ({ owner }: BucketRow): KeyUser => ({
+  account: owner,
   async assertMayUse(_, { keyId, encryptsFor }) {
     if (encryptsFor === 'every' || encryptsFor.has(owner)) return;
     throw fail('AccessDenied', `The account ${owner} may not encrypt with the key ${keyId}.`);

@@ -30,6 +30,7 @@ import { GetTrace, ListTraces } from './maintenance/traces.ts';
 import { ListWorkers } from './maintenance/workers.ts';
 import * as audit from './overview/audit.ts';
 import * as buckets from './overview/buckets.ts';
+import { GetKeyProvider } from './overview/key-provider.ts';
 import * as system from './overview/system.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
@@ -64,6 +65,7 @@ export const adminHandlers: AdminHandlers = {
   ...reshard,
   ...fsck,
   ...rewrap,
+  GetKeyProvider,
   ...scrub,
   ...clusters,
   ...drains,

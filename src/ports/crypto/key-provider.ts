@@ -10,6 +10,16 @@ export interface WrappedKey {
   readonly wrapped: Uint8Array;
 }
 
+/** The circuit breaker of a provider, in one process. */
+export interface KeyCircuit {
+  /** While it is open, calls are refused without asking the provider. */
+  readonly isOpen: boolean;
+  /** Calls in a row that had no answer. */
+  readonly failures: number;
+  /** What the last such call got, and when, in ms since the epoch; undefined once a call was answered. */
+  readonly lastFailure?: { readonly message: string; readonly at: number } | undefined;
+}
+
 /** The accounts that may use a key: a set of names, or every account. */
 export type KeyAccounts = 'every' | ReadonlySet<string>;
 
@@ -53,13 +63,27 @@ export interface KeyProvider {
   rewrap?(wrapped: WrappedKey, context: KeyContext, cause?: Cause): Promise<WrappedKey | undefined>;
   /** Resolves if the provider answers and accepts the credentials of this process; for readiness. Absent where it is in this process. */
   probe?(): Promise<void>;
+  /** What its circuit breaker knows. Absent where it has none. */
+  circuit?(): KeyCircuit;
   /** A call of a native library has not returned: while it runs, the process cannot exit by itself. */
   isStuck?(): boolean;
   close?(): Promise<void>;
 }
 
-/** `denied`: another key wrapped it, or we may not use the key; `tampered`: the wrapped key was changed, or has another context. */
-export type KeyFailureReason = 'unknown-key' | 'denied' | 'tampered' | 'unavailable';
+/**
+ * - `denied`: another key wrapped it, or we may not use the key, or not for this
+ * - `tampered`: the wrapped key was changed, or has another context
+ * - `unavailable`: no whole answer, or one that says that the provider fails
+ * - `throttled`: the provider answers, and takes no more calls for a while
+ * - `key-unavailable`: the provider answers, and cannot use this one key for a while
+ */
+export type KeyFailureReason =
+  | 'unknown-key'
+  | 'denied'
+  | 'tampered'
+  | 'unavailable'
+  | 'throttled'
+  | 'key-unavailable';
 
 export class KeyFailure extends Error {
   readonly reason: KeyFailureReason;
@@ -69,3 +93,8 @@ export class KeyFailure extends Error {
     this.reason = reason;
   }
 }
+
+/** The same call may succeed later. */
+const passing: ReadonlySet<KeyFailureReason> = new Set(['unavailable', 'throttled', 'key-unavailable']);
+export const isPassing = (cause: unknown): boolean =>
+  cause instanceof KeyFailure && passing.has(cause.reason);

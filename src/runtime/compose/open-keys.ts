@@ -1,6 +1,7 @@
 /** Opens the key provider that the settings name. Each is loaded only then: other runtimes have neither files nor sockets. */
 import type { CredentialSource } from '../../backends/keys/cloud-kms/credentials.ts';
 import type { KeyRequests } from '../../backends/keys/common/key-requests.ts';
+import type { RemoteProvider } from '../../backends/keys/common/steady-provider.ts';
 import type { TransitAuth } from '../../backends/keys/transit/login.ts';
 import { mayReach } from '../../config/values/egress.ts';
 import type { Config } from '../../config.ts';
@@ -36,10 +37,11 @@ export async function openKeys(parts: Parts, around: Around): Promise<KeyProvide
   }
   const { steadyProvider } = await import('../../backends/keys/common/steady-provider.ts');
   const provider = await openers[config.SVC_KEY_PROVIDER](parts, around);
-  return steadyProvider(provider, { clock, telemetry, timeoutMs: config.SVC_KEY_TIMEOUT });
+  const { SVC_KEY_PROVIDER: name, SVC_KEY_TIMEOUT: timeoutMs } = config;
+  return steadyProvider(provider, { name, clock, telemetry, timeoutMs });
 }
 
-type Opener = (parts: Parts, around: Around) => Promise<KeyProvider>;
+type Opener = (parts: Parts, around: Around) => Promise<RemoteProvider>;
 
 const openers: Readonly<Record<Exclude<NonNullable<Config['SVC_KEY_PROVIDER']>, 'local-hsm'>, Opener>> = {
   transit: openTransit,
@@ -62,7 +64,7 @@ const usersOf = ({ SVC_KEY_ACCOUNTS, SVC_KMS_DEFAULT_KEY_ID }: Config, { credent
   defaultKeyId: SVC_KMS_DEFAULT_KEY_ID,
 });
 
-async function openTransit(parts: Parts, around: Around): Promise<KeyProvider> {
+async function openTransit(parts: Parts, around: Around): Promise<RemoteProvider> {
   const { config, clock, telemetry, random } = parts;
   const [{ transit }, login] = await Promise.all([
     import('../../backends/keys/transit/transit.ts'),
@@ -103,7 +105,7 @@ function chooseLogin(
   return login.tokenAuth(tokenFile);
 }
 
-async function openCloudKms(parts: Parts, around: Around): Promise<KeyProvider> {
+async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvider> {
   const { config, clock, telemetry } = parts;
   const [{ cloudKms }, { openCall }, { KeyArns }, { RefreshingCredentials }] = await Promise.all([
     import('../../backends/keys/cloud-kms/cloud-kms.ts'),
@@ -127,6 +129,7 @@ async function openCloudKms(parts: Parts, around: Around): Promise<KeyProvider> 
     arns: new KeyArns(call, { clock, keptMs: config.SVC_DEK_CACHE_TTL }),
     users,
     defaultKey,
+    clock,
     close: () => requests.close(),
   });
 }
@@ -154,7 +157,7 @@ async function chooseCredentials({ config, clock }: Parts, requests: KeyRequests
 }
 
 /** A module that cannot be loaded ends the start; a token that is not present does not. */
-async function openPkcs11(parts: Parts, around: Around): Promise<KeyProvider> {
+async function openPkcs11(parts: Parts, around: Around): Promise<RemoteProvider> {
   const { config, clock, random } = parts;
   const path = config.SVC_PKCS11_MODULE ?? '';
   const [{ pkcs11 }, { openModule }, { readSecretFile }, { StartRefusal }] = await Promise.all([

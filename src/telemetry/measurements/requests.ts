@@ -86,8 +86,27 @@ export const requests = {
   svc_kms_decrypt_total: {
     kind: 'counter',
     labels: ['outcome'],
-    doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
-    act: '`unavailable`: the key provider is away. `denied`: its policy changed. `tampered`: treat it as an incident. `expired`: rotate the signing key of the bucket.',
+    doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `throttled`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
+    act: '`unavailable`: the key provider is away. `throttled`: see `svc_key_calls_total`. `denied`: its policy changed. `tampered`: treat it as an incident. `expired`: rotate the signing key of the bucket.',
+  },
+  svc_key_calls_total: {
+    kind: 'counter',
+    labels: ['provider', 'call', 'outcome'],
+    doc: 'Calls to a key provider outside of the process, with each attempt: `ok`, `unknown-key`, `denied`, `tampered`, `throttled` (the provider takes no more calls for now), `key-unavailable` (one key), `unavailable`; `refused`: the open circuit refused the call.',
+    act: '`throttled`: raise the limit of the provider, or find the account that asks so much (`svc_bucket_requests_total`). `unknown-key`: a client names keys that do not exist. `unavailable`: the provider or the network.',
+  },
+  svc_key_circuit_open: {
+    kind: 'gauge',
+    labels: ['provider'],
+    doc: '1 while the circuit of the key provider is open: a process refuses calls to it without asking, after five failures in a row.',
+    act: 'Requests that need a key get 503 `KMSUnavailable`: reach the provider again. `GET /admin/v1/keys/provider` and the log have the reason.',
+    across: 'max',
+  },
+  svc_key_circuit_opened_total: {
+    kind: 'counter',
+    labels: ['provider'],
+    doc: 'How often the circuit of the key provider opened.',
+    act: 'Rises again and again: the provider or the network to it comes and goes.',
   },
   svc_signing_keys: {
     kind: 'gauge',

@@ -11,6 +11,8 @@ type Told =
   | 'refusalCounted'
   | 'keyUnwrapped'
   | 'idempotencyKey'
+  | 'keyCall'
+  | 'keyCircuit'
   | 'signingKeys'
   | 'spans';
 
@@ -40,6 +42,11 @@ export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Tel
     refusalCounted: (error) => metrics.add('svc_audit_counted_total', [error]),
     keyUnwrapped: (outcome) => metrics.add('svc_kms_decrypt_total', [outcome]),
     idempotencyKey: (outcome) => metrics.add('svc_idempotency_keys_total', [outcome]),
+    keyCall: (provider, call, outcome) => metrics.add('svc_key_calls_total', [provider, call, outcome]),
+    keyCircuit: (provider, state) => {
+      metrics.set('svc_key_circuit_open', [provider], state === 'open' ? 1 : 0);
+      if (state === 'open') metrics.add('svc_key_circuit_opened_total', [provider]);
+    },
     spans: (outcome, spans) => metrics.add('svc_trace_spans_total', [outcome], spans),
     signingKeys: (ages) => {
       const states = ['valid', 'expiring', 'expired'] as const;

@@ -116,15 +116,34 @@ const reasons: Readonly<Record<string, KeyFailureReason>> = {
   InvalidCiphertextException: 'tampered',
 };
 
-function failure(status: number, code: string, message: string): KeyFailure {
+const isThrottling = (code: string): boolean =>
+  /^(Throttl|TooManyRequests|RequestThrottled|RequestLimitExceeded|LimitExceeded|SlowDown)/.test(code);
+/** What the operator mends: the credentials, the clock, or how the service is set up. */
+const isOurs = (code: string): boolean =>
+  isRefused(code) ||
+  /^(RequestTimeTooSkewed|RequestExpired|IncompleteSignature|MissingAuthentication|NotAuthorized|OptInRequired)/.test(
+    code,
+  );
+/** The store of this one key is away. */
+const isOfKey = (code: string): boolean => /^(KeyUnavailable|CloudHsm|CustomKeyStore|Xks)/.test(code);
+
+function reasonOf(status: number, code: string): KeyFailureReason {
+  const known = reasons[code];
+  if (known !== undefined) return known;
   // An id that the service cannot read is the id of no key.
-  const isBadId = /^(ValidationException|InvalidArnException)$/.test(code);
-  const reason = isBadId ? 'unknown-key' : reasons[code];
-  const hint = isRefused(code)
+  if (/^(ValidationException|InvalidArnException)$/.test(code)) return 'unknown-key';
+  if (status === 429 || isThrottling(code)) return 'throttled';
+  if (isOfKey(code)) return 'key-unavailable';
+  // A further refusal with a code is about the request; a 400 without one is not the service's.
+  return status === 400 && code !== '' && !isOurs(code) ? 'denied' : 'unavailable';
+}
+
+function failure(status: number, code: string, message: string): KeyFailure {
+  const hint = isOurs(code)
     ? '; check SVC_KMS_CREDENTIALS, SVC_KMS_REGION and the clock of this machine'
     : '';
   return new KeyFailure(
-    reason ?? 'unavailable',
+    reasonOf(status, code),
     `the key-management service answered ${`${status} ${code}`.trim()}: ${message}${hint}`,
   );
 }

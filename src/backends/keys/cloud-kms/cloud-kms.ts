@@ -2,8 +2,16 @@
  * Keys of a service that speaks the AWS KMS API (https://docs.aws.amazon.com/kms/latest/APIReference/). A key's id is its ARN. The context
  * of a wrapped key is its encryption context there, so the service binds it and shows it in its own logs.
  */
+import type { Clock } from '../../../ports/clock.ts';
 import { cipherKeyBytes } from '../../../ports/crypto/cipher.ts';
-import { KeyFailure, type KeyProvider, type WrappedKey } from '../../../ports/crypto/key-provider.ts';
+import {
+  isPassing,
+  type KeyDescription,
+  KeyFailure,
+  type WrappedKey,
+} from '../../../ports/crypto/key-provider.ts';
+import type { Cause } from '../../../ports/trace.ts';
+import type { RemoteProvider } from '../common/steady-provider.ts';
 import { describeKey, type KeyAccountsOptions } from '../key-accounts.ts';
 import type { KmsAnswer, KmsCall } from './call.ts';
 import type { KeyArns } from './key-arns.ts';
@@ -14,27 +22,51 @@ export interface CloudKmsOptions {
   readonly users: Omit<KeyAccountsOptions, 'defaultKeyId'>;
   /** The id, alias or ARN of the key of requests that name none. */
   readonly defaultKey: string | undefined;
+  readonly clock: Pick<Clock, 'elapsed'>;
   close(): Promise<void>;
 }
+
+/** How long a default key that does not exist counts as absent. */
+const absentMs = 10_000;
 
 /** The key that a probe asks about where there is no default key; it need not exist. */
 const probedName = 'alias/sluice';
 
-export function cloudKms({ call, arns, users, defaultKey, close }: CloudKmsOptions): KeyProvider {
-  const defaultArn = async (): Promise<string | undefined> =>
-    defaultKey === undefined ? undefined : arns.find(defaultKey).catch(() => undefined);
+export function cloudKms({ call, arns, users, defaultKey, clock, close }: CloudKmsOptions): RemoteProvider {
+  const absentUntil = { elapsed: Number.NEGATIVE_INFINITY };
+  /** Undefined where there is no such key; that is remembered, because every use of a key without accounts asks for it. */
+  const findDefault = async (cause: Cause | undefined): Promise<string | undefined> => {
+    if (defaultKey === undefined || clock.elapsed() < absentUntil.elapsed) return undefined;
+    try {
+      return await arns.find(defaultKey, cause);
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      absentUntil.elapsed = clock.elapsed() + absentMs;
+      return undefined;
+    }
+  };
+  /** Settings may name keys without the beginning of their ARN. */
+  const namedUsers = (arn: string): readonly string[] | undefined =>
+    users.accounts?.get(arn) ?? users.accounts?.get(arn.slice(arn.indexOf('/') + 1));
+  const toDescription = (arn: string, defaultKeyId: string | undefined): KeyDescription => {
+    const named = namedUsers(arn);
+    const accounts = named === undefined ? undefined : new Map([[arn, named]]);
+    return describeKey(arn, { ...users, ...(accounts === undefined ? {} : { accounts }), defaultKeyId });
+  };
 
   return {
     isDistant: true,
+    describeKnown(name, age) {
+      const arn = arns.known(name, age);
+      if (arn === undefined) return undefined;
+      const needsDefault = defaultKey !== undefined && namedUsers(arn) === undefined;
+      if (!needsDefault || clock.elapsed() < absentUntil.elapsed) return toDescription(arn, undefined);
+      const defaultArn = arns.known(defaultKey, age);
+      return defaultArn === undefined ? undefined : toDescription(arn, defaultArn);
+    },
     async describe(name, cause) {
       const arn = await arns.find(name, cause);
-      // Settings may name keys without the beginning of their ARN.
-      const bare = arn.slice(arn.indexOf('/') + 1);
-      const isNamed = users.accounts?.has(arn) === true;
-      const named = isNamed ? undefined : users.accounts?.get(bare);
-      const accounts = named === undefined ? users.accounts : new Map([[arn, named]]);
-      const defaultKeyId = isNamed || named !== undefined ? undefined : await defaultArn();
-      return describeKey(arn, { ...users, ...(accounts === undefined ? {} : { accounts }), defaultKeyId });
+      return toDescription(arn, namedUsers(arn) === undefined ? await findDefault(cause) : undefined);
     },
     async generate(keyId, context, cause) {
       const asked = { KeyId: keyId, KeySpec: 'AES_256', EncryptionContext: context };
@@ -62,7 +94,7 @@ export function cloudKms({ call, arns, users, defaultKey, close }: CloudKmsOptio
     },
     async probe() {
       await call('DescribeKey', { KeyId: defaultKey ?? probedName }).catch((cause: unknown) => {
-        if (!(cause instanceof KeyFailure) || cause.reason === 'unavailable') throw cause;
+        if (!(cause instanceof KeyFailure) || isPassing(cause)) throw cause;
       });
     },
     close,

@@ -1,4 +1,4 @@
-/** The ARNs of keys that are named by alias or id. They are cached; an expired one is used while the service does not answer. */
+/** The ARNs of keys that are named by alias or id. They are cached, and callers that arrive together wait for one call. */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
@@ -19,6 +19,7 @@ export class KeyArns {
   readonly #clock: Pick<Clock, 'elapsed'>;
   readonly #keptMs: number;
   readonly #known = new BoundedCache<Known>({ name: 'kms-key-arns', entriesMax: namesMax });
+  readonly #asked = new Map<string, Promise<string>>();
 
   constructor(
     call: KmsCall,
@@ -29,22 +30,32 @@ export class KeyArns {
     this.#keptMs = keptMs;
   }
 
-  /** @throws KeyFailure `unknown-key` */
-  async find(name: string, cause?: Cause): Promise<string> {
+  /** The ARN where the service need not be asked; `stale`: also one that was found too long ago. */
+  known(name: string, age: 'fresh' | 'stale'): string | undefined {
     if (isKeyArn(name)) return name;
     const known = this.#known.get(name);
-    if (known !== undefined && this.#clock.elapsed() < known.until) return known.arn;
-    try {
-      const { KeyMetadata } = await this.#call('DescribeKey', { KeyId: name }, cause);
-      const arn = (KeyMetadata as { readonly Arn?: unknown } | undefined)?.Arn;
-      if (typeof arn !== 'string' || !isKeyArn(arn))
-        throw new KeyFailure('unavailable', 'DescribeKey was answered without the ARN of a key');
-      this.#known.set(name, { arn, until: this.#clock.elapsed() + this.#keptMs });
-      return arn;
-    } catch (error) {
-      if (known !== undefined && error instanceof KeyFailure && error.reason === 'unavailable')
-        return known.arn;
-      throw error;
-    }
+    return known !== undefined && (age === 'stale' || this.#clock.elapsed() < known.until)
+      ? known.arn
+      : undefined;
+  }
+
+  /** @throws KeyFailure `unknown-key` */
+  find(name: string, cause?: Cause): Promise<string> {
+    const known = this.known(name, 'fresh');
+    if (known !== undefined) return Promise.resolve(known);
+    const running = this.#asked.get(name);
+    if (running !== undefined) return running;
+    const asked = this.#ask(name, cause).finally(() => this.#asked.delete(name));
+    this.#asked.set(name, asked);
+    return asked;
+  }
+
+  async #ask(name: string, cause: Cause | undefined): Promise<string> {
+    const { KeyMetadata } = await this.#call('DescribeKey', { KeyId: name }, cause);
+    const arn = (KeyMetadata as { readonly Arn?: unknown } | undefined)?.Arn;
+    if (typeof arn !== 'string' || !isKeyArn(arn))
+      throw new KeyFailure('unavailable', 'DescribeKey was answered without the ARN of a key');
+    this.#known.set(name, { arn, until: this.#clock.elapsed() + this.#keptMs });
+    return arn;
   }
 }

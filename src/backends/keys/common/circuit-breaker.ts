@@ -3,10 +3,10 @@
  * through; its outcome closes the circuit or opens it again.
  */
 import type { Clock } from '../../../ports/clock.ts';
-import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import { type KeyCircuit, KeyFailure } from '../../../ports/crypto/key-provider.ts';
 
 export interface BreakerOptions {
-  readonly clock: Pick<Clock, 'elapsed'>;
+  readonly clock: Pick<Clock, 'now' | 'elapsed'>;
   /** Called when the circuit opens and when it closes. */
   onChange?(state: 'open' | 'closed', cause?: unknown): void;
 }
@@ -16,24 +16,34 @@ export const failuresMax = 5;
 /** How long an open circuit refuses calls before one is let through. */
 export const openMs = 5_000;
 
+/** The provider was not asked. */
+export class CircuitOpen extends KeyFailure {}
+
 export class CircuitBreaker {
   readonly #options: BreakerOptions;
   #failures = 0;
   #retryAt = 0;
   #isProbing = false;
-  #last = '';
+  #last: KeyCircuit['lastFailure'];
 
   constructor(options: BreakerOptions) {
     this.#options = options;
   }
 
-  /** Only `unavailable` counts as a failure: every other refusal is an answer of the provider. */
+  get state(): KeyCircuit {
+    return { isOpen: this.#failures >= failuresMax, failures: this.#failures, lastFailure: this.#last };
+  }
+
+  /**
+   * Only `unavailable` counts as a failure. Every other refusal is an answer of the provider, `throttled` too: one account that asks too
+   * much would otherwise close the provider for all.
+   */
   async run<T>(call: () => Promise<T>): Promise<T> {
     const isOpen = this.#failures >= failuresMax;
     if (isOpen && (this.#isProbing || this.#options.clock.elapsed() < this.#retryAt))
-      throw new KeyFailure(
+      throw new CircuitOpen(
         'unavailable',
-        `the key provider failed ${this.#failures} times in a row, last with: ${this.#last}`,
+        `the key provider failed ${this.#failures} times in a row, last with: ${this.#last?.message}`,
       );
     this.#isProbing = isOpen;
     try {
@@ -52,11 +62,12 @@ export class CircuitBreaker {
   #answered(): void {
     if (this.#failures >= failuresMax) this.#options.onChange?.('closed');
     this.#failures = 0;
+    this.#last = undefined;
   }
 
   #failed(cause: KeyFailure): void {
     this.#failures += 1;
-    this.#last = cause.message;
+    this.#last = { message: cause.message, at: this.#options.clock.now() };
     this.#retryAt = this.#options.clock.elapsed() + openMs;
     if (this.#failures === failuresMax) this.#options.onChange?.('open', cause);
   }

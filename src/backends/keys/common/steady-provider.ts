@@ -1,12 +1,27 @@
 /** A provider outside of this process, with a limit for the time of each call, bounded retries of unwraps, and a circuit breaker. */
 import type { Clock } from '../../../ports/clock.ts';
-import { KeyFailure, type KeyProvider } from '../../../ports/crypto/key-provider.ts';
+import {
+  isPassing,
+  type KeyDescription,
+  KeyFailure,
+  type KeyProvider,
+} from '../../../ports/crypto/key-provider.ts';
 import type { Telemetry } from '../../../ports/telemetry.ts';
-import { CircuitBreaker } from './circuit-breaker.ts';
+import { CircuitBreaker, CircuitOpen } from './circuit-breaker.ts';
+
+export interface RemoteProvider extends KeyProvider {
+  /**
+   * What is known of a key without asking the provider; `stale`: also what is older than it should be. Such an answer says nothing about the
+   * provider, so the circuit breaker does not see it.
+   */
+  describeKnown(keyId: string, age: 'fresh' | 'stale'): KeyDescription | undefined;
+}
 
 export interface SteadyOptions {
+  /** The label of its metrics: the value of SVC_KEY_PROVIDER. */
+  readonly name: string;
   readonly clock: Clock;
-  readonly telemetry: Pick<Telemetry, 'log'>;
+  readonly telemetry: Pick<Telemetry, 'log' | 'backend' | 'keyCall' | 'keyCircuit'>;
   /** The limit of a whole call, its retries included. */
   readonly timeoutMs: number;
 }
@@ -15,18 +30,21 @@ export interface SteadyOptions {
 const retryPausesMs = [50, 250];
 
 export function steadyProvider(
-  provider: KeyProvider,
-  { clock, telemetry, timeoutMs }: SteadyOptions,
+  provider: RemoteProvider,
+  { name, clock, telemetry, timeoutMs }: SteadyOptions,
 ): KeyProvider {
   const breaker = new CircuitBreaker({
     clock,
-    onChange: (state, cause) =>
-      state === 'open'
-        ? telemetry.log('ERROR', 'the key provider does not answer; calls to it are refused for a while', {
-            cause,
-          })
-        : telemetry.log('INFO', 'the key provider answers again'),
+    onChange(state, cause) {
+      telemetry.keyCircuit(name, state);
+      if (state === 'closed') telemetry.log('INFO', 'the key provider answers again');
+      else
+        telemetry.log('ERROR', 'the key provider does not answer; calls to it are refused for a while', {
+          cause,
+        });
+    },
   });
+  telemetry.keyCircuit(name, 'closed');
 
   async function within<T>(ms: number, call: () => Promise<T>): Promise<T> {
     const answered = new AbortController();
@@ -44,31 +62,60 @@ export function steadyProvider(
     }
   }
 
-  const once = <T>(call: () => Promise<T>): Promise<T> => breaker.run(() => within(timeoutMs, call));
+  /** One attempt, with its outcome and duration in the metrics. */
+  async function attempt<T>(what: string, ms: number, call: () => Promise<T>): Promise<T> {
+    const startedAt = clock.elapsed();
+    const measured = (): void => telemetry.backend(`keys.${what}`, clock.elapsed() - startedAt);
+    try {
+      const answer = await breaker.run(() => within(ms, call));
+      measured();
+      telemetry.keyCall(name, what, 'ok');
+      return answer;
+    } catch (cause) {
+      const isRefused = cause instanceof CircuitOpen;
+      if (!isRefused) measured();
+      if (cause instanceof KeyFailure) telemetry.keyCall(name, what, isRefused ? 'refused' : cause.reason);
+      throw cause;
+    }
+  }
 
-  async function retried<T>(call: () => Promise<T>): Promise<T> {
+  const once = <T>(what: string, call: () => Promise<T>): Promise<T> => attempt(what, timeoutMs, call);
+
+  async function retried<T>(what: string, call: () => Promise<T>): Promise<T> {
     const until = clock.elapsed() + timeoutMs;
-    for (let attempt = 0; ; attempt += 1) {
+    for (let tries = 0; ; tries += 1) {
       try {
-        return await breaker.run(() => within(Math.max(1, until - clock.elapsed()), call));
+        return await attempt(what, Math.max(1, until - clock.elapsed()), call);
       } catch (cause) {
-        const pause = retryPausesMs[attempt];
-        const isTransient = cause instanceof KeyFailure && cause.reason === 'unavailable';
-        if (!isTransient || pause === undefined || clock.elapsed() + pause >= until) throw cause;
+        const pause = retryPausesMs[tries];
+        if (!isPassing(cause) || pause === undefined || clock.elapsed() + pause >= until) throw cause;
         await clock.sleep(pause);
       }
     }
   }
 
+  const describeKey: KeyProvider['describe'] = async (keyId, about) => {
+    const known = provider.describeKnown(keyId, 'fresh');
+    if (known !== undefined) return known;
+    try {
+      return await once('describe', () => provider.describe(keyId, about));
+    } catch (cause) {
+      const stale = isPassing(cause) ? provider.describeKnown(keyId, 'stale') : undefined;
+      if (stale !== undefined) return stale;
+      throw cause;
+    }
+  };
+
   const { rewrap, probe, isStuck } = provider;
   return {
     isDistant: true,
-    describe: (...asked) => once(() => provider.describe(...asked)),
-    generate: (...asked) => once(() => provider.generate(...asked)),
-    wrap: (...asked) => once(() => provider.wrap(...asked)),
-    unwrap: (...asked) => retried(() => provider.unwrap(...asked)),
-    ...(rewrap === undefined ? {} : { rewrap: (...asked) => retried(() => rewrap(...asked)) }),
-    ...(probe === undefined ? {} : { probe: () => once(() => probe()) }),
+    describe: describeKey,
+    generate: (...asked) => once('generate', () => provider.generate(...asked)),
+    wrap: (...asked) => once('wrap', () => provider.wrap(...asked)),
+    unwrap: (...asked) => retried('unwrap', () => provider.unwrap(...asked)),
+    ...(rewrap === undefined ? {} : { rewrap: (...asked) => retried('rewrap', () => rewrap(...asked)) }),
+    ...(probe === undefined ? {} : { probe: () => once('probe', () => probe()) }),
+    circuit: () => breaker.state,
     ...(isStuck === undefined ? {} : { isStuck: () => isStuck() }),
     close: async () => provider.close?.(),
   };

@@ -8,12 +8,13 @@ import type { Clock } from '../../../ports/clock.ts';
 import { cipherKeyBytes, nonceBytes, tagBytes } from '../../../ports/crypto/cipher.ts';
 import {
   type KeyContext,
+  type KeyDescription,
   KeyFailure,
-  type KeyProvider,
   type WrappedKey,
 } from '../../../ports/crypto/key-provider.ts';
 import type { Random } from '../../../ports/random.ts';
 import { bareKeyId, canonicalText } from '../common/key-names.ts';
+import type { RemoteProvider } from '../common/steady-provider.ts';
 import { describeKey, type KeyAccountsOptions } from '../key-accounts.ts';
 import { codes, type FoundKey, Pkcs11Error } from './cryptoki.ts';
 import type { SecurityModule } from './security-module.ts';
@@ -58,7 +59,7 @@ async function tryTokens<T>(tokens: readonly Token[], work: Work<T>): Promise<T>
   throw last ?? new KeyFailure('unavailable', 'SVC_PKCS11_TOKENS names no token');
 }
 
-export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Options): KeyProvider {
+export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Options): RemoteProvider {
   const tokens = labels.map((each) => new Token({ ...options, label: each }));
   const inToken = <T>(work: Work<T>): Promise<T> => tryTokens(tokens, work);
   const aad = (context: KeyContext): Uint8Array => utf8.encode(canonicalText(context));
@@ -104,10 +105,13 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
     });
   }
 
+  // Labels are ids here, so the token need not be asked.
+  const describeKnown = (name: string): KeyDescription => describeKey(assertLabel(bareKeyId(name)), users);
+
   return {
     isDistant: true,
-    // Labels are ids here, so the token need not be asked.
-    describe: async (name) => describeKey(assertLabel(bareKeyId(name)), users),
+    describeKnown,
+    describe: async (name) => describeKnown(name),
     async generate(keyId, context) {
       const key = random.bytes(cipherKeyBytes);
       return { ...(await wrapUnder(keyId, key, context)), key };

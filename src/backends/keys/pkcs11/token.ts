@@ -24,6 +24,12 @@ export interface Session {
 /** How long handles count as known: a key that was generated meanwhile wraps after this time. */
 const keysKeptMs = 10_000;
 const namesMax = 1_024;
+/** The key is of another kind, or not made for wrapping: the device works. */
+const keyFaults: ReadonlySet<number> = new Set([
+  codes.keySizeRange,
+  codes.keyTypeInconsistent,
+  codes.keyFunctionNotPermitted,
+]);
 const refusals: ReadonlySet<number> = new Set([codes.pinIncorrect, codes.pinInvalid, codes.pinLength]);
 
 export class Token {
@@ -129,7 +135,11 @@ export class Token {
       const result = await work({ cryptoki, handle });
       this.#idle.push(handle);
       return result;
-    } catch (cause) {
+    } catch (thrown) {
+      const cause =
+        thrown instanceof Pkcs11Error && keyFaults.has(thrown.code)
+          ? new KeyFailure('denied', `the key cannot wrap: ${thrown.message}`, { cause: thrown })
+          : thrown;
       if (cause instanceof KeyFailure && cause.reason !== 'unavailable') {
         if (handle !== undefined) this.#idle.push(handle);
         throw cause;

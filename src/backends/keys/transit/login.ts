@@ -12,7 +12,7 @@ export interface Lease {
 }
 
 export interface TransitAuth {
-  /** @throws KeyFailure `unavailable`, also where the login is refused: that is the operator's to mend */
+  /** @throws KeyFailure `unavailable`, also where the login is refused: that is the operator's to mend; or `throttled` */
   login(calls: TransitCalls): Promise<Lease>;
 }
 
@@ -122,4 +122,7 @@ export const kubernetesAuth = (options: {
 
 /** Answers of servers are not repeated: they may contain what was sent. */
 const refused = (what: string, status: number): KeyFailure =>
-  new KeyFailure('unavailable', `${what} was answered with ${status}, and without a token`);
+  new KeyFailure(
+    status === 429 ? 'throttled' : 'unavailable',
+    `${what} was answered with ${status}, and without a token`,
+  );

@@ -101,7 +101,10 @@ export class TransitSession {
     const { calls } = this.#options;
     const reply = await calls.ask('POST', 'auth/token/renew-self', { token, body: {} });
     if (reply.status >= 500 || reply.status === 429)
-      throw new KeyFailure('unavailable', `a renewal was answered with ${reply.status}`);
+      throw new KeyFailure(
+        reply.status === 429 ? 'throttled' : 'unavailable',
+        `a renewal was answered with ${reply.status}`,
+      );
     return reply.status === 200 ? calls.leaseIn(reply.text) : undefined;
   }
 }

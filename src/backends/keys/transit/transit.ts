@@ -8,13 +8,14 @@ import { cipherKeyBytes } from '../../../ports/crypto/cipher.ts';
 import type { Hasher } from '../../../ports/crypto/hasher.ts';
 import {
   type KeyContext,
+  type KeyDescription,
   KeyFailure,
-  type KeyProvider,
   type WrappedKey,
 } from '../../../ports/crypto/key-provider.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { bareKeyId, canonicalText } from '../common/key-names.ts';
+import type { RemoteProvider } from '../common/steady-provider.ts';
 import { describeKey, type KeyAccountsOptions } from '../key-accounts.ts';
 import { assertName, type EngineOptions, openEngine } from './engine.ts';
 
@@ -28,7 +29,7 @@ export interface TransitOptions extends EngineOptions {
 const utf8 = new TextEncoder();
 const ciphertextPattern = /^vault:v(\d{1,10}):[A-Za-z0-9+/=]{1,4096}$/;
 
-export function transit(options: TransitOptions): KeyProvider {
+export function transit(options: TransitOptions): RemoteProvider {
   const { hasher, random, users } = options;
   const engine = openEngine(options);
   const digest = (context: KeyContext): Uint8Array =>
@@ -48,10 +49,13 @@ export function transit(options: TransitOptions): KeyProvider {
     return { keyId, wrapped: readCiphertext(answer) };
   }
 
+  // Names are ids here, so the engine need not be asked.
+  const describeKnown = (name: string): KeyDescription => describeKey(assertName(bareKeyId(name)), users);
+
   return {
     isDistant: true,
-    // Names are ids here, so the engine need not be asked.
-    describe: async (name) => describeKey(assertName(bareKeyId(name)), users),
+    describeKnown,
+    describe: async (name) => describeKnown(name),
     async generate(keyId, context, cause) {
       const key = random.bytes(cipherKeyBytes);
       return { ...(await wrapUnder(keyId, key, context, cause)), key };

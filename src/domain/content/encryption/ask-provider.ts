@@ -10,6 +10,8 @@ const codes = {
   denied: 'KeyDenied',
   tampered: 'KeyTampered',
   unavailable: 'KMSUnavailable',
+  throttled: 'KMSUnavailable',
+  'key-unavailable': 'KMSUnavailable',
 } as const satisfies Readonly<Record<KeyFailureReason, string>>;
 
 /** The label values of `svc_kms_decrypt_total`; a missing key counts as a refusal, because no caller can decrypt with it. */
@@ -18,6 +20,8 @@ const outcomes = {
   denied: 'denied',
   tampered: 'tampered',
   unavailable: 'unavailable',
+  throttled: 'throttled',
+  'key-unavailable': 'unavailable',
 } as const satisfies Readonly<Record<KeyFailureReason, string>>;
 
 /** @throws KMSUnavailable, KeyDenied, KeyTampered, KMS.NotFoundException */

@@ -1,15 +1,11 @@
 /** Object keys that a key provider wraps. */
 import type { Context } from '../../../context.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import {
-  type KeyContext,
-  type KeyDescription,
-  KeyFailure,
-  type KeyProvider,
-} from '../../../ports/crypto/key-provider.ts';
+import type { KeyContext, KeyDescription, KeyProvider } from '../../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
 import { ask, askToUnwrap } from './ask-provider.ts';
 import type { KeyPlace, ObjectKey } from './key.ts';
+import { askAbout, type NamedKey } from './named-keys.ts';
 import { TimedFlights } from './timed-flights.ts';
 import type { ByProvider } from './wanted.ts';
 
@@ -20,6 +16,8 @@ export type KeyAction = 'kms:GenerateDataKey' | 'kms:Decrypt';
 
 /** The caller that uses a key. Each use is authorized before the provider is called. */
 export interface KeyUser {
+  /** The account that the names of keys count for; '' for an anonymous caller. */
+  readonly account: string;
   /** @throws AccessDenied when the key's policy or the caller's policies do not allow the action */
   assertMayUse(action: KeyAction, key: KeyDescription): Promise<void>;
 }
@@ -59,8 +57,13 @@ export async function generateKey(
   place: KeyPlace,
   { how, user }: { readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<ObjectKey> {
-  const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  const drawn = await ask(ctx, (keys) => keys.generate(keyId, providedContext(place, how)));
+  const name = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
+  const context = providedContext(place, how);
+  const drawn = await askAbout(
+    ctx,
+    { name, account: user.account },
+    { of: 'wrap', question: (keys) => keys.generate(name, context) },
+  );
   return { bytes: drawn.key, encryption: keptAs(how, drawn) };
 }
 
@@ -70,24 +73,14 @@ async function usableKeyId(
   name: string,
   { action, user }: { readonly action: KeyAction; readonly user: KeyUser },
 ): Promise<string> {
-  const key = await ask(ctx, (keys) => keys.describe(name));
+  const key = await findKey(ctx, { name, account: user.account });
   await user.assertMayUse(action, key);
   return key.keyId;
 }
 
-/** Undefined when the provider has no such key, or when no provider is configured. */
-export async function findKey(
-  { keys }: Pick<Ctx, 'keys'>,
-  name: string,
-): Promise<KeyDescription | undefined> {
-  if (keys === undefined) return undefined;
-  try {
-    return await keys.describe(name);
-  } catch (cause) {
-    if (cause instanceof KeyFailure) return undefined;
-    throw cause;
-  }
-}
+/** @throws KMSUnavailable, KeyDenied, KMS.NotFoundException; SlowDown for an account that tries names */
+export const findKey = (ctx: Pick<Ctx, 'caches' | 'clock' | 'keys' | 'config'>, key: NamedKey) =>
+  askAbout(ctx, key, { of: 'describe', question: (keys) => keys.describe(key.name) });
 
 /** @throws AccessDenied, KMS.NotFoundException, as a read of the content would */
 export async function assertMayDecrypt(
@@ -105,8 +98,14 @@ export async function wrapKey(
   place: KeyPlace,
   { bytes, how, user }: { readonly bytes: Uint8Array; readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<Provided> {
-  const keyId = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  return keptAs(how, await ask(ctx, (keys) => keys.wrap(keyId, bytes, providedContext(place, how))));
+  const name = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
+  const context = providedContext(place, how);
+  const wrapped = await askAbout(
+    ctx,
+    { name, account: user.account },
+    { of: 'wrap', question: (keys) => keys.wrap(name, bytes, context) },
+  );
+  return keptAs(how, wrapped);
 }
 
 const unwrappedMax = 16_384;

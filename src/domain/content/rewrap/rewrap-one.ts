@@ -5,7 +5,7 @@ import { Refusal } from '../../../errors/refusal.ts';
 import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import { findSession, replaceSession } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import { type KeyContext, KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import { isPassing, type KeyContext, KeyFailure } from '../../../ports/crypto/key-provider.ts';
 import { RowTooLong } from '../../../ports/metadata-store.ts';
 import { changeRow } from '../../buckets/change-bucket.ts';
 import { signingContext } from '../../buckets/signing-key.ts';
@@ -22,7 +22,7 @@ export type Outcome = 'rewrapped' | 'current' | 'gone' | { readonly failed: stri
 /** Attempts against requests that change a session. */
 const attemptsMax = 4;
 
-/** @throws KeyFailure `unavailable`: the walk waits and repeats the page */
+/** @throws KeyFailure where the call may succeed later: the walk waits and repeats the page */
 async function again(
   { keys }: Ctx,
   { keyId, wrapped }: { readonly keyId: string; readonly wrapped: string },
@@ -32,7 +32,7 @@ async function again(
     const next = await keys?.rewrap?.({ keyId, wrapped: fromBase64(wrapped) }, context);
     return next === undefined ? 'current' : { wrapped: toBase64(next.wrapped) };
   } catch (cause) {
-    if (cause instanceof KeyFailure && cause.reason !== 'unavailable') return { failed: cause.message };
+    if (cause instanceof KeyFailure && !isPassing(cause)) return { failed: cause.message };
     throw cause;
   }
 }

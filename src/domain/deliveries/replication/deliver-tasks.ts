@@ -194,7 +194,7 @@ async function deliverToService(
 }
 
 /** The key's policy was checked when the rule was stored; the provider authorizes this service itself. */
-const serviceUser = { assertMayUse: async (): Promise<void> => {} };
+const serviceUser = { account: '', assertMayUse: async (): Promise<void> => {} };
 
 async function remove(ctx: Ctx, { row, destinations, pass }: Step): Promise<Replicated> {
   const { key, version } = taskOf(row);

@@ -3,7 +3,7 @@ import { assertAccountMayUse } from '../../../auth/session/key-user.ts';
 import type { Context } from '../../../context.ts';
 import { bucketEncryption } from '../../../domain/configurations/families.ts';
 import { findKey } from '../../../domain/content/encryption/provided-key.ts';
-import { fail } from '../../../errors/refusal.ts';
+import { fail, Refusal } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import {
   type ServerSideEncryptionRule,
@@ -35,7 +35,13 @@ async function checkKey(
   { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule,
 ): Promise<void> {
   const name = ApplyServerSideEncryptionByDefault?.KMSMasterKeyID;
-  const key = name === undefined ? undefined : await findKey(ctx, name);
+  if (name === undefined || ctx.keys === undefined) return;
+  const account = request.identity?.owner ?? '';
+  const key = await findKey(ctx, { name, account }).catch((cause: unknown) => {
+    // A key that is not to be had now may be there when an object is written.
+    if (cause instanceof Refusal && cause.code !== 'SlowDown') return undefined;
+    throw cause;
+  });
   if (key !== undefined) assertAccountMayUse(ctx, request, key);
 }
 

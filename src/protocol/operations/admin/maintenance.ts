@@ -132,6 +132,18 @@ export const maintenanceRows = {
     reply: rewrapping,
     status: 202,
   },
+  GetKeyProvider: {
+    on: 'GET /keys/provider',
+    doc: 'Asks the key provider whether it answers, and shows the circuit breaker of this process.',
+    reply: jsonObject({
+      provider: jsonChoice(['none', 'local-hsm', 'transit', 'cloud-kms', 'pkcs11']),
+      state: jsonOptional(jsonChoice(['ok', 'failed'])),
+      problem: jsonOptional(longText),
+      circuit: jsonOptional(jsonChoice(['closed', 'open'])),
+      failures: jsonOptional(count),
+      lastFailure: jsonOptional(jsonObject({ at: seconds, reason: longText })),
+    }),
+  },
   GetScrub: {
     on: 'GET /scrub',
     doc: 'Shows the pass of the scrub, and the damage that it found.',
