@@ -98,7 +98,7 @@ describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {
     const unit = rewrapKeys(world.context);
     const step = () => unit(new AbortController().signal);
     const shown = async () => JSON.parse((await admin.get('/admin/v1/keys/rewrap')).text);
-    Object.assign(world.proxy, { fault: { status: 500 }, on: 'rewrap' });
+    Object.assign(world.proxy, { fault: { status: 500 }, on: `rewrap/${key}` });
     await expect(
       (async () => {
         while ((await step()) === 'busy');
