@@ -36,7 +36,7 @@ import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
 
 /** A user that may use every key, because the domain does not authorize. */
-export const anyKeyUser: KeyUser = { assertMayUse: async () => {} };
+export const anyKeyUser: KeyUser = { account: 'alice', assertMayUse: async () => {} };
 
 export const graceMs = 10 * 60_000;
 export const intentTtlMs = 60_000;

@@ -34,7 +34,7 @@ test('names of the cache are short for any encryption context, and differ with i
     telemetry: silentTelemetry,
   } as never;
   const place = { bucket: { name: 'bucket', id: 'id' }, key: 'key' } as never;
-  const user = { assertMayUse: async () => undefined };
+  const user = { account: 'alice', assertMayUse: async () => undefined };
   for (const value of ['', 'x'.repeat(8_000), 'y'.repeat(8_000)])
     await unwrapKey(ctx, place, {
       kept: { by: 'provider', keyId: 'key', wrapped: 'AAAA', context: { value } },
