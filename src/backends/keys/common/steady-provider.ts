@@ -29,11 +29,9 @@ export interface SteadyOptions {
 /** Pauses before the second and third attempt. Only `unwrap` has them: it changes nothing at the provider. */
 const retryPausesMs = [50, 250];
 
-export function steadyProvider(
-  provider: RemoteProvider,
-  { name, clock, telemetry, timeoutMs }: SteadyOptions,
-): KeyProvider {
-  const breaker = new CircuitBreaker({
+function openBreaker({ name, clock, telemetry }: Omit<SteadyOptions, 'timeoutMs'>): CircuitBreaker {
+  telemetry.keyCircuit(name, 'closed');
+  return new CircuitBreaker({
     clock,
     onChange(state, cause) {
       telemetry.keyCircuit(name, state);
@@ -44,7 +42,13 @@ export function steadyProvider(
         });
     },
   });
-  telemetry.keyCircuit(name, 'closed');
+}
+
+export function steadyProvider(
+  provider: RemoteProvider,
+  { name, clock, telemetry, timeoutMs }: SteadyOptions,
+): KeyProvider {
+  const breaker = openBreaker({ name, clock, telemetry });
 
   async function within<T>(ms: number, call: () => Promise<T>): Promise<T> {
     const answered = new AbortController();
