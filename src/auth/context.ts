@@ -3,12 +3,15 @@ import type { Caches } from '../base/caches.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/crypto/credentials.ts';
 import type { Hasher } from '../ports/crypto/hasher.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { BodyMemory } from '../ports/storage/body-memory.ts';
 import type { Query } from '../protocol/request/wire.ts';
 
 export interface AuthenticationContext {
   readonly caches: Caches;
   readonly credentials: Credentials;
+  /** That of the request, for the records of accounts. */
+  readonly metadata?: MetadataStore | undefined;
   readonly clock: Pick<Clock, 'now'>;
   readonly hasher: Hasher;
   /** For bodies that are read whole before their sender is authenticated. */

@@ -48,7 +48,8 @@ export interface Trace extends Cause {
 
 export interface TraceBeginning {
   readonly subject: TraceSubject;
-  readonly kind: 'server' | 'consumer';
+  /** `producer` sends messages that name its span, `consumer` takes tasks from a queue. */
+  readonly kind: 'server' | 'producer' | 'consumer';
   /** By the monotonic clock; absent: now. */
   readonly startedAt?: number;
   /** The stage that it begins in. */

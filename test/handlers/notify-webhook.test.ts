@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
+import { exportingTracer } from '../support/exporting-tracer.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -31,6 +32,37 @@ describe.each(backends)('on %s', (backend) => {
         'ObjectRemoved:Delete',
       ]);
     expect(sink.received.every(({ url }) => url === '/hook?from=sluice')).toBe(true);
+  });
+
+  test('each message of a webhook names the span of its delivery, which follows the semantic conventions', async () => {
+    await using sink = await openWebhookSink();
+    const { exported, wrap } = exportingTracer();
+    await using world = await openNotifyWorld({ backend, targets: targetsAt({ hook: sink }), wrap });
+    for (const key of ['a', 'b']) await world.client.put(`/bucket/${key}`, { body: 'x' });
+    world.worker.start();
+    await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+    const deliveries = exported.filter(({ operation }) => operation === 'worker:notify');
+    const spans = deliveries.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`);
+    const causes = sink.received.map(({ headers }) => String(headers['traceparent']));
+    expect(causes).toHaveLength(3);
+    expect(spans).toEqual(expect.arrayContaining([...new Set(causes)]));
+    for (const { kind, attributes } of deliveries)
+      expect({ kind, attributes }).toEqual({
+        kind: 'producer',
+        attributes: {
+          'messaging.system': 'webhook',
+          'messaging.operation.type': 'send',
+          'messaging.operation.name': 'POST',
+          // Its path is left out: it may contain a token.
+          'messaging.destination.name': 'hook',
+          'messaging.batch.message_count': expect.any(Number),
+          'server.address': '127.0.0.1',
+          'server.port': Number(new URL(sink.url).port),
+          'sluice.worker': 'notify',
+          'sluice.target': 'hook',
+          'sluice.request_ids': expect.stringMatching(/^[0-9A-F]{16}/),
+        },
+      });
   });
 
   test('events that a stopped gateway left are delivered after its start', async () => {

@@ -6,7 +6,8 @@ import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import type { TraceDocument, TraceSummary } from '../../src/ports/trace.ts';
 import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
-import { type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
+import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
+import { createUpload } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';
 
 const options = (more: Partial<TracerOptions> = {}): TracerOptions => ({
@@ -69,6 +70,41 @@ describe('GET /admin/v1/traces/{id}', () => {
       expect.arrayContaining(['data.write', 'metadata.commit']),
     );
     for (const span of trace?.spans ?? []) expect(span.durationMs).toBeGreaterThanOrEqual(0);
+  });
+
+  test.each([
+    ['store.example:9000', { 'server.address': 'store.example', 'server.port': 9000 }],
+    ['store.example', { 'server.address': 'store.example', 'server.port': 80 }],
+    ['[2001:db8::1]:9000', { 'server.address': '2001:db8::1', 'server.port': 9000 }],
+    ['not a host:x', {}],
+  ] as const)('names the server of Host: %s by the semantic conventions', async (host, expected) => {
+    await using world = await openTraced();
+    const reply = await world.as({ host }).get('/bucket', { headers: { 'user-agent': 'agent/1' } });
+    expect(reply.status).toBeGreaterThanOrEqual(400);
+    const [trace] = await world.find(requestId(reply));
+    const { attributes = {} } = trace ?? {};
+    expect(attributes).toMatchObject({ ...expected, 'user_agent.original': 'agent/1', 'url.scheme': 'http' });
+    expect('server.port' in attributes).toBe('server.port' in expected);
+  });
+
+  test('part numbers of uploads are numbers, and methods that the conventions do not know are _OTHER', async () => {
+    await using world = await openTraced();
+    await world.client.put('/bucket');
+    const uploadId = await createUpload(world.client, '/bucket/key');
+    const sent = await world.client.put(`/bucket/key?partNumber=7&uploadId=${uploadId}`, { body: 'x' });
+    expect(sent.status).toBe(200);
+    const attributesOf = async (reply: Answer) => (await world.find(requestId(reply)))[0]?.attributes;
+    expect(await attributesOf(sent)).toMatchObject({ 'aws.s3.part_number': 7, 'aws.s3.upload_id': uploadId });
+    const wrong = await world.client.put(`/bucket/key?partNumber=x&uploadId=${uploadId}`, { body: 'x' });
+    expect(wrong.status).toBe(400);
+    expect(await attributesOf(wrong)).not.toHaveProperty(['aws.s3.part_number']);
+    const read = await world.client.get('/bucket/none?partNumber=1');
+    expect(await attributesOf(read)).not.toHaveProperty(['aws.s3.part_number']);
+    const strange = await world.client.send('BREW', '/bucket');
+    expect(await attributesOf(strange)).toMatchObject({
+      'http.request.method': '_OTHER',
+      'http.request.method_original': 'BREW',
+    });
   });
 
   test('shows the read of a GetObject, which ends with the body of its reply', async () => {
@@ -218,6 +254,22 @@ test('calls of backends are spans of requests to the operator API, IAM and STS t
   const created = await act('iam', 'Action=CreateUser&Version=2010-05-08&UserName=bob');
   expect(created.status).toBe(200);
   expect(await callsOf(created)).toContain('metadata.commit');
+  // A session of a user: the user is read, and its session is drawn.
+  const made = await act('iam', 'Action=CreateAccessKey&Version=2010-05-08&UserName=bob');
+  const credential = {
+    ...alice,
+    accessKey: /<AccessKeyId>(\w+)</.exec(made.text)?.[1] ?? '',
+    secretKey: /<SecretAccessKey>([^<]+)</.exec(made.text)?.[1] ?? '',
+  };
+  const session = await world.as({ service: 'sts', credential }).post('/', {
+    body: 'Action=GetSessionToken&Version=2011-06-15',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+  });
+  expect(session.status).toBe(200);
+  const [{ spans }] = (await world.find(requestId(session))) as [TraceDocument];
+  const identify = spans.find(({ name }) => name === 'identify');
+  const inIdentify = spans.filter(({ parent }) => parent === identify?.id);
+  expect(inIdentify.map(({ name, about }) => `${name} ${about}`)).toContain('metadata.get iam');
   const told = await act('sts', 'Action=GetCallerIdentity&Version=2011-06-15');
   expect([told.status, (await world.find(requestId(told)))[0]?.operation]).toEqual([
     200,

@@ -61,7 +61,7 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
     await vi.waitFor(() => {
       const all = collector.spans();
       expect(all.some(({ name }) => name === 'S3.PutObject')).toBe(true);
-      expect(all.some(({ name }) => name === 'worker:notify')).toBe(true);
+      expect(all.some(({ name }) => name === 'POST hook')).toBe(true);
     }, patience);
     const spans = collector.spans();
     const root = spans.find(({ name }) => name === 'S3.PutObject');
@@ -74,6 +74,8 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
         'aws.s3.bucket',
         'aws.s3.key',
         'aws.request_id',
+        'server.address',
+        'server.port',
       ].map((name) => [name, attributeOf(root, name)]),
     );
     expect(shown).toEqual({
@@ -82,6 +84,8 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
       'aws.s3.bucket': 'bucket',
       'aws.s3.key': 'an/object',
       'aws.request_id': requestId,
+      'server.address': '127.0.0.1',
+      'server.port': new URL(server.url).port,
     });
     const handle = spans.find(
       ({ traceId, name, parentSpanId }) =>
@@ -101,7 +105,8 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
     }
     // Only what callers sampled is exported, and what it caused.
     const delivery = spans.find(({ links = [] }) => links.some(({ spanId }) => spanId === root.spanId));
-    expect(delivery).toMatchObject({ name: 'worker:notify', kind: 5 });
+    expect(delivery).toMatchObject({ name: 'POST hook', kind: 4 });
+    expect(delivery && attributeOf(delivery, 'messaging.system')).toBe('webhook');
     expect(delivery?.traceId).not.toBe(callerTrace);
     const message = sink.received.find(({ body }) => body.includes('an/object'));
     expect(message?.headers['traceparent']).toBe(`00-${delivery?.traceId}-${delivery?.spanId}-01`);

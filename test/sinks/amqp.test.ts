@@ -6,6 +6,7 @@ let count = 0;
 
 sinkLaws({
   server: 'rabbitmq',
+  messaging: ['rabbitmq', 'publish'],
   tlsUrl: async (port) => `amqps://127.0.0.1:${port + 3}`,
   async open(port) {
     count += 1;

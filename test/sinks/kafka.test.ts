@@ -32,6 +32,7 @@ async function read(bootstrapBrokers: string[], topic: string) {
 
 sinkLaws({
   server: 'kafka',
+  messaging: ['kafka', 'send'],
   tlsUrl: async (port) => `kafkas://127.0.0.1:${port + 3}`,
   noPassword: 'the broker of the tests has no users',
   async open(port) {

@@ -8,6 +8,7 @@ let count = 0;
 
 sinkLaws({
   server: 'mosquitto',
+  messaging: ['mqtt', 'publish'],
   tlsUrl: async (port) => `mqtts://127.0.0.1:${port + 3}`,
   losesUnread: true,
   async open(port) {

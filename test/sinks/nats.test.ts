@@ -7,6 +7,7 @@ let count = 0;
 
 sinkLaws({
   server: 'nats',
+  messaging: ['nats', 'publish'],
   tlsUrl: async (port) => `tls://127.0.0.1:${port}`,
   environment: { NATS_ARGS: '--user sluice --pass right' },
   async open(port) {

@@ -27,6 +27,7 @@ async function openTable(port: number, database = 'postgres'): Promise<Receiver>
 
 sinkLaws({
   server: 'postgres',
+  messaging: ['postgresql', 'INSERT'],
   tlsUrl: async (port) => `postgres+tls://127.0.0.1:${port}/postgres`,
   open: (port) => openTable(port),
   async openNarrow(port) {

@@ -26,6 +26,7 @@ async function open(port: number, mode: 'stream' | 'list'): Promise<Receiver> {
 for (const mode of ['stream', 'list'] as const)
   sinkLaws({
     server: 'redis',
+    messaging: ['redis', mode === 'list' ? 'RPUSH' : 'XADD'],
     tlsUrl: async (port) => `rediss://127.0.0.1:${port + 3}`,
     environment: { REDIS_ARGS: '--requirepass right' },
     open: (port) => open(port, mode),

@@ -26,6 +26,7 @@ afterAll(() => void front.close());
 
 sinkLaws({
   server: 'elasticmq',
+  messaging: ['aws_sqs', 'SendMessageBatch'],
   async tlsUrl(port, url) {
     behindFront = port;
     return url.replace(

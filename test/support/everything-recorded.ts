@@ -1,6 +1,7 @@
 /** Everything that a gateway writes down about its requests, and a search for secrets in all of it. */
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
+import { systemsOf } from '../../src/runtime/processes/node-tracing.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
@@ -38,7 +39,7 @@ export function recordEverything() {
         traces: JSON.stringify(exported),
         otlp: toOtlp(exported, {
           resource: {},
-          systems: { metadata: 'lmdb', data: 'file', keys: 'local-hsm' },
+          systems: systemsOf(world.context.config),
         }),
         browser: JSON.stringify(tracer.list({ max: 500 }).map(({ requestId }) => tracer.find(requestId, 20))),
         metrics: await metrics.text(),

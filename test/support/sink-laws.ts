@@ -30,6 +30,8 @@ export interface Receiver extends AsyncDisposable {
 
 export interface SinkSuite {
   readonly server: SinkServerName;
+  /** The system and the operation of a delivery, as the semantic conventions of OpenTelemetry name them. */
+  readonly messaging: readonly [system: string, operation: string];
   readonly environment?: Fields;
   /** Opens a new stream, queue or table. */
   open(port: number): Promise<Receiver>;
@@ -85,7 +87,17 @@ const created = 'ObjectCreated:Put';
 const removed = 'ObjectRemoved:Delete';
 
 export function sinkLaws(suite: SinkSuite): void {
-  const { server: name, environment, open, openNarrow, noPassword, forgets, losesUnread, tlsUrl } = suite;
+  const {
+    server: name,
+    messaging,
+    environment,
+    open,
+    openNarrow,
+    noPassword,
+    forgets,
+    losesUnread,
+    tlsUrl,
+  } = suite;
   const missing = noSinkServer(name);
   describe.skipIf(missing !== undefined)(`${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
     let server: SinkServer;
@@ -152,8 +164,24 @@ export function sinkLaws(suite: SinkSuite): void {
       expect(bodies.filter((body) => body.includes('s3:TestEvent'))).toHaveLength(1);
       expect(eventsIn(bodies)).toHaveLength(2 * keys.length);
       expect(world.warned).toEqual([]);
-      if (receiver.causes === undefined) return;
       const deliveries = exported.filter(({ operation }) => operation === 'worker:notify');
+      const { topic, subject, routingKey, key, table, url } = receiver.target as Fields;
+      const [system, operation] = messaging;
+      expect(deliveries.length).toBeGreaterThan(0);
+      for (const { kind, attributes } of deliveries)
+        expect({ kind, ...attributes }).toMatchObject({
+          kind: 'producer',
+          'messaging.system': system,
+          'messaging.operation.type': 'send',
+          'messaging.operation.name': operation,
+          'messaging.destination.name':
+            topic ?? subject ?? routingKey ?? key ?? table ?? url?.split('/').at(-1),
+          'messaging.batch.message_count': expect.any(Number),
+          'server.address': '127.0.0.1',
+          'server.port': server.port,
+          'sluice.target': 'sink',
+        });
+      if (receiver.causes === undefined) return;
       const spans = deliveries.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`);
       const causes = await receiver.causes();
       expect(causes).toHaveLength(bodies.length);

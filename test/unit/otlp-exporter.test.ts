@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read/read-config.ts';
-import type { SettingName } from '../../src/config.ts';
+import { type Config, type SettingName, settings } from '../../src/config.ts';
 import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
-import { nodeTracing } from '../../src/runtime/processes/node-tracing.ts';
+import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-tracing.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
@@ -48,13 +48,17 @@ const queuedMax = 16_384;
 type Answer = number | 'no answer' | { readonly status: number; readonly retryAfter: number };
 
 function openExporter(...answers: readonly Answer[]) {
+  return openExporterOf(configWith({}), ...answers);
+}
+
+function openExporterOf(config: Config, ...answers: readonly Answer[]) {
   const clock = virtualClock();
   const counted = { exported: 0, refused: 0, full: 0 };
   const logged: unknown[] = [];
   const bodies: string[] = [];
   const exporter = new OtlpExporter({
     clock,
-    source: { resource: {}, systems: { metadata: 'cassandra', data: 'ceph', keys: 'aws-api' } },
+    source: { resource: {}, systems: systemsOf(config) },
     telemetry: {
       spans(outcome, spans) {
         counted[outcome] += spans;
@@ -103,32 +107,126 @@ describe('the queue', () => {
   });
 });
 
-test.each([
+/** A configuration with these settings, whatever else they would need to be complete. */
+function configOf(given: Partial<Record<SettingName, string>>): Config {
+  const read = Object.entries(given).map(([name, text]) => [name, settings[name as SettingName].read(text)]);
+  return {
+    ...configWith({}),
+    ...Object.fromEntries(read.map(([name, found]) => [name, (found as { value: unknown }).value])),
+  } as Config;
+}
+
+/** Of the conventions at https://opentelemetry.io/docs/specs/semconv/. */
+const cassandra = {
+  SVC_META_BACKEND: 'wide-column',
+  SVC_WIDECOL_KEYSPACE: 'objects',
+};
+const upstream = {
+  SVC_DATA_BACKEND: 'upstream-store',
+  SVC_UPSTREAMS: '[{"id":"here","bucket":"bytes","endpoint":"https://store.example:8443"}]',
+};
+const kms = { SVC_KEY_PROVIDER: 'cloud-kms', SVC_KMS_ENDPOINT: 'https://kms.example' };
+const vault = { SVC_KEY_PROVIDER: 'transit', SVC_TRANSIT_ADDR: 'http://127.0.0.1:8200' };
+const aws = { 'rpc.system': 'aws-api', 'rpc.system.name': 'aws-api' };
+
+test.each<[string, string, Partial<Record<SettingName, string>>, Record<string, string | number>]>([
   [
     'metadata.get',
-    { 'db.system.name': 'cassandra', 'db.operation.name': 'get', 'db.collection.name': 'here' },
+    'objects',
+    {},
+    { 'db.system.name': 'memory', 'db.operation.name': 'get', 'db.collection.name': 'objects' },
   ],
   [
-    'data.read',
-    { 'rpc.system': 'ceph', 'rpc.service': 'data', 'rpc.method': 'read', 'server.address': 'here' },
+    'metadata.commit',
+    'objects',
+    cassandra,
+    {
+      'db.system.name': 'cassandra',
+      'db.namespace': 'objects',
+      'db.operation.name': 'commit',
+      'db.collection.name': 'objects',
+    },
   ],
-  ['keys.unwrap', { 'rpc.system': 'aws-api', 'rpc.service': 'KMS', 'rpc.method': 'unwrap' }],
-  ['peer.PUT', { 'rpc.system': 'aws-api', 'rpc.service': 'S3', 'rpc.method': 'PUT' }],
-])('the span %s names the system that is called', async (name, expected) => {
-  const { clock, bodies, exporter } = openExporter();
-  exporter.add({ ...document, spans: [{ ...(document.spans[0] as SpanDocument), name, about: 'here' }] });
-  await clock.advance(2_000);
-  const { attributes } = JSON.parse(bodies[0] ?? '').resourceSpans[0].scopeSpans[0].spans[1];
-  const shown = Object.fromEntries(
-    attributes.map(
-      ({ key, value }: { readonly key: string; readonly value: { readonly stringValue: string } }) => [
+  ['metadata.begin', 'here', {}, { 'db.system.name': 'memory', 'db.operation.name': 'begin' }],
+  [
+    'data.read',
+    'here',
+    { SVC_DATA_BACKEND: 'noop' },
+    {
+      'rpc.system': 'noop',
+      'rpc.system.name': 'noop',
+      'rpc.service': 'data',
+      'rpc.method': 'read',
+      'sluice.cluster': 'here',
+    },
+  ],
+  [
+    'data.write',
+    'here',
+    upstream,
+    {
+      ...aws,
+      'rpc.service': 'S3',
+      'rpc.method': 'PutObject',
+      'sluice.cluster': 'here',
+      'server.address': 'store.example',
+      'server.port': 8443,
+    },
+  ],
+  [
+    'keys.unwrap',
+    'provider',
+    kms,
+    {
+      ...aws,
+      'rpc.service': 'KMS',
+      'rpc.method': 'Decrypt',
+      'server.address': 'kms.example',
+      'server.port': 443,
+    },
+  ],
+  [
+    'keys.unwrap',
+    'provider',
+    vault,
+    {
+      'rpc.system': 'vault',
+      'rpc.system.name': 'vault',
+      'rpc.service': 'keys',
+      'rpc.method': 'unwrap',
+      'server.address': '127.0.0.1',
+      'server.port': 8200,
+    },
+  ],
+  [
+    'peer.PUT',
+    'https://[2001:db8::1]/',
+    {},
+    {
+      ...aws,
+      'rpc.service': 'S3',
+      'http.request.method': 'PUT',
+      'server.address': '2001:db8::1',
+      'server.port': 443,
+    },
+  ],
+])(
+  'the span %s of %s has the attributes of what is called (case %#)',
+  async (name, about, given, expected) => {
+    const { clock, bodies, exporter } = openExporterOf(configOf(given));
+    exporter.add({ ...document, spans: [{ ...(document.spans[0] as SpanDocument), name, about }] });
+    await clock.advance(2_000);
+    const { attributes } = JSON.parse(bodies[0] ?? '').resourceSpans[0].scopeSpans[0].spans[1];
+    type Given = { readonly key: string; readonly value: { stringValue?: string; intValue?: string } };
+    const shown = Object.fromEntries(
+      (attributes as readonly Given[]).map(({ key, value }) => [
         key,
-        value.stringValue,
-      ],
-    ),
-  );
-  expect(shown).toMatchObject(expected);
-});
+        value.stringValue ?? Number(value.intValue),
+      ]),
+    );
+    expect(shown).toEqual(expected);
+  },
+);
 
 describe('a batch that is not taken', () => {
   test.each<Answer>([503, 429, 502, 504, 'no answer'])('is sent again after %s', async (answer) => {

@@ -119,10 +119,10 @@ const isLive = (
 
 /** Takes the same time whether the key exists or not. */
 async function findBySecret(
-  { credentials, hasher }: LoginContext,
+  { credentials, hasher, metadata }: LoginContext,
   { accessKey, secretKey }: LoginAsked,
 ): Promise<Credential | undefined> {
-  const found = await credentials.find(accessKey);
+  const found = await credentials.find(accessKey, undefined, metadata);
   const digest = (text: string) => hasher.once('sha256', new TextEncoder().encode(text));
   const isSame = areEqual(digest(secretKey), digest(found?.secretKey ?? ''));
   return isSame && secretKey !== '' ? found : undefined;
@@ -140,7 +140,7 @@ export async function findLoggedIn(ctx: LoginContext, token: string): Promise<Lo
   if (found === undefined) return undefined;
   const login = found.row;
   if (!isLive(ctx, login)) return undefined;
-  const credential = await ctx.credentials.find(login.accessKey);
+  const credential = await ctx.credentials.find(login.accessKey, undefined, ctx.metadata);
   if (credential === undefined) return undefined;
   const proof = ctx.hasher.hmacSha256(new TextEncoder().encode(token), credential.secretKey);
   if (!equalsHex(proof, login.proof)) return undefined;

@@ -55,20 +55,19 @@ export class AccountKeys {
     this.#accounts = accounts;
   }
 
-  async find(accessKey: string): Promise<Credential | undefined> {
+  async find(accessKey: string, metadata: MetadataStore): Promise<Credential | undefined> {
     if (!isPossible.test(accessKey)) return undefined;
     const kept = this.#kept.get(accessKey);
-    if (kept !== undefined && (await this.#accounts.revisions.of(kept.account)) === kept.revision)
+    if (kept !== undefined && (await this.#accounts.revisions.of(kept.account, metadata)) === kept.revision)
       return kept.credential;
-    const found = await this.#load(accessKey);
+    const found = await this.#load(accessKey, metadata);
     if (found === undefined) this.#kept.delete(accessKey);
     else this.#kept.set(accessKey, found);
     return found?.credential;
   }
 
-  async #load(accessKey: string): Promise<Kept | undefined> {
-    const { metadata } = this.#ctx;
-    const opened = await openAccessKey(this.#ctx, accessKey);
+  async #load(accessKey: string, metadata: MetadataStore): Promise<Kept | undefined> {
+    const opened = await openAccessKey({ metadata, sealer: this.#ctx.sealer }, accessKey);
     if (opened === undefined) return undefined;
     const { account, secretKey } = opened;
     const look = this.#accounts.revisions.look();

@@ -3,6 +3,7 @@
 import { memoizeEach } from '../../base/memoize.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Account, Credential, Credentials } from '../../ports/crypto/credentials.ts';
+import type { AuthenticationContext } from '../context.ts';
 import type { Identity, Renew } from '../identity.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
 import { Revisions, type RevisionsContext } from './revisions.ts';
@@ -59,9 +60,9 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
   const keys = new AccountKeys(ctx, accounts);
   const sessions = new Sessions(ctx, accounts);
   return {
-    async find(accessKey, token) {
-      if (token !== undefined) return sessions.find(accessKey, token);
-      return configured.get(accessKey) ?? keys.find(accessKey);
+    async find(accessKey, token, metadata = ctx.metadata) {
+      if (token !== undefined) return sessions.find(accessKey, token, metadata);
+      return configured.get(accessKey) ?? keys.find(accessKey, metadata);
     },
     account,
     accounts: listAccounts,
@@ -83,12 +84,12 @@ export interface KnownKey {
 
 /** @param token the session token of the request @throws InvalidAccessKeyId */
 export async function findKnownKey(
-  credentials: Credentials,
+  { credentials, metadata }: Pick<AuthenticationContext, 'credentials' | 'metadata'>,
   accessKey: string,
   token: string | undefined,
 ): Promise<KnownKey> {
   const find = async (): Promise<Credential> => {
-    const found = await credentials.find(accessKey, token);
+    const found = await credentials.find(accessKey, token, metadata);
     if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
     return found;
   };

@@ -45,8 +45,8 @@ export class Revisions {
     });
   }
 
-  async of(account: string): Promise<string | undefined> {
-    const { metadata, clock, believedMs } = this.#ctx;
+  async of(account: string, metadata: MetadataStore): Promise<string | undefined> {
+    const { clock, believedMs } = this.#ctx;
     if (believedMs === 0) return iamRevision(metadata, account);
     const seen = this.#seen.get(account);
     const now = clock.elapsed();

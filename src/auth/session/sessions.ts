@@ -8,6 +8,7 @@ import { ofOneState } from '../../domain/iam/account.ts';
 import { findById } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Caller, Credential, Session } from '../../ports/crypto/credentials.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { AccountContext, Accounts } from './account-keys.ts';
 import { roleCaller, userCaller } from './holders.ts';
 import { openToken, type SessionClaims } from './session-token.ts';
@@ -41,18 +42,17 @@ export class Sessions {
   }
 
   /** @throws InvalidToken, ExpiredToken */
-  async find(accessKey: string, token: string): Promise<Credential> {
+  async find(accessKey: string, token: string, metadata: MetadataStore): Promise<Credential> {
     const kept = this.#kept.get(token) ?? { claims: await openToken(this.#ctx.sealer, token) };
     const { claims } = kept;
     if (claims.accessKey !== accessKey) throw fail('InvalidToken');
     if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
     if ('configured' in claims.of) return this.#ofConfigured(claims, claims.of.configured);
-    const { metadata } = this.#ctx;
-    const now = await this.#accounts.revisions.of(claims.account);
+    const now = await this.#accounts.revisions.of(claims.account, metadata);
     if (kept.credential !== undefined && now === kept.revision) return kept.credential;
     const look = this.#accounts.revisions.look();
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, () =>
-      this.#callerOf(claims),
+      this.#callerOf(claims, metadata),
     );
     this.#accounts.revisions.saw(claims.account, revision, look);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
@@ -69,8 +69,11 @@ export class Sessions {
     return { ...record, accessKey, secretKey, session: toSession(claims) };
   }
 
-  async #callerOf({ account, of, tags = [] }: SessionClaims): Promise<Caller | undefined> {
-    const ctx = { metadata: this.#ctx.metadata };
+  async #callerOf(
+    { account, of, tags = [] }: SessionClaims,
+    metadata: MetadataStore,
+  ): Promise<Caller | undefined> {
+    const ctx = { metadata };
     if ('user' in of) {
       const user = await findById(ctx, account, { kind: 'user', id: of.user });
       return user && userCaller(account, user);

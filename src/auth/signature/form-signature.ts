@@ -123,7 +123,7 @@ function findCredential(
 ): Promise<KnownKey> {
   // Forms carry the token of temporary credentials in a field, which their policy must allow like any other.
   const token = fields.get(`${dialect.headerPrefix}security-token`);
-  return findKnownKey(ctx.credentials, accessKey, token);
+  return findKnownKey(ctx, accessKey, token);
 }
 
 /** @throws InvalidArgument, as the public API words it */

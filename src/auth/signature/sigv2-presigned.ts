@@ -29,7 +29,7 @@ export async function verifySigV2(
   if (options.isActionQuery === true)
     throw fail('AccessDenied', 'A version 2 signature does not cover the action that a form asks for');
   const reading = readSigV2(wire, parsed.query);
-  const known = await findKnownKey(ctx.credentials, accessKey, sessionToken(wire, parsed.query));
+  const known = await findKnownKey(ctx, accessKey, sessionToken(wire, parsed.query));
   const { credential } = known;
   if (options.secretFor !== undefined && (await options.secretFor(credential)) !== credential.secretKey)
     throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');

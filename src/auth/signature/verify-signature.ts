@@ -22,7 +22,7 @@ export async function findSigner(
     claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
   refuseUnsignedHeaders(wire, claim);
   // An empty access key is handled like an unknown one, so that the answers do not differ.
-  const known = await findKnownKey(ctx.credentials, claim.accessKey, sessionToken(wire, query, claim));
+  const known = await findKnownKey(ctx, claim.accessKey, sessionToken(wire, query, claim));
   checkRegion(ctx.settings, claim, code);
   return known;
 }

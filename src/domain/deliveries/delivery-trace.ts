@@ -1,7 +1,7 @@
 /** The trace of a delivery: it is linked to the requests that queued its rows, and follows their decision to be sampled. */
 import type { Context } from '../../context.ts';
 import type { HourlyRow } from '../../metadata/records/queues.ts';
-import type { Trace } from '../../ports/trace.ts';
+import type { Attributes, Trace, TraceBeginning } from '../../ports/trace.ts';
 
 interface Delivered {
   readonly rows: readonly HourlyRow[];
@@ -9,13 +9,15 @@ interface Delivered {
   readonly about: string;
   readonly bucketName?: string;
   readonly key?: string;
+  readonly kind: TraceBeginning['kind'];
+  describe(): Attributes;
 }
 
 /** Undefined where nothing is traced. */
 export const beginDelivery = (
   { tracer }: Pick<Context, 'tracer'>,
   worker: string,
-  { rows, about, bucketName, key }: Delivered,
+  { rows, about, bucketName, key, kind, describe }: Delivered,
 ): Trace | undefined =>
   tracer?.begin({
     subject: {
@@ -24,10 +26,11 @@ export const beginDelivery = (
       bucketName,
       key,
     },
-    kind: 'consumer',
+    kind,
     describe: () => ({
-      'messaging.destination.name': about,
-      'messaging.batch.message_count': rows.length,
+      ...describe(),
+      'sluice.worker': worker,
+      'sluice.target': about,
       'sluice.request_ids': rows.map(({ requestId }) => requestId).join(' '),
     }),
     links: rows.flatMap(({ traceparent }) => (traceparent === undefined ? [] : [traceparent])),

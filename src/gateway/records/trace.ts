@@ -1,4 +1,5 @@
 /** The trace of a request: what it is about, and when it ends. */
+import { describeServer } from '../../base/text/server-address.ts';
 import type { Context } from '../../context.ts';
 import type { Attributes, Trace } from '../../ports/trace.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
@@ -16,26 +17,42 @@ export const beginTrace = (ctx: Context, request: RequestContext): Trace | undef
     parent: request.incoming.wire.headers.get('traceparent'),
   });
 
+/** Methods that the conventions know; others are `_OTHER`, so that their number is bounded. */
+const methods: ReadonlySet<string> = new Set([
+  ...['CONNECT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'QUERY', 'TRACE'],
+]);
+
 /** Names of https://opentelemetry.io/docs/specs/semconv/; no query, because signatures are in it. */
 function describeRequest(request: RequestContext): Attributes {
   const { requestId, path, key, bucketName, query, own, incoming, wire = incoming.wire } = request;
+  const { method, secure, remote, headers } = wire;
+  const scheme = secure ? 'https' : 'http';
+  const isKnown = methods.has(method);
+  const uploadId = query?.get('uploadId');
   const given = {
-    'http.request.method': wire.method,
+    'http.request.method': isKnown ? method : '_OTHER',
+    'http.request.method_original': isKnown ? undefined : method,
     'url.path': path,
-    'url.scheme': wire.secure ? 'https' : 'http',
-    'client.address': wire.remote,
-    'server.address': wire.headers.get('host'),
+    'url.scheme': scheme,
+    'client.address': remote,
+    'user_agent.original': headers.get('user-agent'),
+    ...describeServer(headers.get('host') ?? '', scheme),
     'aws.request_id': requestId,
     'aws.s3.bucket': bucketName,
     'aws.s3.key': key,
     'aws.s3.copy_source': own?.get('copy-source'),
-    'aws.s3.upload_id': query?.get('uploadId'),
-    'aws.s3.part_number': query?.get('partNumber'),
+    'aws.s3.upload_id': uploadId,
+    // The convention has it for uploads alone.
+    'aws.s3.part_number': uploadId === undefined ? undefined : readPartNumber(query?.get('partNumber')),
   };
-  return Object.fromEntries(
-    Object.entries(given).filter((each): each is [string, string] => each[1] !== undefined && each[1] !== ''),
-  );
+  const isGiven = (each: [string, string | number | undefined]): each is [string, string | number] =>
+    each[1] !== undefined && each[1] !== '';
+  return Object.fromEntries(Object.entries(given).filter(isGiven));
 }
+
+/** Undefined for a text that is no part number: the request is refused for it. */
+const readPartNumber = (text: string | undefined): number | undefined =>
+  text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 /** The trace ends with the body of the reply. */
 export function endTrace(trace: Trace, reply: Reply, code: string | undefined): Reply {

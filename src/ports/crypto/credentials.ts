@@ -1,4 +1,6 @@
 /** Access keys and accounts, as a port: a static list, or the key table. */
+import type { MetadataStore } from '../metadata-store.ts';
+
 export interface Credential {
   readonly accessKey: string;
   readonly secretKey: string;
@@ -75,9 +77,10 @@ export interface Credentials {
   /**
    * The credential of an access key; undefined for a key that is unknown, inactive or deleted.
    * @param token the session token that temporary credentials are sent with
+   * @param metadata reads the records of accounts: that of a request whose calls are recorded. Absent: the store itself
    * @throws InvalidToken for a token of another key; ExpiredToken
    */
-  find(accessKey: string, token?: string): Promise<Credential | undefined>;
+  find(accessKey: string, token?: string, metadata?: MetadataStore): Promise<Credential | undefined>;
   /** Records the use of a key; asynchronously, and not for every request. */
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
   /** The account with an id or an e-mail address, where it is known. */

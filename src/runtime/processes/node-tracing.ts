@@ -1,14 +1,16 @@
 /** Traces of a Node process: which are kept, and where they are sent. */
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { describeServerOfUrl } from '../../base/text/server-address.ts';
+import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
+import { awsApi, type Systems } from '../../telemetry/tracing/call-attributes.ts';
 import { OtlpExporter } from '../../telemetry/tracing/otlp-exporter.ts';
 import { readOtlpHeaders } from '../../telemetry/tracing/otlp-headers.ts';
-import type { Systems } from '../../telemetry/tracing/otlp-json.ts';
 import { createTracer } from '../../telemetry/tracing/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
 
@@ -61,15 +63,25 @@ const metadataSystems: Readonly<Record<string, string>> = {
   'wide-column': 'cassandra',
   'ordered-kv': 'tikv',
 };
-const dataSystems: Readonly<Record<string, string>> = { 'cluster-pool': 'ceph', 'upstream-store': 'aws-api' };
-const keySystems: Readonly<Record<string, string>> = { transit: 'vault', 'cloud-kms': 'aws-api' };
+const dataSystems: Readonly<Record<string, string>> = { 'cluster-pool': 'ceph', 'upstream-store': awsApi };
+const keySystems: Readonly<Record<string, string>> = { transit: 'vault', 'cloud-kms': awsApi };
 
-function systemsOf(config: Config): Systems {
+export function systemsOf(config: Config): Systems {
   const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys = 'none' } = config;
+  const { SVC_TRANSIT_ADDR, SVC_KMS_ENDPOINT } = config;
+  const provider = keys === 'transit' ? SVC_TRANSIT_ADDR : keys === 'cloud-kms' ? SVC_KMS_ENDPOINT : '';
+  const upstreams = data === 'upstream-store' ? resolveUpstreams(config) : [];
+  const endpoints = new Map(upstreams.map(({ upstream: { id, endpoint } }) => [id, endpoint]));
   return {
-    metadata: metadataSystems[metadata] ?? metadata,
-    data: dataSystems[data] ?? data,
-    keys: keySystems[keys] ?? keys,
+    metadata: {
+      'db.system.name': metadataSystems[metadata] ?? metadata,
+      ...(metadata === 'wide-column' ? { 'db.namespace': config.SVC_WIDECOL_KEYSPACE } : {}),
+    },
+    data: (cluster) => ({
+      name: dataSystems[data] ?? data,
+      server: describeServerOfUrl(endpoints.get(cluster) ?? ''),
+    }),
+    keys: { name: keySystems[keys] ?? keys, server: describeServerOfUrl(provider ?? '') },
   };
 }
 

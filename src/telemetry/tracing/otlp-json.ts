@@ -1,13 +1,12 @@
 /**
  * Traces in the JSON form of OTLP: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding. Names are those of the semantic
- * conventions for HTTP, databases and RPC.
+ * conventions for HTTP, databases, RPC and messaging.
  */
 import type { Attributes, SpanDocument, TraceDocument } from '../../ports/trace.ts';
+import { describeCall, type Systems } from './call-attributes.ts';
 
-const kinds = { internal: 1, server: 2, client: 3, consumer: 5 } as const;
+const kinds = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const;
 const errorStatus = 2;
-/** The system of requests to services of AWS and others with their protocols. */
-const awsApi = 'aws-api';
 
 const toAttributes = (attributes: Attributes): readonly object[] =>
   Object.entries(attributes).map(([key, value]) => ({
@@ -21,13 +20,6 @@ const toAttributes = (attributes: Attributes): readonly object[] =>
             ? { intValue: String(value) }
             : { doubleValue: value },
   }));
-
-/** What calls go to, as the conventions name it: `cassandra`, `aws-api`; a name in lower case where they have none. */
-export interface Systems {
-  readonly metadata: string;
-  readonly data: string;
-  readonly keys: string;
-}
 
 /** Who sends the spans. */
 export interface Source {
@@ -82,9 +74,12 @@ function toSpans(document: TraceDocument, systems: Systems): readonly object[] {
   ];
 }
 
-/** Operations of the storage protocol as the SDKs of AWS name theirs. */
-export const spanName = ({ operation }: Pick<TraceDocument, 'operation'>): string =>
-  /^[A-Z]\w+$/.test(operation) ? `S3.${operation}` : operation;
+/** Operations of the storage protocol as the SDKs of AWS name theirs; deliveries as the conventions of messaging have it. */
+export function spanName({ operation, attributes }: Pick<TraceDocument, 'operation' | 'attributes'>): string {
+  const { 'messaging.operation.name': act, 'messaging.destination.name': destination } = attributes;
+  if (act !== undefined) return `${act} ${destination}`;
+  return /^[A-Z]\w+$/.test(operation) ? `S3.${operation}` : operation;
+}
 
 /** By the conventions a server's span fails with a fault of the server; a refused request does not. */
 const isFailed = ({ status, code }: TraceDocument): boolean =>
@@ -98,28 +93,10 @@ const rootAttributes = ({ attributes, status, code, requestId, headMs }: TraceDo
   ...(headMs === undefined ? {} : { 'sluice.head_ms': headMs }),
 });
 
-function spanAttributes({ name, about, error }: SpanDocument, systems: Systems): Attributes {
-  const failure: Attributes = error === undefined ? {} : { 'error.type': error };
-  const [port = '', method = ''] = name.split('.');
-  if (about === '') return failure;
-  if (port === 'metadata')
-    return {
-      'db.operation.name': method,
-      'db.collection.name': about,
-      'db.system.name': systems.metadata,
-      ...failure,
-    };
-  // Peers speak the protocol of S3.
-  const system = port === 'data' ? systems.data : port === 'keys' ? systems.keys : awsApi;
-  const service = system !== awsApi ? port : port === 'keys' ? 'KMS' : 'S3';
-  return {
-    'rpc.system': system,
-    'rpc.service': service,
-    'rpc.method': method,
-    'server.address': about,
-    ...failure,
-  };
-}
+const spanAttributes = (span: SpanDocument, systems: Systems): Attributes => ({
+  ...(span.about === '' ? {} : describeCall(span, systems)),
+  ...(span.error === undefined ? {} : { 'error.type': span.error }),
+});
 
 function toLink(traceparent: string): object {
   const [, traceId, spanId] = traceparent.split('-');

@@ -8,6 +8,7 @@ import type { HourlyRow } from '../../../metadata/records/queues.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { PeerRequests } from '../../../ports/peer-requests.ts';
+import type { Attributes } from '../../../ports/trace.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import { traceDelivery } from '../delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
@@ -80,6 +81,16 @@ interface Step {
   readonly destinations: Destinations;
 }
 
+/** By the conventions of messaging: a task of our own queue is processed. What is sent to the peer has spans of its own. */
+const describeTask = (bucketName: string, key: string): Attributes => ({
+  'messaging.system': 'sluice',
+  'messaging.operation.type': 'process',
+  'messaging.operation.name': 'process',
+  'messaging.destination.name': 'replication',
+  'aws.s3.bucket': bucketName,
+  'aws.s3.key': key,
+});
+
 /** @returns whether the row is done; otherwise it stays in the queue, and those of its key behind it */
 async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
   const { row, target, pass } = step;
@@ -93,7 +104,12 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
   try {
     const { bucket: bucketName, key } = taskOf(row);
     const about = { rows: [row], about: target, bucketName, key };
-    const { bytes, isFinished } = await traceDelivery(ctx, 'replicator', about, (v) => replicate(v, step));
+    const { bytes, isFinished } = await traceDelivery(
+      ctx,
+      'replicator',
+      { ...about, kind: 'consumer', describe: () => describeTask(bucketName, key) },
+      (view) => replicate(view, step),
+    );
     states.succeeded(target);
     if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
     if (bytes !== undefined)

@@ -9,6 +9,7 @@ import type { Trace } from '../../../ports/trace.ts';
 import { beginDelivery } from '../../deliveries/delivery-trace.ts';
 import type { LaneQueue, Pass } from '../../deliveries/lanes/lanes.ts';
 import { wrapMessage } from './envelope.ts';
+import { describeDelivery } from './messaging-attributes.ts';
 import { readSubject } from './subject.ts';
 
 export type Ctx = Pick<
@@ -66,7 +67,12 @@ async function deliverGroup(ctx: Ctx, { target, rows, pass }: Group): Promise<nu
       fail(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
       break;
     }
-    const trace = beginDelivery(ctx, 'notify', { rows: left, about: target });
+    const trace = beginDelivery(ctx, 'notify', {
+      rows: left,
+      about: target,
+      kind: 'producer',
+      describe: () => describeDelivery(ctx.config.SVC_NOTIFY_TARGETS, target, messages.length),
+    });
     const messages = left.map(toMessage(ctx, target, trace?.traceparent));
     const { delivered, failure } = await traced(trace, sink.deliver(messages, signal));
     if (delivered > 0) {

@@ -70,7 +70,7 @@ export const observabilityRows = {
       traces: jsonRows(
         jsonObject({
           ...summary,
-          kind: jsonChoice(['server', 'consumer']),
+          kind: jsonChoice(['server', 'producer', 'consumer']),
           headMs: jsonOptional(jsonNumber),
           attributes: jsonMap(jsonAny),
           spanId: jsonText(),
