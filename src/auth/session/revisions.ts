@@ -45,7 +45,7 @@ export class Revisions {
     });
   }
 
-  async of(account: string, metadata: MetadataStore): Promise<string | undefined> {
+  async of(account: string, metadata: MetadataStore = this.#ctx.metadata): Promise<string | undefined> {
     const { clock, believedMs } = this.#ctx;
     if (believedMs === 0) return iamRevision(metadata, account);
     const seen = this.#seen.get(account);
