@@ -1,34 +1,18 @@
-/** What all operations of the operator API have in common: errors, methods, conditions, idempotency, and the document that describes them. */
+/** What all operations of the operator API have in common: errors, methods, conditions, pages, and the document that describes them. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
+import { createGroup } from '../../src/domain/iam/groups.ts';
 import { type AdminHandler, jsonReply } from '../../src/handlers/admin/call.ts';
 import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
-import { countKeys, keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import {
+  type AdminOperationName,
+  adminOperationNames,
+  describeAdminOperation,
+} from '../../src/protocol/operations/admin.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
-import { faulty } from '../support/faulty.ts';
-import { openGateway, operator } from '../support/gateway.ts';
-import type { Ask } from '../support/gateway-client.ts';
-import { virtualClock } from '../support/virtual-clock.ts';
-
-async function openAdmin() {
-  const world = await openGateway();
-  const client = world.as({ credential: operator });
-  const send = async (
-    method: string,
-    path: string,
-    { body, ...ask }: Omit<Ask, 'body'> & { body?: object } = {},
-  ) => {
-    const answer = await client.send(method, `/admin/v1${path}`, {
-      ...ask,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { ...answer, json: answer.text === '' ? undefined : JSON.parse(answer.text) };
-  };
-  await world.client.put('/books');
-  return { world, send, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
-}
+import { openAdmin } from '../support/admin-world.ts';
+import { operator } from '../support/gateway.ts';
 
 const quota = { maxBytes: 1, maxObjects: 2, maxBytesPerObject: 3 };
 
@@ -194,143 +178,37 @@ describe('the operator API', () => {
     }
   });
 
-  it('gives a repeated Idempotency-Key the first answer, and refuses it with another request', async () => {
+  it('has the same parameters in every list with pages, and describes how long a page is unless the request says', async () => {
     await using admin = await openAdmin();
-    const headers = { 'idempotency-key': 'once-1' };
-    const start = (path: string, body: object = {}) => admin.send('POST', path, { headers, body });
-    const first = await start('/fsck', { deep: true });
-    expect(first.status).toBe(202);
-    const second = await start('/fsck', { deep: true });
-    expect([second.status, second.text, second.header('idempotency-replayed')]).toEqual([
-      202,
-      first.text,
-      'true',
-    ]);
-    for (const other of [await start('/fsck', { deep: false }), await start('/buckets/books/force-empty')])
-      expect([other.status, other.json.code]).toEqual([422, 'IdempotencyKeyReused']);
-    // A refusal is not kept.
-    const refused = { 'idempotency-key': 'once-2' };
-    expect((await admin.send('POST', '/buckets/later/force-empty', { headers: refused })).status).toBe(404);
-    await admin.world.client.put('/later');
-    expect((await admin.send('POST', '/buckets/later/force-empty', { headers: refused })).status).toBe(202);
-  });
-
-  it('executes one of 8 concurrent requests with the same Idempotency-Key', async () => {
-    await using admin = await openAdmin();
-    const headers = { 'idempotency-key': 'race' };
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => admin.send('POST', '/buckets/books/force-empty', { headers })),
-    );
-    const executed = answers.filter(
-      ({ status, header }) => status === 202 && header('idempotency-replayed') === undefined,
-    );
-    expect(executed).toHaveLength(1);
-    for (const { status } of answers) expect([202, 409]).toContain(status);
-  });
-
-  it('keeps a limited number of Idempotency-Keys of an account, and says so', async () => {
-    await using admin = await openAdmin();
-    const { metadata, hasher } = admin.world.context;
-    const expiresAt = (await metadata.now()) + 60_000;
-    const seed = async (n: number) => {
-      const row = { id: hasher.sha256Hex(`seeded ${n}`), request: 'seeded', status: 202, body: '' };
-      await putAnswer(metadata, { row, account: operator.owner }, { expect: 'absent', expiresAt });
-    };
-    for (let n = 0; n < keysOfAccountMax - 1; n += 1) await seed(n);
-    const start = (key: string, path = '/fsck') =>
-      admin.send('POST', path, { headers: { 'idempotency-key': key }, body: {} });
-    // A refusal is not kept, so it takes no room.
-    expect((await start('refused', '/buckets/missing/force-empty')).status).toBe(404);
-    const last = await start('last');
-    expect(last.status).toBe(202);
-    for (const path of ['/fsck', '/buckets/books/force-empty']) {
-      const { status, json } = await start('one-too-many', path);
-      expect([status, json]).toEqual([
-        409,
-        expect.objectContaining({
-          code: 'LimitExceeded',
-          message: expect.stringContaining(`${keysOfAccountMax} values of Idempotency-Key`),
-          details: { field: 'Idempotency-Key' },
-        }),
-      ]);
-    }
-    // The refused key is not reserved, a kept one is answered as before, and a request without the header is taken.
-    expect((await start('one-too-many')).json.code).toBe('LimitExceeded');
-    expect([(await start('last')).text, (await start('last')).header('idempotency-replayed')]).toEqual([
-      last.text,
-      'true',
-    ]);
-    expect((await admin.send('POST', '/buckets/books/force-empty')).status).toBe(202);
-    expect((await admin.send('GET', '/buckets/books/quota')).status).toBe(404);
-  });
-
-  it('forgets an Idempotency-Key after a day, and counts it no more', async () => {
-    const clock = virtualClock();
-    await using world = await openGateway({
-      clock,
-      wrap: (context) => ({
-        ...context,
-        metadata: faulty(context.metadata, { now: async () => clock.now() }),
-      }),
-    });
-    const client = world.as({ credential: operator });
-    await world.client.put('/books');
-    const empty = () =>
-      client.post('/admin/v1/buckets/books/force-empty', { headers: { 'idempotency-key': 'daily' } });
-    expect((await empty()).header('idempotency-replayed')).toBeUndefined();
-    await clock.advance(23 * 3_600_000);
-    expect((await empty()).header('idempotency-replayed')).toBe('true');
-    expect(await countKeys(world.context.metadata, operator.owner)).toBe(1);
-    await clock.advance(2 * 3_600_000);
-    expect(await countKeys(world.context.metadata, operator.owner)).toBe(0);
-    const again = await empty();
-    expect([again.status, again.header('idempotency-replayed')]).toEqual([202, undefined]);
-    expect(await countKeys(world.context.metadata, operator.owner)).toBe(1);
-  });
-
-  it('keeps no secret for an Idempotency-Key, and takes the header on POST alone', async () => {
-    await using admin = await openAdmin();
-    const headers = { 'idempotency-key': 'k' };
-    const pair = { accessKey: 'moved-from-elsewhere', secretKey: 'a-secret-of-elsewhere' };
-    for (const [method, path, body] of [
-      ['POST', '/buckets/books/signing-key/rotate', {}],
-      ['POST', '/iam/users/carol/access-keys', pair],
-      ['DELETE', '/buckets/books/quota', {}],
-      ['GET', '/clusters', undefined],
-    ] as const) {
-      const { status, json } = await admin.send(method, path, {
-        headers,
-        ...(body === undefined ? {} : { body }),
-      });
-      expect([path, status, json.details.field]).toEqual([path, 400, 'Idempotency-Key']);
-    }
-    const long = await admin.send('POST', '/fsck', { headers: { 'idempotency-key': 'x'.repeat(256) } });
-    expect(long.status).toBe(400);
-  });
-
-  it('takes an Idempotency-Key for no body with a secret: a hash of it would let the secret be guessed', () => {
-    const withSecret = adminOperationNames
+    const lists = adminOperationNames
       .map((name) => ({ name, ...describeAdminOperation(name) }))
-      .filter(({ body }) => /secret|password|token/i.test(Object.keys(body?.schema.properties ?? {}).join()));
-    expect(withSecret.map(({ name }) => name).sort()).toEqual([
-      'ImportAccessKey',
-      'LogIn',
-      'PutReplicationPeer',
-    ]);
-    for (const { name, repeatable } of withSecret) expect([name, repeatable]).toEqual([name, false]);
-    for (const { method, path } of withSecret) {
-      const at = path.replace(/:(\w+)/g, '{$1}');
-      const described = JSON.stringify(adminOpenApi().paths[at]?.[method.toLowerCase()]);
-      expect(described).not.toContain('Idempotency-Key');
+      .filter(({ reply }) => reply?.schema.properties?.['next'] !== undefined);
+    expect(lists.length).toBeGreaterThan(14);
+    for (const { name, query } of lists.filter(({ name }) => name !== 'GetDrainImpact'))
+      expect([name, Object.keys(query)]).toEqual([name, expect.arrayContaining(['limit', 'after'])]);
+    const described = (name: AdminOperationName) =>
+      describeAdminOperation(name).query['limit']?.schema.description;
+    expect(described('ListIamGroups')).toBe('Entries of a page; 1,000 unless given.');
+    expect(described('ListBuckets')).toBe('Entries of a page; 100 unless given.');
+    const { context } = admin.world;
+    for (let n = 0; n < 101; n += 1) {
+      await createGroup(context, operator.owner, { name: `group-${n}`, path: '/' });
+      await admin.world.client.put(`/bucket-${n}`);
     }
-  });
-
-  it('knows a repeated request by its decoded path', async () => {
-    await using admin = await openAdmin();
-    const headers = { 'idempotency-key': 'spelled' };
-    const first = await admin.send('POST', '/buckets/books/force-empty', { headers });
-    const second = await admin.send('POST', '/buckets/%62ooks/force-empty', { headers });
-    expect([first.status, second.status, second.header('idempotency-replayed')]).toEqual([202, 202, 'true']);
+    const page = async (path: string) => {
+      const { rows, next } = (await admin.send('GET', path)).json;
+      return [rows.length, typeof next];
+    };
+    expect(await page(`/accounts/${operator.owner}/groups`)).toEqual([101, 'undefined']);
+    expect(await page('/buckets')).toEqual([100, 'string']);
+    for (const path of ['/buckets', `/accounts/${operator.owner}/groups`]) {
+      expect(await page(`${path}?limit=7`)).toEqual([7, 'string']);
+      for (const limit of ['0', '1001', 'x', ''])
+        expect((await admin.send('GET', `${path}?limit=${limit}`)).json).toMatchObject({
+          code: 'InvalidArgument',
+          details: { field: 'limit' },
+        });
+    }
   });
 
   it('lists replications that were given up in pages, each once', async () => {

@@ -6,9 +6,8 @@ import { fail } from '../../../errors/refusal.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../../metadata/buckets/usage.ts';
 import type { Account } from '../../../ports/crypto/credentials.ts';
+import { pageDefault } from '../../../protocol/operations/admin/row.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
-
-const pageMax = 1_000;
 
 const accountJson = ({ owner, displayName, isOperators = false }: Account) => ({
   account: owner,
@@ -17,7 +16,7 @@ const accountJson = ({ owner, displayName, isOperators = false }: Account) => ({
 });
 
 export const ListAccounts: AdminHandler<'ListAccounts'> = async ({ credentials }, { query }) => {
-  const { limit = pageMax, after } = query;
+  const { limit = pageDefault, after } = query;
   const all = (await credentials.accounts?.()) ?? [];
   const left = all.filter(({ owner }) => after === undefined || owner > after);
   const shown = left.slice(0, limit);

@@ -6,6 +6,7 @@ import { discardLetters, type LetterFilter, redriveLetters } from '../../../doma
 import { fail } from '../../../errors/refusal.ts';
 import { readDeadLetters } from '../../../metadata/background/dead-letters.ts';
 import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
+import { pageDefault } from '../../../protocol/operations/admin/row.ts';
 import type { AdminBody } from '../../../protocol/operations/admin.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { failingJson } from '../failing-target.ts';
@@ -65,15 +66,13 @@ export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async 
 };
 
 export const ListDeadLetters: AdminHandler<'ListDeadLetters'> = async (ctx, { query }) => {
-  const { limit = lettersMax, after } = query;
+  const { limit = pageDefault, after } = query;
   const { rows, next } = await readDeadLetters(ctx.metadata, { before: readPlace(after), max: limit });
   return jsonReply({
     rows: rows.map(letterJson),
     ...(next === undefined ? {} : { next: `${next.due}:${next.id}` }),
   });
 };
-
-const lettersMax = 1_000;
 
 function letterJson({ due, id, requestId, attempts, task }: QueueRow) {
   // The cast: each queue has one type of task.

@@ -8,13 +8,12 @@ import { verifyAudit } from '../../../domain/events/audit/verify-audit.ts';
 import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AuditPlace, auditHourOf, readAudit } from '../../../metadata/audit/audit.ts';
+import { pageDefault } from '../../../protocol/operations/admin/row.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { readTime } from '../times.ts';
 
-const rowsMax = 1_000;
-
 export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal }) => {
-  const { limit = rowsMax, after } = query;
+  const { limit = pageDefault, after } = query;
   const { rows, next } = await readAudit(ctx.metadata, {
     ...readSpan(ctx, query),
     before: readPlace(after),

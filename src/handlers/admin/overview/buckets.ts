@@ -13,13 +13,12 @@ import { type HeldBucket, pageHeldBuckets } from '../../../domain/listings/held-
 import { fail } from '../../../errors/refusal.ts';
 import { readUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
+import { bucketsPageDefault } from '../../../protocol/operations/admin/overview/all-buckets.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-const pageMax = 100;
-
 export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query }) => {
-  const { prefix = '', versioning, limit = pageMax, after, ...filter } = query;
+  const { prefix = '', versioning, limit = bucketsPageDefault, after, ...filter } = query;
   const { buckets, next } = await pageHeldBuckets(
     ctx,
     { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },

@@ -2,13 +2,13 @@
 import { addDays, isDay, toDay } from '../../../domain/buckets/usage/days.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { DayUsageRow } from '../../../metadata/records/usage.ts';
+import { pageDefault } from '../../../protocol/operations/admin/row.ts';
 import type { AdminQuery } from '../../../protocol/operations/admin.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
 import { jsonReply } from '../call.ts';
 
 /** The default window reaches this many days back. */
 const windowDays = 30;
-const pageMax = 1_000;
 
 type RangeQuery = AdminQuery<'GetBucketUsage'>;
 
@@ -18,7 +18,7 @@ export function readRange(query: RangeQuery, now: number): { start: string; befo
   const start = readDay(query.start, 'start') ?? addDays(end, -windowDays);
   if (start > end)
     throw fail('InvalidArgument', { message: `start (${start}) is after end (${end}).`, field: 'start' });
-  return { start, before: addDays(end, 1), limit: query.limit ?? pageMax };
+  return { start, before: addDays(end, 1), limit: query.limit ?? pageDefault };
 }
 
 export function readDay<T extends string | undefined>(given: T, name: string): T {

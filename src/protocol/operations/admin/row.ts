@@ -61,11 +61,20 @@ export const count = jsonCount;
 export const longText = jsonText({ max: 65_536 });
 export const bucketName = jsonText({ max: 255 });
 
-/** Every list that has pages takes these; its reply has `next` where more follows. */
-export const paging = {
-  limit: jsonOptional(jsonInteger({ min: 1, max: 1_000, doc: 'Entries of a page; 1,000 unless given.' })),
+/** Entries of a page, unless the request says otherwise. */
+export const pageDefault = 1_000;
+export const pagingBy = (entries: number) => ({
+  limit: jsonOptional(
+    jsonInteger({
+      min: 1,
+      max: 1_000,
+      doc: `Entries of a page; ${entries.toLocaleString('en-US')} unless given.`,
+    }),
+  ),
   after: jsonOptional(jsonText({ max: 4096, doc: 'The `next` of the page before.' })),
-} as const;
+});
+/** Every list that has pages takes these; its reply has `next` where more follows. */
+export const paging = pagingBy(pageDefault);
 export const next = jsonOptional(
   jsonText({ max: 4096, doc: 'Present where more follows: give it as `after`.' }),
 );

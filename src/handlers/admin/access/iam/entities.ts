@@ -1,24 +1,29 @@
 /** What the JSON of users, groups, roles and policies has in common. */
 import type { Context } from '../../../../context.ts';
 import type { Recorder } from '../../../../domain/events/recorder.ts';
-import { findAnyCase, type Named } from '../../../../domain/iam/entities.ts';
+import { findAnyCase, listEntities, type Named } from '../../../../domain/iam/entities.ts';
 import { attachedTo } from '../../../../domain/iam/policies/attachments.ts';
 import { type HolderKind, listInlinePolicies } from '../../../../domain/iam/policies/inline-policies.ts';
 import { accountOfPolicy, findPolicyById } from '../../../../domain/iam/policies/managed-policies.ts';
 import { fail } from '../../../../errors/refusal.ts';
-import type { IamTag } from '../../../../metadata/iam.ts';
+import type { IamRecords, IamTag } from '../../../../metadata/iam.ts';
+import { pageDefault } from '../../../../protocol/operations/admin/row.ts';
 import { groupArn, policyArn, roleArn, userArn } from '../../../../protocol/request/arns.ts';
+import { emptyReply } from '../../../common/xml-reply.ts';
+import { jsonReply } from '../../call.ts';
 import { findAccount } from '../accounts.ts';
 
 export const arns = { user: userArn, group: groupArn, role: roleArn, policy: policyArn } as const;
 
-export const pageMax = 100;
 /** More than the sizes of inline policies allow. */
 const inlineMax = 256;
 
 interface Call {
   readonly params: ReadonlyMap<string, string>;
   readonly record?: Recorder | undefined;
+}
+interface Listing extends Call {
+  readonly query: { readonly limit?: number | undefined; readonly after?: string | undefined };
 }
 
 /**
@@ -64,6 +69,34 @@ export const entityJson = (
   kind: keyof typeof arns,
   { name, id, path, created }: { name: string; id: string; path: string; created: number },
 ) => ({ name, id, arn: arns[kind](account, { name, path }), path, created: new Date(created).toISOString() });
+
+/** A page of the entities of a kind, each as `toJson` shows it. */
+export async function listReply<K extends keyof typeof arns, T>(
+  given: Context,
+  call: Listing,
+  { kind, toJson }: { readonly kind: K; toJson(account: string, found: IamRecords[K]): T },
+) {
+  const { ctx, account } = await openAccount(given, call);
+  const { limit = pageDefault, after } = call.query;
+  const { items, ...end } = await listEntities(ctx, account, { kind, pathPrefix: '/', after, max: limit });
+  return jsonReply({ rows: items.map((found) => toJson(account, found)), ...end });
+}
+
+/** Deletes the user, group or role of the path. */
+export async function deleteReply(
+  given: Context,
+  call: Call,
+  {
+    kind,
+    remove,
+  }: { readonly kind: HolderKind; remove(ctx: Context, account: string, name: string): Promise<void> },
+) {
+  const { ctx, account } = await openAccount(given, call);
+  const name = nameIn(call, kind);
+  call.record?.about(arns[kind](account, { name }));
+  await remove(ctx, account, name);
+  return emptyReply(204);
+}
 
 export async function policiesJson(ctx: Context, account: string, holder: Named<HolderKind>) {
   const attached = await attachedTo(ctx, account, holder);

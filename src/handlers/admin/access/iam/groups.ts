@@ -1,5 +1,5 @@
 /** Groups and their users. */
-import { getNamed, listEntities } from '../../../../domain/iam/entities.ts';
+import { getNamed } from '../../../../domain/iam/entities.ts';
 import {
   addUserToGroup,
   createGroup,
@@ -7,22 +7,14 @@ import {
   pageMembers,
   removeUserFromGroup,
 } from '../../../../domain/iam/groups.ts';
+import { pageDefault } from '../../../../protocol/operations/admin/row.ts';
 import { groupArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../../call.ts';
-import { entityJson, nameIn, openAccount, pageMax, policiesJson } from './entities.ts';
+import { deleteReply, entityJson, listReply, nameIn, openAccount, policiesJson } from './entities.ts';
 
-export const ListIamGroups: AdminHandler<'ListIamGroups'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const { limit = pageMax, after } = call.query;
-  const { items, ...end } = await listEntities(ctx, account, {
-    kind: 'group',
-    pathPrefix: '/',
-    after,
-    max: limit,
-  });
-  return jsonReply({ rows: items.map((group) => entityJson(account, 'group', group)), ...end });
-};
+export const ListIamGroups: AdminHandler<'ListIamGroups'> = (ctx, call) =>
+  listReply(ctx, call, { kind: 'group', toJson: (account, group) => entityJson(account, 'group', group) });
 
 export const CreateIamGroup: AdminHandler<'CreateIamGroup'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);
@@ -33,7 +25,7 @@ export const CreateIamGroup: AdminHandler<'CreateIamGroup'> = async (given, call
 
 export const GetIamGroup: AdminHandler<'GetIamGroup'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);
-  const { limit = pageMax, after } = call.query;
+  const { limit = pageDefault, after } = call.query;
   const group = await getNamed(ctx, account, { kind: 'group', name: nameIn(call, 'group') });
   const { items, ...end } = await pageMembers(ctx, account, { group, after, max: limit });
   return jsonReply({
@@ -44,13 +36,8 @@ export const GetIamGroup: AdminHandler<'GetIamGroup'> = async (given, call) => {
   });
 };
 
-export const DeleteIamGroup: AdminHandler<'DeleteIamGroup'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const name = nameIn(call, 'group');
-  call.record?.about(groupArn(account, { name }));
-  await deleteGroup(ctx, account, name);
-  return emptyReply(204);
-};
+export const DeleteIamGroup: AdminHandler<'DeleteIamGroup'> = (ctx, call) =>
+  deleteReply(ctx, call, { kind: 'group', remove: deleteGroup });
 
 export const PutIamGroupUser: AdminHandler<'PutIamGroupUser'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);

@@ -1,7 +1,7 @@
 /** Managed policies, and to what they are attached. */
 import { parsePolicy } from '../../../../auth/policy/document/document.ts';
 import type { Context } from '../../../../context.ts';
-import { getNamed, listEntities } from '../../../../domain/iam/entities.ts';
+import { getNamed } from '../../../../domain/iam/entities.ts';
 import { attachPolicy, detachPolicy } from '../../../../domain/iam/policies/attachments.ts';
 import { builtInAccount } from '../../../../domain/iam/policies/built-in-policies.ts';
 import {
@@ -16,7 +16,7 @@ import type { PolicyRecord } from '../../../../metadata/iam.ts';
 import { parseArn, policyArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../../call.ts';
-import { arns, entityJson, nameIn, openAccount, pageMax, toTags } from './entities.ts';
+import { arns, entityJson, listReply, nameIn, openAccount, toTags } from './entities.ts';
 
 const kind = 'policy';
 /** Larger ones are refused by what keeps them. */
@@ -30,12 +30,8 @@ const policyJson = (account: string, found: PolicyRecord) => ({
   attachments: found.attachments,
 });
 
-export const ListIamPolicies: AdminHandler<'ListIamPolicies'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const { limit = pageMax, after } = call.query;
-  const { items, ...end } = await listEntities(ctx, account, { kind, pathPrefix: '/', after, max: limit });
-  return jsonReply({ rows: items.map((policy) => policyJson(account, policy)), ...end });
-};
+export const ListIamPolicies: AdminHandler<'ListIamPolicies'> = (ctx, call) =>
+  listReply(ctx, call, { kind, toJson: policyJson });
 
 async function policyReply(ctx: Context, account: string, name: string) {
   const found = await getNamed(ctx, account, { kind, name });

@@ -2,17 +2,17 @@
 import { refuseBarePrincipals } from '../../../../auth/authorization/bare-principals.ts';
 import { parsePolicy } from '../../../../auth/policy/document/document.ts';
 import type { Context } from '../../../../context.ts';
-import { getNamed, listEntities } from '../../../../domain/iam/entities.ts';
+import { getNamed } from '../../../../domain/iam/entities.ts';
 import { createRole, deleteRole, readTrust, updateRole } from '../../../../domain/iam/roles.ts';
 import { roleArn } from '../../../../protocol/request/arns.ts';
-import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../../call.ts';
 import {
   boundaryJson,
+  deleteReply,
   entityJson,
+  listReply,
   nameIn,
   openAccount,
-  pageMax,
   policiesJson,
   tagsJson,
   toTags,
@@ -20,17 +20,8 @@ import {
 
 const sessionSecondsDefault = 3_600;
 
-export const ListIamRoles: AdminHandler<'ListIamRoles'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const { limit = pageMax, after } = call.query;
-  const { items, ...end } = await listEntities(ctx, account, {
-    kind: 'role',
-    pathPrefix: '/',
-    after,
-    max: limit,
-  });
-  return jsonReply({ rows: items.map((role) => entityJson(account, 'role', role)), ...end });
-};
+export const ListIamRoles: AdminHandler<'ListIamRoles'> = (ctx, call) =>
+  listReply(ctx, call, { kind: 'role', toJson: (account, role) => entityJson(account, 'role', role) });
 
 async function roleReply(ctx: Context, account: string, name: string) {
   const role = await getNamed(ctx, account, { kind: 'role', name });
@@ -90,10 +81,5 @@ export const PutIamRole: AdminHandler<'PutIamRole'> = async (given, call) => {
   return roleReply(ctx, account, role);
 };
 
-export const DeleteIamRole: AdminHandler<'DeleteIamRole'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const name = nameIn(call, 'role');
-  call.record?.about(roleArn(account, { name }));
-  await deleteRole(ctx, account, name);
-  return emptyReply(204);
-};
+export const DeleteIamRole: AdminHandler<'DeleteIamRole'> = (ctx, call) =>
+  deleteReply(ctx, call, { kind: 'role', remove: deleteRole });

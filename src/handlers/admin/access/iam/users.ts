@@ -6,7 +6,7 @@ import {
   listAccessKeys,
   updateAccessKey,
 } from '../../../../domain/iam/access-keys.ts';
-import { getNamed, listEntities } from '../../../../domain/iam/entities.ts';
+import { getNamed } from '../../../../domain/iam/entities.ts';
 import { pageGroups } from '../../../../domain/iam/groups.ts';
 import { createUser, deleteUser, updateUser } from '../../../../domain/iam/users.ts';
 import { findAccessKeyUse } from '../../../../metadata/iam.ts';
@@ -15,26 +15,18 @@ import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../../call.ts';
 import {
   boundaryJson,
+  deleteReply,
   entityJson,
+  listReply,
   nameIn,
   openAccount,
-  pageMax,
   policiesJson,
   tagsJson,
   toTags,
 } from './entities.ts';
 
-export const ListIamUsers: AdminHandler<'ListIamUsers'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const { limit = pageMax, after } = call.query;
-  const { items, ...end } = await listEntities(ctx, account, {
-    kind: 'user',
-    pathPrefix: '/',
-    after,
-    max: limit,
-  });
-  return jsonReply({ rows: items.map((user) => entityJson(account, 'user', user)), ...end });
-};
+export const ListIamUsers: AdminHandler<'ListIamUsers'> = (ctx, call) =>
+  listReply(ctx, call, { kind: 'user', toJson: (account, user) => entityJson(account, 'user', user) });
 
 async function userReply(ctx: Context, account: string, name: string) {
   const user = await getNamed(ctx, account, { kind: 'user', name });
@@ -79,13 +71,8 @@ export const PutIamUser: AdminHandler<'PutIamUser'> = async (given, call) => {
   return userReply(ctx, account, name ?? user);
 };
 
-export const DeleteIamUser: AdminHandler<'DeleteIamUser'> = async (given, call) => {
-  const { ctx, account } = await openAccount(given, call);
-  const name = nameIn(call, 'user');
-  call.record?.about(userArn(account, { name }));
-  await deleteUser(ctx, account, name);
-  return emptyReply(204);
-};
+export const DeleteIamUser: AdminHandler<'DeleteIamUser'> = (ctx, call) =>
+  deleteReply(ctx, call, { kind: 'user', remove: deleteUser });
 
 export const CreateIamAccessKey: AdminHandler<'CreateIamAccessKey'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);

@@ -9,8 +9,10 @@ import {
   jsonText,
 } from '../../../formats/json.ts';
 import { weight } from '../clusters.ts';
-import { type AdminRows, bucketName, count, isoTime, next, paging } from '../row.ts';
+import { type AdminRows, bucketName, count, isoTime, next, pagingBy } from '../row.ts';
 
+/** Each entry needs reads of its own. */
+export const bucketsPageDefault = 100;
 const versioning = jsonChoice(['Enabled', 'Suspended', 'unset']);
 
 const listed = {
@@ -45,7 +47,7 @@ export const allBucketRows = {
       configuration: jsonOptional(
         jsonText({ max: 64, doc: 'A configuration that is set, such as `policy`.' }),
       ),
-      ...paging,
+      ...pagingBy(bucketsPageDefault),
     },
     reply: jsonObject({ rows: jsonRows(jsonObject(listed)), next }),
   },
