@@ -47,3 +47,34 @@ test.each([
   expect((await world.admin.get('/admin/v1/buckets/bucket/quota')).status).toBe(404);
   expect((await world.client.put('/admin/v1/buckets/bucket/quota', { body })).status).toBe(403);
 });
+
+test.each([
+  ['{"maxBuckets":-1,"totalMaxBytes":0}', 'maxBuckets'],
+  ['{"maxBuckets":0.5,"totalMaxBytes":0}', 'maxBuckets'],
+  ['{"maxBuckets":2147483648,"totalMaxBytes":0}', 'maxBuckets'],
+  ['{"maxBuckets":0,"totalMaxBytes":9007199254740992}', 'totalMaxBytes'],
+  ['{"maxBuckets":0,"totalMaxBytes":-1}', 'totalMaxBytes'],
+  ['{"maxBuckets":0,"totalMaxBytes":null}', 'totalMaxBytes'],
+  ['{"maxBuckets":0}', 'totalMaxBytes'],
+  ['{"maxBuckets":0,"totalMaxBytes":0,"maxBytes":1}', 'maxBytes'],
+  ['[]', 'body'],
+])('a quota of an account of %s is refused, and the field is named', async (body, field) => {
+  await using world = await openQuotas();
+  const path = `/admin/v1/iam/users/${alice.owner}/quota`;
+  const { status, text } = await world.admin.put(path, { body });
+  expect([status, text]).toEqual([400, expect.stringContaining(field)]);
+  expect((await world.admin.get(path)).status).toBe(404);
+  expect((await world.client.put(path, { body })).status).toBe(403);
+});
+
+test('the largest quotas are taken and shown, and leave room', async () => {
+  await using world = await openQuotas();
+  const user = { maxBuckets: 2_147_483_647, totalMaxBytes: 9_007_199_254_740_991 };
+  await world.limitUser(user);
+  const most = 9_007_199_254_740_991;
+  await world.limit({ maxBytes: most, maxObjects: most, maxBytesPerObject: most });
+  const shown = await world.admin.get(`/admin/v1/iam/users/${alice.owner}/quota`);
+  expect(JSON.parse(shown.text)).toEqual(user);
+  expect((await world.client.put('/bucket/a', { body: ten })).status).toBe(200);
+  expect((await world.client.put('/another')).status).toBe(200);
+});

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { fail } from '../../src/errors/refusal.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
+import { usageChanges } from '../../src/metadata/buckets/usage.ts';
 import { keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
@@ -225,5 +226,41 @@ describe('metrics of workers', () => {
     expect(readingOf(text, 'svc_signing_key_oldest_seconds')).toBeCloseTo((31 * dayMs) / 1000, -2);
     await running.stop();
     expect(await scrape(world)).not.toContain('svc_signing_keys{');
+  });
+
+  it('count refusals by quotas as 403, and show drift of counters: positive where one is too low', async () => {
+    const clock = virtualClock();
+    await using world = await open({ clock });
+    const { metadata } = world.context;
+    for (const [bucket, bytes] of [
+      ['exact', 0],
+      ['low', -4],
+      ['high', 6],
+    ] as const) {
+      await world.client.put(`/${bucket}`);
+      await world.client.put(`/${bucket}/key`, { body: 'ten bytes.' });
+      const id = (await findBucket(metadata, bucket))?.row.id ?? '';
+      await metadata.apply(usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes, objects: 0 }]));
+    }
+    const body = JSON.stringify({ maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 });
+    const admin = world.as({ credential: operator });
+    expect((await admin.put('/admin/v1/buckets/exact/quota', { body })).status).toBe(204);
+    const before = readingOf(await scrape(world), 'svc_http_requests_total{code="403"}') || 0;
+    expect((await world.client.put('/exact/more', { body: 'x' })).status).toBe(403);
+    expect(readingOf(await scrape(world), 'svc_http_requests_total{code="403"}')).toBe(before + 1);
+    const running = startWorkers(world.context, ['quota-reconcile'], never, { process: 'host:1' });
+    await clock.advance(1_000);
+    await clock.settle();
+    const text = await scrape(world);
+    for (const [bucket, drift] of [
+      ['exact', 0],
+      ['low', 4],
+      ['high', -6],
+    ] as const)
+      expect(text).toContain(`svc_quota_reconcile_drift_bytes{bucket="${bucket}"} ${drift}\n`);
+    // Far below the thresholds: shown, and not corrected.
+    expect((await world.usage('low')).bytes).toBe(6);
+    await running.stop();
+    expect(await scrape(world)).not.toContain('svc_quota_reconcile_drift_bytes{');
   });
 });

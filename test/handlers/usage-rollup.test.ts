@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { rollUpUsage } from '../../src/workers/usage/usage-rollup.ts';
+import { dyingProcess } from '../support/dying-process.ts';
 import { alice, backends } from '../support/gateway.ts';
 import { hourMs, openUsageWorld } from '../support/usage-world.ts';
 
@@ -144,6 +145,52 @@ test('a leader that is killed in the middle of a pass is continued: no bucket is
   const rows = await world.rows(`/iam/users/${alice.owner}/usage`);
   expect(rows).toHaveLength(24);
   expect(new Set(rows.map(({ byteSeconds }) => byteSeconds))).toEqual(new Set([daySeconds]));
+});
+
+test('a leader that is killed at any write of a tick leaves each bucket of the day once in every order of rows', async () => {
+  for (const when of ['before', 'after'] as const) {
+    let isOver = false;
+    for (let at = 0; !isOver; at += 1) {
+      expect(at).toBeLessThan(100);
+      const settings = { SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: '1' };
+      await using world = await openUsageWorld('embedded+file', { settings });
+      for (const name of ['one', 'two']) {
+        await world.client.put(`/${name}`);
+        await world.client.put(`/${name}/key`, { body: 'ten bytes.' });
+      }
+      await world.rollUp();
+      // It holds its bytes from after the last sample of the day on.
+      await world.client.put('/late');
+      await world.client.put('/late/key', { body: 'ten bytes.' });
+      world.clock.jump(24 * hourMs);
+      const dying = dyingProcess(world.context, at, when);
+      const unit = rollUpUsage(dying.context, 2);
+      const run = async (): Promise<void> => {
+        while ((await unit(never)) === 'busy');
+      };
+      await run().catch(() => {});
+      isOver = !dying.hasDied();
+      for (let successors = 0; successors < 3; successors += 1) world.changeLeader();
+      await world.rollUp();
+      const owned = await world.rows(`/iam/users/${alice.owner}/usage`);
+      const byName = owned.toSorted((a, b) => String(a['bucket']).localeCompare(String(b['bucket'])));
+      expect(byName, `write ${at}, ${when}`).toMatchObject(
+        ['late', 'one', 'two'].map((bucket) => ({
+          bucket,
+          day: '2026-01-01',
+          byteSeconds: 10 * daySeconds,
+        })),
+      );
+      const { text } = await world.ask('/usage/export?day=2026-01-01&format=jsonl');
+      const exported = text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).bucket);
+      expect(exported.toSorted(), `write ${at}, ${when}`).toEqual(['late', 'one', 'two']);
+      for (const name of ['late', 'one', 'two'])
+        expect(await world.rows(`/buckets/${name}/usage`)).toHaveLength(1);
+    }
+  }
 });
 
 test('after days without a worker, yesterday is billed by what buckets hold now, and earlier days have no rows', async () => {

@@ -176,6 +176,31 @@ describe('a configuration', () => {
     expect(read('many').faults).toEqual(['SVC_SAMPLES=many is not a whole number such as 24']);
   });
 
+  it('has the defaults of the specification for quotas and usage, and clamps the samples of a day', () => {
+    expect(configWith({})).toMatchObject({
+      SVC_QUOTA_RECONCILE_INTERVAL: 6 * 3_600_000,
+      SVC_QUOTA_RECONCILE_MIN_DRIFT_BYTES: 1_048_576,
+      SVC_QUOTA_RECONCILE_MIN_DRIFT_RATIO: '0.5%',
+      SVC_USAGE_ROLLUP_AT: '00:00',
+      SVC_USAGE_ROLLUP_INTERVAL: 24 * 3_600_000,
+      SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: 24,
+    });
+    for (const [given, used] of [
+      ['1441', 1_440],
+      ['0', 1],
+      ['-5', 1],
+    ] as const) {
+      const { config, warnings } = readConfig({
+        SVC_DATA_DIR: '/d',
+        SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: given,
+      });
+      expect([config.SVC_USAGE_ROLLUP_SAMPLES_PER_DAY, warnings]).toEqual([
+        used,
+        [`SVC_USAGE_ROLLUP_SAMPLES_PER_DAY=${given} is outside [1, 1440]: ${used} is used`],
+      ]);
+    }
+  });
+
   it('reads clusters as ids or as JSON, and names each faulty entry', () => {
     const ceph = '[{"id":"a","monHosts":"10.0.0.1,10.0.0.2","user":"client.sluice","pool":"chunks"}]';
     expect(configWith({ SVC_POOL_CLUSTERS: 'a, b' }).SVC_POOL_CLUSTERS).toEqual([{ id: 'a' }, { id: 'b' }]);
