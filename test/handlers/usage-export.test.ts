@@ -1,6 +1,9 @@
 /** The export of a closed day has every bucket once, and is the same whenever it is asked for. */
 import { describe, expect, test } from 'vitest';
-import { alice } from '../support/gateway.ts';
+import { closeBucketDay } from '../../src/metadata/buckets/day-usage.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, operator } from '../support/gateway.ts';
+import { signer, toRequest } from '../support/sign.ts';
 import { hourMs, openUsageWorld, readFocus, type UsageWorld } from '../support/usage-world.ts';
 
 const day = '2026-01-01';
@@ -113,4 +116,45 @@ test('an export of a day that is not closed or unknown, or in a bad format, is r
     expect.stringContaining('No usage of 2026-01-03 is known'),
   ]);
   expect((await world.ask('/usage/export?day=2026-01-04')).status).toBe(200);
+});
+
+test('an export reads no further than its client, and ends with it', async () => {
+  let reads = 0;
+  await using world = await openUsageWorld('memory', {
+    wrap: (context) => {
+      const scan = ((at, range) => {
+        const cursor = context.metadata.scan(at, range);
+        if (at.table.name !== 'usage_by_day') return cursor;
+        return faulty(cursor, {
+          next: (count) => {
+            reads += 1;
+            return cursor.next(count);
+          },
+        });
+      }) as typeof context.metadata.scan;
+      return { ...context, metadata: faulty(context.metadata, { scan }) };
+    },
+  });
+  await world.rollUp();
+  const row = { day, owner: alice.owner, storageClass: 'STANDARD', byteSeconds: '1' };
+  const counts = { objectCountAvg: 1, objectCountMax: 1, samples: 1, computedAt: 1 };
+  for (let n = 0; n < 4_000; n += 1)
+    await closeBucketDay(world.context.metadata, `id-${n}`, [
+      { ...row, ...counts, bucketId: `id-${n}`, bucket: `bucket-${n}` },
+    ]);
+  world.clock.jump(24 * hourMs);
+  await world.rollUp();
+  const { accessKey, secretKey } = operator;
+  const sign = signer({ accessKey, secretKey, dialect: 'amz', host: 'localhost', now: world.clock.now });
+  const request = sign.request({ method: 'GET', path: '/admin/v1/usage/export', query: { day } });
+  const response = await world.gateway.fetch(toRequest(request));
+  const reader = response.body?.getReader();
+  const first = new TextDecoder().decode((await reader?.read())?.value).split('\n');
+  expect(first.length).toBeLessThan(600);
+  await reader?.cancel();
+  // Each of the 16 slots of the day takes at least two reads.
+  expect(reads).toBeLessThan(10);
+  const partly = reads;
+  expect((await exported(world, 'csv')).trimEnd().split('\n')).toHaveLength(4_001);
+  expect(reads - partly).toBeGreaterThanOrEqual(32);
 });
