@@ -1,5 +1,6 @@
 /** The export of a closed day has every bucket once, and is the same whenever it is asked for. */
 import { describe, expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { closeBucketDay } from '../../src/metadata/buckets/day-usage.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, operator } from '../support/gateway.ts';
@@ -157,4 +158,22 @@ test('an export reads no further than its client, and ends with it', async () =>
   const partly = reads;
   expect((await exported(world, 'csv')).trimEnd().split('\n')).toHaveLength(4_001);
   expect(reads - partly).toBeGreaterThanOrEqual(32);
+});
+
+test('byte-seconds beyond the integers of a number keep every digit', async () => {
+  await using world = await openUsageWorld();
+  await world.client.put('/bucket');
+  const { id: bucketId } = await openBucket(world.context, 'bucket');
+  await world.rollUp();
+  const byteSeconds = '777600000000000000001';
+  const row = { bucketId, bucket: 'bucket', owner: alice.owner, day, storageClass: 'STANDARD', byteSeconds };
+  const counts = { objectCountAvg: 1, objectCountMax: 2, samples: 24, computedAt: 1 };
+  await closeBucketDay(world.context.metadata, bucketId, [{ ...row, ...counts }]);
+  world.clock.jump(24 * hourMs);
+  await world.rollUp();
+  for (const path of ['/buckets/bucket/usage', `/iam/users/${alice.owner}/usage`])
+    expect((await world.ask(path)).text).toContain(`"byteSeconds":${byteSeconds},`);
+  expect(await exported(world, 'jsonl')).toContain(`"byteSeconds":${byteSeconds}}`);
+  expect(await exported(world, 'csv')).toContain(`,${byteSeconds},`);
+  expect(readFocus(await exported(world, 'focus'))[0]).toMatchObject({ ConsumedQuantity: byteSeconds });
 });

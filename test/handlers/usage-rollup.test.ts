@@ -58,6 +58,57 @@ function byteSecondsOf(samples: readonly number[], dt: number): number {
   return sum;
 }
 
+test('each storage class of a bucket has a row of its own, and pages end between them', async () => {
+  await using world = await openUsageWorld('memory', { settings: { SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: '2' } });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/warm', { body: 'ten bytes.' });
+  await world.client.put('/bucket/cold', { body: 'five.', headers: { '*-storage-class': 'GLACIER' } });
+  await world.rollUp();
+  await world.client.delete('/bucket/cold');
+  await world.hours(24);
+  const rowOf = (storageClass: string, byteSeconds: number, max: number) => ({
+    day: '2026-01-01',
+    storageClass,
+    byteSeconds,
+    objectCountAvg: 1,
+    objectCountMax: max,
+  });
+  const rows = [
+    // The class is empty at the second sample.
+    rowOf('GLACIER', byteSecondsOf([5, 0], daySeconds / 2), 1),
+    rowOf('STANDARD', 10 * daySeconds, 1),
+  ];
+  expect(await world.rows()).toEqual(rows);
+  for (const path of ['/buckets/bucket/usage', `/iam/users/${alice.owner}/usage`]) {
+    const first = JSON.parse((await world.ask(`${path}?limit=1`)).text);
+    const second = JSON.parse((await world.ask(`${path}?limit=1&after=${first.next}`)).text);
+    expect([...first.rows, ...second.rows]).toMatchObject(rows);
+    expect(second.next).toBeUndefined();
+  }
+});
+
+test('SVC_USAGE_ROLLUP_AT is when a day is closed, and SVC_USAGE_ROLLUP_INTERVAL what its samples are spread over', async () => {
+  const settings = { SVC_USAGE_ROLLUP_AT: '06:30', SVC_USAGE_ROLLUP_INTERVAL: '12h' };
+  await using world = await openUsageWorld('memory', { settings });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'ten bytes.' });
+  await world.rollUp();
+  const halves = async (count: number): Promise<void> => {
+    for (let half = 0; half < count; half += 1) {
+      world.clock.jump(hourMs / 2);
+      await world.rollUp();
+    }
+  };
+  // To six o'clock of the next day.
+  await halves(48 + 12);
+  expect(await world.rows()).toEqual([]);
+  await halves(1);
+  expect(await world.rows()).toMatchObject([{ day: '2026-01-01', byteSeconds: 10 * daySeconds }]);
+  const { text } = await world.ask('/usage/export?day=2026-01-01&format=jsonl');
+  // 24 in each interval of twelve hours.
+  expect(JSON.parse(text).samples).toBe(48);
+});
+
 test('a bucket that is deleted during the day is billed for what it held until then', async () => {
   await using world = await openUsageWorld();
   await world.client.put('/bucket');
@@ -232,6 +283,8 @@ test('the window is inclusive, reaches back 30 days by default, and is read in p
   expect(await days('')).toEqual(all.slice(3));
   expect(await days('?start=2026-01-05&end=2026-01-06')).toEqual(['2026-01-05', '2026-01-06']);
   expect(await days('?start=2026-01-05&end=2026-01-05')).toEqual(['2026-01-05']);
+  // Without a start it is the end less 30 days: 31 days, both included.
+  expect(await days('?end=2026-02-01')).toEqual(all.slice(1, 32));
   for (const path of ['/buckets/bucket/usage', `/iam/users/${alice.owner}/usage`]) {
     const paged: unknown[] = [];
     let token = '';
