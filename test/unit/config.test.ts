@@ -194,7 +194,7 @@ describe('a configuration', () => {
         SVC_DATA_DIR: '/d',
         SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: given,
       });
-      expect([config.SVC_USAGE_ROLLUP_SAMPLES_PER_DAY, warnings]).toEqual([
+      expect([config?.SVC_USAGE_ROLLUP_SAMPLES_PER_DAY, warnings]).toEqual([
         used,
         [`SVC_USAGE_ROLLUP_SAMPLES_PER_DAY=${given} is outside [1, 1440]: ${used} is used`],
       ]);
