@@ -1,0 +1,88 @@
+/** Metrics of what a healthy gateway does not show: a scrape of a real one whose counters drifted and whose queue has a task that panics. */
+import { rmSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import { configWith } from '../../src/config/read/read-config.ts';
+import { queued, slotOf } from '../../src/metadata/background/queues.ts';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
+import { usageChanges } from '../../src/metadata/buckets/usage.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
+import { startServer, testCredentials } from '../support/server.ts';
+import { sender } from './client.ts';
+
+const token = 'a-token-of-the-metrics';
+/** More than the threshold below which a drift is not corrected. */
+const missingBytes = 5_000_000;
+const slotKey = 'a-task-that-panics';
+
+/** What no gateway writes: a counter that lacks bytes, and a task of gc that is none. */
+async function spoil(dataDir: string): Promise<void> {
+  const config = configWith({ SVC_DATA_DIR: dataDir });
+  const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
+  try {
+    const { metadata } = context;
+    const id = (await findBucket(metadata, 'bucket'))?.row.id ?? '';
+    const drift = { storageClass: 'STANDARD', bytes: -missingBytes, objects: 0 };
+    await metadata.apply(usageChanges({ id }, 'op', [drift]));
+    await metadata.apply([queued('gc', slotKey, null, { id: slotKey, due: 0, requestId: '' })]);
+  } finally {
+    await close();
+  }
+}
+
+test('a scrape has the metrics of the specification, by their names, types and labels, where workers panic and counters drift', async () => {
+  const first = await startServer({ env: { SVC_WORKERS: '', SVC_PROCESSES: '1' } });
+  const { dataDir } = first;
+  try {
+    const send = sender({ url: first.url, ...testCredentials.root });
+    for (const path of ['/bucket', '/bucket/key']) expect((await send('PUT', path)).status).toBe(200);
+    await first.kill9();
+    await spoil(dataDir);
+    const server = await startServer({
+      dataDir,
+      env: {
+        SVC_WORKERS: 'gc,quota-reconcile,bucket-stats',
+        SVC_GC_INTERVAL: '10ms',
+        SVC_METRICS_TOKEN: token,
+        SVC_PROCESSES: '2',
+      },
+    });
+    try {
+      const scrape = async (): Promise<string> => {
+        const reply = await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${token}` } });
+        return reply.text();
+      };
+      await vi.waitFor(
+        async () => {
+          const text = await scrape();
+          expect(text).toMatch(
+            new RegExp(`^svc_worker_panic_total\\{worker="gc",shard="${slotOf(slotKey)}"\\} [1-9]`, 'm'),
+          );
+          // Positive: the counter has less than there is.
+          expect(text).toContain(`\nsvc_quota_reconcile_drift_bytes{bucket="bucket"} ${missingBytes}\n`);
+          expect(text).toMatch(/^svc_storage_class_objects\{bucket="bucket",class="STANDARD"\} 1$/m);
+          expect(text).toMatch(/^svc_storage_class_bytes\{bucket="bucket",class="STANDARD"\} -?\d+$/m);
+          expect(text).toMatch(/^svc_http_requests_total\{code="200"\} [1-9]/m);
+        },
+        { timeout: 60_000, interval: 200 },
+      );
+      const types = [...(await scrape()).matchAll(/^# TYPE (svc_\S+) (\w+)$/gm)].map(([, name, type]) => [
+        name,
+        type,
+      ]);
+      expect(types).toEqual(
+        expect.arrayContaining([
+          ['svc_kms_decrypt_total', 'counter'],
+          ['svc_worker_panic_total', 'counter'],
+          ['svc_quota_reconcile_drift_bytes', 'gauge'],
+          ['svc_storage_class_bytes', 'gauge'],
+          ['svc_storage_class_objects', 'gauge'],
+          ['svc_http_requests_total', 'counter'],
+        ]),
+      );
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}, 180_000);
