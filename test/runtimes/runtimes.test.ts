@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { startServer } from '../support/server.ts';
 import { install, runtimes } from './installed.ts';
 import { smoke } from './smoke.ts';
-import { startWorkerd } from './workerd.ts';
+import { startWorkerd, type Workerd } from './workerd.ts';
 
 install();
 
@@ -36,9 +36,19 @@ for (const [name, runtime] of Object.entries(runtimes)) {
   }
 }
 
+let workerd: Workerd | undefined;
 smoke({
   name: 'workerd, memory',
-  start: startWorkerd,
+  start: async () => {
+    workerd = await startWorkerd();
+    return workerd;
+  },
   normalisesTargets: 'the runtime rewrites request.url',
   noMetrics: 'an isolate ends at any time, and nothing could scrape all of them',
+});
+
+test('workerd warns once that SVC_OTLP_ENDPOINT has no effect, and exports nothing', () => {
+  const warned = workerd?.log().match(/"level":"WARN","message":"SVC_OTLP_ENDPOINT has no effect[^"]*"/g);
+  expect(warned).toHaveLength(1);
+  expect(workerd?.log()).not.toContain('spans were not exported');
 });

@@ -21,13 +21,25 @@ async function bundle(): Promise<string> {
   return output[0].code;
 }
 
-export async function startWorkerd(): Promise<Started> {
+/** The lines of its log. */
+export interface Workerd extends Started {
+  log(): string;
+}
+
+export async function startWorkerd(): Promise<Workerd> {
+  const lines: string[] = [];
   const worker = new Miniflare({
     modules: [{ type: 'ESModule', path: 'sluice.js', contents: await bundle() }],
     compatibilityDate: '2026-04-01',
     compatibilityFlags: ['nodejs_compat'],
-    bindings: { SVC_CREDENTIALS: JSON.stringify(Object.values(testCredentials)), SVC_WORKERS: '' },
+    bindings: {
+      SVC_CREDENTIALS: JSON.stringify(Object.values(testCredentials)),
+      SVC_WORKERS: '',
+      SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    },
+    handleStructuredLogs: ({ message }) => void lines.push(message),
   });
   const url = await worker.ready;
-  return { url: url.origin, ...testCredentials.root, stop: () => worker.dispose() };
+  const log = (): string => lines.join('\n');
+  return { url: url.origin, ...testCredentials.root, log, stop: () => worker.dispose() };
 }
