@@ -37,7 +37,7 @@ export async function startWorkerd(): Promise<Workerd> {
       SVC_WORKERS: '',
       SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     },
-    handleStructuredLogs: ({ message }) => void lines.push(message),
+    handleStructuredLogs: ({ message }: { readonly message: string }) => void lines.push(message),
   });
   const url = await worker.ready;
   const log = (): string => lines.join('\n');
