@@ -1,20 +1,25 @@
 /** The walk that wraps every stored key again, with a real transit engine. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { findSession } from '../../src/metadata/objects/uploads.ts';
 import type { BucketRow } from '../../src/metadata/tables.ts';
 import { commitLimits, RowTooLong } from '../../src/ports/metadata-store.ts';
 import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
+import { sender } from '../runtimes/client.ts';
+import { endAll, keysOf, serving, started } from '../runtimes/command.ts';
 import { provider } from '../support/encryption.ts';
 import { alice, openGateway, operator } from '../support/gateway.ts';
 import { complete, putPart, setVersioning } from '../support/gateway-bodies.ts';
+import { openKeyProxy } from '../support/key-proxy.ts';
 import { auditRows } from '../support/recorded.ts';
 import {
   engine,
   makeKey,
   noTransit,
   openTransitWorld as open,
+  secretFile,
+  server,
   startTransit,
 } from '../support/transit-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
@@ -23,7 +28,10 @@ let running: AsyncDisposable | undefined;
 beforeAll(async () => {
   if (noTransit === undefined) running = await startTransit();
 });
-afterAll(async () => running?.[Symbol.asyncDispose]());
+afterAll(async () => {
+  await endAll();
+  await running?.[Symbol.asyncDispose]();
+});
 
 test('a provider whose keys have no versions has nothing to wrap again', async () => {
   await using world = await openGateway();
@@ -78,6 +86,37 @@ describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {
       (await auditRows(world.context)).filter(({ action }) => action === 'admin:RewrapKeys'),
     ).toHaveLength(2);
   });
+
+  test('sluice admin keys rewrap --watch follows the walk to its end, over an engine that is away for a moment', async () => {
+    const key = await makeKey();
+    await using proxy = await openKeyProxy(server.port);
+    const gateway = await serving([], {
+      SVC_KEY_PROVIDER: 'transit',
+      SVC_TRANSIT_ADDR: proxy.url,
+      SVC_TRANSIT_TOKEN_FILE: await secretFile('root'),
+      SVC_EGRESS_ALLOW: '127.0.0.1',
+      SVC_KMS_DEFAULT_KEY_ID: key,
+      SVC_PROCESSES: '1',
+    });
+    const [accessKey = '', secretKey = ''] = keysOf(gateway);
+    const send = sender({ url: gateway.url, accessKey, secretKey });
+    const sse = { headers: { 'x-amz-server-side-encryption': 'aws:kms' } };
+    for (const path of ['/bucket', '/bucket/one', '/bucket/two'])
+      expect((await send('PUT', path, path === '/bucket' ? {} : { body: 'x', ...sse })).status).toBe(200);
+    await engine(`keys/${key}/rotate`, {});
+    Object.assign(proxy, { fault: { status: 500 }, on: 'rewrap' });
+    const watched = started(['admin', ...'keys rewrap --watch --json'.split(' ')], {
+      SLUICE_ENDPOINT: gateway.url,
+      SLUICE_ACCESS_KEY: accessKey,
+      SLUICE_SECRET_KEY: secretKey,
+    });
+    await vi.waitFor(() => expect(watched.stderr).toContain('running'), 60_000);
+    await vi.waitFor(() => expect(proxy.count('rewrap')).toBeGreaterThan(0), 60_000);
+    proxy.fault = undefined;
+    expect(await watched.ended).toBe(0);
+    expect(JSON.parse(watched.stdout)).toMatchObject({ state: 'done', objects: 2, current: 0, failed: 0 });
+    expect(watched.stderr).toMatch(/^(running( {2}[a-zA-Z]+ \d+)+\n)+$/);
+  }, 180_000);
 
   test('a walk waits for an engine that is down, and counts what a key refuses', async () => {
     const [key, lost] = [await makeKey(), await makeKey()];

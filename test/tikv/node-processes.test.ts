@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'vitest';
 import { blockXml, policyOf } from '../support/access.ts';
 import { writeKeyFile } from '../support/encryption.ts';
 import { type Keys, type LoadClient, loadClient } from '../support/load-client.ts';
+import { obeysRotationsElsewhere } from '../support/rotated-elsewhere.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 import { describeOnDouble } from './on-double.ts';
 
@@ -120,29 +121,7 @@ describeOnDouble('the processes of a node', {}, (engine) => {
       node ??= openNode((await engine).endpoints);
       const { openOther, owner } = await node;
       const other = await openOther('2s');
-      await owner.expect({ method: 'PUT', path: '/far' });
-      const path = '/admin/v1/buckets/far/signing-key';
-      const { root } = testCredentials;
-      /** The status there of a request that is signed with a secret. */
-      const seen = async (secretKey: string) => {
-        const client = loadClient(other.url, { ...root, secretKey }, 1);
-        const { status } = await client.send({ path: '/far' });
-        client.close();
-        return status;
-      };
-      const obeyed = { timeout: 60_000, interval: 100 };
-      let former = root.secretKey;
-      for (let round = 0; round < 2; round += 1) {
-        expect(await seen(former)).toBe(200);
-        const { text } = await owner.expect({ method: 'POST', path: `${path}/rotate` });
-        const next: string = JSON.parse(text).secret_access_key;
-        await expect.poll(() => seen(former), obeyed).toBe(403);
-        expect(await seen(next)).toBe(200);
-        former = next;
-      }
-      await owner.expect({ method: 'DELETE', path });
-      await expect.poll(() => seen(former), obeyed).toBe(403);
-      expect(await seen(root.secretKey)).toBe(200);
+      await obeysRotationsElsewhere({ owner, otherUrl: other.url, cachedMs: 2_000 });
     },
     caseMs,
   );
