@@ -8,6 +8,7 @@ import type { Context } from '../../context.ts';
 import { bucketNotification } from '../../domain/configurations/families.ts';
 import { eventChanges } from '../../domain/events/events.ts';
 import type { KeyMove } from '../../domain/events/recorder.ts';
+import type { ErrorCode } from '../../errors/codes.ts';
 import { audited, timeOfRow } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
@@ -108,11 +109,19 @@ export class Recording implements AuditRecorder {
   }
 }
 
+/** Refusals by the signing key of a bucket are audited for reads too (spec, "Events", 5). */
+const ofSigningKeys: ReadonlySet<ErrorCode> = new Set(['KeyExpired', 'KeyDenied', 'KeyTampered']);
+
 /** For a request that was refused before its operation was selected: the caller is unknown. */
-export function recordingOfUnknown(ctx: Ctx, request: RequestContext): Recording | undefined {
+export function recordingOfUnknown(
+  ctx: Ctx,
+  request: RequestContext,
+  code: ErrorCode,
+): Recording | undefined {
   const located = whereLocated(request);
   const asked = located && askedAt(located);
-  if (located === undefined || !asked?.audited) return undefined;
+  if (located === undefined || asked === undefined) return undefined;
+  if (!asked.audited && !ofSigningKeys.has(code)) return undefined;
   const { requestId, wire } = located;
   return new Recording(ctx, { ...asked, requestId, wire, identity: undefined });
 }
