@@ -149,6 +149,29 @@ describe.each(failures)('a signing key whose provider says %s', (reason, status,
   });
 });
 
+test.each([false, true])(
+  'a form that arrives slowly is judged again at its end (rotated meanwhile: %s)',
+  async (isRotated) => {
+    const clock = virtualClock(Date.now());
+    await using world = await open({ clock });
+    const form = signForm({ ...alice, secretKey: await world.rotate() }, {
+      conditions: [{ bucket: 'bucket' }, ['starts-with', '$key', '']],
+      now: clock.now(),
+    } as never);
+    const posted = await world.anonymous.post('/bucket', {
+      body: encodeForm([...fieldsOf({ key: 'slow', ...form }), fileOf('content')]),
+      headers: multipart(),
+      async *arriving(body) {
+        yield body.subarray(0, -20);
+        if (isRotated) await world.rotate();
+        await clock.advance(2_000);
+        yield body.subarray(-20);
+      },
+    });
+    expect(outcome(posted)).toEqual(isRotated ? [403, 'AccessDenied'] : [204, '']);
+  },
+);
+
 test('without key_id the provider key is SVC_KMS_DEFAULT_KEY_ID, then the one with the name of the bucket', async () => {
   await using world = await open({}, false);
   await world.client.put('/second');
