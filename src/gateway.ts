@@ -119,7 +119,8 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
   const { method, headers } = incoming.wire;
   // Refused before its caller was known: it is answered in the dialect of its headers, and audited by its address.
   const dialect = request.dialect ?? shownDialect([...headers.names(), ...rawQuery.split('&')]);
-  const record = operation === unknownOperation ? recordingOfUnknown(ctx, request, refusal.code) : request.record;
+  const record =
+    operation === unknownOperation ? recordingOfUnknown(ctx, request, refusal.code) : request.record;
   establish(request, { dialect, record });
   return renderRefusal(refusal, { requestId, resource: path, isHead: method === 'HEAD', format });
 }

@@ -154,10 +154,13 @@ test.each([false, true])(
   async (isRotated) => {
     const clock = virtualClock(Date.now());
     await using world = await open({ clock });
-    const form = signForm({ ...alice, secretKey: await world.rotate() }, {
-      conditions: [{ bucket: 'bucket' }, ['starts-with', '$key', '']],
-      now: clock.now(),
-    } as never);
+    const form = signForm(
+      { ...alice, secretKey: await world.rotate() },
+      {
+        conditions: [{ bucket: 'bucket' }, ['starts-with', '$key', '']],
+        now: clock.now(),
+      },
+    );
     const posted = await world.anonymous.post('/bucket', {
       body: encodeForm([...fieldsOf({ key: 'slow', ...form }), fileOf('content')]),
       headers: multipart(),
