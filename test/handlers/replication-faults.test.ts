@@ -116,6 +116,17 @@ describe('the status, the metrics and the list of failures name the cause', () =
         putPeer(near, { endpoint: far.endpoint, accessKey: bob.accessKey, secretKey: bob.secretKey }),
     ],
     [
+      'has no room',
+      'quota',
+      /403 QuotaExceeded: make room in the bucket at the peer/,
+      (far) =>
+        operatorOf(far.world).must('PUT', '/buckets/bucket/quota', {
+          maxBytes: 1,
+          maxObjects: 0,
+          maxBytesPerObject: 0,
+        }),
+    ],
+    [
       'was removed by the operator',
       'no-peer',
       /no replication peer far: PUT \/admin\/v1\/replication\/peers\/far/,
@@ -131,6 +142,7 @@ describe('the status, the metrics and the list of failures name the cause', () =
     expect(failures).toContain(why);
     expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
     await far.world.client.put('/bucket');
+    await operatorOf(far.world).must('DELETE', '/buckets/bucket/quota');
     await setVersioning(far.world.client, 'bucket', 'Enabled');
     await putPeer(near, { endpoint: far.endpoint });
     await settled(near, '/bucket/a', 'COMPLETED');

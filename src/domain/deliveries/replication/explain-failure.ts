@@ -55,6 +55,7 @@ const refusals: Readonly<Record<string, readonly [why: string, advice: string]>>
     'denied',
     'allow s3:ReplicateObject, s3:ReplicateDelete, s3:ReplicateTags and s3:PutObject to the user of the peer',
   ],
+  QuotaExceeded: ['quota', 'make room in the bucket at the peer, or raise its quota or that of its account'],
   InvalidAccessKeyId: ['credentials', 'PUT the peer again with a key that it knows'],
   SignatureDoesNotMatch: ['credentials', 'PUT the peer again with the right secret key'],
   AuthorizationHeaderMalformed: ['credentials', 'PUT the peer again with the region that it expects'],
