@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { everyReleased } from '../../src/metadata/background/imports.ts';
+import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, putPart, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
@@ -224,6 +225,20 @@ describe('an import', () => {
     expect(await imported(world)).toEqual({ present: 230 });
     expect(await world.usage('bucket')).toEqual({ bytes: 230 * 7, objects: 230 });
     await world.close();
+  });
+
+  test('counts under the quota of its bucket: it stops where there is no room, and resumes', async () => {
+    const { world, there } = await inFront();
+    for (const key of ['a', 'b', 'c']) await put(`/${there}/${key}`, 'ten bytes.');
+    const admin = operatorOf(world);
+    const limit = (maxBytes: number) =>
+      admin.must('PUT', '/buckets/bucket/quota', { maxBytes, maxObjects: 0, maxBytesPerObject: 0 });
+    await limit(25);
+    await expect(imported(world)).rejects.toThrow('quota exceeded for bucket');
+    expect(await world.usage('bucket')).toEqual({ bytes: 20, objects: 2 });
+    await limit(30);
+    expect(await imported(world)).toEqual({ imported: 1, present: 2 });
+    expect(await world.usage('bucket')).toEqual({ bytes: 30, objects: 3 });
   });
 
   test('makes one row of a key in two concurrent runs', async () => {
