@@ -231,6 +231,9 @@ test('the traffic of a day is exported once no process may write to it any more,
   await world.client.put('/bucket/key', { body: '12345' });
   await world.rows('/buckets/bucket/traffic');
   expect((await admin.get(path)).text).toBe(csv);
+  world.clock.jump(400 * 24 * hourMs);
+  const late = await admin.get(path);
+  expect([late.status, late.text]).toEqual([404, expect.stringContaining('is no longer kept')]);
   for (const query of ['of=nothing', 'of=traffic&format=xml'])
     expect((await admin.get(`/admin/v1/usage/export?day=2026-01-01&${query}`)).status).toBe(400);
   expect((await world.client.get(path)).status).toBe(403);

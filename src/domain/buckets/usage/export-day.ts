@@ -3,8 +3,8 @@ import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { dayMs, startOfDay } from './days.ts';
 import type { ExportFormat } from './export-formats.ts';
-import { findProgress } from './progress.ts';
-import { trafficCloseMs } from './traffic-counter.ts';
+import { findProgress, isMissed } from './progress.ts';
+import { trafficCloseMs, trafficKeptMs } from './traffic-counter.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -18,15 +18,21 @@ export async function assertClosed({ metadata }: Ctx, day: string): Promise<void
       'NotFound',
       `The usage of ${day} is not written yet: the usage-rollup worker closes a day after its end.`,
     );
-  if (progress.missed.includes(day))
+  const { since } = progress;
+  if (since !== undefined && day < since)
+    throw fail('NotFound', `No usage of ${day} is known: a usage-rollup worker first ran on ${since}.`);
+  if (isMissed(progress, day))
     throw fail('NotFound', `No usage of ${day} is known, because no usage-rollup worker ran.`);
 }
 
-/** @throws NotFound for a day to which processes may still write */
+/** @throws NotFound for a day to which processes may still write, or whose rows are no longer kept */
 export async function assertTrafficClosed({ metadata }: Ctx, day: string): Promise<void> {
   const closesAt = startOfDay(day) + dayMs + trafficCloseMs;
-  if ((await metadata.now()) < closesAt)
+  const now = await metadata.now();
+  if (now < closesAt)
     throw fail('NotFound', `The traffic of ${day} is complete from ${new Date(closesAt).toISOString()} on.`);
+  if (now >= startOfDay(day) + trafficKeptMs)
+    throw fail('NotFound', `The traffic of ${day} is no longer kept: its rows are kept for 400 days.`);
 }
 
 /** The lines of a day, some rows at a time, always in the same order. */

@@ -11,7 +11,8 @@ export interface ExportFormat<Row> {
   readonly toLines: (row: Row) => readonly string[];
 }
 
-type Formats<Row> = Readonly<Record<string, ExportFormat<Row>>>;
+export type FormatName = 'csv' | 'jsonl' | 'focus';
+type Formats<Row> = Readonly<Record<FormatName, ExportFormat<Row>>>;
 type Columns<Row> = Readonly<Record<string, (row: Row) => string | number>>;
 
 /** RFC 4180: quoted where needed. */

@@ -31,8 +31,10 @@ export interface RollupProgress {
   readonly pass?: BucketPosition & { readonly day: string; readonly number: number };
   /** The day that is being closed: first the buckets without a sample, then the samples of all others. */
   readonly closing?: { readonly day: string; readonly unsampled?: BucketPosition; readonly after?: string };
-  /** The latest days of which nothing is known, because no worker ran. */
+  /** The latest days of which nothing is known, because no worker ran: a day, or `first/last`. */
   readonly missed: readonly string[];
+  /** The day on which a worker first ran; absent in rows of earlier versions. */
+  readonly since?: string;
 }
 
 type RollupState = RollupProgress | BucketSamples;
@@ -66,6 +68,7 @@ export async function holdProgress(metadata: MetadataStore, generation: number):
     nextSampleAt: now,
     nextTickAt: now,
     missed: [],
+    since: toDay(now),
   };
   return { term, progress: found?.state ?? first, revision: found?.revision ?? 'absent' };
 }
@@ -116,24 +119,37 @@ export function sampledDay(now: number, { closedThrough }: RollupProgress): stri
   return today > closedThrough ? today : addDays(closedThrough, 1);
 }
 
-/** Days that a report of missing days names. */
-const missedMax = 400;
+/** The first and the last of several days. */
+export interface DaySpan {
+  readonly first: string;
+  readonly last: string;
+}
+
+export const countDays = ({ first, last }: DaySpan): number =>
+  (startOfDay(last) - startOfDay(first)) / dayMs + 1;
 
 /** The oldest day that has ended and can be closed, and the days before it of which nothing is known. */
 export function nextToClose(
   now: number,
   { closedThrough, days }: RollupProgress,
-): { readonly day: string; readonly missed: readonly string[] } | undefined {
+): { readonly day: string; readonly missed?: DaySpan } | undefined {
   const yesterday = addDays(toDay(now), -1);
-  const missed: string[] = [];
-  const since = Math.max(startOfDay(closedThrough), startOfDay(yesterday) - missedMax * dayMs);
-  for (let day = addDays(toDay(since), 1); day <= yesterday; day = addDays(day, 1)) {
-    // The specification bills the day before the tick by the present counters, even if it has no sample.
-    if (days[day] !== undefined || day === yesterday) return { day, missed };
-    missed.push(day);
-  }
-  return undefined;
+  const first = addDays(closedThrough, 1);
+  if (first > yesterday) return undefined;
+  const sampled = Object.keys(days).filter((day) => day >= first && day < yesterday);
+  // The specification bills the day before the tick by the present counters, even if it has no sample.
+  const day = sampled.toSorted()[0] ?? yesterday;
+  return day === first ? { day } : { day, missed: { first, last: addDays(day, -1) } };
 }
 
-export const addMissed = (before: readonly string[], more: readonly string[]): readonly string[] =>
-  [...before, ...more].slice(-missedMax);
+/** Spans of missed days that are remembered. */
+const missedMax = 400;
+
+export const addMissed = (before: readonly string[], span: DaySpan | undefined): readonly string[] =>
+  span === undefined ? before : [...before, `${span.first}/${span.last}`].slice(-missedMax);
+
+export const isMissed = ({ missed }: RollupProgress, day: string): boolean =>
+  missed.some((span) => {
+    const [first = '', last = first] = span.split('/');
+    return day >= first && day <= last;
+  });

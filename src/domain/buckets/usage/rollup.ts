@@ -15,6 +15,7 @@ import {
   addMissed,
   advance,
   type BucketPosition,
+  countDays,
   type Held,
   nextOnGrid,
   nextToClose,
@@ -73,11 +74,10 @@ async function beginTick(
   if (found === undefined)
     return { held: await advance(ctx.metadata, held, { ...progress, nextTickAt: nextTick }), isBusy: true };
   const { day, missed } = found;
-  if (missed.length > 0)
+  if (missed !== undefined)
     ctx.telemetry.log('WARN', 'no usage is known of days on which no usage-rollup worker ran', {
-      first: missed[0],
-      last: missed.at(-1),
-      days: missed.length,
+      ...missed,
+      days: countDays(missed),
     });
   const next = {
     ...progress,

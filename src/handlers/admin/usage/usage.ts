@@ -4,11 +4,11 @@ import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { assertClosed, assertTrafficClosed, exportLines } from '../../../domain/buckets/usage/export-day.ts';
 import {
   type ExportFormat,
+  type FormatName,
   storageFormats,
   trafficFormats,
 } from '../../../domain/buckets/usage/export-formats.ts';
 import { sumOwned } from '../../../domain/buckets/usage/read-usage.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { everyUsageOf, pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
 import { everyTrafficOf } from '../../../metadata/buckets/traffic.ts';
 import type { AdminHandler } from '../call.ts';
@@ -46,33 +46,26 @@ export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, 
 const exports = {
   storage: {
     assertClosed,
-    open: (ctx: Ctx, day: string, format: string) =>
-      exported(storageFormats, format, everyUsageOf(ctx.metadata, day)),
+    open: (ctx: Ctx, day: string, format: FormatName) =>
+      exported(storageFormats[format], everyUsageOf(ctx.metadata, day)),
   },
   traffic: {
     assertClosed: assertTrafficClosed,
-    open: (ctx: Ctx, day: string, format: string) =>
-      exported(trafficFormats, format, everyTrafficOf(ctx.metadata, day)),
+    open: (ctx: Ctx, day: string, format: FormatName) =>
+      exported(trafficFormats[format], everyTrafficOf(ctx.metadata, day)),
   },
 } as const;
 
-/** @throws InvalidArgument for a format that does not exist */
-function exported<Row>(
-  formats: Readonly<Record<string, ExportFormat<Row>>>,
-  name: string,
-  rows: AsyncIterable<Row>,
-) {
-  const format = Object.hasOwn(formats, name) ? formats[name] : undefined;
-  if (format === undefined)
-    throw fail('InvalidArgument', `format must be one of ${Object.keys(formats).join(', ')}.`);
-  return { mediaType: format.mediaType, body: exportLines(rows, format) };
-}
+const exported = <Row>(format: ExportFormat<Row>, rows: AsyncIterable<Row>) => ({
+  mediaType: format.mediaType,
+  body: exportLines(rows, format),
+});
 
 export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query }) => {
   const day = readDay(query.day, 'day');
-  const { of = 'storage' } = query;
-  const { mediaType, body } = exports[of].open(ctx, day, query.format ?? 'csv');
+  const { of = 'storage', format = 'csv' } = query;
   await exports[of].assertClosed(ctx, day);
+  const { mediaType, body } = exports[of].open(ctx, day, format);
   return {
     status: 200,
     headers: [

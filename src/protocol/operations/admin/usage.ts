@@ -114,7 +114,11 @@ export const usageRows = {
   ExportUsage: {
     on: 'GET /usage/export',
     doc: 'Exports the storage or the traffic of all buckets on a closed day.',
-    query: { day, of: jsonOptional(jsonChoice(['storage', 'traffic'])), format: jsonOptional(jsonText()) },
+    query: {
+      day,
+      of: jsonOptional(jsonChoice(['storage', 'traffic'])),
+      format: jsonOptional(jsonChoice(['csv', 'jsonl', 'focus'])),
+    },
     media: ['text/csv', 'application/x-ndjson'],
     status: 200,
   },
