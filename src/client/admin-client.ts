@@ -72,6 +72,8 @@ export class AdminRefused extends Error {
 export interface AdminClient {
   /** @throws AdminRefused, and what `fetch` throws where the gateway cannot be reached */
   call<N extends AdminOperationName>(name: N, ask?: AdminAsk<N>): Promise<AdminAnswer<Plain<AdminReply<N>>>>;
+  /** For exports and archives, which may be larger than the memory. @throws AdminRefused; the stream fails where the reply breaks off */
+  stream<N extends AdminOperationName>(name: N, ask?: AdminAsk<N>): Promise<ReadableStream<Uint8Array>>;
 }
 
 const utf8 = new TextEncoder();
@@ -81,40 +83,48 @@ export function openAdminClient(options: AdminClientOptions): AdminClient {
   const send = options.fetch ?? fetch;
   const { origin, host } = new URL(options.endpoint);
   const sign = signer({ hasher, clock: { now: Date.now }, accessKey, secretKey, region });
+  /** @throws AdminRefused */
+  const request = async <N extends AdminOperationName>(name: N, ask: AdminAsk<N>): Promise<Response> => {
+    const { method, path } = describeAdminOperation(name);
+    const given: Readonly<Record<string, string | undefined>> = ask.path ?? {};
+    const content = ask.body === undefined ? '' : JSON.stringify(ask.body);
+    const { target, headers } = sign({
+      method,
+      path: path.replace(/:(\w+)/g, (_, parameter: string) =>
+        encode(requireName(parameter, given[parameter])),
+      ),
+      query: Object.entries(ask.query ?? {}).flatMap(([key, value]) =>
+        value === undefined ? [] : [[key, String(value)] as const],
+      ),
+      headers: {
+        host,
+        ...(content === '' ? {} : { 'content-type': 'application/json' }),
+        ...(ask.ifMatch === undefined ? {} : { 'if-match': ask.ifMatch }),
+        ...(ask.idempotencyKey === undefined ? {} : { 'idempotency-key': ask.idempotencyKey }),
+      },
+      payloadHash: toHex(hasher.once('sha256', utf8.encode(content))),
+    });
+    const { host: _, ...sent } = headers;
+    const response = await send(origin + target, {
+      method,
+      headers: sent,
+      redirect: 'error',
+      ...(content === '' ? {} : { body: content }),
+      ...(ask.signal === undefined ? {} : { signal: ask.signal }),
+    });
+    if (!response.ok) throw new AdminRefused(response.status, readReply(await response.text()));
+    return response;
+  };
   return {
     async call(name, ask = {}) {
-      const { method, path } = describeAdminOperation(name);
-      const given: Readonly<Record<string, string | undefined>> = ask.path ?? {};
-      const content = ask.body === undefined ? '' : JSON.stringify(ask.body);
-      const { target, headers } = sign({
-        method,
-        path: path.replace(/:(\w+)/g, (_, parameter: string) =>
-          encode(requireName(parameter, given[parameter])),
-        ),
-        query: Object.entries(ask.query ?? {}).flatMap(([key, value]) =>
-          value === undefined ? [] : [[key, String(value)] as const],
-        ),
-        headers: {
-          host,
-          ...(content === '' ? {} : { 'content-type': 'application/json' }),
-          ...(ask.ifMatch === undefined ? {} : { 'if-match': ask.ifMatch }),
-          ...(ask.idempotencyKey === undefined ? {} : { 'idempotency-key': ask.idempotencyKey }),
-        },
-        payloadHash: toHex(hasher.once('sha256', utf8.encode(content))),
-      });
-      const { host: _, ...sent } = headers;
-      const response = await send(origin + target, {
-        method,
-        headers: sent,
-        redirect: 'error',
-        ...(content === '' ? {} : { body: content }),
-        ...(ask.signal === undefined ? {} : { signal: ask.signal }),
-      });
+      const response = await request(name, ask);
       const text = await response.text();
-      const isJson = response.headers.get('content-type') === 'application/json';
-      const json = isJson && text !== '' ? readReply(text) : undefined;
-      if (!response.ok) throw new AdminRefused(response.status, json);
+      const json = response.headers.get('content-type') === 'application/json' ? readReply(text) : undefined;
       return { status: response.status, json, text, etag: response.headers.get('etag') ?? undefined };
+    },
+    async stream(name, ask = {}) {
+      const { body } = await request(name, ask);
+      return body ?? new ReadableStream({ start: (controller) => controller.close() });
     },
   };
 }

@@ -1,6 +1,8 @@
 /** `sluice admin`, `sluice keygen` and `sluice completion`: child processes against a real server. */
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,7 +11,7 @@ import { AdminRefused, openAdminClient } from '../../src/client/admin-client.ts'
 import { masterKeys } from '../../src/config/values/keys.ts';
 import { adminCommands, findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
 import { sender } from './client.ts';
-import { endAll, finished, keysOf, serving, started } from './command.ts';
+import { cliPath, endAll, finished, keysOf, serving, started } from './command.ts';
 
 let home = '';
 let env: Record<string, string> = {};
@@ -67,6 +69,28 @@ afterAll(async () => {
   await endAll();
   await rm(home, { recursive: true, force: true });
 });
+
+/** A proxy that breaks each connection once the server has sent so many bytes. */
+async function cutting(to: URL, bytesMax: number) {
+  const server = createServer((client) => {
+    const upstream = connect(Number(to.port), to.hostname);
+    let sent = 0;
+    client.pipe(upstream);
+    client.on('error', () => upstream.destroy());
+    upstream.on('error', () => client.destroy());
+    upstream.on('data', (piece: Uint8Array) => {
+      client.write(piece.subarray(0, Math.max(0, bytesMax - sent)));
+      sent += piece.length;
+      if (sent >= bytesMax) client.end(() => client.destroy());
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    endpoint: `http://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => void server.close(),
+  };
+}
 
 const admin = (line: string, more: Record<string, string> = {}) =>
   finished(['admin', ...line.split(' ')], { ...env, ...more });
@@ -179,6 +203,31 @@ describe('sluice admin', () => {
       expect(await run.ended).toBe(1);
       expect(JSON.parse(run.stdout)).toMatchObject({ cluster: 'second', deregisterReady: false });
     });
+  });
+
+  it('writes archives and exports as they arrive, and says so where one breaks off', async () => {
+    const archive = join(home, 'support.tar');
+    const toFile = promisify(execFile)(
+      'sh',
+      ['-c', '"$0" "$1" admin support-bundle get > "$2"', process.execPath, cliPath, archive],
+      { env: { PATH: process.env['PATH'] ?? '', ...env } },
+    );
+    expect((await toFile).stderr).toBe('');
+    const bytes = await readFile(archive);
+    // Blocks of 512 bytes, and nothing behind them.
+    expect([bytes.length > 1_024, bytes.length % 512]).toEqual([true, 0]);
+    const lines = (await admin('audit export --action CreateBucket')).stdout.trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line).action)).toEqual(Array(5).fill('CreateBucket'));
+    // A reader that needs no more.
+    const head = `"$0" "$1" admin audit export | head -c 9; "$0" "$1" admin settings | head -c 9`;
+    const short = await promisify(execFile)('sh', ['-c', head, process.execPath, cliPath], {
+      env: { PATH: process.env['PATH'] ?? '', ...env },
+    });
+    expect([short.stdout.length, short.stderr]).toEqual([18, '']);
+    await using proxy = await cutting(new URL(profile.endpoint), 2_000);
+    const cut = await admin('support-bundle get', { SLUICE_ENDPOINT: proxy.endpoint });
+    expect([cut.code, cut.stdout.length > 0]).toEqual([1, true]);
+    expect(cut.stderr).toMatch(/^sluice: the reply broke off after \d+ bytes, so it is incomplete: .*\n$/);
   });
 
   it('takes keys from a profile that other users cannot read', async () => {

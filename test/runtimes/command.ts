@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-const cli = new URL('../../src/runtime/cli.ts', import.meta.url).pathname;
+export const cliPath = new URL('../../src/runtime/cli.ts', import.meta.url).pathname;
 
 export interface Run {
   readonly child: ChildProcess;
@@ -22,7 +22,9 @@ export async function endAll(): Promise<void> {
 
 /** The child does not inherit the environment of the tests. */
 export function started(args: readonly string[], env: Record<string, string> = {}): Run {
-  const child = spawn(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'] ?? '', ...env } });
+  const child = spawn(process.execPath, [cliPath, ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+  });
   const ended = once(child, 'close').then(([code]) => code as number | null);
   const result: Run = { child, ended, stdout: '', stderr: '' };
   child.stdout.on('data', (text) => {

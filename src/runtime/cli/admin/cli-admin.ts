@@ -1,6 +1,8 @@
 /** `sluice admin`: every operation of the operator API as a command. */
+import { once } from 'node:events';
 import { AdminRefused, openAdminClient } from '../../../client/admin-client.ts';
 import type { TraceDocument } from '../../../ports/trace.ts';
+import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
 import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
 import { findProfile, type Profile } from './profiles.ts';
@@ -20,8 +22,17 @@ const complain = (text: string): void => {
 /** Other names of first words: operators ask for one trace. */
 const aliases: Readonly<Record<string, string>> = { trace: 'traces' };
 
+/** A reader such as `head` may close the output before its end. */
+function endWithReader(): void {
+  process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'EPIPE') throw cause;
+    process.exit(codes.done);
+  });
+}
+
 /** @returns the exit code */
 export async function runAdmin([first, ...rest]: readonly string[]): Promise<number> {
+  endWithReader();
   const args = first === undefined ? [] : [aliases[first] ?? first, ...rest];
   const words = args.filter((arg) => !arg.startsWith('-'));
   if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
@@ -65,6 +76,21 @@ function explain(cause: unknown, command: AdminCommand): number {
   throw cause;
 }
 
+/** Archives are bytes, and exports may be larger than the memory. */
+async function copyToOutput(body: ReadableStream<Uint8Array>): Promise<number> {
+  let bytes = 0;
+  try {
+    for await (const piece of body) {
+      bytes += piece.length;
+      if (!process.stdout.write(piece)) await once(process.stdout, 'drain');
+    }
+    return codes.done;
+  } catch (cause) {
+    complain(`the reply broke off after ${bytes} bytes, so it is incomplete: ${(cause as Error).message}`);
+    return codes.refused;
+  }
+}
+
 /** A trace is a waterfall, every other reply a table. */
 const showAnswer = ({ operation }: AdminCommand, json: unknown): string =>
   operation === 'GetTrace'
@@ -78,13 +104,16 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
   const ifMatch = common['--if-match'];
   const idempotencyKey = common['--idempotency-key'];
   // The casts: arguments were read by the row of this operation, and the gateway checks them.
-  const answer = await client.call(command.operation, {
+  const ask = {
     path: path as never,
     query: query as never,
     ...(Object.keys(body).length === 0 ? {} : { body: body as never }),
     ...(ifMatch === undefined ? {} : { ifMatch }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-  });
+  };
+  if (describeAdminOperation(command.operation).media !== undefined)
+    return copyToOutput(await client.stream(command.operation, ask));
+  const answer = await client.call(command.operation, ask);
   if (common['--watch'] === undefined) {
     print(asJson || answer.json === undefined ? answer.text : showAnswer(command, answer.json));
     return codes.done;
