@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AdminRefused, openAdminClient } from '../../src/client/admin-client.ts';
 import { masterKeys } from '../../src/config/values/keys.ts';
 import { adminCommands, findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
+import { hasFailed, progressLine } from '../../src/runtime/cli/admin/watch.ts';
 import { sender } from './client.ts';
 import { cliPath, endAll, finished, keysOf, serving, started } from './command.ts';
 
@@ -64,6 +65,8 @@ beforeAll(async () => {
   const peer = `replication peers set far --endpoint ${server.url} --access-key ${accessKey} --secret-key ${secretKey}`;
   expect((await admin(peer)).stderr).toBe('');
   await put('/sent?replication=', replication);
+  const away = `replication peers set away --endpoint http://127.0.0.1:9 --access-key abc --secret-key ${secretKey}`;
+  expect((await admin(away)).stderr).toBe('');
 });
 afterAll(async () => {
   await endAll();
@@ -143,6 +146,8 @@ describe('sluice admin', () => {
       ['bukets list', {}, 2, 'is no command'],
       ['workers --watch', {}, 2, '--watch'],
       ['workers', { SLUICE_ACCESS_KEY: '' }, 1, ''],
+      // Nothing answers at port 9: the check says what it found.
+      ['replication peers check away --bucket copies', {}, 1, ''],
       ['workers', { SLUICE_ENDPOINT: 'http://127.0.0.1:9' }, 3, 'cannot be reached'],
     ] as const;
     const runs = await Promise.all(cases.map(([line, more]) => admin(line, more)));
@@ -166,22 +171,39 @@ describe('sluice admin', () => {
       ['buckets reshard books --shards 128', { state: 'done', shards: 128 }],
       ['scrub start', { state: 'done' }],
       ['buckets inventory run listed all', { state: 'done' }],
-      ['replication resync start sent', { state: 'done' }],
+      ['replication resync start sent', { state: 'done', read: 1, versions: 1 }],
+      ['fsck start', { state: 'done', found: 0, slotsSeen: 16, slots: 16 }],
     ])('%s', async (line, end) => {
       const { code, stdout, stderr } = await admin(`${line} --watch --json`);
       expect([code, stderr]).toEqual([
         0,
-        expect.stringMatching(/^((\[[#.]{20}\] )?running( {2}[a-zA-Z]+ \d+)+\n)*$/),
+        expect.stringMatching(/^((\[[#.]{20}\] )?running( [a-z]+)?( {2}[a-zA-Z]+ \d+)+\n)*$/),
       ]);
       expect(JSON.parse(stdout)).toMatchObject(end);
     });
 
-    it('fsck start, with a line for each step', async () => {
-      const run = started(['admin', 'fsck', 'start', '--watch'], env);
-      const lines = () => run.stderr.split('\n').filter((line) => /^running {2}buckets \d+ {2}/.test(line));
-      await expect.poll(() => lines().length, { timeout: 60_000 }).toBeGreaterThan(1);
-      run.child.kill();
-      await run.ended;
+    it('shows a bar where the whole is known, and where the run is', () => {
+      const bar = (state: Record<string, unknown>) => progressLine(state);
+      const fsck = { state: 'running', at: 'versions', slotsSeen: 4, slots: 16, versions: 7 };
+      expect(bar(fsck)).toBe('[#####...............] running versions  slotsSeen 4  slots 16  versions 7');
+      expect(bar({ state: 'running', read: 5, versions: 10 })).toMatch(/^\[#{10}\.{10}\] running {2}read 5/);
+      expect(bar({ state: 'running', read: 50, versions: 10 })).toMatch(/^\[#{20}\]/);
+      expect(bar({ state: 'running', read: 5 })).toBe('running  read 5');
+    });
+
+    it('ends with code 1 where what it followed found something wrong', () => {
+      const ends = [
+        [{ state: 'done', found: 2, fixed: 2 }, false],
+        [{ state: 'done', found: 2, fixed: 1 }, true],
+        [{ state: 'done', damaged: 1 }, true],
+        [{ state: 'done', failed: 1 }, true],
+        [{ state: 'failed' }, true],
+        [{ deregisterReady: true, failed: 1 }, false],
+        [{ deregisterReady: false }, true],
+      ] as const;
+      for (const [state, isFailed] of ends)
+        expect([state, hasFailed(state, 'evacuate')]).toEqual([state, isFailed]);
+      expect(hasFailed({ deregisterReady: false }, 'readonly')).toBe(false);
     });
 
     it('clusters drain, which leaves the bytes of a cluster in mode readonly', async () => {

@@ -48,6 +48,11 @@ export interface FsckState {
   readonly seen: FsckSummary;
 }
 
+/** The walk over the buckets in slots; the walks over owners and stored bytes follow it. */
+export const fsckSlots = bucketSlots;
+export const slotsSeenOf = ({ position }: FsckState): number =>
+  'slot' in position ? position.slot : position.at === 'metadata' ? 0 : fsckSlots;
+
 export const fromTheStart = (mode: FsckMode): FsckState => ({
   mode,
   position: { at: 'metadata' },

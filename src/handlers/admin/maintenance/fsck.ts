@@ -1,5 +1,5 @@
 /** The state of the background comparison of metadata and data (fsck), and its start on request. */
-import { fromTheStart } from '../../../domain/storage/fsck/fsck.ts';
+import { fromTheStart, fsckSlots, slotsSeenOf } from '../../../domain/storage/fsck/fsck.ts';
 import { type SavedRun, savedRun, saveRun } from '../../../domain/storage/fsck/saved-run.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
@@ -21,11 +21,13 @@ export const StartFsck: AdminHandler<'StartFsck'> = async (ctx, { body }) => {
   return jsonReply(runJson(run), 202);
 };
 
-const runJson = ({ state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
+const runJson = ({ state, state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
   state: runState(finishedAt),
   fix: mode.fix,
   deep: mode.deep ?? false,
   ...(finishedAt === undefined ? { at: position.at } : {}),
+  slotsSeen: slotsSeenOf(state),
+  slots: fsckSlots,
   ...seen,
   startedAt: seconds(startedAt),
   ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),

@@ -43,6 +43,8 @@ const fsck = jsonObject({
   fix: jsonBoolean,
   deep: jsonBoolean,
   at: jsonOptional(jsonText()),
+  slotsSeen: count,
+  slots: count,
   buckets: count,
   versions: count,
   parts: count,

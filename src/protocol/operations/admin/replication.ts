@@ -114,6 +114,8 @@ const resync = jsonObject({
   until: jsonOptional(isoTime),
   restoreRemoved: jsonOptional(jsonBoolean),
   read: count,
+  /** Those of the whole bucket now, where no prefix limits the resync. */
+  versions: jsonOptional(count),
   queued: count,
   startedAt: seconds,
   finishedAt: jsonOptional(seconds),

@@ -8,7 +8,7 @@ import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './comma
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
 import { formatTraces } from './trace-waterfall.ts';
-import { canWatch, watchUntilEnd } from './watch.ts';
+import { canWatch, hasFailed, isBad, type State, watchUntilEnd } from './watch.ts';
 
 const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
 
@@ -116,7 +116,7 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
   const answer = await client.call(command.operation, ask);
   if (common['--watch'] === undefined) {
     print(asJson || answer.json === undefined ? answer.text : showAnswer(command, answer.json));
-    return codes.done;
+    return isBad((answer.json ?? {}) as State) ? codes.refused : codes.done;
   }
   const isTerminal = process.stderr.isTTY;
   const state = await watchUntilEnd({
@@ -127,7 +127,5 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
   });
   if (isTerminal) process.stderr.write('\r\u001b[K');
   print(asJson ? JSON.stringify(state) : showReply(state));
-  // A cluster that only takes no new writes keeps its bytes.
-  const isLeft = state['deregisterReady'] === false && body['mode'] !== 'readonly';
-  return state['state'] === 'failed' || isLeft ? codes.refused : codes.done;
+  return hasFailed(state, body['mode']) ? codes.refused : codes.done;
 }

@@ -143,7 +143,7 @@ export function adminHelp(prefix: readonly string[]): string {
     '  --watch                          follows what runs in the background until it ends',
     '  --if-match ETAG, --idempotency-key KEY',
     'A value that begins with @ is read from that file, and @- from the standard input.',
-    'Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the gateway cannot be reached.',
+    'Exit codes: 0 done, 1 refused, failed, or something wrong was found, 2 wrong usage, 3 the gateway cannot be reached.',
     '',
   ].join('\n');
 }

@@ -17,7 +17,7 @@ export const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperati
 export const canWatch = (name: AdminOperationName): boolean =>
   name in watchedBy || Object.values(watchedBy).includes(name);
 
-type State = Readonly<Record<string, unknown>>;
+export type State = Readonly<Record<string, unknown>>;
 
 /** A drain has no end state: it has ended when the cluster may be removed, or when it was stopped. */
 const isEnded = (state: State): boolean =>
@@ -25,13 +25,26 @@ const isEnded = (state: State): boolean =>
     ? state['deregisterReady'] === true || state['state'] !== 'evacuating'
     : state['state'] !== 'running';
 
+/** A reply that says that a check has found something wrong, or that a task failed: scripts see it in the exit code. */
+export const isBad = (state: State): boolean =>
+  state['ok'] === false || state['isIntact'] === false || state['state'] === 'failed';
+
+const countOf = (state: State, name: string): number => (typeof state[name] === 'number' ? state[name] : 0);
+
+/** The state in which what was followed ended is not what was asked for. A cluster that only takes no new writes keeps its bytes. */
+export function hasFailed(state: State, mode: unknown): boolean {
+  if ('deregisterReady' in state) return state['deregisterReady'] === false && mode !== 'readonly';
+  const isFound = countOf(state, 'found') > countOf(state, 'fixed');
+  return isBad(state) || isFound || countOf(state, 'damaged') > 0 || countOf(state, 'failed') > 0;
+}
+
 const barWidth = 20;
 
-function progressLine(state: State): string {
+export function progressLine(state: State): string {
   const number = (name: string): number | undefined =>
     typeof state[name] === 'number' ? (state[name] as number) : undefined;
-  const done = number('shardsDone') ?? number('slotsSeen');
-  const total = number('shardsTotal') ?? number('slots');
+  const done = number('shardsDone') ?? number('slotsSeen') ?? number('read');
+  const total = number('shardsTotal') ?? number('slots') ?? number('versions');
   const bar =
     done === undefined || total === undefined || total === 0
       ? ''
@@ -41,7 +54,8 @@ function progressLine(state: State): string {
     .map(([name, value]) => `${name} ${String(value)}`);
   const [reason] = Array.isArray(state['reasons']) ? state['reasons'] : [];
   const waits = typeof reason === 'string' ? `  (${reason})` : '';
-  return `${bar}${String(state['state'] ?? '')}  ${counts.join('  ')}${waits}`.slice(0, 200);
+  const at = state['at'] === undefined ? '' : ` ${String(state['at'])}`;
+  return `${bar}${String(state['state'] ?? '')}${at}  ${counts.join('  ')}${waits}`.slice(0, 200);
 }
 
 const pollMs = { first: 200, longest: 2_000 } as const;
