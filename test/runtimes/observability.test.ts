@@ -184,6 +184,8 @@ describe.skipIf(noPrometheus !== undefined)(
       }
       expect(empty).toEqual([]);
       expect(queries.length).toBeGreaterThan(80);
+      // What the variable `job` of every dashboard asks for.
+      expect(await prometheus.get('/api/v1/label/job/values?match[]=svc_build_info')).toEqual(['sluice']);
     });
 
     test('a loaded node shows the metrics of the table, and no others beside those of its runtime', async () => {

@@ -99,17 +99,89 @@ test('rules, their tests and dashboards select labels that their metrics have, b
   expect(wrong).toEqual([]);
 });
 
+interface Service {
+  readonly image?: string;
+  readonly command?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly secrets?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly depends_on?: object;
+}
+interface Compose {
+  readonly services: Readonly<Record<string, Service>>;
+  readonly secrets: object;
+}
+const compose = parse(read('deploy/observability/compose.yaml')) as Compose;
+const mountsOf = (name: string): ReadonlyMap<string, string> =>
+  new Map(
+    (compose.services[name]?.volumes ?? []).map((volume) => {
+      const [from = '', to = ''] = volume.split(':');
+      return [to, from];
+    }),
+  );
+
 test('what the compose file of the observability mounts is there, and its images are pinned', () => {
-  const { services, secrets } = parse(read('deploy/observability/compose.yaml')) as {
-    readonly services: Readonly<
-      Record<string, { readonly image?: string; readonly volumes?: readonly string[] }>
-    >;
-    readonly secrets: object;
-  };
-  expect(Object.keys(secrets)).toEqual(['metrics_token']);
-  for (const { image, volumes = [] } of Object.values(services)) {
+  expect(Object.keys(compose.secrets)).toEqual(['metrics_token']);
+  for (const [name, { image }] of Object.entries(compose.services)) {
     if (image !== undefined) expect(image).toMatch(/^[a-z/]+:v?\d+\.\d+\.\d+$/);
-    for (const [from = ''] of volumes.map((volume) => volume.split(':')))
+    for (const from of mountsOf(name).values())
       if (from.startsWith('.')) expect(existsSync(join(root, 'deploy', from)), from).toBe(true);
   }
+});
+
+test('Prometheus in the compose file finds its rules, its token and the gateway of every deployment', () => {
+  const { rule_files, scrape_configs } = parse(read('deploy/observability/prometheus.yaml'));
+  const mounts = mountsOf('prometheus');
+  const { command = [], secrets = [] } = compose.services['prometheus'] as Service;
+  const file = command.find((each) => each.startsWith('--config.file='))?.split('=')[1] ?? '';
+  expect(mounts.get(file)).toBe('./observability/prometheus.yaml');
+  for (const each of rule_files) expect(mounts.get(join(file, '..', each))).toBe(`./observability/${each}`);
+  const [{ job_name, authorization, static_configs }] = scrape_configs;
+  expect(job_name).toBe('sluice');
+  expect(secrets.map((each) => `/run/secrets/${each}`)).toEqual([authorization.credentials_file]);
+  for (const each of ['tikv', 'cassandra', 'ceph-tikv', 'ceph-cassandra']) {
+    const { services } = parse(read(`deploy/${each}.yaml`)) as Compose;
+    const [host = '', port] = static_configs[0].targets[0].split(':');
+    expect([each, services[host]?.environment?.['SVC_LISTEN']]).toEqual([each, `0.0.0.0:${port}`]);
+    const known = [...Object.keys(services), ...Object.keys(compose.services)];
+    for (const { depends_on = {} } of Object.values(compose.services))
+      expect(Object.keys(depends_on).filter((name) => !known.includes(name))).toEqual([]);
+  }
+});
+
+test('Grafana in the compose file is provisioned with that Prometheus and these dashboards', () => {
+  const mounts = mountsOf('grafana');
+  const mounted = (kind: string): unknown => {
+    const [to, from] =
+      [...mounts].find(([each]) => each.startsWith(`/etc/grafana/provisioning/${kind}/`)) ?? [];
+    expect(to).toMatch(/\.yaml$/);
+    return parse(read(join('deploy', from ?? '')));
+  };
+  const { datasources } = mounted('datasources') as { datasources: readonly Record<string, unknown>[] };
+  expect(datasources).toEqual([
+    expect.objectContaining({ type: 'prometheus', url: 'http://prometheus:9090', isDefault: true }),
+  ]);
+  const { providers } = mounted('dashboards') as {
+    providers: readonly { readonly options: { readonly path: string } }[];
+  };
+  expect(providers.map(({ options }) => mounts.get(options.path))).toEqual(['./observability/dashboards']);
+  const uids = new Set<string>();
+  for (const { file } of dashboards) {
+    const { uid, title, panels, templating } = JSON.parse(
+      read(`deploy/observability/dashboards/${file}.json`),
+    );
+    expect([typeof title, panels.length > 0]).toEqual(['string', true]);
+    expect(uid.length).toBeLessThanOrEqual(40);
+    uids.add(uid);
+    const [variable] = templating.list;
+    expect(variable).toMatchObject({ type: 'datasource', query: 'prometheus' });
+    const ids = panels.map(({ id }: { readonly id: number }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const { datasource, targets, gridPos } of panels) {
+      expect(datasource).toEqual({ type: 'prometheus', uid: `\${${variable.name}}` });
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+      for (const target of targets) expect(target.datasource).toEqual(datasource);
+    }
+  }
+  expect(uids.size).toBe(dashboards.length);
 });
