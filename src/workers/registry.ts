@@ -207,7 +207,11 @@ export function startWorkers(
   const named = names.map((name): Worker => {
     const { leased, counts, yieldsToClients, interval, make } = workers[name];
     const watch = heartbeats.watch(name, counts);
-    const services: WorkerServices = { report: watch.report, yieldToClients };
+    const services: WorkerServices = {
+      report: watch.report,
+      roundEnded: (tookMs) => watch.unitEnded('idle', tookMs),
+      yieldToClients,
+    };
     const telemetry = reportingTelemetry(context.telemetry, watch.report);
     const start = (generation: number): Unit => {
       const unit = make({ ...context, telemetry }, generation, services);

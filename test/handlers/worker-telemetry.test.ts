@@ -113,5 +113,8 @@ test('the trace of a replication is linked to the request that queued it', async
   const [request, delivery] = [named('PutObject'), named('worker:replicator')];
   expect(delivery?.links).toEqual([expect.stringContaining(`-${request?.traceId}-`)]);
   expect(delivery).toMatchObject({ bucket: 'bucket', key: 'a' });
-  expect(delivery?.attributes).toMatchObject({ 'messaging.destination.name': 'far/bucket' });
+  expect(delivery?.attributes).toMatchObject({
+    'sluice.target': 'far/bucket',
+    'messaging.destination.name': 'replication',
+  });
 });

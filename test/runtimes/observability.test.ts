@@ -174,6 +174,13 @@ describe.skipIf(noPrometheus !== undefined)(
       expect(firing.map(({ metric }) => metric['alertname'])).toEqual(['SluiceDeadLetters']);
     });
 
+    test('every worker that SluiceWorkerStuck watches ends units, so that the alert can fire for it and does not without cause', async () => {
+      const { expr = '' } = rules.find(({ alert }) => alert === 'SluiceWorkerStuck') ?? {};
+      const [, watched = ''] = /worker=~"([^"]+)"/.exec(expr) ?? [];
+      const found = await prometheus.query('time() - svc_worker_last_unit_timestamp_seconds < 60');
+      expect(found.map(({ metric }) => metric['worker'])).toEqual(expect.arrayContaining(watched.split('|')));
+    });
+
     test('every query of every dashboard is evaluated, and has data where the gateway has', async () => {
       const empty: string[] = [];
       for (const { file, title, expr } of queries) {

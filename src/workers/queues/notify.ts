@@ -2,18 +2,20 @@
 import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, notifyQueue } from '../../domain/events/deliver/deliver-rows.ts';
 import { DeliveryRates } from '../../domain/events/deliver/rates.ts';
-import type { Unit } from '../supervision/worker.ts';
+import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 /** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
 export const deliverNotifications =
-  (context: Ctx): Unit =>
+  (context: Ctx, _generation = 0, services = unsupervised): Unit =>
   async (signal) => {
     const rates = new DeliveryRates(context);
     const lanes = new Lanes(context, notifyQueue({ ...context, telemetry: rates.telemetry }));
     try {
       while (!signal.aborted) {
+        const begunAt = context.clock.elapsed();
         await lanes.start(signal);
         await rates.store();
+        services.roundEnded(context.clock.elapsed() - begunAt);
         await context.clock.sleep(context.config.SVC_NOTIFY_INTERVAL, signal);
       }
     } finally {

@@ -33,6 +33,7 @@ export const replicate =
     let countedAt = Number.NEGATIVE_INFINITY;
     try {
       while (!signal.aborted) {
+        const begunAt = ctx.clock.elapsed();
         if (ctx.clock.elapsed() - countedAt >= countedEveryMs) {
           await showWaiting(ctx);
           countedAt = ctx.clock.elapsed();
@@ -40,6 +41,7 @@ export const replicate =
         await lanes.start(signal);
         await services.yieldToClients(signal);
         const isBusy = await stepResyncs(ctx, signal);
+        services.roundEnded(ctx.clock.elapsed() - begunAt);
         if (!isBusy) await ctx.clock.sleep(ctx.config.SVC_REPLICATION_INTERVAL, signal);
       }
     } finally {

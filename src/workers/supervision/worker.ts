@@ -21,12 +21,14 @@ export interface Watch {
 /** What the process gives to the units of a worker. */
 export interface WorkerServices {
   report(progress: Progress): void;
+  /** For a unit that runs as long as its lease: each of its rounds counts as a unit, so that operators see whether it goes on. */
+  roundEnded(tookMs: number): void;
   /** Resolves when the clients of this process leave room for background work. Call it before each short piece of a long unit. */
   yieldToClients(signal: AbortSignal): Promise<void>;
 }
 
 /** For a worker without a supervisor. */
-export const unsupervised: WorkerServices = { report() {}, async yieldToClients() {} };
+export const unsupervised: WorkerServices = { report() {}, roundEnded() {}, async yieldToClients() {} };
 
 export interface Worker {
   readonly name: string;
