@@ -6,6 +6,7 @@ import { operatorOf } from '../support/clusters.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';
 import {
+  drained,
   hideContent,
   link,
   openSite,
@@ -40,12 +41,6 @@ const locked =
 
 const tagging = (value: string): string =>
   `<Tagging><TagSet><Tag><Key>k</Key><Value>${value}</Value></Tag></TagSet></Tagging>`;
-
-const waiting = async ({ world }: Site): Promise<number> => {
-  const { destinations } = await operatorOf(world).must('GET', '/replication/status');
-  return (destinations as readonly { readonly waiting: number }[]).reduce((sum, one) => sum + one.waiting, 0);
-};
-const drained = (site: Site) => vi.waitFor(async () => expect(await waiting(site)).toBe(0), until);
 
 async function resync({ world }: Site, filter: object): Promise<void> {
   const admin = operatorOf(world);

@@ -130,7 +130,7 @@ describe('GET /admin/v1/traces/{id}', () => {
       ...context,
       metadata: {
         ...context.metadata,
-        get: () => Promise.reject(new TypeError('a bug')),
+        get: () => Promise.reject(new URIError('a bug')),
       } as unknown as MetadataStore,
     });
     await using world = await openTraced({ wrap: failing });
@@ -138,7 +138,7 @@ describe('GET /admin/v1/traces/{id}', () => {
     expect(put.status).toBe(500);
     const [trace] = await world.find(requestId(put));
     expect(trace).toMatchObject({ kept: 'failed', status: 500, code: 'InternalError' });
-    expect(trace?.spans.find(({ name }) => name === 'metadata.get')?.error).toBe('TypeError');
+    expect(trace?.spans.find(({ name }) => name === 'metadata.get')?.error).toBe('URIError');
   });
 
   test('is for operators', async () => {

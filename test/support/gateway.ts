@@ -26,6 +26,7 @@ import type { Credential } from '../../src/ports/crypto/credentials.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { collectGarbage } from '../../src/workers/storage/gc.ts';
+import { Defects } from './defects.ts';
 import { ownedExtents, storedExtents } from './domain-world.ts';
 import { emptyKeyspace } from './engines/cassandra.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
@@ -164,13 +165,15 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     clock,
     ...(telemetry === undefined ? {} : { telemetry }),
   });
-  const context = wrap(composed.context);
+  const defects = new Defects();
+  const context = watched(wrap(composed.context), defects);
   const gateway = createGateway(context, { basePath: options.basePath ?? '' });
   const as = (given: ClientOptions = {}): Client =>
     openClient(gateway, clock, { credential: alice, ...given });
   const close = async (): Promise<void> => {
     await composed.close();
     if (directory !== undefined) await rm(directory, { recursive: true, force: true });
+    defects.assertNone();
   };
   return {
     gateway,
@@ -185,6 +188,15 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+function watched(context: Context, defects: Defects): Context {
+  const { log } = context.telemetry;
+  const seeing: Telemetry['log'] = (level, message, fields, ...others) => {
+    defects.see(message, fields);
+    log(level, message, fields, ...others);
+  };
+  return { ...context, telemetry: { ...context.telemetry, log: seeing } };
 }
 
 /** Runs the workers of one gateway step by step. */

@@ -1,6 +1,8 @@
 /** Sites that replicate to each other: gateways behind real listeners, whose answers a test may replace. */
 import { expect, onTestFinished, vi } from 'vitest';
+import { Caches } from '../../src/base/caches.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { countWaiting } from '../../src/domain/deliveries/replication/waiting.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
 import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
@@ -127,6 +129,16 @@ export const statusOf = async ({ world }: Site, path: string): Promise<string | 
 
 export const settled = (site: Site, path: string, status: string) =>
   vi.waitFor(async () => expect(await statusOf(site, path)).toBe(status), until);
+
+/**
+ * Waits until nothing waits to be sent. It counts by itself, because `GET /admin/v1/replication/status` may show a count from before the
+ * change that a test has just made.
+ */
+export const drained = ({ world: { context } }: Site) =>
+  vi.waitFor(
+    async () => expect([...(await countWaiting({ ...context, caches: new Caches() }))]).toEqual([]),
+    until,
+  );
 
 /** Runs the replicator of a site whose current version of a key cannot be read. @returns what makes it readable again */
 export async function hideContent({ world }: Site, key: string): Promise<() => void> {

@@ -6,6 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+import { Defects } from './defects.ts';
 
 const root = join(import.meta.dirname, '../..');
 const defaultStartMs = 120_000;
@@ -79,7 +82,8 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   const own = mkdtempSync(join(tmpdir(), 'sluice-test-'));
   const dataDir = options.dataDir === 'memory' ? '' : (options.dataDir ?? join(own, 'data'));
   const child = spawnServer(options, { own, dataDir });
-  const log = logOf(child);
+  const defects = new Defects();
+  const log = logOf(child, defects);
   const exit = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
   const kill = (signal: NodeJS.Signals): void => killGroup(child, signal);
   const onExit = (): void => kill('SIGKILL');
@@ -105,11 +109,13 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
       const code = await exit;
       clearTimeout(late);
       rmSync(own, { recursive: true, force: true });
+      defects.assertNone();
       return code;
     },
     kill9: async () => {
       kill('SIGKILL');
       await exit;
+      defects.assertNone();
     },
   };
 }
@@ -148,13 +154,15 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-function logOf(child: ChildProcess): () => string {
+function logOf(child: ChildProcess, defects: Defects): () => string {
   let log = '';
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.setEncoding('utf8');
-    stream?.on('data', (text: string) => {
+    if (stream === null) continue;
+    stream.setEncoding('utf8');
+    stream.on('data', (text: string) => {
       log = (log + text).slice(-logCharsMax);
     });
+    createInterface(stream).on('line', (line) => defects.seeLine(line));
   }
   return () => log;
 }

@@ -10,7 +10,10 @@ export function readTime(field: string, given: string | undefined): number | und
   if (given === undefined) return undefined;
   const time = Date.parse(given);
   if (Number.isNaN(time))
-    throw fail('InvalidArgument', { message: `${field} is no time of the calendar.`, field });
+    throw fail('InvalidArgument', {
+      message: `${field} is no time of the calendar, such as 2026-01-31T12:00:00Z.`,
+      field,
+    });
   return time;
 }
 
