@@ -30,7 +30,7 @@ import { createTracer } from '../telemetry/tracing/tracer.ts';
 function gatewayFrom(env: Environment): Gateway {
   const config = parseConfig(env);
   if ('faults' in config) throw new Error(config.faults.join('\n'));
-  // An isolate has no console where an operator would see a minted key.
+  // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
   configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
   const random = systemRandom();

@@ -143,7 +143,9 @@ describe('sluice admin', () => {
       ['buckets quota set books', {}, 2, '--max-bytes is missing'],
       ['buckets quota get', {}, 2, '<name> is missing'],
       ['buckets quota get books --jsn', {}, 2, '--json is'],
-      ['bukets list', {}, 2, 'is no command'],
+      ['bukets list', {}, 2, 'is no command; see sluice admin --help'],
+      ['keys wrap --json', {}, 2, '"keys wrap" is no command; see sluice admin keys --help'],
+      ['why --action s3:GetObject', {}, 2, '"why" is no command; the command is "why explain"'],
       ['workers --watch', {}, 2, '--watch'],
       ['workers', { SLUICE_ACCESS_KEY: '' }, 1, ''],
       // Nothing answers at port 9: the check says what it found.
@@ -220,7 +222,9 @@ describe('sluice admin', () => {
         ['admin', ...'clusters drain second --mode evacuate --watch --json'.split(' ')],
         env,
       );
-      await expect.poll(() => run.stderr).toMatch(/^\[[#.]{20}\] evacuating {2}manifests \d+ /);
+      await expect
+        .poll(() => run.stderr, { timeout: 60_000 })
+        .toMatch(/^\[[#.]{20}\] evacuating {2}manifests \d+ /);
       expect((await admin('clusters undrain second')).code).toBe(0);
       expect(await run.ended).toBe(1);
       expect(JSON.parse(run.stdout)).toMatchObject({ cluster: 'second', deregisterReady: false });

@@ -155,13 +155,13 @@ describe('sluice serve', () => {
     expect(first.stderr).not.toContain(secretKey);
   });
 
-  it('forgets the key that it minted for memory backends', async () => {
+  it('forgets the key that it created for memory backends', async () => {
     const [first, second] = [await serving(), await serving()];
     expect(keysOf(first)).not.toEqual(keysOf(second));
     expect(first.stdout).toContain('in memory only');
   });
 
-  it('shows a minted key once, and keeps it for itself alone', async () => {
+  it('shows a created key once, and keeps it for itself alone', async () => {
     const first = await serving(['--data-dir', directory]);
     const [accessKey, secretKey] = keysOf(first);
     const settings = [`aws_access_key_id ${accessKey}`, `aws_secret_access_key ${secretKey}`];
@@ -222,11 +222,11 @@ describe('sluice serve', () => {
     expect(warningsOf(all)).toEqual([]);
   });
 
-  it('mints nothing where credentials are configured', async () => {
+  it('creates no key where credentials are configured', async () => {
     const file = join(directory, 'credentials.json');
     await writeFile(file, '[{"accessKey":"AKIDEXAMPLE","secretKey":"correct-horse","owner":"alice"}]');
     const { stdout } = await serving(['--data-dir', join(directory, 'data'), '--credentials-file', file]);
-    expect(stdout).not.toMatch(/minted|access key|correct-horse/);
+    expect(stdout).not.toMatch(/created at this start|access key|correct-horse/);
     expect(await readdir(join(directory, 'data'))).not.toContain('root-credentials.json');
   });
 

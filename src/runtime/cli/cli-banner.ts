@@ -34,7 +34,7 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   if (keys !== undefined) {
     rows.push(['access key', keys.accessKey], ['secret key', keys.secretKey]);
     const kept = root?.file === undefined ? 'in memory only, gone at exit' : `kept in ${resolve(root.file)}`;
-    rows.push(['', `(minted for you and shown only once; ${kept})`]);
+    rows.push(['', `(created at this start and shown only once; ${kept})`]);
   } else if (root?.file !== undefined) {
     rows.push(['access key', root.credential.accessKey], ['secret key', `in ${resolve(root.file)}`]);
   }

@@ -84,7 +84,7 @@ const commands: Readonly<Record<string, Command>> = {
     run: runConfig,
   },
   fsck: {
-    doc: 'Compares metadata and data. --deep reads every byte, --fix mends, --drop-missing takes away what lost its bytes, --rebuild makes a lost index again; --json, --resume.',
+    doc: 'Compares metadata and data. --deep reads every byte, --fix repairs, --drop-missing removes versions whose bytes are missing, --rebuild makes the rows of a lost index from the stored bytes; --json, --resume.',
     own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
     run: configured(async () => {
       const { fsckFaults, fsck } = await import('./cli-fsck.ts');
@@ -92,7 +92,7 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   compact: {
-    doc: 'Makes the file of embedded metadata smaller while no gateway runs. --drop-damaged leaves out rows that do not verify, --discard-old removes the former file at once; --json.',
+    doc: 'Makes the file of embedded metadata smaller while no gateway runs. --drop-damaged leaves out rows that do not verify, --discard-old removes the former file immediately; --json.',
     own: ['--json', '--drop-damaged', '--discard-old'],
     run: configured(async () => {
       const { compactFaults, compact } = await import('./cli-compact.ts');
@@ -124,7 +124,7 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   'meta import': {
-    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must not have been used yet, and compares all rows; continues where it was stopped; --json.',
+    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must be empty, and compares all rows; continues where it was stopped; --json.',
     own: ['--from=', '--json'],
     run: configured(async () => {
       const { importFaults, runImport } = await import('../backup/cli-meta.ts');
@@ -132,7 +132,7 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   import: {
-    doc: 'Makes an index of the objects that lie in an upstream bucket already, into --bucket=; it goes on where it was stopped. --again takes what changed there since, --released shows what no version names any more; --cluster=, --rate=, --without-headers, --json.',
+    doc: 'Indexes the objects that an upstream bucket already has, into --bucket=; continues where it was stopped. --again imports objects that have changed there since, --released lists those that no version names any more; --cluster=, --rate=, --without-headers, --json.',
     own: ['--json', '--bucket=', '--cluster=', '--rate=', '--without-headers', '--again', '--released'],
     run: configured(async () => {
       const { importFaults, runImport } = await import('./cli-import.ts');

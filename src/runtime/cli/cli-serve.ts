@@ -44,7 +44,7 @@ export async function serveUntilStopped(
   const credentials = root === undefined ? configuration.credentials : [root.credential];
   const processes = processCount(config);
   const announce = (url: string): void => {
-    // Only now, when it serves, because a failed start has not printed the key that it minted.
+    // Only now, when it serves, because a failed start has not printed the key that it created.
     const shows = root !== undefined && (root.file === undefined || takeUnshown(root.file));
     const shown: Banner = {
       version: packageVersion(),

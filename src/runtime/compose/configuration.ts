@@ -13,7 +13,7 @@ import { lookAtUpstreamFiles } from './upstream-files.ts';
 
 export interface Configuration {
   readonly config: Config;
-  /** The configured credentials; empty when a root key is to be minted. */
+  /** The configured credentials; empty when a root key is to be created. */
   readonly credentials: readonly Credential[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * The root key that is minted at the first start when no credentials are configured: kept in
+ * The root key that is created at the first start when no credentials are configured: kept in
  * the data directory where there is one, or only in memory.
  */
 import { unlinkSync } from 'node:fs';

@@ -4,7 +4,7 @@ import { AdminRefused, openAdminClient } from '../../../client/admin-client.ts';
 import type { TraceDocument } from '../../../ports/trace.ts';
 import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
-import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
+import { type AdminCommand, adminCommands, adminHelp, findAdminCommand, usageOf } from './commands.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
 import { formatTraces } from './trace-waterfall.ts';
@@ -41,7 +41,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
   }
   const command = findAdminCommand(args);
   if (command === undefined) {
-    complain(`"${words.join(' ')}" is no command; see sluice admin --help`);
+    complain(explainUnknown(args));
     return codes.usage;
   }
   try {
@@ -53,6 +53,20 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
   } catch (cause) {
     return explain(cause, command);
   }
+}
+
+/** The words before the first option; the others may be its value. */
+function explainUnknown(args: readonly string[]): string {
+  const end = args.findIndex((arg) => arg.startsWith('-'));
+  const words = end < 0 ? args : args.slice(0, end);
+  const [noun = ''] = words;
+  const known = adminCommands.filter((command) => command.words[0] === noun);
+  const [only] = known.length === 1 ? known : [];
+  const hint =
+    only === undefined
+      ? `see sluice admin ${known.length === 0 ? '' : `${noun} `}--help`
+      : `the command is "${only.words.join(' ')}"`;
+  return `"${words.join(' ')}" is no command; ${hint}`;
 }
 
 function explain(cause: unknown, command: AdminCommand): number {
