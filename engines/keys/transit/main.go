@@ -3,6 +3,8 @@
 //
 // From the engine: /v1/transit/. Made here, with the answers of the core: tokens with a life, logins of AppRole ("role", "secret") and
 // Kubernetes ("sluice", "jwt"), namespaces (each with an engine of its own), and the policy that keys named forbidden-* are refused.
+// For the commands of docs/operations.md (setup.go): POST /v1/sys/auth/approle puts Vault's own AppRole engine in place of the login above,
+// and its tokens may do what the policies of /v1/sys/policies/acl/ allow.
 // Only for tests: GET /frame/requests counts the requests of the engine by action, POST /frame/life sets the seconds of new tokens and
 // whether they renew, POST /frame/revoke ends all tokens of logins.
 package main
@@ -33,6 +35,7 @@ type mounted struct {
 type grant struct {
 	until     time.Time
 	renewable bool
+	policies  []string // nil: everything
 }
 
 type frame struct {
@@ -43,6 +46,8 @@ type frame struct {
 	requests  map[string]int
 	life      time.Duration
 	renewable bool
+	approle   *mounted
+	policies  map[string]string
 }
 
 func (f *frame) engine(namespace string) (*mounted, error) {
@@ -161,8 +166,9 @@ func (f *frame) serveFrame(w http.ResponseWriter, r *http.Request) {
 func (f *frame) serveTransit(w http.ResponseWriter, r *http.Request) {
 	path, token := strings.TrimPrefix(r.URL.Path, "/v1/transit/"), r.Header.Get("X-Vault-Token")
 	action, name, _ := strings.Cut(path, "/")
+	denied := func() { fail(w, 403, "1 error occurred:\n\t* permission denied\n\n") }
 	if !f.valid(token) || strings.HasPrefix(name, "forbidden-") && token != f.root {
-		fail(w, 403, "1 error occurred:\n\t* permission denied\n\n")
+		denied()
 		return
 	}
 	f.Lock()
@@ -191,6 +197,10 @@ func (f *frame) serveTransit(w http.ResponseWriter, r *http.Request) {
 			req.Operation = logical.CreateOperation
 		}
 	}
+	if !f.allowed(token, "transit/"+path, string(req.Operation)) {
+		denied()
+		return
+	}
 	resp, err := at.engine.HandleRequest(r.Context(), req)
 	switch {
 	case errors.Is(err, logical.ErrUnsupportedPath):
@@ -215,7 +225,9 @@ func (f *frame) serveTransit(w http.ResponseWriter, r *http.Request) {
 }
 
 func main() {
-	f := &frame{root: os.Args[2], engines: map[string]*mounted{}, grants: map[string]*grant{}, requests: map[string]int{}, life: time.Hour, renewable: true}
+	f := &frame{root: os.Args[2], engines: map[string]*mounted{}, grants: map[string]*grant{}, requests: map[string]int{}, life: time.Hour, renewable: true, policies: map[string]string{}}
+	http.HandleFunc("/v1/sys/", f.serveSys)
+	http.HandleFunc("/v1/auth/approle/", f.serveAppRole)
 	http.HandleFunc("/v1/auth/", f.serveAuth)
 	http.HandleFunc("/v1/transit/", f.serveTransit)
 	http.HandleFunc("/frame/", f.serveFrame)
