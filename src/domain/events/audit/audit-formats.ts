@@ -62,7 +62,6 @@ function toEventId({ hasher }: Ctx, { time, id }: AuditRow): string {
 }
 
 function toCloudTrail(ctx: Ctx, row: AuditRow) {
-  const bucket = bucketOf(row);
   const { service, name } = namesOf(row);
   const isData = row.key !== undefined;
   return {
@@ -74,16 +73,15 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
     awsRegion: ctx.config.SVC_REGION,
     sourceIPAddress: row.source,
     ...(row.error === undefined ? {} : { errorCode: row.error }),
-    requestParameters:
-      bucket === undefined
-        ? null
-        : { bucketName: bucket, ...(row.key === undefined ? {} : { key: row.key }) },
+    requestParameters: parametersOf(row),
     responseElements: null,
     additionalEventData: { httpStatus: row.status, ...(row.count === undefined ? {} : { count: row.count }) },
     requestID: row.id,
     eventID: toEventId(ctx, row),
     readOnly: isRead(name),
-    resources: resourcesOf(row).map(({ arn, type }) => ({ type, ARN: arn })),
+    resources: resourcesOf(row)
+      .filter(({ id }) => id.startsWith('arn:'))
+      .map(({ id, type }) => ({ type, ARN: id })),
     eventType: 'AwsApiCall',
     managementEvent: !isData,
     ...(row.account === undefined ? {} : { recipientAccountId: row.account }),
@@ -112,14 +110,47 @@ function toUserIdentity({ principal, accessKey, account }: AuditRow) {
   };
 }
 
-function resourcesOf(row: AuditRow): readonly { readonly arn: string; readonly type: string }[] {
+function parametersOf(row: AuditRow) {
+  const bucketName = bucketOf(row);
+  if (bucketName !== undefined) return { bucketName, ...(row.key === undefined ? {} : { key: row.key }) };
+  return row.resource === '' ? null : { resource: row.resource };
+}
+
+interface Resource {
+  /** An ARN, or a name of this service such as `cluster:b`. */
+  readonly id: string;
+  readonly type: string;
+  readonly name: string;
+}
+
+function resourcesOf(row: AuditRow): readonly Resource[] {
   const bucket = bucketOf(row);
-  if (bucket === undefined) return row.resource === '' ? [] : [{ arn: row.resource, type: 'AWS::IAM' }];
-  const arn = `arn:aws:s3:::${bucket}`;
-  const ofBucket = { arn, type: 'AWS::S3::Bucket' };
+  if (bucket === undefined) return row.resource === '' ? [] : [toResource(row.resource)];
+  const id = `arn:aws:s3:::${bucket}`;
+  const ofBucket = { id, type: 'AWS::S3::Bucket', name: bucket };
   return row.key === undefined
     ? [ofBucket]
-    : [{ arn: `${arn}/${row.key}`, type: 'AWS::S3::Object' }, ofBucket];
+    : [{ id: `${id}/${row.key}`, type: 'AWS::S3::Object', name: `${bucket}/${row.key}` }, ofBucket];
+}
+
+/** By what an ARN names behind its account, or by the word before the colon. */
+const resourceTypes: Readonly<Record<string, string>> = {
+  user: 'AWS::IAM::User',
+  group: 'AWS::IAM::Group',
+  role: 'AWS::IAM::Role',
+  policy: 'AWS::IAM::ManagedPolicy',
+  mfa: 'AWS::IAM::VirtualMFADevice',
+  accesspoint: 'AWS::S3::AccessPoint',
+  cluster: 'Sluice::Cluster',
+  notify: 'Sluice::NotificationTarget',
+  'replication-peer': 'Sluice::ReplicationPeer',
+};
+
+function toResource(id: string): Resource {
+  const rest = id.startsWith('arn:') ? id.split(':').slice(5).join(':') : id;
+  const [kind = '', ...names] = rest.split(/[/:]/);
+  const type = Object.hasOwn(resourceTypes, kind) ? resourceTypes[kind] : undefined;
+  return { id, type: type ?? 'Sluice::Other', name: names.join('/') || rest };
 }
 
 /** By the first word of an operation. The others change something that exists. */
@@ -170,18 +201,24 @@ function toOcsf(row: AuditRow) {
     src_endpoint: /^[\d.]+$|:/.test(row.source) ? { ip: row.source } : { svc_name: row.source || 'sluice' },
     ...(resources.length === 0
       ? {}
-      : { resources: resources.map(({ arn, type }) => ({ uid: arn, type, name: arn.split(':').at(-1) })) }),
+      : { resources: resources.map(({ id, type, name }) => ({ uid: id, type, name })) }),
   };
 }
 
 function toOcsfUser({ principal, accessKey, account }: AuditRow) {
   if (principal === undefined && account === undefined)
     return { name: 'anonymous', type_id: 0, type: 'Unknown' };
+  const [typeId, type] =
+    principal?.startsWith('arn:') === false
+      ? [3, 'System']
+      : principal?.endsWith(':root') === true
+        ? [2, 'Admin']
+        : [1, 'User'];
   return {
     ...(principal === undefined ? {} : { uid: principal }),
     ...(account === undefined ? {} : { account: { uid: account } }),
     ...(accessKey === undefined ? {} : { credential_uid: accessKey }),
-    type_id: principal?.startsWith('arn:') === false ? 3 : 1,
-    type: principal?.startsWith('arn:') === false ? 'System' : 'User',
+    type_id: typeId,
+    type,
   };
 }
