@@ -138,7 +138,8 @@ describe.each(failures)('a signing key whose provider says %s', (reason, status,
       expect([action, actions.has(action)]).toEqual([action, status === 401]);
     expect(rows.every(({ resource }) => resource === 'bucket:bucket')).toBe(true);
     const metrics = (await world.admin.get('/metrics')).text;
-    const label = { 'key-unavailable': 'unavailable', 'unknown-key': 'denied' }[reason as string] ?? reason;
+    const labels = { 'key-unavailable': 'unavailable', throttled: 'unavailable', 'unknown-key': 'denied' };
+    const label = labels[reason as keyof typeof labels] ?? reason;
     expect(metrics).toMatch(new RegExp(`svc_kms_decrypt_total\\{outcome="${label}"\\} [1-9]`));
 
     world.failing.reason = undefined;

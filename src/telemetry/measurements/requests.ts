@@ -86,8 +86,8 @@ export const requests = {
   svc_kms_decrypt_total: {
     kind: 'counter',
     labels: ['outcome'],
-    doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `throttled`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
-    act: '`unavailable`: the key provider is away. `throttled`: see `svc_key_calls_total`. `denied`: its policy changed. `tampered`: treat it as an incident. `expired`: rotate the signing key of the bucket.',
+    doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
+    act: '`unavailable`: the key provider is away, or takes no more calls for now (`svc_key_calls_total` shows which). `denied`: its policy changed. `tampered`: treat it as an incident. `expired`: rotate the signing key of the bucket.',
   },
   svc_key_calls_total: {
     kind: 'counter',

@@ -20,7 +20,7 @@ const outcomes = {
   denied: 'denied',
   tampered: 'tampered',
   unavailable: 'unavailable',
-  throttled: 'throttled',
+  throttled: 'unavailable',
   'key-unavailable': 'unavailable',
 } as const satisfies Readonly<Record<KeyFailureReason, string>>;
 
