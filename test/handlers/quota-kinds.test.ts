@@ -1,6 +1,8 @@
 /** Every request that stores bytes is judged by each of the four quotas, before its body is read and before anything is stored. */
+import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { encodeReplica } from '../../src/metadata/objects/replica.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice } from '../support/gateway.ts';
 import {
   complete,
@@ -11,6 +13,7 @@ import {
   setVersioning,
 } from '../support/gateway-bodies.ts';
 import type { Answer, Ask } from '../support/gateway-client.ts';
+import { holdingUploads } from '../support/holding-uploads.ts';
 import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
 import { openQuotas, type QuotaWorld, refusedFor, ten } from '../support/quota-world.ts';
 import { joined, sendObject, written } from '../support/replicas.ts';
@@ -205,6 +208,35 @@ describe.each(Object.entries(partKinds))('%s', (_, { prepare, write }) => {
     },
   );
 });
+
+test.each(['CompleteMultipartUpload', 'CompleteMultipartUpload of a replica'])(
+  '%s: a store that holds the parts is not asked to complete them where there is no room',
+  async (name) => {
+    let completions = 0;
+    await using world = await openQuotas({
+      wrap: (context) => {
+        const bytes = holdingUploads(context.bytes);
+        const { uploads } = bytes;
+        if (uploads === undefined) throw new Error('no uploads');
+        const complete: typeof uploads.complete = (...call) => {
+          completions += 1;
+          return uploads.complete(...call);
+        };
+        return { ...context, bytes: faulty(bytes, { uploads: faulty(uploads, { complete }) }) };
+      },
+    });
+    const { prepare, write } = kinds[name] as Kind;
+    const prepared = (await prepare?.(world)) as never;
+    const ask = () => write(world, prepared, (body) => Readable.from([body]));
+    await world.limit({ maxBytes: 9 });
+    expect(await ask()).toMatchObject(refusedFor('bucket'));
+    expect(completions).toBe(0);
+    await world.limit({ maxBytes: 10 });
+    const done = await ask();
+    expect(done.status, done.text).toBe(200);
+    expect((await world.client.get('/bucket/new')).text).toBe(ten);
+  },
+);
 
 test('a body of unknown length is read no further than the room reaches, and leaves nothing', async () => {
   for (const [limit, of] of [
