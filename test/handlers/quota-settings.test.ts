@@ -1,7 +1,10 @@
 /** Operators set, read and remove quotas; a quota that makes no sense is refused and changes nothing. */
 import { expect, test } from 'vitest';
+import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { faulty } from '../support/faulty.ts';
 import { alice } from '../support/gateway.ts';
-import { openQuotas, ten } from '../support/quota-world.ts';
+import { openQuotas, refusedFor, ten } from '../support/quota-world.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 test('quotas are set, shown and removed, and each change is audited', async () => {
   await using world = await openQuotas();
@@ -77,4 +80,37 @@ test('the largest quotas are taken and shown, and leave room', async () => {
   expect(JSON.parse(shown.text)).toEqual(user);
   expect((await world.client.put('/bucket/a', { body: ten })).status).toBe(200);
   expect((await world.client.put('/another')).status).toBe(200);
+});
+
+test('a creation that another account was faster than counts no longer, and one whose outcome is unknown for ten minutes', async () => {
+  const clock = virtualClock();
+  let before: (() => Promise<void>) | undefined;
+  await using world = await openQuotas({
+    clock,
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        now: async () => clock.now(),
+        commit: async (at, changes, options) => {
+          if (at.table.name === 'buckets') {
+            const run = before;
+            before = undefined;
+            await run?.();
+          }
+          return context.metadata.commit(at, changes, options);
+        },
+      }),
+    }),
+  });
+  const { client, bob } = world;
+  await world.limitUser({ maxBuckets: 2 });
+  before = async () => expect((await bob.put('/taken')).status).toBe(200);
+  expect((await client.put('/taken')).code).toBe('BucketAlreadyExists');
+  before = () => Promise.reject(new StoreUnavailable('no answer'));
+  expect((await client.put('/lost')).status).toBe(503);
+  // It may exist, so it counts.
+  expect(await client.put('/other')).toMatchObject(refusedFor('user'));
+  clock.jump(10 * 60_000);
+  expect((await client.put('/other')).status).toBe(200);
+  expect(await client.put('/more')).toMatchObject(refusedFor('user'));
 });

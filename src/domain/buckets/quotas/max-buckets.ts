@@ -1,5 +1,5 @@
 /** `MaxBuckets`: an account never has more buckets, however many are created at the same moment. */
-import { fail } from '../../../errors/refusal.ts';
+import { fail, Refusal } from '../../../errors/refusal.ts';
 import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { commitShare, commitShares, findAccountQuota, readShares } from '../../../metadata/buckets/quotas.ts';
 import type { AccountQuotaRow } from '../../../metadata/records/usage.ts';
@@ -35,12 +35,17 @@ export async function withinMaxBuckets(
   const quota = (await findAccountQuota(metadata, wanted.owner))?.row;
   const announced =
     quota === undefined || quota.maxBuckets === 0 ? undefined : await announce(ctx, wanted, quota);
-  const created = await create(quota?.epoch);
-  if (announced !== undefined)
-    await commitShare(metadata, announced.scope, {
-      remove: { holder: announced.holder },
-      expect: announced.revision,
-    });
+  const withdraw = async (): Promise<void> => {
+    if (announced === undefined) return;
+    const { scope, holder, revision } = announced;
+    await commitShare(metadata, scope, { remove: { holder }, expect: revision });
+  };
+  const created = await create(quota?.epoch).catch(async (cause: unknown) => {
+    // Another account was faster. After any other failure the bucket may exist, so the announcement stays until it is certain.
+    if (cause instanceof Refusal && cause.code === 'BucketAlreadyExists') await withdraw();
+    throw cause;
+  });
+  await withdraw();
   // A quota that was set meanwhile: either its walk over the buckets has found this one, or it is seen here.
   await enterIfLeftOut(ctx, created);
   return created;
