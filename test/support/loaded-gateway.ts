@@ -2,7 +2,7 @@
  * A gateway of two processes with every worker, over TLS, after a little of everything: uploads, reads, refusals, deletions, events to a
  * target that takes them and to one that refuses them, replication, encryption, a bucket with a signing key. For what operators see of it.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +23,10 @@ export interface LoadedGateway extends AsyncDisposable {
   readonly secrets: readonly string[];
   /** The id of a request that was refused. */
   readonly refusedId: string;
+  /** The target that takes its events. */
+  readonly hook: WebhookSink;
+  /** The peer that takes its versions. */
+  readonly peer: TestServer;
   /** Some more requests. */
   load(): Promise<void>;
 }
@@ -89,6 +93,8 @@ export async function startLoadedGateway(env: Readonly<Record<string, string>> =
     ],
     refusedId: String(refused.headers['x-amz-request-id']),
     load,
+    hook: sinks[0],
+    peer: peer.server,
     async [Symbol.asyncDispose]() {
       client.close();
       peer.client.close();
@@ -140,6 +146,11 @@ async function sendMixedRequests(client: LoadClient): Promise<void> {
       if (n % 3 === 0) await client.expect({ method: 'DELETE', path });
     }),
   );
+  await client.expect({ method: 'PUT', path: pathOf('photos', 'batch'), body: 'x' });
+  const body = '<Delete><Object><Key>batch</Key></Object></Delete>';
+  const md5 = createHash('md5').update(body).digest('base64');
+  const several = { method: 'POST', path: pathOf('photos'), query: { delete: '' }, body };
+  await client.expect({ ...several, headers: { 'content-md5': md5 } });
   await client.expect({ path: pathOf('photos'), query: { 'list-type': '2' } });
   const versions = await client.expect({ path: pathOf('photos'), query: { versions: '' } });
   // Something for gc: a version that is removed for good.
