@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { provider } from '../support/encryption.ts';
 import { noSinkServer, type SinkServer, startSinkServer } from '../support/engines/sink-servers.ts';
 import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
@@ -16,6 +17,7 @@ import {
   served,
   unavailable,
 } from '../support/kms-world.ts';
+import { holdsOneOfManyRotations, isBoundToItsBucket } from '../support/signing-key-laws.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const open = openKmsWorld;
@@ -99,10 +101,39 @@ describe('the AWS KMS API, with signatures and key states checked', () => {
     await using world = await open({}, { clock });
     const arn = world.own;
     expect(await world.put('/bucket/key', 'alias/own')).toEqual(served);
+    await world.client.put('/signed');
+    const secretKey = await world.rotate({ bucket: 'signed', keyId: 'alias/own' });
+    const signing = world.as({ credential: { ...alice, secretKey } });
+    expect((await signing.get('/signed')).status).toBe(200);
     change(world.double, arn);
     // Cached for the reads of SVC_DEK_CACHE_TTL.
+    expect((await signing.get('/signed')).status).toBe(200);
     await clock.advance(30_000);
     expect(await world.get('/bucket/key')).toEqual(expected);
+    expect(outcome(await signing.get('/signed'))).toEqual(expected);
+  });
+
+  test('a signing key is bound to its bucket, and the service sees what for', async () => {
+    await using world = await open();
+    await isBoundToItsBucket(world);
+    const { id } = (await findBucket(world.context.metadata, 'bucket'))?.row ?? {};
+    const wrapped = world.double.contexts.find((context) => context['use'] === 'signing-key');
+    expect(wrapped).toEqual({ 'aws:s3:arn': 'arn:aws:s3:::bucket', bucket: id, use: 'signing-key' });
+  });
+
+  test('the encryption context of an object is that of the client, and its ARN', async () => {
+    await using world = await open();
+    const context = Buffer.from('{"team":"blue"}').toString('base64');
+    const headers = provider(world.own, { '*-server-side-encryption-context': context });
+    expect((await world.client.put('/bucket/a/b', { body: 'x', headers })).status).toBe(200);
+    expect((await world.client.get('/bucket/a/b')).text).toBe('x');
+    const wanted = { team: 'blue', 'aws:s3:arn': 'arn:aws:s3:::bucket/a/b' };
+    expect(world.double.contexts).toEqual([wanted, wanted]);
+  });
+
+  test('of rotations at once one is answered, and its secret holds', async () => {
+    await using world = await open();
+    await holdsOneOfManyRotations(world);
   });
 
   test('a key that is unknown, and an ARN of another region, are keys that do not exist', async () => {
@@ -171,7 +202,7 @@ describe('the AWS KMS API, with signatures and key states checked', () => {
     ['throttling', { status: 400, body: '{"__type":"ThrottlingException"}' }],
     ['a redirect', { status: 301, headers: { location: 'http://127.0.0.1:1/' } }],
   ] as const)('%s makes 503, and a later request is served', async (_, fault) => {
-    await using world = await open({ SVC_KEY_TIMEOUT: '300ms' });
+    await using world = await open({ SVC_KEY_TIMEOUT: fault === 'hang' ? '1s' : '5s' });
     const arn = world.own;
     expect(await world.put('/bucket/key', arn)).toEqual(served);
     world.double.proxy.fault = fault;

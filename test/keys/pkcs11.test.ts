@@ -17,6 +17,8 @@ import { expectNoSecret, recordEverything } from '../support/everything-recorded
 import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
+import { holdsOneOfManyRotations, isBoundToItsBucket } from '../support/signing-key-laws.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 const modulePath = '/usr/lib/softhsm/libsofthsm2.so';
 const hasTool = spawnSync('pkcs11-tool', ['--help']).error === undefined;
@@ -62,6 +64,12 @@ const makeKey = (label: string, { id = '01', token = 'first', type = 'AES:32' } 
     stdio: 'pipe',
   });
   return label;
+};
+const deleteKey = (label: string, token = 'first'): void => {
+  const args = ['--module', modulePath, '--token-label', token, '--login', '--pin', pin];
+  execFileSync('pkcs11-tool', [...args, '--delete-object', '--type', 'secrkey', '--label', label], {
+    stdio: 'pipe',
+  });
 };
 const drawLabel = (): string => `k${randomBytes(6).toString('hex')}`;
 
@@ -134,6 +142,30 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
       circuit: 'closed',
       failures: 0,
     });
+  });
+
+  test('a signing key is bound to its bucket, and of rotations at once one holds', async () => {
+    await using world = await open(makeKey(drawLabel()));
+    await holdsOneOfManyRotations(world);
+    await isBoundToItsBucket(world);
+  });
+
+  test('a key that is gone, or that another one replaced, refuses the requests', async () => {
+    const key = makeKey(drawLabel());
+    const clock = virtualClock(Date.now());
+    await using world = await open(key, {}, { clock });
+    expect(await world.put('/bucket/key')).toEqual(served);
+    const secretKey = await world.rotate();
+    const signing = world.as({ credential: { ...alice, secretKey } });
+    expect((await signing.get('/bucket/key')).text).toBe('text');
+    deleteKey(key);
+    await clock.advance(3_600_000);
+    const gone = await signing.get('/bucket/key');
+    expect([gone.status, gone.code]).toEqual([401, 'KeyDenied']);
+    makeKey(key);
+    await clock.advance(3_600_000);
+    const replaced = await signing.get('/bucket/key');
+    expect([replaced.status, replaced.code]).toEqual([401, 'KeyTampered']);
   });
 
   test('the version with the highest id wraps, and stored keys are wrapped again under it', async () => {

@@ -41,6 +41,8 @@ export interface KmsDouble extends AsyncDisposable {
   };
   /** Ends all pairs but those of `static`. */
   endPairs(): void;
+  /** The encryption contexts of all calls that had one. */
+  readonly contexts: readonly Readonly<Record<string, unknown>>[];
   /** How far its clock is ahead. */
   aheadMs: number;
 }
@@ -68,6 +70,7 @@ export async function openKmsDouble(): Promise<KmsDouble> {
     [staticPair.accessKey, { secret: staticPair.secretKey, until: Number.POSITIVE_INFINITY }],
   ]);
   const state = { aheadMs: 0 };
+  const contexts: Record<string, unknown>[] = [];
   const now = (): number => Date.now() + state.aheadMs;
 
   function verify(headers: IncomingHttpHeaders, body: Buffer): void {
@@ -214,7 +217,10 @@ export async function openKmsDouble(): Promise<KmsDouble> {
       verify(headers, body);
       const action = actions[String(headers['x-amz-target']).replace('TrentService.', '')];
       if (action === undefined) throw new Refused('UnknownOperationException');
-      send(200, JSON.stringify(action(JSON.parse(body.toString()) as Record<string, unknown>)));
+      const given = JSON.parse(body.toString()) as Record<string, unknown>;
+      if (given['EncryptionContext'] !== undefined)
+        contexts.push(given['EncryptionContext'] as Record<string, unknown>);
+      send(200, JSON.stringify(action(given)));
     } catch (cause) {
       const { code = 'InternalFailure', status = 500, message } = cause as Partial<Refused>;
       send(status, JSON.stringify({ __type: code, message }));
@@ -222,6 +228,7 @@ export async function openKmsDouble(): Promise<KmsDouble> {
   });
   return {
     proxy,
+    contexts,
     makeKey(alias) {
       const arn = `arn:aws:kms:${region}:111122223333:key/${randomUUID()}`;
       keys.set(arn, { arn, versions: [randomBytes(32)], state: 'Enabled' });

@@ -22,7 +22,7 @@ export interface KmsWorld extends GatewayWorld {
   /** The ARN of `alias/own`, which every account may use. */
   readonly own: string;
   readonly logged: readonly unknown[];
-  rotate(): Promise<string>;
+  rotate(named?: { readonly bucket: string; readonly keyId: string }): Promise<string>;
   put(at: string, keyId?: string): Promise<readonly [number, string | undefined]>;
   get(at: string): Promise<readonly [number, string | undefined]>;
 }
@@ -59,9 +59,10 @@ export async function openKmsWorld(
     double,
     own,
     logged,
-    async rotate() {
+    async rotate({ bucket = 'bucket', keyId }: { readonly bucket?: string; readonly keyId?: string } = {}) {
       const admin = world.as({ credential: operator });
-      const answer = await admin.post('/admin/v1/buckets/bucket/signing-key/rotate');
+      const body = keyId === undefined ? {} : { body: JSON.stringify({ key_id: keyId }) };
+      const answer = await admin.post(`/admin/v1/buckets/${bucket}/signing-key/rotate`, body);
       expect([answer.status, answer.text]).toEqual([200, expect.any(String)]);
       return JSON.parse(answer.text).secret_access_key as string;
     },

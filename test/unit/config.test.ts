@@ -66,6 +66,10 @@ describe('a configuration', () => {
   it.each([
     ['SVC_BUCKET_SHARDS', '1', '0'],
     ['SVC_BUCKET_SHARDS', '65536', '131072'],
+    ['SVC_DEK_CACHE_TTL', '30s', '29999ms'],
+    ['SVC_DEK_CACHE_TTL', '1h', '1h1ms'],
+    ['SVC_KEY_MAX_AGE', '24h', '23h59m'],
+    ['SVC_KEY_MAX_AGE', '8760h', '8760h1s'],
     ['SVC_GC_INTERVAL', '10ms', '9ms'],
     ['SVC_GC_INTERVAL', '24h', '24h1ms'],
     ['SVC_GC_GRACE', '30d', '31d'],
