@@ -34,8 +34,14 @@ test('requests to an upstream carry the span of the write, read or upload that s
       .filter((asked) => asked.method === method)
       .map(({ headers }) => String(headers['traceparent']));
 
-  await world.client.put('/bucket/key', { body: 'hello' });
-  const puts = sent('PUT');
+  // What clients add to their trace stays with us: it may name anything.
+  const more = { tracestate: 'vendor=secret', baggage: 'user=alice' };
+  await world.client.put('/bucket/key', { body: 'hello', headers: more });
+  const passedOn = proxy.seen();
+  expect(passedOn.flatMap(({ headers }) => Object.keys(headers).filter((name) => name in more))).toEqual([]);
+  const puts = passedOn
+    .filter(({ method }) => method === 'PUT')
+    .map(({ headers }) => String(headers['traceparent']));
   expect(puts).toHaveLength(1);
   expect(causes('data.write')).toEqual(puts);
 

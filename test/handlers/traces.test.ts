@@ -308,6 +308,19 @@ describe('traceparent', () => {
     expect(trace).not.toHaveProperty('parent');
   });
 
+  test.each([0, 0.25, 1])('without the header the share %d of the requests is sampled', (sample) => {
+    let sent = 0;
+    const tracer = createTracer(options({ sample, export: () => (sent += 1) }));
+    for (let n = 0; n < 1_000; n += 1) {
+      const requestId = `00000000${Math.floor((n / 1_000) * 2 ** 32)
+        .toString(16)
+        .padStart(8, '0')}`;
+      const subject = { requestId, operation: 'GetObject' };
+      tracer?.begin({ subject, kind: 'server', describe: () => ({}) })?.end();
+    }
+    expect(sent).toBe(sample * 1_000);
+  });
+
   test('callers force at most 100 samples in a second', async () => {
     let sent = 0;
     const clock = { ...systemClock, elapsed: () => 5 };

@@ -1,13 +1,23 @@
 /** Every supported runtime, one row each. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
-import { startServer } from '../support/server.ts';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import {
+  attributeOf,
+  type Collector,
+  noCollector,
+  type ReceivedSpan,
+  startCollector,
+} from '../support/engines/otelcol.ts';
+import { startServer, testCredentials } from '../support/server.ts';
+import { sender } from './client.ts';
 import { install, runtimes } from './installed.ts';
 import { smoke } from './smoke.ts';
 import { startWorkerd, type Workerd } from './workerd.ts';
 
 install();
+
+const patience = { timeout: 60_000, interval: 100 };
 
 const probe = join(import.meta.dirname, 'event-loop-probe.ts');
 
@@ -35,6 +45,46 @@ for (const [name, runtime] of Object.entries(runtimes)) {
     });
   }
 }
+
+describe.skipIf(noCollector !== undefined)('observability', () => {
+  let collector: Collector;
+  beforeAll(async () => {
+    collector = await startCollector();
+  });
+  afterAll(() => collector?.[Symbol.asyncDispose]());
+
+  // Node: traces.test.ts and observability.test.ts.
+  test.each(['Bun', 'Deno'] as const)(
+    '%s exports spans, obeys SIGUSR2 and writes a support bundle',
+    async (name) => {
+      const server = await startServer({
+        runtime: runtimes[name],
+        env: { SVC_PROCESSES: '1', SVC_TRACE_SAMPLE: '1', SVC_OTLP_ENDPOINT: collector.url },
+      });
+      try {
+        const send = sender({ url: server.url, ...testCredentials.root });
+        const bucket = name.toLowerCase();
+        expect((await send('PUT', `/${bucket}`)).status).toBe(200);
+        const isSent = (span: ReceivedSpan) =>
+          span.name === 'S3.CreateBucket' && attributeOf(span, 'aws.s3.bucket') === bucket;
+        await vi.waitFor(() => expect(collector.spans().some(isSent)).toBe(true), patience);
+        server.process.kill('SIGUSR2');
+        const level = async () => JSON.parse((await send('GET', '/admin/v1/log-level')).text);
+        await vi.waitFor(async () => expect(await level()).toEqual({ level: 'DEBUG' }), patience);
+        const { status, text } = await send('GET', '/admin/v1/support-bundle');
+        expect([status, /^\{"missing"/m.test(text), text.includes('sluice-support/traces.json')]).toEqual([
+          200,
+          false,
+          true,
+        ]);
+        expect(JSON.parse((await send('GET', '/readyz')).text)).toMatchObject({ ready: true, status: 'ok' });
+      } finally {
+        await server.stop();
+      }
+    },
+    120_000,
+  );
+});
 
 let workerd: Workerd | undefined;
 smoke({
