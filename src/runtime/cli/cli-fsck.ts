@@ -1,4 +1,4 @@
-/** `sluice fsck`: compares metadata and data, mends what it may, and makes a lost index again. */
+/** `sluice fsck`: compares metadata and data, repairs what it safely can, and makes a lost index again. */
 
 import { existsSync } from 'node:fs';
 import type { Context } from '../../context.ts';
@@ -13,7 +13,7 @@ import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { formatFinding } from './format-finding.ts';
 
-/** Something was found that is not mended; 2 is a faulty command line. */
+/** Something was found that is not repaired; 2 is a faulty command line. */
 const foundCode = 1;
 /** Another run changes something now, or has taken over from one that was paused. */
 const elsewhereCode = 1;
@@ -139,7 +139,7 @@ function formatSummary(summary: FsckSummary): string {
   const { buckets, versions, parts, named, stored, leaving, underway, unjudged, found, fixed, findings } =
     summary;
   const kinds = Object.entries(findings).filter(([, count]) => count > 0);
-  const mended = fixed === 0 ? '' : `; ${fixed} of them mended`;
+  const mended = fixed === 0 ? '' : `; ${fixed} of them repaired`;
   const left =
     unjudged === 0
       ? []

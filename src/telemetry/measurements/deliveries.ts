@@ -33,7 +33,7 @@ export const deliveries = {
     kind: 'counter',
     labels: ['peer', 'why'],
     doc: 'Versions that became FAILED, by cause: as above, `overdue` after SVC_REPLICATION_RETRY_MAX, `client-key` (SSE-C), `superseded` by a newer version at a service that cannot take older ones.',
-    act: '`GET /admin/v1/replication/failed` lists them. Mend the cause, then `POST /admin/v1/replication/retry`.',
+    act: '`GET /admin/v1/replication/failed` lists them. Remove the cause, then `POST /admin/v1/replication/retry`.',
   },
   svc_replication_pending_versions: {
     kind: 'gauge',
@@ -53,7 +53,7 @@ export const deliveries = {
     kind: 'gauge',
     labels: ['destination'],
     doc: 'How long the oldest of these versions has waited.',
-    act: 'At SVC_REPLICATION_RETRY_MAX versions become FAILED: mend the destination before.',
+    act: 'At SVC_REPLICATION_RETRY_MAX versions become FAILED: repair the destination before.',
     across: 'max',
   },
   svc_notify_queued: {
@@ -67,7 +67,7 @@ export const deliveries = {
     kind: 'gauge',
     labels: ['target'],
     doc: 'How long the oldest event of a target has waited.',
-    act: 'At SVC_NOTIFY_RETRY_MAX its events become dead letters: mend the target before.',
+    act: 'At SVC_NOTIFY_RETRY_MAX its events become dead letters: repair the target before.',
     across: 'max',
   },
   svc_notify_delivered_total: {
@@ -80,12 +80,12 @@ export const deliveries = {
     kind: 'counter',
     labels: ['target', 'why'],
     doc: 'Deliveries that failed: the target refused the event (`refused`), or took none (`unavailable`).',
-    act: '`unavailable`: the target is away, events wait. `refused`: correct its credentials or its queue.',
+    act: '`unavailable`: the target does not answer, and its events wait. `refused`: correct its credentials or its queue.',
   },
   svc_notify_dead_letters_total: {
     kind: 'counter',
     labels: ['target'],
     doc: 'Events that became dead letters, because the target refused them or SVC_NOTIFY_RETRY_MAX was over.',
-    act: 'Mend the target, then `POST /admin/v1/notify/redrive`.',
+    act: 'Repair the target, then `POST /admin/v1/notify/redrive`.',
   },
 } as const satisfies Measurements;

@@ -81,7 +81,7 @@ export const requests = {
     kind: 'counter',
     labels: ['outcome'],
     doc: 'Requests to the operator API with an Idempotency-Key: `kept`: executed, and the answer was kept; `not-kept`: executed or refused, and no answer was kept; `replayed`: the answer of the first request was given again; `other-request`: refused, because the key belongs to another request; `unanswered`: refused, because the first request has no answer yet; `full`: refused, because the account has used all its keys of a day.',
-    act: '`full`: a program sends a key with every request, give it only where a repetition would hurt. `unanswered` that goes on: a gateway died while it executed the request; GET the state of what it began. `other-request`: a program uses a key twice.',
+    act: '`full`: a program sends a key with every request; send one only where a repetition would do harm. `unanswered` that goes on: a gateway died while it executed the request; GET the state of what it began. `other-request`: a program uses a key twice.',
   },
   svc_kms_decrypt_total: {
     kind: 'counter',

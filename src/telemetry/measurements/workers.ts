@@ -65,7 +65,7 @@ export const workers = {
     kind: 'gauge',
     labels: ['queue'],
     doc: 'How long the oldest task of a queue has waited.',
-    act: 'At SVC_QUEUE_RETENTION tasks are dropped: mend the target before.',
+    act: 'At SVC_QUEUE_RETENTION tasks are dropped: repair the target before.',
     across: 'max',
   },
   svc_queue_dropped_total: {

@@ -83,16 +83,16 @@ function reasonsAgainst({ state }: ClusterRow, facts: Facts): readonly string[] 
     ],
     [
       seen.slotsSeen < seen.slots,
-      `The rebalance worker has looked at ${seen.slotsSeen} of ${seen.slots} slots of buckets since the drain began.`,
+      `The rebalance worker has walked through ${seen.slotsSeen} of ${seen.slots} slots of buckets since the drain began.`,
     ],
     [
       ageMs >= settledMs && seen.slotsSeenEarly > 0,
-      `The rebalance worker last looked at ${seen.slotsSeenEarly} slots while other gateways could still begin uploads on it.`,
+      `The last walk of the rebalance worker passed ${seen.slotsSeenEarly} slots while other gateways could still begin uploads on it.`,
     ],
-    [seen.manifests > 0, `${seen.manifests} object versions were still on it when the worker came by.`],
+    [seen.manifests > 0, `${seen.manifests} object versions were still on it at the worker's last walk.`],
     [seen.stuck > 0, `${seen.stuck} of them have no other cluster that they may go to.`],
     [seen.failed > 0, `${seen.failed} of them could not be moved; the log says why.`],
-    [seen.uploads > 0, `${seen.uploads} open uploads are bound to it: they are to be completed or aborted.`],
+    [seen.uploads > 0, `${seen.uploads} open uploads are bound to it: complete or abort them.`],
     [gcQueue > 0, `${gcQueue} extents on it wait to be deleted.`],
     [chunks > 0 && gcQueue === 0, `${chunks} chunks are stored on it.`],
     [

@@ -41,13 +41,13 @@ export const placementRows = {
   GetBucketDefaultClass: {
     on: 'GET /buckets/:name/default-class',
     tagged: true,
-    doc: 'Shows the storage class of what is written to a bucket without one.',
+    doc: 'Shows the storage class that a write to a bucket gets when it names none.',
     reply: defaultClassReply,
   },
   PutBucketDefaultClass: {
     on: 'PUT /buckets/:name/default-class',
     conditional: true,
-    doc: 'Sets the storage class of what is written to a bucket without one.',
+    doc: 'Sets the storage class that a write to a bucket gets when it names none.',
     body: jsonObject({ defaultClass }),
     reply: defaultClassReply,
   },
@@ -68,7 +68,7 @@ export const signingKeyRows = {
   RotateBucketSigningKey: {
     on: 'POST /buckets/:name/signing-key/rotate',
     secret: true,
-    doc: 'Gives a bucket a new signing key and shows its secret, this once.',
+    doc: 'Gives a bucket a new signing key; its secret is shown in this reply only.',
     body: jsonObject({ key_id: jsonOptional(keyId) }),
     reply: jsonObject({
       key_id: jsonText(),

@@ -222,7 +222,7 @@ export const iamRows = {
   },
   PutIamPolicy: {
     on: 'PUT /accounts/:account/policies/:policy',
-    doc: 'Gives a managed policy a new default version; of five versions the oldest goes.',
+    doc: 'Gives a managed policy a new default version; where it has five, the oldest other version is deleted.',
     body: jsonObject({ document }),
     reply: policy,
   },

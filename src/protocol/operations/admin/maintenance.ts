@@ -118,7 +118,7 @@ export const maintenanceRows = {
   },
   StartFsck: {
     on: 'POST /fsck',
-    doc: 'Begins to compare metadata and data; `fix` mends, `deep` reads every byte.',
+    doc: 'Begins to compare metadata and data; `fix` repairs, `deep` reads every byte.',
     body: jsonObject({ fix: jsonOptional(jsonBoolean), deep: jsonOptional(jsonBoolean) }),
     reply: fsck,
     status: 202,
