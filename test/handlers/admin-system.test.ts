@@ -1,5 +1,6 @@
 /** What operators read about the installation: version, settings, leases, deletions, dead letters, and why a request was refused. */
 import { expect, test } from 'vitest';
+import { settings as settingsTable } from '../../src/config.ts';
 import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
@@ -37,6 +38,20 @@ test('GET /settings shows each setting with its source, and no secret', async ()
   expect(named.get('SVC_AUDIT_RETENTION')).toMatchObject({ value: '30d', default: '30d', source: 'default' });
   expect(named.get('SVC_METRICS_TOKEN')).toMatchObject({ value: '********', source: 'env' });
   expect(JSON.stringify(rows)).not.toContain('top-secret-token');
+});
+
+/** Their values name a kind, or things that are no secrets. */
+const namesNoSecret = ['SVC_KMS_CREDENTIALS', 'SVC_PKCS11_TOKENS'];
+
+test('every setting whose name says that its value is a secret is masked, unless it names a file', () => {
+  const suspect = Object.entries<{ readonly secret?: boolean }>(settingsTable as never).filter(
+    ([name]) =>
+      /SECRET|TOKEN|PASSWORD|_PIN|CREDENTIALS|HEADERS|MASTER_KEY|UPSTREAMS|NOTIFY_TARGETS/.test(name) &&
+      !name.endsWith('_FILE') &&
+      !namesNoSecret.includes(name),
+  );
+  expect(suspect.length).toBeGreaterThan(5);
+  for (const [name, { secret }] of suspect) expect([name, secret]).toEqual([name, true]);
 });
 
 test('GET /leases shows holders, generations and ends, and a lease that was released as free', async () => {

@@ -110,6 +110,18 @@ describe('sluice config', () => {
     expect(stdout).not.toContain('hidden');
   });
 
+  it('masks the password of an address, also in the fault that refuses it', async () => {
+    const address = 'https://user:pass:w@rd@host.example:1/';
+    const names = ['SVC_OTLP_ENDPOINT', 'SVC_KMS_ENDPOINT', 'SVC_UPSTREAM_ENDPOINT', 'SVC_KV_PD_ENDPOINTS'];
+    const env = Object.fromEntries(names.map((name) => [name, address]));
+    for (const args of [['config'], ['config', '--json'], ['serve']]) {
+      const { code, stdout, stderr } = await finished(args, env);
+      expect(code).toBe(2);
+      expect(stdout + stderr).toContain('https://user:********@host.example:1/');
+      expect(stdout + stderr).not.toMatch(/pass:|rd@/);
+    }
+  });
+
   it('prints JSON for programs', async () => {
     const { stdout } = await finished(['config', '--json', '--workers='], secrets);
     const rows = JSON.parse(stdout) as { name: string }[];

@@ -56,6 +56,19 @@ export function maskParameters(text: string, mask: string): string {
   return from === 0 ? text : out + text.slice(from);
 }
 
+/** Replaces the passwords of URLs such as `https://user:password@host`. A password may have any character but a blank. */
+export const maskPasswords = (text: string, mask: string): string =>
+  text
+    .split(/(?=\s)/)
+    .map((word) => {
+      const scheme = word.indexOf('://');
+      const colon = word.indexOf(':', scheme + 3);
+      const at = word.lastIndexOf('@');
+      const hasPassword = scheme >= 0 && colon >= 0 && colon < at;
+      return hasPassword ? word.slice(0, colon + 1) + mask + word.slice(at) : word;
+    })
+    .join('');
+
 const codes = (text: string): ReadonlySet<number> => new Set(Array.from(text, (char) => char.charCodeAt(0)));
 const valueEnds = codes('& \t\r\n"');
 const nameStarts = codes('?& \t\r\n"=;,');

@@ -1,4 +1,6 @@
 /** Reads all settings from the texts of an environment and of flags. */
+
+import { maskPasswords } from '../../base/text/mask-secrets.ts';
 import { type Config, type Environment, type SettingName, settings } from '../../config.ts';
 import { checks } from '../checks.ts';
 import { type Found, masked, type Reading, readSettings } from './read.ts';
@@ -28,7 +30,8 @@ export interface ShownSetting {
 /** A setting as operators may see it: secrets are masked. */
 export function showSetting({ name, text, source }: Found): ShownSetting {
   const setting: Setting<unknown> = settings[name as SettingName];
-  const value = setting.secret === true && text !== undefined ? masked : text;
+  const shown = text && maskPasswords(text, masked);
+  const value = setting.secret === true && text !== undefined ? masked : shown;
   return {
     name,
     value: value ?? null,

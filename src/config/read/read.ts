@@ -1,4 +1,5 @@
 /** Reads a whole table of settings at once, with every fault, every warning and the source of each value. */
+import { maskPasswords } from '../../base/text/mask-secrets.ts';
 import { nearest } from './nearest.ts';
 import type { Given, Read, Setting } from './setting.ts';
 
@@ -55,7 +56,8 @@ function resolveDefault(setting: AnySetting, given: Given): string | undefined {
 
 const sentence = (name: string, setting: AnySetting, text: string | undefined, reason: string): string => {
   const start = setting.secret === true ? name : `${name}=${text}`;
-  return reason.startsWith(':') ? `${start}${reason}` : `${start} ${reason}`;
+  // An address must not have a password, but may have been given with one.
+  return maskPasswords(reason.startsWith(':') ? `${start}${reason}` : `${start} ${reason}`, masked);
 };
 
 function unknownNames(env: Texts, known: readonly string[]): readonly string[] {
