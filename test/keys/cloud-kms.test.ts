@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { provider } from '../support/encryption.ts';
+import { freePorts } from '../support/engines/ports.ts';
 import { noSinkServer, type SinkServer, startSinkServer } from '../support/engines/sink-servers.ts';
 import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
@@ -210,6 +211,30 @@ describe('the AWS KMS API, with signatures and key states checked', () => {
     expect(await world.put('/bucket/other', arn)).toEqual(unavailable);
     world.double.proxy.fault = undefined;
     expect(await world.put('/bucket/other', arn)).toEqual(served);
+  });
+
+  test.each([
+    ['GenerateDataKey', { KeyId: 'k', CiphertextBlob: 'AAAA', Plaintext: 'AAAA' }, unavailable],
+    ['GenerateDataKey', { KeyId: 'k', Plaintext: 'AAAA' }, unavailable],
+    ['DescribeKey', { KeyMetadata: { Arn: 7 } }, unavailable],
+    ['Decrypt', { Plaintext: 'AAAA' }, [401, 'KeyTampered']],
+  ])('%s that is answered with %j is refused', async (action, body, expected) => {
+    await using world = await open();
+    expect(await world.put('/bucket/key', world.own)).toEqual(served);
+    const fault = { status: 200, body: JSON.stringify(body) };
+    Object.assign(world.double.proxy, { fault, on: action });
+    const asked = action === 'Decrypt' ? world.get('/bucket/key') : world.put('/bucket/other', 'alias/own');
+    expect(await asked).toEqual(expected);
+  });
+
+  test('a gateway starts while the service is down, and serves keys once it is up', async () => {
+    const [port = 0] = await freePorts(1);
+    await using world = await open({ SVC_KMS_ENDPOINT: `http://127.0.0.1:${port}` });
+    expect(await world.put('/bucket/key')).toEqual(unavailable);
+    expect(outcome(await world.client.put('/bucket/plain', { body: 'x' }))).toEqual(served);
+    await using late = await openKmsDouble(port);
+    late.makeKey('alias/main');
+    expect(await world.put('/bucket/key')).toEqual(served);
   });
 
   test('accounts are named by the id or the ARN of a key, and others are refused', async () => {

@@ -30,6 +30,10 @@ const missing = missingEngine(
 const pin = '8305614729';
 const wrongPin = '9126405837';
 let home: string;
+const initToken = (label: string): void => {
+  const pins = ['--pin', pin, '--so-pin', '5678'];
+  execFileSync('softhsm2-util', ['--init-token', '--free', '--label', label, ...pins]);
+};
 beforeAll(async () => {
   if (missing !== undefined) return;
   home = await mkdtemp(join(tmpdir(), 'sluice-softhsm-'));
@@ -41,17 +45,7 @@ beforeAll(async () => {
   );
   // The module reads it when it is loaded.
   process.env['SOFTHSM2_CONF'] = conf;
-  for (const label of ['first', 'second'])
-    execFileSync('softhsm2-util', [
-      '--init-token',
-      '--free',
-      '--label',
-      label,
-      '--pin',
-      pin,
-      '--so-pin',
-      '5678',
-    ]);
+  for (const label of ['first', 'second']) initToken(label);
 });
 afterAll(async () => {
   if (missing === undefined) await rm(home, { recursive: true });
@@ -149,6 +143,16 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     await holdsOneOfManyRotations(world);
     await isBoundToItsBucket(world);
   });
+
+  test('a gateway starts without its token, and serves keys once it is there', async () => {
+    const key = drawLabel();
+    await using world = await open(key, { SVC_PKCS11_TOKENS: 'late' });
+    expect(await world.put('/bucket/key')).toEqual(unavailable);
+    expect((await world.client.put('/bucket/plain', { body: 'x' })).status).toBe(200);
+    initToken('late');
+    makeKey(key, { token: 'late' });
+    await expect.poll(() => world.put('/bucket/key'), { timeout: 60_000, interval: 200 }).toEqual(served);
+  }, 90_000);
 
   test('a key that is gone, or that another one replaced, refuses the requests', async () => {
     const key = makeKey(drawLabel());

@@ -29,7 +29,7 @@ export interface KeyProxy extends AsyncDisposable {
 type Handle = (asked: IncomingMessage, answer: ServerResponse, body: Buffer) => void;
 
 /** Passes requests to a port of this machine, or to a handler. */
-export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
+export async function openKeyProxy(target: number | Handle, port = 0): Promise<KeyProxy> {
   const seen: string[] = [];
   const causes: string[] = [];
   const tokens: string[] = [];
@@ -57,7 +57,7 @@ export async function openKeyProxy(target: number | Handle): Promise<KeyProxy> {
     if (fault === undefined || !name.includes(proxy.on)) return pass(asked, answer, Buffer.concat(pieces));
     fail(fault, answer);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
   const proxy: KeyProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,

@@ -63,7 +63,7 @@ class Refused extends Error {
 const hmac = (key: Buffer | string, text: string): Buffer => createHmac('sha256', key).update(text).digest();
 const sha = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex');
 
-export async function openKmsDouble(): Promise<KmsDouble> {
+export async function openKmsDouble(port = 0): Promise<KmsDouble> {
   const keys = new Map<string, Key>();
   const aliases = new Map<string, string>();
   const pairs = new Map<string, Pair>([
@@ -225,7 +225,7 @@ export async function openKmsDouble(): Promise<KmsDouble> {
       const { code = 'InternalFailure', status = 500, message } = cause as Partial<Refused>;
       send(status, JSON.stringify({ __type: code, message }));
     }
-  });
+  }, port);
   return {
     proxy,
     contexts,

@@ -8,6 +8,7 @@ import {
   isPassing,
   type KeyDescription,
   KeyFailure,
+  type KeyFailureReason,
   type WrappedKey,
 } from '../../../ports/crypto/key-provider.ts';
 import type { Cause } from '../../../ports/trace.ts';
@@ -71,7 +72,7 @@ export function cloudKms({ call, arns, users, defaultKey, clock, close }: CloudK
     async generate(keyId, context, cause) {
       const asked = { KeyId: keyId, KeySpec: 'AES_256', EncryptionContext: context };
       const answer = await call('GenerateDataKey', asked, cause);
-      return { ...readWrapped(answer), key: readKey(answer) };
+      return { ...readWrapped(answer), key: readKey(answer, 'unavailable') };
     },
     async wrap(keyId, key, context, cause) {
       const Plaintext = Buffer.from(key).toString('base64');
@@ -80,7 +81,7 @@ export function cloudKms({ call, arns, users, defaultKey, clock, close }: CloudK
     },
     async unwrap({ keyId, wrapped }, context, cause) {
       const asked = { CiphertextBlob: encode(wrapped), KeyId: keyId, EncryptionContext: context };
-      return readKey(await call('Decrypt', asked, cause));
+      return readKey(await call('Decrypt', asked, cause), 'tampered');
     },
     async rewrap({ keyId, wrapped }, context, cause) {
       const asked = {
@@ -114,8 +115,8 @@ function readWrapped({ KeyId, CiphertextBlob }: KmsAnswer): WrappedKey {
   return { keyId: KeyId, wrapped: readBytes(CiphertextBlob) };
 }
 
-function readKey({ Plaintext }: KmsAnswer): Uint8Array {
+function readKey({ Plaintext }: KmsAnswer, otherwise: KeyFailureReason): Uint8Array {
   const key = readBytes(Plaintext);
   if (key.length === cipherKeyBytes) return key;
-  throw new KeyFailure('tampered', `what was decrypted has ${key.length} bytes, not ${cipherKeyBytes}`);
+  throw new KeyFailure(otherwise, `the key of the answer has ${key.length} bytes, not ${cipherKeyBytes}`);
 }

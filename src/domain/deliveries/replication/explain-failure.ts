@@ -57,7 +57,10 @@ const refusals: Readonly<Record<string, readonly [why: string, advice: string]>>
   ],
   QuotaExceeded: ['quota', 'make room in the bucket at the peer, or raise its quota or that of its account'],
   InvalidAccessKeyId: ['credentials', 'PUT the peer again with a key that it knows'],
-  SignatureDoesNotMatch: ['credentials', 'PUT the peer again with the right secret key'],
+  SignatureDoesNotMatch: [
+    'credentials',
+    'PUT the peer again with the right secret key; a bucket with a signing key of its own needs a peer with that key',
+  ],
   AuthorizationHeaderMalformed: ['credentials', 'PUT the peer again with the region that it expects'],
   RequestTimeTooSkewed: ['clock', 'correct the clock of this machine or of the peer'],
 };
