@@ -30,6 +30,47 @@ test('the metrics that the specification names have its types and labels', () =>
     expect([name, rows[name]?.kind, rows[name]?.labels]).toEqual([name, kind, labels]);
 });
 
+test('what goes wrong in the background shows under the names and labels of the table', async () => {
+  const metrics = promMetrics(quiet);
+  const told = createTelemetry({ log: () => {}, metrics });
+  told.queueBacklogs([{ queue: 'notify', rows: 2, oldestSeconds: 3 }]);
+  told.eventBacklogs([{ target: 'hook', rows: 4, oldestSeconds: 5 }]);
+  told.queueDropped('notify', 'age', 6);
+  told.accessLogKept('AccessDenied');
+  told.replicationFailed('far', 'no-answer');
+  told.replicationGivenUp('far', 'overdue');
+  told.replicationWaits([{ destination: 'far/bucket', waiting: 7, bytes: 8, oldestSeconds: 9 }]);
+  told.inventoryEnded('failed', 0);
+  told.lifecycleActions('Expiration', 10);
+  told.workerFailed('notify');
+  told.workerProgressed('gc', { of: 'extents', done: 1, left: 11, oldestSeconds: 12 });
+  told.scrubState({ damaged: 13, oldestUncheckedSeconds: 14 });
+  told.refusalCounted('AccessDenied');
+  const text = await metrics.text();
+  const expected = [
+    'svc_queue_rows{queue="notify"} 2',
+    'svc_queue_oldest_seconds{queue="notify"} 3',
+    'svc_notify_queued{target="hook"} 4',
+    'svc_notify_oldest_seconds{target="hook"} 5',
+    'svc_queue_dropped_total{queue="notify",why="age"} 6',
+    'svc_access_log_kept_total{why="AccessDenied"} 1',
+    'svc_replication_failures_total{peer="far",why="no-answer"} 1',
+    'svc_replication_given_up_total{peer="far",why="overdue"} 1',
+    'svc_replication_pending_versions{destination="far/bucket"} 7',
+    'svc_replication_pending_bytes{destination="far/bucket"} 8',
+    'svc_replication_oldest_pending_seconds{destination="far/bucket"} 9',
+    'svc_inventory_runs_total{outcome="failed"} 1',
+    'svc_lifecycle_actions_total{action="Expiration"} 10',
+    'svc_worker_failures_total{worker="notify"} 1',
+    'svc_worker_backlog{worker="gc"} 11',
+    'svc_worker_oldest_seconds{worker="gc"} 12',
+    'svc_scrub_damaged 13',
+    'svc_scrub_oldest_unchecked_seconds 14',
+    'svc_audit_counted_total{error="AccessDenied"} 1',
+  ];
+  expect(expected.filter((line) => !text.includes(`\n${line}\n`))).toEqual([]);
+});
+
 test('every metric says what to do when it moves, and counters alone end in _total', () => {
   for (const [name, { kind, act, doc }] of Object.entries<Measurement>(measurements)) {
     expect(act, name).toMatch(/^[A-Z`01].{10,}\.$/);
