@@ -99,8 +99,9 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   await request.record?.end({ status: reply.status, code });
   reply = countTraffic(ctx, request, reply);
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
-  reportAnswer(ctx, request, { status: reply.status, failure });
-  if (trace !== undefined) reply = endTrace(trace, reply, code);
+  const at = clock.elapsed();
+  reportAnswer(ctx, request, { status: reply.status, failure, at });
+  if (trace !== undefined) reply = endTrace(trace, reply, { code, at });
   const headers = renderHeaders(
     [
       ['*-request-id', requestId],

@@ -26,6 +26,8 @@ export interface TraceEnd {
   readonly status?: number;
   /** The error code, or the class of the failure. */
   readonly code?: string | undefined;
+  /** By the monotonic clock; absent: now. */
+  readonly at?: number;
 }
 
 /** Records one request, or one piece of background work. */

@@ -1,8 +1,10 @@
 /** A request without a tracer costs nothing: nothing is read of it, and so nothing is made of it. */
 import { expect, test } from 'vitest';
+import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import type { Context } from '../../src/context.ts';
 import { beginTrace } from '../../src/gateway/records/trace.ts';
 import type { RequestContext } from '../../src/gateway/request.ts';
+import { buckets } from '../../src/metadata/tables.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
@@ -47,4 +49,26 @@ test('running traces are listed with the latest first, and the oldest beyond 4,0
   );
   for (const trace of traces) trace?.end({ status: 200 });
   expect(running()).toEqual([]);
+});
+
+test('a trace names its first 96 calls in their order, and counts the others', async () => {
+  let now = 0;
+  const clock = { ...systemClock, elapsed: () => now };
+  const tracer = createTracer({ ...options, clock, browser: true });
+  const trace = tracer?.begin({
+    subject: { requestId: 'calls', operation: 'GetObject' },
+    kind: 'server',
+    describe: () => ({}),
+  });
+  const metadata = memoryStore({ clock, random: options.random });
+  const view = trace?.view({ metadata });
+  const tables = Array.from({ length: 100 }, (_, n) => ({ ...buckets, name: `table-${n}` }));
+  for (const table of tables) {
+    await view?.metadata.get({ table, in: { name: 'bench' } }, {});
+    now += 1;
+  }
+  trace?.end({ status: 500 });
+  const found = tracer?.find('calls', 1)[0];
+  expect(found?.spans.map(({ about }) => about)).toEqual(tables.slice(0, 96).map(({ name }) => name));
+  expect(found?.leftOut).toBe(4);
 });

@@ -14,15 +14,18 @@ import { receivedBytesOf } from './traffic.ts';
 const callsMax = 5;
 const round = (ms: number): number => Math.round(ms * 10) / 10;
 
-export function reportAnswer(
-  ctx: Context,
-  request: RequestContext,
-  { status, failure }: { readonly status: number; readonly failure: Failure | undefined },
-): void {
-  const { telemetry, clock, config, trace } = ctx;
+interface Answered {
+  readonly status: number;
+  readonly failure: Failure | undefined;
+  /** By the monotonic clock. */
+  readonly at: number;
+}
+
+export function reportAnswer(ctx: Context, request: RequestContext, { status, failure, at }: Answered): void {
+  const { telemetry, config, trace } = ctx;
   const { operation, incoming, startedAt, requestId, bucket } = request;
   const code = failure?.refusal.code;
-  const durationMs = clock.elapsed() - startedAt;
+  const durationMs = at - startedAt;
   const receivedBytes = receivedBytesOf(incoming);
   const { method } = incoming.wire;
   telemetry.request({

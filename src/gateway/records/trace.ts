@@ -1,21 +1,40 @@
 /** The trace of a request: what it is about, and when it ends. */
 import { describeServer } from '../../base/text/server-address.ts';
 import type { Context } from '../../context.ts';
-import type { Attributes, Trace } from '../../ports/trace.ts';
+import type { Attributes, Trace, TraceBeginning } from '../../ports/trace.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { RequestContext } from '../request.ts';
 import { countedBody } from './counted-body.ts';
 
 /** Undefined where the request is not recorded. */
 export const beginTrace = (ctx: Context, request: RequestContext): Trace | undefined =>
-  ctx.tracer?.begin({
-    subject: request,
-    kind: 'server',
-    startedAt: request.startedAt,
-    stage: 'identify',
-    describe: () => describeRequest(request),
-    parent: request.incoming.wire.headers.get('traceparent'),
-  });
+  ctx.tracer?.begin(new RequestBeginning(request));
+
+/** A class of one field, because every request has one, and most of it is never read. */
+class RequestBeginning implements TraceBeginning {
+  readonly subject: RequestContext;
+
+  constructor(request: RequestContext) {
+    this.subject = request;
+  }
+
+  get kind() {
+    return 'server' as const;
+  }
+  get stage() {
+    return 'identify';
+  }
+  get startedAt() {
+    return this.subject.startedAt;
+  }
+  get parent() {
+    return this.subject.incoming.wire.headers.get('traceparent');
+  }
+
+  describe(): Attributes {
+    return describeRequest(this.subject);
+  }
+}
 
 /** Methods that the conventions know; others are `_OTHER`, so that their number is bounded. */
 const methods: ReadonlySet<string> = new Set([
@@ -55,12 +74,18 @@ const readPartNumber = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 /** The trace ends with the body of the reply. */
-export function endTrace(trace: Trace, reply: Reply, code: string | undefined): Reply {
+export function endTrace(
+  trace: Trace,
+  reply: Reply,
+  { code, at }: { readonly code: string | undefined; readonly at: number },
+): Reply {
   const { status, body } = reply;
-  if (typeof body === 'object' && Symbol.asyncIterator in body) {
-    trace.answered({ status, code });
-    return { ...reply, body: countedBody(body, () => trace.end()) };
+  const end = { status, code, at };
+  if (typeof body !== 'object' || !(Symbol.asyncIterator in body)) {
+    trace.end(end);
+    return reply;
   }
-  trace.end({ status, code });
-  return reply;
+  trace.answered(end);
+  const counted = countedBody(body, () => trace.end());
+  return counted === body ? reply : { ...reply, body: counted };
 }

@@ -18,7 +18,7 @@ import type {
   TraceEnd,
 } from '../../ports/trace.ts';
 import { failSpan, handOver, takeSpan } from './hand-over.ts';
-import type { Place } from './running-traces.ts';
+import type { Listed } from './running-traces.ts';
 import type { Ended } from './trace-ring.ts';
 import { formatTraceparent, parseTraceparent, type TraceParent } from './traceparent.ts';
 import type { CallRecorder } from './views/call-recorder.ts';
@@ -53,14 +53,21 @@ export class RecordedSpan implements Cause {
   readonly about: string;
   /** The number of the stage that it began in; -1: the trace itself. */
   readonly stage: number;
+  /** The call that began before it. */
+  readonly before: RecordedSpan | undefined;
   startedAt: number;
   /** By the monotonic clock; -1 while it runs. */
   endedAt = -1;
   error = '';
 
-  constructor(trace: RecordedTrace, name: string, about: string, startedAt: number) {
+  constructor(
+    trace: RecordedTrace,
+    { name, about, startedAt }: { readonly name: string; readonly about: string; readonly startedAt: number },
+  ) {
+    const { lastCall } = trace;
     this.trace = trace;
-    this.index = stagesMax + trace.calls.length;
+    this.before = lastCall;
+    this.index = lastCall === undefined ? stagesMax : lastCall.index + 1;
     this.name = name;
     this.about = about;
     this.stage = trace.stages - 1;
@@ -75,11 +82,13 @@ export class RecordedSpan implements Cause {
 const cut = (text: string): string => maskParameters(text.slice(0, textMax), '[redacted]');
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 
-export class RecordedTrace implements Trace, CallRecorder, Ended {
+export class RecordedTrace implements Trace, CallRecorder, Ended, Listed<RecordedTrace> {
   readonly options: TraceOptions;
-  /** Its place among the traces that run. */
-  readonly place: Place<RecordedTrace> = { newer: undefined, older: undefined, isListed: false };
-  readonly calls: RecordedSpan[] = [];
+  newer: RecordedTrace | undefined = undefined;
+  older: RecordedTrace | undefined = undefined;
+  isListed = false;
+  /** Calls are a list, because an array that grows costs as much as their spans. */
+  lastCall: RecordedSpan | undefined = undefined;
   stages = 0;
   readonly #stageNames = ['', '', '', '', '', '', '', ''];
   /** When each began, by the monotonic clock; it ends when the next begins. Numbers of an array need no object each. */
@@ -170,31 +179,29 @@ export class RecordedTrace implements Trace, CallRecorder, Ended {
   }
 
   /** Undefined beyond the limit, and after the end. */
-  begin(name: string, about: string, now: number): RecordedSpan | undefined {
+  #beginAt(name: string, about: string, now: number): RecordedSpan | undefined {
     if (this.endedAt >= 0) return undefined;
-    if (this.calls.length >= callsMax) {
+    if (this.lastCall !== undefined && this.lastCall.index >= stagesMax + callsMax - 1) {
       this.#leftOut += 1;
       return undefined;
     }
-    const span = new RecordedSpan(this, name, about, now);
-    this.calls.push(span);
-    return span;
+    this.lastCall = new RecordedSpan(this, { name, about, startedAt: now });
+    return this.lastCall;
   }
 
   call<T>(name: string, about: string, run: (span: RecordedSpan | undefined) => Promise<T>): Promise<T> {
-    const span = this.begin(name, about, this.options.clock.elapsed());
+    const span = this.#beginAt(name, about, this.options.clock.elapsed());
     const running = run(span);
     return span === undefined ? running : this.#untilSettled(span, running);
   }
 
-  measuredCall<T>(
-    name: string,
-    about: string,
-    run: (span: RecordedSpan | undefined) => Promise<T>,
-  ): Promise<T> {
-    const span = this.begin(name, about, -1);
+  begin(name: string, about: string): RecordedSpan | undefined {
+    const span = this.#beginAt(name, about, -1);
     handOver.span = span;
-    const running = run(span);
+    return span;
+  }
+
+  follow<T>(span: RecordedSpan | undefined, running: Promise<T>): Promise<T> {
     if (span === undefined || takeSpan() === undefined) return running;
     // Nothing measures this backend.
     span.startedAt = this.options.clock.elapsed();
@@ -216,12 +223,18 @@ export class RecordedTrace implements Trace, CallRecorder, Ended {
     return assignPorts({ ...ctx, trace: this as Trace }, ctx, this);
   }
 
+  #calls(): RecordedSpan[] {
+    const calls: RecordedSpan[] = [];
+    for (let call = this.lastCall; call !== undefined; call = call.before) calls.push(call);
+    return calls.reverse();
+  }
+
   slowestCalls(max: number): readonly string[] {
     const now = this.options.clock.elapsed();
     const tookMs = ({ startedAt, endedAt }: RecordedSpan): number =>
       (endedAt < 0 ? now : endedAt) - startedAt;
-    return this.calls
-      .toSorted((a, b) => tookMs(b) - tookMs(a))
+    return this.#calls()
+      .sort((a, b) => tookMs(b) - tookMs(a))
       .slice(0, max)
       .map((span) => {
         const { name, about, endedAt, error } = span;
@@ -230,16 +243,16 @@ export class RecordedTrace implements Trace, CallRecorder, Ended {
       });
   }
 
-  answered({ status, code }: TraceEnd): void {
+  answered({ status, code, at = this.options.clock.elapsed() }: TraceEnd): void {
     this.status = status;
     this.code = code;
-    this.answeredAt = this.options.clock.elapsed();
+    this.answeredAt = at;
     this.#enter('reply', this.answeredAt);
   }
 
   end(how?: TraceEnd): void {
     if (this.endedAt >= 0) return;
-    const now = this.options.clock.elapsed();
+    const now = how?.at ?? this.options.clock.elapsed();
     if (how !== undefined) {
       this.status = how.status;
       this.code = how.code;
@@ -251,7 +264,7 @@ export class RecordedTrace implements Trace, CallRecorder, Ended {
 
   document(kept: Kept): TraceDocument {
     const { clock, process } = this.options;
-    const { subject, kind, links = [], describe } = this.#beginning;
+    const { subject, kind, links = [] } = this.#beginning;
     const { parent } = this;
     const { status, code, durationMs, traceId } = this;
     const stage = kept === 'running' ? this.#stageNames[this.stages - 1] : undefined;
@@ -270,11 +283,11 @@ export class RecordedTrace implements Trace, CallRecorder, Ended {
       process,
       kind,
       ...(this.answeredAt < 0 ? {} : { headMs: round(this.answeredAt - this.startedAt) }),
-      attributes: cutAttributes(describe()),
+      attributes: cutAttributes(this.#beginning.describe()),
       spanId: this.spanIdAt(-1),
       ...(parent === undefined ? {} : { parent: parent.spanId }),
       links: links.slice(0, linksMax),
-      spans: [...this.#stageDocuments(), ...this.calls.map((call) => this.#callDocument(call))].sort(
+      spans: [...this.#stageDocuments(), ...this.#calls().map((call) => this.#callDocument(call))].sort(
         (a, b) => a.startMs - b.startMs,
       ),
       leftOut: this.#leftOut,

@@ -3,15 +3,11 @@
 /** Traces that are remembered. A reader that never ends a body would keep its trace. */
 const runningMax = 4_096;
 
-/** The place of one in the list. */
-export interface Place<T> {
+/** What the list keeps in its members. */
+export interface Listed<T> {
   newer: T | undefined;
   older: T | undefined;
   isListed: boolean;
-}
-
-interface Listed<T> {
-  readonly place: Place<T>;
 }
 
 export class RunningTraces<T extends Listed<T>> {
@@ -20,30 +16,29 @@ export class RunningTraces<T extends Listed<T>> {
   #size = 0;
 
   add(trace: T): void {
-    const { place } = trace;
-    place.isListed = true;
-    place.older = this.#newest;
+    trace.isListed = true;
+    trace.older = this.#newest;
     if (this.#newest === undefined) this.#oldest = trace;
-    else this.#newest.place.newer = trace;
+    else this.#newest.newer = trace;
     this.#newest = trace;
     this.#size += 1;
     if (this.#size > runningMax) this.remove(this.#oldest as T);
   }
 
-  remove({ place }: T): void {
-    if (!place.isListed) return;
-    const { newer, older } = place;
+  remove(trace: T): void {
+    if (!trace.isListed) return;
+    const { newer, older } = trace;
     if (newer === undefined) this.#newest = older;
-    else newer.place.older = older;
+    else newer.older = older;
     if (older === undefined) this.#oldest = newer;
-    else older.place.newer = newer;
-    place.isListed = false;
-    place.newer = undefined;
-    place.older = undefined;
+    else older.newer = newer;
+    trace.isListed = false;
+    trace.newer = undefined;
+    trace.older = undefined;
     this.#size -= 1;
   }
 
   *[Symbol.iterator](): Generator<T> {
-    for (let trace = this.#newest; trace !== undefined; trace = trace.place.older) yield trace;
+    for (let trace = this.#newest; trace !== undefined; trace = trace.older) yield trace;
   }
 }

@@ -7,6 +7,10 @@ export interface CallRecorder {
    * @param about the table, cluster or server; not empty
    */
   call<T>(name: string, about: string, run: (span: Cause | undefined) => Promise<T>): Promise<T>;
-  /** The same for a backend that is usually measured: the clock is then read once for both. */
-  measuredCall<T>(name: string, about: string, run: (span: Cause | undefined) => Promise<T>): Promise<T>;
+  /**
+   * The same for a backend that is usually measured, with one reading of the clock for both, and without a closure: `follow(begin(name, about), call)`,
+   * where the call is made after `begin` and before anything else is called.
+   */
+  begin(name: string, about: string): Cause | undefined;
+  follow<T>(span: Cause | undefined, running: Promise<T>): Promise<T>;
 }

@@ -43,7 +43,9 @@ export class TracedBytes implements ObjectBytes {
   }
 
   write(source: AsyncIterable<Uint8Array>, options: WriteOptions) {
-    return this.#trace.measuredCall('data.write', options.cluster, (cause) =>
+    const cause = this.#trace.begin('data.write', options.cluster);
+    return this.#trace.follow(
+      cause,
       this.#bytes.write(source, cause === undefined ? options : { ...options, cause }),
     );
   }
@@ -53,7 +55,8 @@ export class TracedBytes implements ObjectBytes {
   }
 
   remove(extents: readonly Extent[]) {
-    return this.#trace.measuredCall('data.remove', extents[0]?.cluster ?? 'none', () =>
+    return this.#trace.follow(
+      this.#trace.begin('data.remove', extents[0]?.cluster ?? 'none'),
       this.#bytes.remove(extents),
     );
   }
@@ -64,7 +67,10 @@ export class TracedBytes implements ObjectBytes {
     return this.#bytes.holdsAnything(cluster);
   }
   isStored(extent: Extent) {
-    return this.#trace.measuredCall('data.isStored', extent.cluster, () => this.#bytes.isStored(extent));
+    return this.#trace.follow(
+      this.#trace.begin('data.isStored', extent.cluster),
+      this.#bytes.isStored(extent),
+    );
   }
   health() {
     return this.#bytes.health();
@@ -101,10 +107,9 @@ class TracedRead implements AsyncIterableIterator<Uint8Array> {
   next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#iterator !== undefined) return this.#iterator.next();
     const { extent, range, signal } = this.#asked;
-    return this.#trace.measuredCall('data.read', extent.cluster, (cause) => {
-      this.#iterator = this.#bytes.read(extent, range, signal, cause)[Symbol.asyncIterator]();
-      return this.#iterator.next();
-    });
+    const span = this.#trace.begin('data.read', extent.cluster);
+    this.#iterator = this.#bytes.read(extent, range, signal, span)[Symbol.asyncIterator]();
+    return this.#trace.follow(span, this.#iterator.next());
   }
 
   async return(): Promise<IteratorResult<Uint8Array>> {
@@ -113,16 +118,20 @@ class TracedRead implements AsyncIterableIterator<Uint8Array> {
 }
 
 const tracedUploads = (uploads: UploadBytes, trace: CallRecorder): UploadBytes => ({
-  begin: (options) =>
-    trace.measuredCall('data.beginUpload', options.cluster, (cause) => uploads.begin({ ...options, cause })),
-  writePart: (source, options) =>
-    trace.measuredCall('data.writePart', options.upload.cluster, (cause) =>
-      uploads.writePart(source, { ...options, cause }),
-    ),
-  complete: (upload, parts) =>
-    trace.measuredCall('data.completeUpload', upload.cluster, (cause) =>
-      uploads.complete(upload, parts, cause),
-    ),
-  discard: (upload) =>
-    trace.measuredCall('data.discardUpload', upload.cluster, (cause) => uploads.discard(upload, cause)),
+  begin(options) {
+    const cause = trace.begin('data.beginUpload', options.cluster);
+    return trace.follow(cause, uploads.begin({ ...options, cause }));
+  },
+  writePart(source, options) {
+    const cause = trace.begin('data.writePart', options.upload.cluster);
+    return trace.follow(cause, uploads.writePart(source, { ...options, cause }));
+  },
+  complete(upload, parts) {
+    const cause = trace.begin('data.completeUpload', upload.cluster);
+    return trace.follow(cause, uploads.complete(upload, parts, cause));
+  },
+  discard(upload) {
+    const cause = trace.begin('data.discardUpload', upload.cluster);
+    return trace.follow(cause, uploads.discard(upload, cause));
+  },
 });

@@ -29,26 +29,26 @@ export class TracedMetadata implements MetadataStore {
   }
 
   get<T extends AnyTable>(at: At<T>, key: SortOf<T>) {
-    return this.#trace.measuredCall('metadata.get', at.table.name, () => this.behind.get(at, key));
+    return this.#trace.follow(this.#trace.begin('metadata.get', at.table.name), this.behind.get(at, key));
   }
 
   scan<T extends AnyTable, C extends ColumnOf<T> = ColumnOf<T>>(at: At<T>, range?: Range<T, C>) {
     const cursor = this.behind.scan(at, range);
     const traced: typeof cursor = {
-      next: (count) => this.#trace.measuredCall('metadata.scan', at.table.name, () => cursor.next(count)),
+      next: (count) =>
+        this.#trace.follow(this.#trace.begin('metadata.scan', at.table.name), cursor.next(count)),
       seek: (key: Parameters<Cursor<T>['seek']>[0], options) => cursor.seek(key, options),
     };
     return traced;
   }
 
   begin(intent: { readonly cluster: string }) {
-    return this.#trace.measuredCall('metadata.begin', intent.cluster, () => this.behind.begin(intent));
+    return this.#trace.follow(this.#trace.begin('metadata.begin', intent.cluster), this.behind.begin(intent));
   }
 
   commit<T extends AnyTable>(at: At<T>, changes: readonly Change<T>[], options?: CommitOptions) {
-    return this.#trace.measuredCall('metadata.commit', at.table.name, () =>
-      this.behind.commit(at, changes, options),
-    );
+    const span = this.#trace.begin('metadata.commit', at.table.name);
+    return this.#trace.follow(span, this.behind.commit(at, changes, options));
   }
 
   end(op: Op) {
@@ -56,11 +56,11 @@ export class TracedMetadata implements MetadataStore {
   }
 
   abort(opId: string) {
-    return this.#trace.measuredCall('metadata.abort', 'ops', () => this.behind.abort(opId));
+    return this.#trace.follow(this.#trace.begin('metadata.abort', 'ops'), this.behind.abort(opId));
   }
 
   isOpen(opId: string) {
-    return this.#trace.measuredCall('metadata.isOpen', 'ops', () => this.behind.isOpen(opId));
+    return this.#trace.follow(this.#trace.begin('metadata.isOpen', 'ops'), this.behind.isOpen(opId));
   }
 
   abandoned() {
@@ -81,25 +81,30 @@ export class TracedMetadata implements MetadataStore {
 
   apply(changes: readonly SideChange[]) {
     const table = changes[0]?.at.table.name ?? 'nothing';
-    return this.#trace.measuredCall('metadata.apply', table, () => this.behind.apply(changes));
+    return this.#trace.follow(this.#trace.begin('metadata.apply', table), this.behind.apply(changes));
   }
 
   update<T extends AnyTable>(at: At<T>, key: SortOf<T>, change: (row: RowOf<T> | undefined) => RowOf<T>) {
-    return this.#trace.measuredCall('metadata.update', at.table.name, () =>
+    return this.#trace.follow(
+      this.#trace.begin('metadata.update', at.table.name),
       this.behind.update(at, key, change),
     );
   }
 
   clear<T extends AnyTable>(at: At<T>, range: Range<T>) {
-    return this.#trace.measuredCall('metadata.clear', at.table.name, () => this.behind.clear(at, range));
+    return this.#trace.follow(
+      this.#trace.begin('metadata.clear', at.table.name),
+      this.behind.clear(at, range),
+    );
   }
 
   fence<T extends AnyTable>(at: At<T>) {
-    return this.#trace.measuredCall('metadata.fence', at.table.name, () => this.behind.fence(at));
+    return this.#trace.follow(this.#trace.begin('metadata.fence', at.table.name), this.behind.fence(at));
   }
 
   raiseFence<T extends AnyTable>(at: At<T>, generation: number) {
-    return this.#trace.measuredCall('metadata.raiseFence', at.table.name, () =>
+    return this.#trace.follow(
+      this.#trace.begin('metadata.raiseFence', at.table.name),
       this.behind.raiseFence(at, generation),
     );
   }
@@ -117,7 +122,7 @@ export class TracedMetadata implements MetadataStore {
   }
 
   health() {
-    return this.#trace.measuredCall('metadata.health', 'store', () => this.behind.health());
+    return this.#trace.follow(this.#trace.begin('metadata.health', 'store'), this.behind.health());
   }
 
   close() {
