@@ -14,6 +14,7 @@ import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { operator } from '../support/gateway.ts';
 
+const peer = { endpoint: 'http://192.0.2.1:9', accessKey: 'abc', secretKey: 'abcdefgh' };
 const quota = { maxBytes: 1, maxObjects: 2, maxBytesPerObject: 3 };
 
 describe('the operator API', () => {
@@ -27,6 +28,26 @@ describe('the operator API', () => {
       ['PUT', '/buckets/books/quota', { maxBytes: 1, maxObjects: 1 }, 'MalformedJSON', 'maxBytesPerObject'],
       ['PUT', '/buckets/books/placement', { placement: { a: -1 } }, 'MalformedJSON', 'placement.a'],
       ['POST', '/clusters/x/undrain', { mode: 'now' }, 'MalformedJSON', 'mode'],
+      ['PUT', '/buckets/books/placement', { placement: { none: 1 } }, 'InvalidArgument', 'placement.none'],
+      ['PUT', '/buckets/books/placement', { placement: {} }, 'InvalidArgument', 'placement'],
+      ['POST', '/buckets/books/reshard', { shards: 3 }, 'InvalidArgument', 'shards'],
+      ['POST', '/buckets/books/reshard', { shards: 1 }, 'InvalidArgument', 'shards'],
+      ['PUT', '/replication/peers/A', peer, 'InvalidArgument', 'id'],
+      [
+        'PUT',
+        '/replication/peers/a',
+        { ...peer, cert: '-----BEGIN CERTIFICATE-----\n' },
+        'MalformedJSON',
+        'key',
+      ],
+      [
+        'POST',
+        '/replication/resync/books',
+        { since: '2026-01-02T00:00:00Z', until: '2026-01-01T00:00:00Z' },
+        'InvalidRequest',
+        'since',
+      ],
+      ['POST', '/notify/discard', { since: '2026-02-31T25:00:00Z' }, 'InvalidArgument', 'since'],
     ];
     for (const [method, path, body, code, field] of wrong) {
       const { status, json, header } = await admin.send(method, path, { body });
@@ -41,6 +62,8 @@ describe('the operator API', () => {
       ['/buckets/books/usage?start=yesterday', 'start'],
       ['/buckets/books/usage?unknown=1', 'unknown'],
       ['/usage/export', 'day'],
+      ['/usage/export?day=2026-02-31', 'day'],
+      ['/usage/export?day=2026-01-01&format=xml', 'format'],
     ] as const;
     for (const [path, field] of queries) {
       const { status, json } = await admin.send('GET', path);

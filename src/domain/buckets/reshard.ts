@@ -53,7 +53,10 @@ interface Asked {
 export async function beginResharding(ctx: Changing, name: string, asked: Asked): Promise<Resharding> {
   const { to } = asked;
   if (!Number.isInteger(Math.log2(to)) || to > shardsMax)
-    throw fail('InvalidArgument', `shards must be a power of two, at most ${shardsMax}, and not ${to}.`);
+    throw fail('InvalidArgument', {
+      message: `shards must be a power of two, at most ${shardsMax}, and not ${to}.`,
+      field: 'shards',
+    });
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const bucket = await openBucket(ctx, name);
     const found = await findTask(ctx.metadata, reshardings, bucket.id);
@@ -78,7 +81,10 @@ export async function beginResharding(ctx: Changing, name: string, asked: Asked)
 
 function assertMore({ shards }: BucketRow, to: number): void {
   if (to <= shards)
-    throw fail('InvalidArgument', `The bucket has ${shards} shards, which can only become more, not ${to}.`);
+    throw fail('InvalidArgument', {
+      message: `The bucket has ${shards} shards, which can only become more, not ${to}.`,
+      field: 'shards',
+    });
 }
 
 /** Changes the count alone, when the rows do not depend on it. */

@@ -57,11 +57,14 @@ async function assertPossible(ctx: Context, placement: ReadonlyMap<string, numbe
   for (const id of placement.keys()) {
     const state = states.get(id);
     if (state === undefined || state === 'removed')
-      throw fail(
-        'InvalidArgument',
-        `placement names cluster ${id}; there are: ${[...states.keys()].join(', ')}.`,
-      );
+      throw fail('InvalidArgument', {
+        message: `placement names cluster ${id}; there are: ${[...states.keys()].join(', ')}.`,
+        field: `placement.${id}`,
+      });
   }
   if (![...placement.values()].some((weight) => weight > 0))
-    throw fail('InvalidArgument', 'placement gives no cluster a weight above 0.');
+    throw fail('InvalidArgument', {
+      message: 'placement gives no cluster a weight above 0.',
+      field: 'placement',
+    });
 }

@@ -48,12 +48,18 @@ export const PutReplicationPeer: AdminHandler<'PutReplicationPeer'> = async (
 ) => {
   const id = idIn(params);
   if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(id))
-    throw fail('InvalidArgument', 'The id of a peer has 1 to 63 characters of a-z, 0-9 and -.');
+    throw fail('InvalidArgument', {
+      message: 'The id of a peer has 1 to 63 characters of a-z, 0-9 and -.',
+      field: 'id',
+    });
   record?.about(`replication-peer:${id}`);
   const { region = regionDefault, ca, cert, key, proxy, bandwidth, ...rest } = body;
   const endpoint = readOrigin('endpoint', rest.endpoint);
   if ((cert === undefined) !== (key === undefined))
-    throw fail('MalformedJSON', 'cert and key belong together: give both or neither.');
+    throw fail('MalformedJSON', {
+      message: 'cert and key belong together: give both or neither.',
+      field: cert === undefined ? 'cert' : 'key',
+    });
   const access = {
     ...rest,
     endpoint,

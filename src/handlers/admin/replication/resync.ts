@@ -19,7 +19,10 @@ export const StartReplicationResync: AdminHandler<'StartReplicationResync'> = as
   const { prefix, since, until, status = 'none-or-failed', restoreRemoved } = body;
   const span = { since: readTime('since', since), until: readTime('until', until) };
   if (span.since !== undefined && span.until !== undefined && span.since >= span.until)
-    throw fail('InvalidRequest', 'since must be before until: no version is in an empty span of time.');
+    throw fail('InvalidRequest', {
+      message: 'since must be before until: no version is in an empty span of time.',
+      field: 'since',
+    });
   const filter = {
     prefix,
     ...span,

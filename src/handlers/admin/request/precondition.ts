@@ -24,9 +24,15 @@ export function readPrecondition(
   const noneMatch = headers.get('if-none-match');
   if (match === undefined && noneMatch === undefined) return () => undefined;
   if (conditional !== true)
-    throw fail('InvalidRequest', 'This operation takes neither If-Match nor If-None-Match.');
+    throw fail('InvalidRequest', {
+      message: 'This operation takes neither If-Match nor If-None-Match.',
+      field: match === undefined ? 'If-None-Match' : 'If-Match',
+    });
   if (noneMatch !== undefined && (noneMatch !== '*' || match !== undefined))
-    throw fail('InvalidRequest', 'If-None-Match must be *, without If-Match.');
+    throw fail('InvalidRequest', {
+      message: 'If-None-Match must be *, without If-Match.',
+      field: 'If-None-Match',
+    });
   return (present) => {
     const tag = present === undefined ? undefined : etagOf(ctx, JSON.stringify(present));
     const holds =
