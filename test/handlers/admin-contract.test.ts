@@ -47,7 +47,9 @@ describe('the operator API', () => {
         'InvalidRequest',
         'since',
       ],
-      ['POST', '/notify/discard', { since: '2026-02-31T25:00:00Z' }, 'InvalidArgument', 'since'],
+      ['POST', '/notify/discard', { since: '2026-02-28T25:00:00Z' }, 'InvalidArgument', 'since'],
+      ['POST', '/notify/discard', { until: '2026-02-31T12:00:00Z' }, 'InvalidArgument', 'until'],
+      ['POST', '/replication/resync/books', { since: '2025-02-29T12:00:00Z' }, 'InvalidArgument', 'since'],
     ];
     for (const [method, path, body, code, field] of wrong) {
       const { status, json, header } = await admin.send(method, path, { body });

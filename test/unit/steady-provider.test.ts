@@ -113,6 +113,17 @@ test('throttling, and one key that is away, are tried again and never open the c
   ]);
 });
 
+test('callers who ask about one key together share a call, and its failure counts once', async () => {
+  const { state, provider, outcome } = open();
+  state.answer = 'unavailable';
+  const together = Array.from({ length: 3 * failuresMax }, () => provider.describe('key'));
+  expect(await Promise.all(together.map(outcome))).toEqual(together.map(() => 'unavailable'));
+  expect([state.calls, provider.circuit?.().failures]).toEqual([1, 1]);
+  state.answer = 'ok';
+  expect(await outcome(provider.describe('key'))).toBe('ok');
+  expect(state.calls).toBe(2);
+});
+
 test('a description that needs no call neither closes the circuit nor is refused by it', async () => {
   const { clock, state, counted, provider, outcome } = open();
   state.answer = 'unavailable';

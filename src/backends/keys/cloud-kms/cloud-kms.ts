@@ -63,7 +63,9 @@ export function cloudKms({ call, arns, users, defaultKey, clock, close }: CloudK
       const needsDefault = defaultKey !== undefined && namedUsers(arn) === undefined;
       if (!needsDefault || clock.elapsed() < absentUntil.elapsed) return toDescription(arn, undefined);
       const defaultArn = arns.known(defaultKey, age);
-      return defaultArn === undefined ? undefined : toDescription(arn, defaultArn);
+      // A default that was absent when it was asked for last is absent, as far as is known.
+      const isAbsent = age === 'stale' && absentUntil.elapsed > Number.NEGATIVE_INFINITY;
+      return defaultArn === undefined && !isAbsent ? undefined : toDescription(arn, defaultArn);
     },
     async describe(name, cause) {
       const arn = await arns.find(name, cause);

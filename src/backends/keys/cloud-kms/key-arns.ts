@@ -1,4 +1,4 @@
-/** The ARNs of keys that are named by alias or id. They are cached, and callers that arrive together wait for one call. */
+/** The ARNs of keys that are named by alias or id. They are cached. */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
@@ -19,7 +19,6 @@ export class KeyArns {
   readonly #clock: Pick<Clock, 'elapsed'>;
   readonly #keptMs: number;
   readonly #known = new BoundedCache<Known>({ name: 'kms-key-arns', entriesMax: namesMax });
-  readonly #asked = new Map<string, Promise<string>>();
 
   constructor(
     call: KmsCall,
@@ -40,17 +39,9 @@ export class KeyArns {
   }
 
   /** @throws KeyFailure `unknown-key` */
-  find(name: string, cause?: Cause): Promise<string> {
+  async find(name: string, cause?: Cause): Promise<string> {
     const known = this.known(name, 'fresh');
-    if (known !== undefined) return Promise.resolve(known);
-    const running = this.#asked.get(name);
-    if (running !== undefined) return running;
-    const asked = this.#ask(name, cause).finally(() => this.#asked.delete(name));
-    this.#asked.set(name, asked);
-    return asked;
-  }
-
-  async #ask(name: string, cause: Cause | undefined): Promise<string> {
+    if (known !== undefined) return known;
     const { KeyMetadata } = await this.#call('DescribeKey', { KeyId: name }, cause);
     const arn = (KeyMetadata as { readonly Arn?: unknown } | undefined)?.Arn;
     if (typeof arn !== 'string' || !isKeyArn(arn))

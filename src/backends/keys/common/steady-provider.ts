@@ -44,6 +44,32 @@ function openBreaker({ name, clock, telemetry }: Omit<SteadyOptions, 'timeoutMs'
   });
 }
 
+type Describe = KeyProvider['describe'];
+type Once = (call: () => Promise<KeyDescription>) => Promise<KeyDescription>;
+
+/** Callers of one key share a call, which the breaker counts once. A stale description serves while the provider does not answer. */
+function describer(provider: RemoteProvider, once: Once): Describe {
+  const running = new Map<string, Promise<KeyDescription>>();
+  const shared: Describe = (keyId, about) => {
+    const present = running.get(keyId);
+    if (present !== undefined) return present;
+    const call = once(() => provider.describe(keyId, about)).finally(() => running.delete(keyId));
+    running.set(keyId, call);
+    return call;
+  };
+  return async (keyId, about) => {
+    const known = provider.describeKnown(keyId, 'fresh');
+    if (known !== undefined) return known;
+    try {
+      return await shared(keyId, about);
+    } catch (cause) {
+      const stale = isPassing(cause) ? provider.describeKnown(keyId, 'stale') : undefined;
+      if (stale !== undefined) return stale;
+      throw cause;
+    }
+  };
+}
+
 export function steadyProvider(
   provider: RemoteProvider,
   { name, clock, telemetry, timeoutMs }: SteadyOptions,
@@ -98,22 +124,10 @@ export function steadyProvider(
     }
   }
 
-  const describeKey: KeyProvider['describe'] = async (keyId, about) => {
-    const known = provider.describeKnown(keyId, 'fresh');
-    if (known !== undefined) return known;
-    try {
-      return await once('describe', () => provider.describe(keyId, about));
-    } catch (cause) {
-      const stale = isPassing(cause) ? provider.describeKnown(keyId, 'stale') : undefined;
-      if (stale !== undefined) return stale;
-      throw cause;
-    }
-  };
-
   const { rewrap, probe, isStuck } = provider;
   return {
     isDistant: true,
-    describe: describeKey,
+    describe: describer(provider, (call) => once('describe', call)),
     generate: (...asked) => once('generate', () => provider.generate(...asked)),
     wrap: (...asked) => once('wrap', () => provider.wrap(...asked)),
     unwrap: (...asked) => retried('unwrap', () => provider.unwrap(...asked)),

@@ -44,7 +44,7 @@ interface Wrapped {
 
 type Work<T> = (session: Session, token: Token) => Promise<T>;
 
-/** The first token that is present and has the key. */
+/** The first token that is present, has the key, and can use it. */
 async function tryTokens<T>(tokens: readonly Token[], work: Work<T>): Promise<T> {
   let last: KeyFailure | undefined;
   for (const token of tokens) {
@@ -52,8 +52,9 @@ async function tryTokens<T>(tokens: readonly Token[], work: Work<T>): Promise<T>
       return await token.use((session) => work(session, token));
     } catch (cause) {
       if (!(cause instanceof KeyFailure) || !passedOn.has(cause.reason)) throw cause;
-      // A key that one token lacks may be in one that does not answer.
-      if (last?.reason !== 'unavailable') last = cause;
+      // A key that one token lacks, or cannot use, may be in one that does not answer.
+      if (last?.reason !== 'unavailable' && cause.reason !== 'unknown-key') last = cause;
+      last ??= cause;
     }
   }
   throw last ?? new KeyFailure('unavailable', 'SVC_PKCS11_TOKENS names no token');
@@ -132,7 +133,7 @@ export function pkcs11({ tokens: labels, random, users, ...options }: Pkcs11Opti
   };
 }
 
-const passedOn: ReadonlySet<string> = new Set(['unavailable', 'unknown-key']);
+const passedOn: ReadonlySet<string> = new Set(['unavailable', 'unknown-key', 'denied']);
 const ambiguous: ReadonlySet<number> = new Set([codes.generalError, codes.functionFailed]);
 const unauthentic: ReadonlySet<number> = new Set([
   codes.encryptedDataInvalid,

@@ -1,7 +1,7 @@
 /**
  * Questions about keys that clients name. A name that does not exist costs a call to the provider, whose limits all accounts share. So the
  * provider's refusal of a name is kept for a while, callers that name the same new key together wait for one call, and an account may try
- * only so many names that the provider refuses.
+ * only so many names that the provider refuses: further ones wait while that many have no answer yet.
  */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Context } from '../../../context.ts';
@@ -27,8 +27,12 @@ interface Name {
 
 interface Account {
   readonly until: number;
-  /** Names that the provider refused, or has not answered for yet. */
-  tried: number;
+  /** Names that the provider refused. */
+  refused: number;
+  /** Names that the provider has not answered for yet; each may be refused. */
+  running: number;
+  /** Ends when the next of them is answered. */
+  answered: PromiseWithResolvers<void>;
 }
 
 /** About what an entry takes besides its name. */
@@ -52,84 +56,114 @@ export interface NamedKey {
   readonly account: string;
 }
 
+type Of = 'describe' | 'wrap';
+
+interface Asked<T> extends NamedKey {
+  readonly of: Of;
+  readonly question: () => Promise<T>;
+}
+
 /** @throws SlowDown where the account tried too many names; else as `ask` does */
 export function askAbout<T>(
   ctx: Ctx,
-  { name, account }: NamedKey,
-  {
-    of,
-    question,
-  }: { readonly of: 'describe' | 'wrap'; readonly question: (keys: KeyProvider) => Promise<T> },
+  named: NamedKey,
+  { of, question }: { readonly of: Of; readonly question: (keys: KeyProvider) => Promise<T> },
 ): Promise<T> {
   return ask(ctx, async (keys) => {
     if (!keys.isDistant) return question(keys);
-    if (name.length > nameMax) throw new KeyFailure('unknown-key', 'the name is too long to be one of a key');
-    const state = ctx.caches.of(NamedKeys);
-    const id = `${of} ${name}`;
+    if (named.name.length > nameMax)
+      throw new KeyFailure('unknown-key', 'the name is too long to be one of a key');
+    return askDistant(ctx, { ...named, of, question: () => question(keys) });
+  });
+}
+
+async function askDistant<T>(ctx: Ctx, asked: Asked<T>): Promise<T> {
+  const state = ctx.caches.of(NamedKeys);
+  const id = idOf(asked);
+  for (;;) {
     // No `await` where none runs: of callers that arrive together, one asks.
     const running = state.running.get(id);
     const failure = running === undefined ? undefined : await running;
     if (failure !== undefined) throw failure;
     const now = ctx.clock.elapsed();
     const known = state.names.get(id);
-    if (known !== undefined && now < known.until && known.refusal !== undefined) throw known.refusal;
-    const answer = (): Promise<T> => noted(ctx, state, { id, question: () => question(keys) });
-    if (known !== undefined && now < known.until) return answer();
-    return firstAnswer(state, { id, tries: triesOf(state, account, now) }, answer);
-  });
+    if (known !== undefined && now < known.until) {
+      if (known.refusal !== undefined) throw known.refusal;
+      return noted(ctx, state, asked);
+    }
+    const account = accountOf(state, asked.account, now);
+    if (account.refused >= refusedMax) throw tooMany();
+    if (account.refused + account.running < refusedMax) return firstAnswer(ctx, state, { asked, account });
+    await account.answered.promise;
+  }
 }
 
-function triesOf(state: NamedKeys, account: string, now: number): Account {
+const idOf = ({ of, name }: Pick<Asked<unknown>, 'of' | 'name'>): string => `${of} ${name}`;
+
+const tooMany = () =>
+  fail(
+    'SlowDown',
+    `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist, and retry later.`,
+  );
+
+function accountOf(state: NamedKeys, account: string, now: number): Account {
   const known = state.accounts.get(account);
   if (known !== undefined && now < known.until) return known;
-  const tries: Account = { until: now + windowMs, tried: 0 };
-  state.accounts.set(account, tries);
-  return tries;
+  const fresh = { until: now + windowMs, refused: 0, running: 0, answered: Promise.withResolvers<void>() };
+  state.accounts.set(account, fresh);
+  return fresh;
 }
 
-/** Asks about a name that is not known. It counts as refused until the provider has accepted it. */
+/** Asks about a name that is not known. */
 async function firstAnswer<T>(
+  ctx: Ctx,
   state: NamedKeys,
-  { id, tries }: { readonly id: string; readonly tries: Account },
-  answer: () => Promise<T>,
+  { asked, account }: { readonly asked: Asked<T>; readonly account: Account },
 ): Promise<T> {
-  if (tries.tried >= refusedMax)
-    throw fail(
-      'SlowDown',
-      `This account named ${refusedMax} keys within a minute that the key provider refused. Use keys that exist, and retry later.`,
-    );
-  tries.tried += 1;
-  const asked = answer();
-  const settled = asked.then(
+  const id = idOf(asked);
+  account.running += 1;
+  const answer = noted(ctx, state, asked);
+  const settled = answer.then(
     () => undefined,
-    (cause: unknown) => (cause instanceof KeyFailure ? cause : undefined),
+    (cause: unknown) => cause,
   );
   if (!state.running.has(id)) {
-    state.running.set(id, settled);
+    state.running.set(
+      id,
+      settled.then((cause) => (isOfEveryCaller(asked.of, cause) ? cause : undefined)),
+    );
     void settled.then(() => state.running.delete(id));
   }
   try {
-    return await asked;
+    return await answer;
   } finally {
-    if (!isRefusal(await settled)) tries.tried -= 1;
+    if (isRefusal(await settled)) account.refused += 1;
+    account.running -= 1;
+    account.answered.resolve();
+    account.answered = Promise.withResolvers();
   }
 }
 
-const isRefusal = (cause: unknown): cause is KeyFailure =>
+const isRefusal = (cause: unknown): boolean =>
   cause instanceof KeyFailure && (cause.reason === 'unknown-key' || cause.reason === 'denied');
 
+/**
+ * Whether the failure would meet every caller who names the key now. A key's policy may allow its use by the context, which differs from
+ * one bucket to the next: then the refusal of one caller says nothing about another.
+ */
+const isOfEveryCaller = (of: Of, cause: unknown): cause is KeyFailure =>
+  cause instanceof KeyFailure && (of === 'describe' || cause.reason !== 'denied');
+
 /** Keeps whether the provider accepted the name. */
-async function noted<T>(
-  { clock, config }: Ctx,
-  state: NamedKeys,
-  { id, question }: { readonly id: string; readonly question: () => Promise<T> },
-): Promise<T> {
+async function noted<T>({ clock, config }: Ctx, state: NamedKeys, asked: Asked<T>): Promise<T> {
+  const id = idOf(asked);
   try {
-    const answer = await question();
+    const answer = await asked.question();
     state.names.set(id, { refusal: undefined, until: clock.elapsed() + config.SVC_DEK_CACHE_TTL });
     return answer;
   } catch (cause) {
-    if (isRefusal(cause)) state.names.set(id, { refusal: cause, until: clock.elapsed() + refusedMs });
+    if (isRefusal(cause) && isOfEveryCaller(asked.of, cause))
+      state.names.set(id, { refusal: cause, until: clock.elapsed() + refusedMs });
     throw cause;
   }
 }
