@@ -48,6 +48,18 @@ test('PutBucketOwner is refused and reopens the bucket, if an access point is cr
   expect((await give(world)).status).toBe(204);
 });
 
+test('a refused PutBucketOwner does not count against the maxBuckets of the account that was to have the bucket', async () => {
+  await using world = await openGateway();
+  const quota = { maxBuckets: 1, totalMaxBytes: 0 };
+  await operatorOf(world).must('PUT', `/iam/users/${bob.owner}/quota`, quota);
+  await world.client.put('/bucket');
+  expect((await create(world)).status).toBe(200);
+  expect((await give(world)).json['code']).toBe('BucketHasAccessPointsAttached');
+  const own = await world.bob.put('/of-bob');
+  expect(own.status, own.text).toBe(200);
+  expect((await world.bob.put('/another')).code).toBe('QuotaExceeded');
+});
+
 test('DeleteBucket is refused and reopens the bucket, if an access point is created right before it closes the bucket', async () => {
   const { rightBefore, wrap } = ambush();
   await using world = await openGateway({ wrap });

@@ -238,6 +238,29 @@ test.each(['CompleteMultipartUpload', 'CompleteMultipartUpload of a replica'])(
   },
 );
 
+test('a replica in parts is refused before its parts are sent, where the whole has no room', async () => {
+  await using world = await openQuotas();
+  await setVersioning(world.client, 'bucket', 'Enabled');
+  const document = replicaOf(etagOfParts);
+  const begin = () =>
+    world.client.post(`/bucket/new?uploads&replica=${document.version}`, { body: encodeReplica(document) });
+  await world.limit({ maxBytesPerObject: 9 });
+  expect(await begin()).toMatchObject(refusedFor('bucket'));
+  expect((await world.client.get('/bucket?uploads')).all('UploadId')).toEqual([]);
+  await world.limit({ maxBytesPerObject: 10 });
+  expect((await begin()).status).toBe(200);
+});
+
+test('a newer null version makes room needless for an older one, which is not stored', async () => {
+  await using world = await openQuotas();
+  await world.client.put('/bucket/new', { body: '0123456' });
+  await setVersioning(world.client, 'bucket', 'Enabled');
+  await world.limit({ maxBytes: 8 });
+  const sent = await sendObject(world.client, '/bucket/new', { ...replicaOf(), isNull: true }, ten);
+  expect([sent.status, sent.header('*-replica-outcome')], sent.text).toEqual([200, 'superseded']);
+  expect((await world.client.get('/bucket/new')).text).toBe('0123456');
+});
+
 test('a body of unknown length is read no further than the room reaches, and leaves nothing', async () => {
   for (const [limit, of] of [
     [(world: QuotaWorld) => world.limit({ maxBytes: 1_000_000 }), 'bucket'],

@@ -117,17 +117,6 @@ describe('the status, the metrics and the list of failures name the cause', () =
         putPeer(near, { endpoint: far.endpoint, accessKey: bob.accessKey, secretKey: bob.secretKey }),
     ],
     [
-      'has no room',
-      'quota',
-      /403 QuotaExceeded: make room in the bucket at the peer/,
-      (far) =>
-        operatorOf(far.world).must('PUT', '/buckets/bucket/quota', {
-          maxBytes: 1,
-          maxObjects: 0,
-          maxBytesPerObject: 0,
-        }),
-    ],
-    [
       'was removed by the operator',
       'no-peer',
       /no replication peer far: PUT \/admin\/v1\/replication\/peers\/far/,
@@ -143,7 +132,6 @@ describe('the status, the metrics and the list of failures name the cause', () =
     expect(failures).toContain(why);
     expect(await statusOf(near, '/bucket/a')).toBe('PENDING');
     await far.world.client.put('/bucket');
-    await operatorOf(far.world).must('DELETE', '/buckets/bucket/quota');
     await setVersioning(far.world.client, 'bucket', 'Enabled');
     await putPeer(near, { endpoint: far.endpoint });
     await settled(near, '/bucket/a', 'COMPLETED');
@@ -338,3 +326,24 @@ test.each([
     expect(many.of.get(`${long}/bucket`)).toMatchObject({ isCut: true });
   },
 );
+
+test('a version that is too large for the quota of a peer delays no other key, and removals make room', async () => {
+  const [{ site: near, failures }, far] = [await openCounted(), await openSite()];
+  const { client } = near.world;
+  const more = '<DeleteReplication><Status>Enabled</Status></DeleteReplication>';
+  await link(near, far, { more });
+  run(near);
+  const first = await client.put('/bucket/first', { body: 'x'.repeat(50) });
+  await settled(near, '/bucket/first', 'COMPLETED');
+  const limits = { maxBytes: 100, maxObjects: 0, maxBytesPerObject: 0 };
+  await operatorOf(far.world).must('PUT', '/buckets/bucket/quota', limits);
+  await client.put('/bucket/large', { body: 'x'.repeat(60) });
+  await vi.waitFor(() => expect(failures).toContain('quota'), until);
+  const keys = Array.from({ length: 40 }, (_, n) => `/bucket/small-${n}`);
+  for (const key of keys) await client.put(key, { body: 'y' });
+  for (const key of keys) await settled(near, key, 'COMPLETED');
+  expect(await statusOf(near, '/bucket/large')).toBe('PENDING');
+  await client.delete(`/bucket/first?versionId=${first.header('*-version-id')}`);
+  await settled(near, '/bucket/large', 'COMPLETED');
+  await alike(near, far);
+});

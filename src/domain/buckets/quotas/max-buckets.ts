@@ -41,8 +41,12 @@ export async function withinMaxBuckets(
     await commitShare(metadata, scope, { remove: { holder }, expect: revision });
   };
   const created = await create(quota?.epoch).catch(async (cause: unknown) => {
-    // Another account was faster. After any other failure the bucket may exist, so the announcement stays until it is certain.
-    if (cause instanceof Refusal && cause.code === 'BucketAlreadyExists') await withdraw();
+    // Another account was faster, or a bucket was not moved. After any other failure the bucket may exist, so the announcement stays until
+    // that is certain.
+    const isRefused =
+      cause instanceof Refusal && (wanted.exists === true || cause.code === 'BucketAlreadyExists');
+    // Where it cannot be withdrawn it counts until it expires.
+    if (isRefused) await withdraw().catch(() => undefined);
     throw cause;
   });
   await withdraw();

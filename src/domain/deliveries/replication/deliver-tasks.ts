@@ -12,6 +12,7 @@ import type { Attributes } from '../../../ports/trace.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import { traceDelivery } from '../delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/lanes.ts';
+import { PausedKeys } from '../lanes/paused-keys.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
 import { Destinations } from './destinations.ts';
 import { DestinationAway, explainFailure, Unreplicable } from './explain-failure.ts';
@@ -39,12 +40,13 @@ const largeMin = 1024 * 1024;
 
 export const replicationQueue = (ctx: Ctx): LaneQueue => {
   const destinations = new Destinations();
+  const paused = new PausedKeys(ctx);
   return {
     queue: 'replication',
     batchMax,
     targets: [],
     targetOf: (row) => nameDestination(destinationOf(row)),
-    deliver: (rows, pass) => deliverRows(ctx, { rows, pass, destinations }),
+    deliver: (rows, pass) => deliverRows(ctx, { rows, pass, destinations, paused }),
   };
 };
 
@@ -52,18 +54,23 @@ interface Delivery {
   readonly rows: readonly HourlyRow[];
   readonly pass: Pass;
   readonly destinations: Destinations;
+  readonly paused: PausedKeys;
 }
 
-async function deliverRows(ctx: Ctx, { rows, pass, destinations }: Delivery): Promise<number> {
+/** What the tasks of a key at a destination wait for one another by. */
+const orderOf = (row: HourlyRow, target: string): string =>
+  `${target}/${taskOf(row).bucketId}/${taskOf(row).key}`;
+
+async function deliverRows(ctx: Ctx, { rows, pass, destinations, paused }: Delivery): Promise<number> {
   let done = 0;
   const byTarget = Map.groupBy(rows, (row) => nameDestination(destinationOf(row)));
   for (const [target, group] of byTarget) {
-    const keys = Map.groupBy(group, (row) => `${target}/${taskOf(row).bucketId}/${taskOf(row).key}`);
-    const ready = [...keys].filter(([key]) => !pass.stuck.has(key));
+    const keys = Map.groupBy(group, (row) => orderOf(row, target));
+    const ready = [...keys].filter(([key]) => !pass.stuck.has(key) && !paused.isPaused(key));
     await inParallel(keysMax, ready, async ([key, ofKey]) => {
       for (const row of ofKey) {
         pass.signal.throwIfAborted();
-        if (!(await carryOut(ctx, { row, target, pass, destinations }))) {
+        if (!(await carryOut(ctx, { row, target, pass, destinations, paused }))) {
           if (pass.stuck.size < stuckMax) pass.stuck.add(key);
           return;
         }
@@ -79,6 +86,7 @@ interface Step {
   readonly target: string;
   readonly pass: Pass;
   readonly destinations: Destinations;
+  readonly paused: PausedKeys;
 }
 
 /** By the conventions of messaging: a task of our own queue is processed. What is sent to the peer has spans of its own. */
@@ -120,24 +128,22 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     return true;
   } catch (cause) {
     pass.signal.throwIfAborted();
-    const { message, why, isFinal = false, isLocal = false } = explainFailure(cause);
-    if (!isFinal && !isLocal) states.failed(target, message);
-    if (isFinal || (isOverdue && (isLocal || states.failsSteadily(target)))) {
+    const { message, why, isFinal = false, isLocal = false, isOfVersion = false } = explainFailure(cause);
+    if (!isFinal && !isOfVersion) states.failed(target, message);
+    if (isFinal || (isOverdue && (isOfVersion || states.failsSteadily(target)))) {
       await giveUp(ctx, row, { error: message, why });
       return true;
     }
-    if (isLocal) {
+    ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
+    if (isOfVersion) {
       const { bucket, key, version } = taskOf(row);
-      ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
-      ctx.telemetry.log('WARN', 'a version cannot be read for its replication; it is tried again', {
-        bucket,
-        key,
-        version,
-        error: message,
-      });
+      if (!isLocal) step.paused.pause(orderOf(row, target));
+      const text = isLocal
+        ? 'a version cannot be read for its replication; it is tried again'
+        : 'a replication destination refuses a version; it is tried again';
+      ctx.telemetry.log('WARN', text, { bucket, key, version, destination: target, error: message });
       return false;
     }
-    ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
     ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
       destination: target,
       error: message,

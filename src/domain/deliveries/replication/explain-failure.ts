@@ -28,6 +28,8 @@ export interface Explained {
   readonly isFinal?: boolean;
   /** The fault is of this site, and not of the destination. */
   readonly isLocal?: boolean;
+  /** The destination may take other versions. */
+  readonly isOfVersion?: boolean;
 }
 
 const checkAdvice = 'POST /admin/v1/replication/peers/{id}/check says which step fails';
@@ -44,7 +46,7 @@ export function explainFailure(cause: unknown): Explained {
   // A key provider that refuses, an archived content, a cluster that is away, damaged bytes.
   const message =
     cause instanceof Refusal ? cause.code : cause instanceof Error ? cause.message : String(cause);
-  return { message: `the source: ${message}`, why: 'source', isLocal: true };
+  return { message: `the source: ${message}`, why: 'source', isLocal: true, isOfVersion: true };
 }
 
 /** By code: the cause for metrics, and what the operator can do. */
@@ -70,5 +72,7 @@ function explainRefusal(cause: PeerRefused): Explained {
   const mayPass = passingCodes.has(code) || isAboutCaller(code);
   const isFinal = finalStatus.has(status) && !mayPass;
   const [why, advice = cause.said] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
-  return { message: advice === '' ? cause.message : `${cause.message}: ${advice}`, why, isFinal };
+  const message = advice === '' ? cause.message : `${cause.message}: ${advice}`;
+  // A smaller version may fit, and a removal makes room.
+  return { message, why, isFinal, isOfVersion: why === 'quota' };
 }

@@ -1,7 +1,7 @@
 /** Receives versions of other sites: stores the content of a version, creates delete markers, changes states. */
 import { fromHex } from '../../../base/text/hex.ts';
 import { fail } from '../../../errors/refusal.ts';
-import { findHead } from '../../../metadata/objects/objects.ts';
+import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
 import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import { reserveSize } from '../../buckets/quotas/admit.ts';
@@ -86,6 +86,9 @@ export async function reserveReplica(
   if (await wasRemoved(ctx.metadata, { bucketId: bucket.id, key, version })) return;
   const head = await findHead(ctx.metadata, bucket, key);
   if ((await findById(ctx, { bucket, head }, version)) !== undefined) return;
+  // A newer null version stays.
+  const present = isNull ? await findVersion(ctx.metadata, bucket, key, 'null') : undefined;
+  if (present !== undefined && present.row.version > version) return;
   await reserveSize(ctx, { bucket, key, isNull }, { size, room });
 }
 

@@ -1,6 +1,7 @@
 /** The requests by which another site brings its versions: ReplicateObject, ReplicateUpload, ReplicateState, ReplicateDelete. */
 import { openKeyUser } from '../../../auth/session/key-user.ts';
 import type { Context } from '../../../context.ts';
+import { withRoom } from '../../../domain/buckets/quotas/room.ts';
 import { drawObjectKey } from '../../../domain/content/encryption/object-key.ts';
 import {
   assertReceivable,
@@ -8,7 +9,11 @@ import {
   type ReplicaOutcome,
 } from '../../../domain/objects/replica/commit-replica.ts';
 import { removeReplica } from '../../../domain/objects/replica/remove-replica.ts';
-import { writeReplica, writeReplicaState } from '../../../domain/objects/replica/write-replica.ts';
+import {
+  reserveReplica,
+  writeReplica,
+  writeReplicaState,
+} from '../../../domain/objects/replica/write-replica.ts';
 import { createUpload } from '../../../domain/uploads/upload-session.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
@@ -102,6 +107,8 @@ export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request
   assertReceivable(ctx, bucket, document);
   await assertMayTag(ctx, request, document);
   await forgetRemoval(ctx, request, document.version);
+  // Its completion reserves the room; without any now, its parts are not sent in vain.
+  await withRoom(ctx, (room) => reserveReplica(ctx, { bucket, key, document }, room));
   const { owner, acl } = await toReplica(ctx, request, document);
   const { storageClass, headers, checksum, lock } = document;
   const objectKey = await drawReplicaKey(ctx, request, document);
