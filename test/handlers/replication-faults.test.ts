@@ -5,6 +5,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { pausedMax } from '../../src/domain/deliveries/lanes/paused-keys.ts';
 import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -345,5 +346,20 @@ test('a version that is too large for the quota of a peer delays no other key, a
   expect(await statusOf(near, '/bucket/large')).toBe('PENDING');
   await client.delete(`/bucket/first?versionId=${first.header('*-version-id')}`);
   await settled(near, '/bucket/large', 'COMPLETED');
+  await alike(near, far);
+});
+
+test('a peer whose quota refuses many keys rests as a whole, and gets them once it has room', async () => {
+  const [{ site: near }, far] = [await openCounted(), await openSite()];
+  const quota = '/buckets/bucket/quota';
+  const limits = { maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 };
+  await operatorOf(far.world).must('PUT', quota, limits);
+  await link(near, far);
+  const put = (n: number) => near.world.client.put(`/bucket/${n}`, { body: 'xx' });
+  await Promise.all(Array.from({ length: pausedMax + 20 }, (_, n) => put(n)));
+  run(near);
+  await says(near, /403 QuotaExceeded: make room in the bucket at the peer/);
+  await operatorOf(far.world).must('DELETE', quota);
+  await drained(near);
   await alike(near, far);
 });

@@ -1,12 +1,10 @@
-/** Keys whose row a target refused, while it takes others: they rest for a doubling time. Beyond the limit the oldest are tried earlier. */
-import { BoundedCache } from '../../../base/bounded-cache.ts';
+/** Keys whose row a target refused, while it takes others: they rest for a doubling time. */
 import type { Clock } from '../../../ports/clock.ts';
 
 const pauseFirstMs = 1_000;
 const pauseMaxMs = 60_000;
-const bytesMax = 4 << 20;
-/** About what an entry takes besides its key. */
-const entryBytes = 200;
+/** More keys than these say that the target takes nothing. */
+export const pausedMax = 500;
 
 interface Paused {
   readonly until: number;
@@ -15,19 +13,24 @@ interface Paused {
 
 export class PausedKeys {
   readonly #clock: Pick<Clock, 'elapsed'>;
-  readonly #keys = new BoundedCache<Paused>({
-    name: 'delivery-paused-keys',
-    entriesMax: 10_000,
-    bytes: { max: bytesMax, sizeOf: (_, key) => key.length + entryBytes },
-  });
+  readonly #keys = new Map<string, Paused>();
 
   constructor({ clock }: { readonly clock: Pick<Clock, 'elapsed'> }) {
     this.#clock = clock;
   }
 
-  pause(key: string): void {
-    const pauseMs = Math.min(2 * (this.#keys.get(key)?.pauseMs ?? pauseFirstMs / 2), pauseMaxMs);
+  /** @returns false where too many keys rest: then the target should */
+  pause(key: string): boolean {
+    const known = this.#keys.get(key);
+    if (known === undefined && this.#keys.size >= pausedMax) return false;
+    const pauseMs = Math.min(2 * (known?.pauseMs ?? pauseFirstMs / 2), pauseMaxMs);
     this.#keys.set(key, { until: this.#clock.elapsed() + pauseMs, pauseMs });
+    return true;
+  }
+
+  /** Its row is done. */
+  forget(key: string): void {
+    this.#keys.delete(key);
   }
 
   isPaused(key: string): boolean {

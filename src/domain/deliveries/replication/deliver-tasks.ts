@@ -74,6 +74,7 @@ async function deliverRows(ctx: Ctx, { rows, pass, destinations, paused }: Deliv
           if (pass.stuck.size < stuckMax) pass.stuck.add(key);
           return;
         }
+        paused.forget(key);
         done += 1;
       }
     });
@@ -137,7 +138,7 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
     if (isOfVersion) {
       const { bucket, key, version } = taskOf(row);
-      if (!isLocal) step.paused.pause(orderOf(row, target));
+      if (!isLocal && !step.paused.pause(orderOf(row, target))) states.failed(target, message);
       const text = isLocal
         ? 'a version cannot be read for its replication; it is tried again'
         : 'a replication destination refuses a version; it is tried again';
