@@ -3,14 +3,12 @@ import { describe, expect, test } from 'vitest';
 import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
 import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
 } from '../../src/protocol/operations/admin.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { browsingTracer } from '../support/exporting-tracer.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { openUser } from '../support/iam-users.ts';
 
@@ -130,15 +128,9 @@ describe('a policy about a bucket', () => {
   });
 
   test('a Deny holds for one trace, dead letter or failed replication of the bucket that a request names by its id', async () => {
-    const tracer = createTracer({
-      clock: systemClock,
-      random: systemRandom(),
-      process: 'here:1',
-      sample: 0,
-      browser: true,
-    });
+    const tracer = browsingTracer();
     await using world = await openGateway({
-      wrap: (context) => (tracer === undefined ? context : { ...context, tracer }),
+      wrap: (context) => ({ ...context, tracer }),
     });
     // An Allow of the paths themselves is enough for other buckets.
     const paths = ['traces/*', 'notify/*', 'replication/*'].map(arn);

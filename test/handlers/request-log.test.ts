@@ -1,10 +1,9 @@
 /** Which requests have a line in the log, and how repeats are counted. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
 import { type Fields, silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
 import { foldRepeats } from '../../src/telemetry/fold-repeats.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { browsingTracer } from '../support/exporting-tracer.ts';
 import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 
 interface Line {
@@ -106,14 +105,7 @@ describe('a request that takes longer than SVC_SLOW_MS', () => {
     settings: { SVC_SLOW_MS: '30', ...settings },
     wrap: (context) => {
       const { commit } = context.metadata;
-      const tracer = createTracer({
-        clock: systemClock,
-        random: systemRandom(),
-        process: 'here:1',
-        sample: 0,
-        browser: true,
-      });
-      if (tracer === undefined) throw new Error('no tracer');
+      const tracer = browsingTracer();
       return {
         ...context,
         tracer,

@@ -1,21 +1,20 @@
-/** A tracer that samples every request, for tests of what leaves the process. */
+/** Tracers for tests: one for what operators browse, and one that samples every request, for what leaves the process. */
 import type { Context } from '../../src/context.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import type { TraceDocument } from '../../src/ports/trace.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
+
+export function browsingTracer(more: Partial<TracerOptions> = {}) {
+  const own = { clock: systemClock, random: systemRandom(), process: 'here:1', sample: 0, browser: true };
+  const tracer = createTracer({ ...own, ...more });
+  if (tracer === undefined) throw new Error('no tracer');
+  return tracer;
+}
 
 export function exportingTracer() {
   const exported: TraceDocument[] = [];
-  const tracer = createTracer({
-    clock: systemClock,
-    random: systemRandom(),
-    process: 'here:1',
-    sample: 1,
-    browser: true,
-    export: (document) => exported.push(document),
-  });
-  if (tracer === undefined) throw new Error('no tracer');
+  const tracer = browsingTracer({ sample: 1, export: (document) => exported.push(document) });
   return {
     exported,
     tracer,

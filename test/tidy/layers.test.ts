@@ -1,4 +1,5 @@
 /** Imports point one way: runtime → gateway, workers, backends → … → ports. */
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
@@ -120,6 +121,19 @@ test('handlers never call handlers', () => {
         .map(([line]) => `${path}: ${line}`);
     });
   expect(hits).toEqual([]);
+});
+
+/** What the project card fixes, and what its tools look for there. A file that a program left behind is none of them. */
+const topLevel =
+  '.ci .dockerignore .gitignore ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE README.md bench biome.json deno.json deploy docs engines examples package-lock.json package.json src test tsconfig.base.json tsconfig.build.json tsconfig.json tsconfig.runtime.json vitest.config.ts wrangler.toml';
+
+test('nothing else is kept at the top level', () => {
+  const { stdout } = spawnSync('git', ['ls-files'], {
+    cwd: posix.join(import.meta.dirname, '../..'),
+    encoding: 'utf8',
+  });
+  const entries = new Set(stdout.split('\n').flatMap((path) => path.split('/')[0] || []));
+  expect([...entries].sort()).toEqual(topLevel.split(' ').sort());
 });
 
 /** The limit of entries in a folder. It does not apply to the top level of `src`. */

@@ -1,8 +1,9 @@
 /** Calls of the engine's operations, with a token that is replaced when it is refused, and its errors as failures of the port. */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
-import { KeyFailure, type KeyFailureReason } from '../../../ports/crypto/key-provider.ts';
+import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { type KeyReply, readObject } from '../common/key-requests.ts';
+import { reasonOf } from './login.ts';
 import { type SessionOptions, TransitSession } from './session.ts';
 
 export interface EngineOptions extends SessionOptions {
@@ -69,7 +70,7 @@ export function openEngine(options: EngineOptions): TransitEngine {
     if (status === 200 || status === 403) found.set(keyId, clock.elapsed() + foundMs);
     else
       throw new KeyFailure(
-        failureOf(status),
+        reasonOf(status),
         `the transit engine answered ${status} for the key ${keyId}: ${saidIn(text)}`,
       );
   }
@@ -83,7 +84,7 @@ export function openEngine(options: EngineOptions): TransitEngine {
       if (status === 200 && typeof Object(readObject(text)?.['data']).ttl === 'number') return;
       if (status === 403 && (await session.replace(token)) !== undefined) return;
       throw new KeyFailure(
-        failureOf(status),
+        reasonOf(status),
         `lookup-self was answered with ${status}${status === 200 ? ' and another text' : ''}`,
       );
     },
@@ -133,8 +134,5 @@ function readAnswer({ status, text }: KeyReply, keyId: string): Readonly<Record<
   // Such as "key type ed25519 does not support encryption". A 400 without a reason is not the engine's.
   if (status === 400 && said !== '')
     throw new KeyFailure('denied', `the transit engine refused this use of ${keyId}: ${said}`);
-  throw new KeyFailure(failureOf(status), `the transit engine answered ${status}: ${said}`);
+  throw new KeyFailure(reasonOf(status), `the transit engine answered ${status}: ${said}`);
 }
-
-/** 429: a rate limit of the server, or of the namespace. */
-export const failureOf = (status: number): KeyFailureReason => (status === 429 ? 'throttled' : 'unavailable');

@@ -1,6 +1,6 @@
 /** How this service gets its token: from a file, or for the identity of an application role or a Kubernetes service account. */
 import { readFile } from 'node:fs/promises';
-import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
+import { KeyFailure, type KeyFailureReason } from '../../../ports/crypto/key-provider.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { type KeyReply, type KeyRequests, readObject } from '../common/key-requests.ts';
 
@@ -122,7 +122,7 @@ export const kubernetesAuth = (options: {
 
 /** Answers of servers are not repeated: they may contain what was sent. */
 const refused = (what: string, status: number): KeyFailure =>
-  new KeyFailure(
-    status === 429 ? 'throttled' : 'unavailable',
-    `${what} was answered with ${status}, and without a token`,
-  );
+  new KeyFailure(reasonOf(status), `${what} was answered with ${status}, and without a token`);
+
+/** 429: a rate limit of the server, or of the namespace. */
+export const reasonOf = (status: number): KeyFailureReason => (status === 429 ? 'throttled' : 'unavailable');

@@ -5,7 +5,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
 import type { Telemetry } from '../../../ports/telemetry.ts';
-import type { Lease, TransitAuth, TransitCalls } from './login.ts';
+import { type Lease, reasonOf, type TransitAuth, type TransitCalls } from './login.ts';
 
 export interface SessionOptions {
   readonly calls: TransitCalls;
@@ -101,10 +101,7 @@ export class TransitSession {
     const { calls } = this.#options;
     const reply = await calls.ask('POST', 'auth/token/renew-self', { token, body: {} });
     if (reply.status >= 500 || reply.status === 429)
-      throw new KeyFailure(
-        reply.status === 429 ? 'throttled' : 'unavailable',
-        `a renewal was answered with ${reply.status}`,
-      );
+      throw new KeyFailure(reasonOf(reply.status), `a renewal was answered with ${reply.status}`);
     return reply.status === 200 ? calls.leaseIn(reply.text) : undefined;
   }
 }

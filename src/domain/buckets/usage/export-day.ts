@@ -32,7 +32,10 @@ export async function assertTrafficClosed({ metadata }: Ctx, day: string): Promi
   if (now < closesAt)
     throw fail('NotFound', `The traffic of ${day} is complete from ${new Date(closesAt).toISOString()} on.`);
   if (now >= startOfDay(day) + trafficKeptMs)
-    throw fail('NotFound', `The traffic of ${day} is no longer kept: its rows are kept for 400 days.`);
+    throw fail(
+      'NotFound',
+      `The traffic of ${day} is no longer kept: its rows are kept for ${trafficKeptMs / dayMs} days.`,
+    );
 }
 
 /** The lines of a day, some rows at a time, always in the same order. */

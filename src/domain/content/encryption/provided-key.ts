@@ -52,18 +52,28 @@ const keptAs = (
   ...(bucketKey ? { bucketKey } : {}),
 });
 
+interface Wrapping<T> {
+  readonly how: ByProvider;
+  readonly user: KeyUser;
+  readonly question: (keys: KeyProvider, keyId: string, context: KeyContext) => Promise<T>;
+}
+
+async function askToWrap<T>(ctx: Ctx, place: KeyPlace, { how, user, question }: Wrapping<T>): Promise<T> {
+  const name = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
+  const context = providedContext(place, how);
+  const named = { name, account: user.account };
+  return askAbout(ctx, named, { of: 'wrap', question: (keys) => question(keys, name, context) });
+}
+
 export async function generateKey(
   ctx: Ctx,
   place: KeyPlace,
   { how, user }: { readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<ObjectKey> {
-  const name = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  const context = providedContext(place, how);
-  const drawn = await askAbout(
-    ctx,
-    { name, account: user.account },
-    { of: 'wrap', question: (keys) => keys.generate(name, context) },
-  );
+  const drawn = await askToWrap(ctx, place, {
+    ...{ how, user },
+    question: (keys, keyId, context) => keys.generate(keyId, context),
+  });
   return { bytes: drawn.key, encryption: keptAs(how, drawn) };
 }
 
@@ -98,13 +108,10 @@ export async function wrapKey(
   place: KeyPlace,
   { bytes, how, user }: { readonly bytes: Uint8Array; readonly how: ByProvider; readonly user: KeyUser },
 ): Promise<Provided> {
-  const name = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  const context = providedContext(place, how);
-  const wrapped = await askAbout(
-    ctx,
-    { name, account: user.account },
-    { of: 'wrap', question: (keys) => keys.wrap(name, bytes, context) },
-  );
+  const wrapped = await askToWrap(ctx, place, {
+    ...{ how, user },
+    question: (keys, keyId, context) => keys.wrap(keyId, bytes, context),
+  });
   return keptAs(how, wrapped);
 }
 

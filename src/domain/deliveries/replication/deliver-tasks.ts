@@ -100,6 +100,11 @@ const describeTask = (bucketName: string, key: string): Attributes => ({
   'aws.s3.key': key,
 });
 
+const faults = {
+  source: 'a version cannot be read for its replication; it is tried again',
+  version: 'a replication destination refuses a version; it is tried again',
+} as const;
+
 /** @returns whether the row is done; otherwise it stays in the queue, and those of its key behind it */
 async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
   const { row, target, pass } = step;
@@ -129,20 +134,23 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
     return true;
   } catch (cause) {
     pass.signal.throwIfAborted();
-    const { message, why, isFinal = false, isLocal = false, isOfVersion = false } = explainFailure(cause);
-    if (!isFinal && !isOfVersion) states.failed(target, message);
-    if (isFinal || (isOverdue && (isOfVersion || states.failsSteadily(target)))) {
+    const { message, why, isFinal = false, faultOf } = explainFailure(cause);
+    if (!isFinal && faultOf === undefined) states.failed(target, message);
+    if (isFinal || (isOverdue && (faultOf !== undefined || states.failsSteadily(target)))) {
       await giveUp(ctx, row, { error: message, why });
       return true;
     }
     ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
-    if (isOfVersion) {
+    if (faultOf !== undefined) {
       const { bucket, key, version } = taskOf(row);
-      if (!isLocal && !step.paused.pause(orderOf(row, target))) states.failed(target, message);
-      const text = isLocal
-        ? 'a version cannot be read for its replication; it is tried again'
-        : 'a replication destination refuses a version; it is tried again';
-      ctx.telemetry.log('WARN', text, { bucket, key, version, destination: target, error: message });
+      if (faultOf === 'version' && !step.paused.pause(orderOf(row, target))) states.failed(target, message);
+      ctx.telemetry.log('WARN', faults[faultOf], {
+        bucket,
+        key,
+        version,
+        destination: target,
+        error: message,
+      });
       return false;
     }
     ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {

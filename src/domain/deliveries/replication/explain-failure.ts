@@ -26,10 +26,8 @@ export interface Explained {
   /** The cause as metrics count it. */
   readonly why: string;
   readonly isFinal?: boolean;
-  /** The fault is of this site, and not of the destination. */
-  readonly isLocal?: boolean;
-  /** The destination may take other versions. */
-  readonly isOfVersion?: boolean;
+  /** This site cannot read the version, or the destination refuses this one. Absent: the destination takes nothing. */
+  readonly faultOf?: 'source' | 'version';
 }
 
 const checkAdvice = 'POST /admin/v1/replication/peers/{id}/check says which step fails';
@@ -46,7 +44,7 @@ export function explainFailure(cause: unknown): Explained {
   // A key provider that refuses, an archived content, a cluster that is away, damaged bytes.
   const message =
     cause instanceof Refusal ? cause.code : cause instanceof Error ? cause.message : String(cause);
-  return { message: `the source: ${message}`, why: 'source', isLocal: true, isOfVersion: true };
+  return { message: `the source: ${message}`, why: 'source', faultOf: 'source' };
 }
 
 /** By code: the cause for metrics, and what the operator can do. */
@@ -74,5 +72,5 @@ function explainRefusal(cause: PeerRefused): Explained {
   const [why, advice = cause.said] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
   const message = advice === '' ? cause.message : `${cause.message}: ${advice}`;
   // A smaller version may fit, and a removal makes room.
-  return { message, why, isFinal, isOfVersion: why === 'quota' };
+  return { message, why, isFinal, ...(why === 'quota' ? { faultOf: 'version' } : {}) };
 }

@@ -1,6 +1,7 @@
 /** The key provider as the process that answers sees it: whether it answers now, and its circuit breaker. */
 import { KeyFailure } from '../../../ports/crypto/key-provider.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
+import { seconds } from '../times.ts';
 
 export const GetKeyProvider: AdminHandler<'GetKeyProvider'> = async ({ keys, config }) => {
   const provider = config.SVC_KEY_PROVIDER;
@@ -16,10 +17,7 @@ export const GetKeyProvider: AdminHandler<'GetKeyProvider'> = async ({ keys, con
     ...(problem === undefined ? {} : { problem }),
     ...(circuit && { circuit: circuit.isOpen ? 'open' : 'closed', failures: circuit.failures }),
     ...(circuit?.lastFailure && {
-      lastFailure: {
-        at: Math.floor(circuit.lastFailure.at / 1000),
-        reason: circuit.lastFailure.message,
-      },
+      lastFailure: { at: seconds(circuit.lastFailure.at), reason: circuit.lastFailure.message },
     }),
   });
 };
