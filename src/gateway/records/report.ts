@@ -5,6 +5,7 @@
  */
 import type { Context } from '../../context.ts';
 import type { Fields } from '../../ports/telemetry.ts';
+import { ignoredParameters } from '../../protocol/operations/select.ts';
 import { PacedBody } from '../body-pace.ts';
 import type { Failure } from '../refusal.ts';
 import type { RequestContext } from '../request.ts';
@@ -23,7 +24,7 @@ interface Answered {
 
 export function reportAnswer(ctx: Context, request: RequestContext, { status, failure, at }: Answered): void {
   const { telemetry, config, trace } = ctx;
-  const { operation, incoming, startedAt, requestId, bucket } = request;
+  const { operation, incoming, startedAt, requestId, bucket, query } = request;
   const code = failure?.refusal.code;
   const durationMs = at - startedAt;
   const receivedBytes = receivedBytesOf(incoming);
@@ -49,8 +50,18 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
       repeatsOf(request, failure),
     );
   if (slowMs > 0 && durationMs >= slowMs) reportSlow(ctx, request, { status, durationMs });
-  else if (failure === undefined)
-    telemetry.log('DEBUG', 'request answered', line({ status, duration_ms: round(durationMs) }));
+  else if (failure === undefined) {
+    const ignored = query === undefined ? [] : ignoredParameters(query);
+    telemetry.log(
+      'DEBUG',
+      'request answered',
+      line({
+        status,
+        duration_ms: round(durationMs),
+        ...(ignored.length === 0 ? {} : { ignored_parameters: ignored }),
+      }),
+    );
+  }
 }
 
 /** Reports a request that was slow without the time in which the gateway waited for the client. */

@@ -341,50 +341,11 @@ export function describeOperation(name: OperationName): OperationRow {
 }
 
 /**
- * Sub-resource names of the public API. A request with one that no row of its scope and method has is answered 501 rather than as the
- * plain operation: `DELETE ?policy` must never delete the bucket.
+ * Sub-resource names: the first query name of each row, and those that only accompany it. A request with one that its operation does
+ * not have is refused rather than answered as the plain operation: `DELETE ?policy` must never delete the bucket.
  */
 export const subResources: ReadonlySet<string> = new Set([
-  'abac',
-  'accelerate',
-  'acl',
-  'analytics',
-  'annotation',
-  'attributes',
-  'cors',
-  'delete',
-  'encryption',
-  'intelligent-tiering',
-  'inventory',
-  'legal-hold',
-  'lifecycle',
-  'location',
-  'logging',
-  'metadataConfiguration',
-  'metadataTable',
-  'metrics',
-  'notification',
-  'object-lock',
-  'ownershipControls',
+  ...[...rows.values()].flatMap(({ on }) => /^\S+ (?:bucket|object) \?([\w-]+)(?= |$)/.exec(on)?.[1] ?? []),
   'partNumber',
-  'policy',
-  'policyStatus',
-  'publicAccessBlock',
-  'renameObject',
-  'replica',
-  'replica-state',
-  'replication',
-  'requestPayment',
-  'restore',
-  'retention',
-  'select',
-  'session',
-  'tagging',
-  'torrent',
-  'uploadId',
-  'uploads',
   'versionId',
-  'versioning',
-  'versions',
-  'website',
 ]);

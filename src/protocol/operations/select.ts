@@ -1,5 +1,5 @@
 /** Chooses the operation of a request from the table. */
-import { fail } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
 import { dialects } from '../dialect.ts';
 import type { Query } from '../request/wire.ts';
 import {
@@ -13,18 +13,22 @@ import type { Scope } from './request-line.ts';
 
 interface Row {
   readonly name: OperationName;
+  readonly method: string;
+  readonly scope: string;
   readonly at: string;
   readonly query: readonly { readonly name: string; readonly value: string | undefined }[];
   readonly headers: readonly string[];
   /** Sub-resource names that this row accounts for. */
   readonly known: Pick<ReadonlySet<string>, 'has'>;
+  /** Why it is not served. */
+  readonly leftOut: string | undefined;
 }
 
 const anything = { has: () => true };
 
 function parseRow(name: OperationName): Row {
   const operation: Operation = operations[name];
-  const [method, scope, ...marks] = operation.on.split(' ');
+  const [method = '', scope = '', ...marks] = operation.on.split(' ');
   const query = marks
     .filter((mark) => mark.startsWith('?'))
     .map((mark) => {
@@ -33,7 +37,10 @@ function parseRow(name: OperationName): Row {
     });
   return {
     name,
+    method,
+    scope,
     at: `${method} ${scope}`,
+    leftOut: operation.leftOut,
     query,
     headers: marks.filter((mark) => mark.startsWith('+')).map((mark) => mark.slice(1)),
     known:
@@ -78,9 +85,10 @@ export function ties(): readonly (readonly [OperationName, OperationName])[] {
 }
 
 /**
+ * The operation of a request. Query parameters that are no sub-resources choose nothing.
  * @param hasHeader whether the request has a header of its dialect, by bare name
- * @throws NotImplemented for a sub-resource that no matching row has, and for any unknown query name of a PUT or DELETE on a bucket,
- *   because it is not CreateBucket or DeleteBucket; else MethodNotAllowed
+ * @throws MethodNotAllowed with the methods of the resource; InvalidArgument and InvalidRequest for sub-resources that do not go
+ *   together or belong elsewhere; NotImplemented for those that are left out
  */
 export function select(
   method: string,
@@ -88,16 +96,74 @@ export function select(
   query: Query,
   hasHeader: (bareName: string) => boolean,
 ): OperationName {
-  const isBucketWrite = scope === 'bucket' && method !== 'GET' && method !== 'HEAD';
   const found = table.get(`${method} ${scope}`)?.find((row) => matches(row, query, hasHeader));
-  for (const [name] of query.pairs) {
-    if (!found?.known.has(name) && (subResources.has(name) || (isBucketWrite && !isFree(name)))) {
-      throw fail('NotImplemented', `${method} with ?${name} is not implemented at ${scope} scope`);
-    }
+  for (const [name, value] of query.pairs) {
+    if (subResources.has(name) && !found?.known.has(name))
+      throw refuseSubResource({ method, scope, name, value, found, query });
+    if (!isRead(method) && misspelt.has(name.toLowerCase()) && !subResources.has(name))
+      throw invalidArgument(name, value, `The name of a sub-resource is in another case: ${name}.`);
   }
-  if (found === undefined) throw fail('MethodNotAllowed', `${method} is not a method of this ${scope}`);
+  if (found === undefined) {
+    const plain = rows.filter((row) => row.scope === scope && row.query.length === 0);
+    throw notAllowed(method, scope.toUpperCase(), plain);
+  }
   return found.name;
 }
+
+const isRead = (method: string): boolean => method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
+/** `DELETE ?Policy` is more likely a mistake than a request to delete the bucket. */
+const misspelt: ReadonlySet<string> = new Set([...subResources].map((name) => name.toLowerCase()));
+
+interface Misplaced {
+  readonly method: string;
+  readonly scope: Scope;
+  readonly name: string;
+  readonly value: string;
+  /** The row that the request matches without this sub-resource. */
+  readonly found: Row | undefined;
+  readonly query: Query;
+}
+
+/** Why a sub-resource is not one of the request's operation, in the words of the public service. */
+function refuseSubResource({ method, scope, name, value, found, query }: Misplaced): Refusal {
+  if (name === 'versionId')
+    return invalidArgument(name, value, 'This operation does not accept a version-id.');
+  const chosen = found?.query.find((mark) => mark.name !== name)?.name;
+  if (chosen !== undefined)
+    return invalidArgument(chosen, '', `Conflicting query string parameters: ${[chosen, name].sort().join(', ')}`);
+  const having = rows.filter((row) => row.scope === scope && row.query.some((mark) => mark.name === name));
+  if (having.length === 0) return fail('InvalidRequest', `A request at ${scope} scope has no ?${name}.`);
+  const served = having.filter((row) => row.leftOut === undefined);
+  if (served.length === 0) return fail('NotImplemented', `?${name} is not implemented: ${having[0]?.leftOut}.`);
+  const half = served.find((row) => row.method === method);
+  const missing = half?.query.find((mark) => !query.has(mark.name))?.name;
+  if (missing !== undefined) return invalidArgument(name, value, `?${name} is accepted only with ?${missing}.`);
+  return notAllowed(method, name.toUpperCase(), served);
+}
+
+const invalidArgument = (name: string, value: string, message: string): Refusal =>
+  fail('InvalidArgument', {
+    message,
+    elements: { ArgumentName: name.slice(0, 128), ArgumentValue: value.slice(0, 128) },
+  });
+
+function notAllowed(method: string, resource: string, having: readonly Row[]): Refusal {
+  const allowed = new Set(having.map((row) => row.method));
+  return fail('MethodNotAllowed', {
+    headers: { Allow: [...allowed].join(', ') },
+    elements: { Method: method, ResourceType: resource },
+  });
+}
+
+/** The first names of parameters that had no effect on an answered request: for the log, so cut, and without values. */
+export const ignoredParameters = (query: Query): string[] =>
+  query
+    .unread()
+    .filter((name) => !isFree(name))
+    .slice(0, ignoredMax)
+    // A longer text may be a secret that stands in the place of a name.
+    .map((name) => (/^[\w.-]{1,32}$/.test(name) ? name : '…'));
+const ignoredMax = 10;
 
 /**
  * The operation of an action query.

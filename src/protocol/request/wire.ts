@@ -94,6 +94,7 @@ export function percentDecode(text: string): string {
 export class Query {
   /** Decoded `[name, value]` pairs; a name without `=` has the value ''. */
   readonly pairs: readonly (readonly [string, string])[];
+  #read: Set<string> | undefined;
 
   constructor(raw: string) {
     this.pairs =
@@ -109,11 +110,19 @@ export class Query {
             });
   }
   get(name: string): string | undefined {
-    for (const [known, value] of this.pairs) if (known === name) return value;
+    for (const [known, value] of this.pairs) {
+      if (known !== name) continue;
+      this.#read = (this.#read ?? new Set()).add(name);
+      return value;
+    }
     return undefined;
   }
   has(name: string): boolean {
     return this.get(name) !== undefined;
+  }
+  /** The names that no `get` or `has` has asked for, so that they had no effect on the request. */
+  unread(): string[] {
+    return this.pairs.map(([name]) => name).filter((name) => !this.#read?.has(name));
   }
   /**
    * A name with two values. Version-4 signatures sort their query, so that they would cover either order. The names of
