@@ -1,8 +1,8 @@
 /** Which names in a query choose an operation, which are ignored, and how combinations that no operation has are refused. */
 import { describe, expect, test } from 'vitest';
+import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { leftOutNames, leftOutOperations } from '../../src/protocol/operations/left-out.ts';
 import { type Operation, operations, subResources } from '../../src/protocol/operations/operations.ts';
-import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { openGateway } from '../support/gateway.ts';
 
 const enabled = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
@@ -62,7 +62,9 @@ describe('a query parameter that no operation has', () => {
     };
     expect(await ignoredBy('/bucket?x-purpose=secret&_=123')).toEqual(['_', 'x-purpose']);
     expect(await ignoredBy('/bucket?list-type=2&marker=a&prefix=a&delimiter=/')).toEqual(['marker']);
-    expect(await ignoredBy('/bucket/a?partNumber=1&response-content-type=a/b&x-id=GetObject')).toBeUndefined();
+    expect(
+      await ignoredBy('/bucket/a?partNumber=1&response-content-type=a/b&x-id=GetObject'),
+    ).toBeUndefined();
     expect(await ignoredBy(`/bucket?${'secret'.repeat(20)}`)).toEqual(['…']);
     lines.length = 0;
     await client.presigned('GET', '/bucket/a?x-purpose=1');
@@ -95,7 +97,10 @@ describe('a sub-resource of the public API', () => {
           expect(refused.header('allow')?.split(', ').sort(), what).toEqual([...new Set(allowed)].sort());
           if (method !== 'HEAD') {
             expect(refused.code, what).toBe('MethodNotAllowed');
-            expect([refused.one('Method'), refused.one('ResourceType')]).toEqual([method, name.toUpperCase()]);
+            expect([refused.one('Method'), refused.one('ResourceType')]).toEqual([
+              method,
+              name.toUpperCase(),
+            ]);
           }
           refusals += 1;
         }
@@ -120,7 +125,8 @@ describe('a sub-resource of the public API', () => {
         ['object', '/bucket/key', each] as const,
       ]),
     ]) {
-      if (rows.some(([, { on }]) => on.split(' ')[1] === scope && on.split(' ').includes(`?${name}`))) continue;
+      if (rows.some(([, { on }]) => on.split(' ')[1] === scope && on.split(' ').includes(`?${name}`)))
+        continue;
       if (name === 'versionId') continue;
       for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE']) {
         const refused = await client.send(method, `${path}?${name}`, method === 'PUT' ? { body: 'x' } : {});

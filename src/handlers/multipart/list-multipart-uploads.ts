@@ -10,6 +10,7 @@ import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
 import type { Cursor } from '../../ports/metadata-store.ts';
 import type { Infer } from '../../protocol/formats/codec.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { checksumAlgorithm, checksumType } from '../../protocol/schemas/common.ts';
 import { listMultipartUploadsResult } from '../../protocol/schemas/object/multipart.ts';
 import { chooseEncoder, readGrouping, toCommonPrefixes } from '../bucket/listings/list-objects.ts';
@@ -97,7 +98,7 @@ const describe = (row: UploadIndexRow, { encode, names }: Shown) => ({
   Initiator: namedOwner(names, row.initiator),
   Owner: namedOwner(names, row.owner),
   StorageClass: row.storageClass,
-  Initiated: new Date(row.initiated).toISOString(),
+  Initiated: isoTime(row.initiated),
   ...(row.checksumAlgorithm === undefined
     ? {}
     : { ChecksumAlgorithm: row.checksumAlgorithm as Infer<typeof checksumAlgorithm> }),

@@ -1,7 +1,9 @@
 /** ListParts. */
+
 import { contentSize } from '../../domain/content/encryption/segments.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import { scanParts } from '../../metadata/objects/uploads.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { type ListPartsResult, listPartsResult } from '../../protocol/schemas/object/multipart.ts';
 import { namedOwner, ownerNames } from '../common/owners.ts';
 import { defined, readCount } from '../common/parameters.ts';
@@ -42,7 +44,7 @@ export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
         : [
             {
               PartNumber: part,
-              LastModified: new Date(stored.modified).toISOString(),
+              LastModified: isoTime(stored.modified),
               ETag: quoted(stored.etag),
               Size: contentSize(stored.extent, session.encryption),
               ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),

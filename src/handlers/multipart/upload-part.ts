@@ -7,6 +7,7 @@ import { writePart } from '../../domain/uploads/upload-part.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { copyPartResult } from '../../protocol/schemas/object/copy.ts';
 import { header } from '../common/own-headers.ts';
@@ -79,7 +80,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
 };
 
 const partResult = (stored: StoredPart) => ({
-  LastModified: new Date(stored.modified).toISOString(),
+  LastModified: isoTime(stored.modified),
   ETag: quoted(stored.etag),
   ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),
 });

@@ -1,4 +1,5 @@
 /** CopyObject: a new object from the bytes of another; chunks are never shared. */
+
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
@@ -7,6 +8,7 @@ import { writeObject } from '../../domain/objects/write-object.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object/copy.ts';
 import { parseAlgorithm } from '../common/claims.ts';
@@ -81,7 +83,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   if (hasLifecycle(bucket)) headers.push(...(await expirationHeaders(ctx, bucket, written.row)));
   const { etag, modified, checksum } = written.row;
   const result = {
-    LastModified: new Date(modified).toISOString(),
+    LastModified: isoTime(modified),
     ETag: quoted(etag),
     ...toChecksumFields(checksum),
   };

@@ -2,6 +2,7 @@
 
 import { fail } from '../../errors/refusal.ts';
 import { pageBuckets } from '../../metadata/buckets/buckets.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { listAllMyBucketsResult } from '../../protocol/schemas/account/service.ts';
 import { readToken, writeToken } from '../common/continuation-token.ts';
 import { positionIn } from '../common/key.ts';
@@ -35,7 +36,7 @@ export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, que
       .filter((row) => region === undefined || row.region === region)
       .map((row) => ({
         Name: row.name,
-        CreationDate: new Date(row.created).toISOString(),
+        CreationDate: isoTime(row.created),
         BucketRegion: row.region,
       })),
     ...(found.length > limit && last !== undefined

@@ -130,14 +130,20 @@ function refuseSubResource({ method, scope, name, value, found, query }: Misplac
     return invalidArgument(name, value, 'This operation does not accept a version-id.');
   const chosen = found?.query.find((mark) => mark.name !== name)?.name;
   if (chosen !== undefined)
-    return invalidArgument(chosen, '', `Conflicting query string parameters: ${[chosen, name].sort().join(', ')}`);
+    return invalidArgument(
+      chosen,
+      '',
+      `Conflicting query string parameters: ${[chosen, name].sort().join(', ')}`,
+    );
   const having = rows.filter((row) => row.scope === scope && row.query.some((mark) => mark.name === name));
   if (having.length === 0) return fail('InvalidRequest', `A request at ${scope} scope has no ?${name}.`);
   const served = having.filter((row) => row.leftOut === undefined);
-  if (served.length === 0) return fail('NotImplemented', `?${name} is not implemented: ${having[0]?.leftOut}.`);
+  if (served.length === 0)
+    return fail('NotImplemented', `?${name} is not implemented: ${having[0]?.leftOut}.`);
   const half = served.find((row) => row.method === method);
   const missing = half?.query.find((mark) => !query.has(mark.name))?.name;
-  if (missing !== undefined) return invalidArgument(name, value, `?${name} is accepted only with ?${missing}.`);
+  if (missing !== undefined)
+    return invalidArgument(name, value, `?${name} is accepted only with ?${missing}.`);
   return notAllowed(method, name.toUpperCase(), served);
 }
 

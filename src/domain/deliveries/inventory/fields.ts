@@ -57,7 +57,11 @@ const ofVersions = [
 /** In the order of the public service's files. */
 const optional: Readonly<Record<InventoryField, Field>> = {
   Size: field('Size', { type: 'integer', read: ofContent(({ size }) => size) }),
-  LastModifiedDate: field('LastModifiedDate', { type: 'moment', read: ({ modified }) => modified }),
+  LastModifiedDate: field('LastModifiedDate', {
+    type: 'moment',
+    // Whole seconds, as in the replies to clients.
+    read: ({ modified }) => Math.floor(modified / 1000) * 1000,
+  }),
   ETag: field('ETag', { read: ofContent(({ etag }) => etag) }, 'e_tag'),
   StorageClass: field('StorageClass', { read: ofContent(({ storageClass }) => storageClass) }),
   IsMultipartUploaded: field('IsMultipartUploaded', {

@@ -1,4 +1,5 @@
 /** CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints. */
+
 import { networkOrigin } from '../../../auth/authorization/access-point.ts';
 import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
@@ -11,6 +12,7 @@ import {
 } from '../../../domain/access/access-points.ts';
 import { lookUpBucket } from '../../../domain/buckets/buckets.ts';
 import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
+import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { integer, optional, text } from '../../../protocol/operations/parameters.ts';
 import {
   accessPointsMax,
@@ -62,7 +64,7 @@ export const GetAccessPoint = action('GetAccessPoint', named, {
     return {
       ...(await accessPointFields(ctx, row)),
       PublicAccessBlockConfiguration: row.block,
-      CreationDate: new Date(row.created).toISOString(),
+      CreationDate: isoTime(row.created),
     };
   },
 });

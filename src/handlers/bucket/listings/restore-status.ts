@@ -1,9 +1,11 @@
 /** `RestoreStatus` of listed objects, if the request includes it (public API "optional-object-attributes"). */
+
 import type { Context } from '../../../context.ts';
 import { restoredUntil } from '../../../domain/objects/restore.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
+import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import type { ListedObject } from '../../../protocol/schemas/object/listing.ts';
 import { header } from '../../common/own-headers.ts';
 
@@ -24,7 +26,7 @@ export function restoreStatusFor(ctx: Pick<Context, 'clock'>, request: Authorize
   return (row) => {
     const until = restoredUntil(ctx, row);
     if (until === undefined) return nothing;
-    const RestoreExpiryDate = new Date(until).toISOString();
+    const RestoreExpiryDate = isoTime(until);
     return { RestoreStatus: { IsRestoreInProgress: false, RestoreExpiryDate } };
   };
 }

@@ -1,4 +1,5 @@
 /** The actions on access keys: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html and its neighbours. */
+
 import {
   createAccessKey,
   deleteAccessKey,
@@ -7,6 +8,7 @@ import {
   updateAccessKey,
 } from '../../../domain/iam/access-keys.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
+import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { oneOf, optional } from '../../../protocol/operations/parameters.ts';
 import {
   accessKey,
@@ -34,7 +36,7 @@ export const CreateAccessKey = action(
           AccessKeyId: made.accessKey,
           Status: made.status,
           SecretAccessKey: made.secretKey,
-          CreateDate: new Date(made.created).toISOString(),
+          CreateDate: isoTime(made.created),
         },
       };
     },
@@ -58,7 +60,7 @@ export const ListAccessKeys = action(
         UserName: user,
         AccessKeyId: key.accessKey,
         Status: key.status,
-        CreateDate: new Date(key.created).toISOString(),
+        CreateDate: isoTime(key.created),
       }));
       return { AccessKeyMetadata, IsTruncated: false };
     },
@@ -107,7 +109,7 @@ export const GetAccessKeyLastUsed = action(
           use === undefined
             ? { ServiceName: 'N/A', Region: 'N/A' }
             : {
-                LastUsedDate: new Date(use.at).toISOString(),
+                LastUsedDate: isoTime(use.at),
                 ServiceName: use.service,
                 Region: use.region,
               },
