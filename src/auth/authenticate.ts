@@ -15,7 +15,7 @@ import { headerClaim } from './signature/authorization-header.ts';
 import { acceptedServices, type OpenClaim } from './signature/claim.ts';
 import { presignedClaim } from './signature/presigned.ts';
 import { isSigV2, verifySigV2 } from './signature/sigv2-presigned.ts';
-import { findSigner, verifySignature } from './signature/verify-signature.ts';
+import { findSigner, proveCaller, secretsOf, verifySignature } from './signature/verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 
@@ -47,10 +47,9 @@ export async function authenticate(
   const { claim, incoming: rest } = hasBodyHash(open)
     ? { claim: open, incoming }
     : await withBodyHash(ctx, incoming, open);
-  const { credential, renew } = signer;
-  const secret = options.secretFor === undefined ? credential.secretKey : await options.secretFor(credential);
-  const key = verifySignature(ctx, { wire, path: parsed.path, claim, secret });
-  ctx.credentials.used?.(credential, claim);
+  const secrets = await secretsOf(signer, options);
+  const { key, secret } = verifySignature(ctx, { wire, path: parsed.path, claim, secrets });
+  const { identity, renew } = proveCaller(ctx, signer, { secret, use: claim });
   const payload = signedPayload({
     hasher: ctx.hasher,
     incoming: rest,
@@ -61,7 +60,7 @@ export async function authenticate(
   });
   const type = authorization === undefined ? 'REST-QUERY-STRING' : 'REST-HEADER';
   const signed = { type, version: 'AWS4-HMAC-SHA256', at: parseTimestamp(claim.timestamp) } as const;
-  return { identity: identityOf(credential), renew, signed, dialect: claim.dialect.name, payload };
+  return { identity, renew, signed, dialect: claim.dialect.name, payload };
 }
 
 function soleAuthorization(wire: Wire): string | undefined {

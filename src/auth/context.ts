@@ -6,6 +6,7 @@ import type { Hasher } from '../ports/crypto/hasher.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { BodyMemory } from '../ports/storage/body-memory.ts';
 import type { Query } from '../protocol/request/wire.ts';
+import type { Identity } from './identity.ts';
 
 export interface AuthenticationContext {
   readonly caches: Caches;
@@ -31,12 +32,21 @@ export interface ParsedTarget {
   readonly query: Query;
 }
 
+/** A secret that may have signed a request. */
+export interface SigningSecret {
+  readonly secret: string;
+  /** The caller that a signature with it proves, where that is not simply the owner of the access key. */
+  readonly prove?: ((identity: Identity) => Identity) | undefined;
+  /** The signature proves nobody who has the access key. */
+  readonly isOfBucket?: boolean;
+}
+
+/** The secrets one of which must have signed the request of a known access key. An error refuses the request: there is no fallback. */
+export type FindSecrets = (credential: Credential) => Promise<readonly SigningSecret[]>;
+
 export interface AuthenticationOptions {
-  /**
-   * The secret that must have signed this request, when the bucket has its own signing key instead of the access key's secret.
-   * An error refuses the request: there is no fallback.
-   */
-  readonly secretFor?: ((credential: Credential) => Promise<string>) | undefined;
+  /** Present for a request about a bucket, which may have a signing key of its own. Absent: the secret of the access key. */
+  readonly findSecrets?: FindSecrets | undefined;
   /** The request is an IAM or STS action, and may be signed for those services. */
   readonly isActionQuery?: boolean | undefined;
   /** The bucket that a virtual host names; version-2 signatures cover it in front of the path. */

@@ -5,7 +5,20 @@ import type { Credential } from '../ports/crypto/credentials.ts';
 export type { Credential, Credentials } from '../ports/crypto/credentials.ts';
 
 /** `undefined` stands for anonymous. */
-export type Identity = Omit<Credential, 'secretKey'> | undefined;
+export type Identity = (Omit<Credential, 'secretKey'> & { readonly signedFor?: SignedFor }) | undefined;
+
+/** The bucket whose signing key has signed the request, and what the signature proves; see `authorization/proven-identity.ts`. */
+export interface SignedFor {
+  readonly bucketId: string;
+  readonly bucketName: string;
+  /** The key, as `signingKeyIdentity` names it. */
+  readonly key: string;
+  /**
+   * Set where the signature proves only that the sender has the secret of the bucket: the identity to which the access key id
+   * belongs. It narrows what the sender may do.
+   */
+  readonly claimed?: Identity;
+}
 
 /** Finds the caller again. @throws InvalidAccessKeyId for a key that is no longer active, ExpiredToken */
 export type Renew = () => Promise<Identity>;

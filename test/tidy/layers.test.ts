@@ -36,6 +36,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'auth',
     'domain',
     'protocol',
+    // `sluice bucket-secret` derives the secrets that clients sign with.
+    'signing',
     'config',
     'context',
     'telemetry',

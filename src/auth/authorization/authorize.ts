@@ -22,6 +22,7 @@ import { bucketPolicy } from './bucket-policy.ts';
 import { denialText } from './denial.ts';
 import { type About, type Asking, collectFacts } from './facts.ts';
 import { readPolicies } from './identity-policies.ts';
+import { provenAt, unprovenText } from './proven-identity.ts';
 
 export interface Caller extends Asking {
   readonly identity: Identity;
@@ -62,12 +63,15 @@ export interface AuthorizationContext {
 /** @throws AccessDenied */
 export async function authorize(
   ctx: AuthorizationContext,
-  caller: Caller,
+  asking: Caller,
   question: Question,
 ): Promise<void> {
+  const caller = provenAt(asking, question);
   if (isRootAtHome(caller, question)) return;
   const verdict = await verdictOn(ctx, caller, question);
   if (verdict.allowed) return;
+  if (asking.identity !== undefined && caller.identity === undefined)
+    throw fail('AccessDenied', unprovenText(asking.identity));
   throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});
 }
 
@@ -96,9 +100,10 @@ async function reasonFor(
 
 export async function isAllowed(
   ctx: AuthorizationContext,
-  caller: Caller,
+  asking: Caller,
   question: Question,
 ): Promise<boolean> {
+  const caller = provenAt(asking, question);
   return isRootAtHome(caller, question) || (await verdictOn(ctx, caller, question)).allowed;
 }
 
@@ -108,9 +113,10 @@ export async function isAllowed(
  */
 export async function mayKnowAbsence(
   ctx: AuthorizationContext,
-  caller: Caller,
+  asking: Caller,
   question: Question,
 ): Promise<boolean> {
+  const caller = provenAt(asking, question);
   if (isRootAtHome(caller, question)) return false;
   const { allowed, reason } = await verdictOn(ctx, caller, question);
   if (allowed || (reason !== 'nothing-allows' && reason !== 'other-account')) return false;
@@ -118,6 +124,18 @@ export async function mayKnowAbsence(
 }
 
 export async function verdictOn(
+  ctx: AuthorizationContext,
+  asking: Caller,
+  question: Question,
+): Promise<Verdict> {
+  const caller = provenAt(asking, question);
+  const verdict = await verdictOnProven(ctx, caller, question);
+  const claimed = caller.identity?.signedFor?.claimed;
+  if (claimed === undefined || !verdict.allowed) return verdict;
+  return verdictOnProven(ctx, { ...caller, identity: claimed }, question);
+}
+
+async function verdictOnProven(
   ctx: AuthorizationContext,
   caller: Caller,
   question: Question,

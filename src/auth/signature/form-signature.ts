@@ -10,7 +10,8 @@ import type { Identity, Renew, Signed } from '../identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
 import { acceptedServices, checkRegion, checkScopeDate, parseCredential } from './claim.ts';
 import { mismatch } from './mismatch.ts';
-import { assertSigV2, fromBase64 } from './sigv2-presigned.ts';
+import { assertSigV2, fromBase64, refuseBucketSecrets } from './sigv2-presigned.ts';
+import { proveCaller, secretsOf } from './verify-signature.ts';
 
 type Fields = ReadonlyMap<string, string>;
 
@@ -37,21 +38,21 @@ const marks = (dialect: Dialect): string[] =>
 export async function authenticateForm(
   ctx: AuthenticationContext,
   fields: Fields,
-  { secretFor }: Pick<AuthenticationOptions, 'secretFor'> = {},
+  options: Pick<AuthenticationOptions, 'findSecrets'> = {},
 ): Promise<SignedForm | undefined> {
   const present = dialects.filter((dialect) => marks(dialect).some((name) => fields.has(name)));
   const isVersion2 = Object.values(version2).some((name) => fields.has(name));
   if (present.length + Number(isVersion2) > 1) throw twoMechanisms();
   const [dialect] = present;
-  if (dialect !== undefined) return verifyVersion4(ctx, fields, { dialect, secretFor });
-  if (isVersion2 || fields.has('policy')) return verifyVersion2(ctx, fields, secretFor);
+  if (dialect !== undefined) return verifyVersion4(ctx, fields, { dialect, ...options });
+  if (isVersion2 || fields.has('policy')) return verifyVersion2(ctx, fields, options);
   return undefined;
 }
 
 async function verifyVersion4(
   ctx: AuthenticationContext,
   fields: Fields,
-  { dialect, secretFor }: { readonly dialect: Dialect } & Pick<AuthenticationOptions, 'secretFor'>,
+  { dialect, findSecrets }: { readonly dialect: Dialect } & Pick<AuthenticationOptions, 'findSecrets'>,
 ): Promise<SignedForm> {
   const name = (bare: string): string => dialect.headerPrefix + bare;
   const policy = required(fields, 'policy');
@@ -71,16 +72,14 @@ async function verifyVersion4(
     throw fail(code, `${name('date')} must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
   checkScopeDate(claim.date, timestamp, code);
   const { accessKey } = claim;
-  const { credential, renew } = await findCredential(ctx, fields, { accessKey, dialect });
+  const known = await findCredential(ctx, fields, { accessKey, dialect });
   checkRegion(ctx.settings, claim, code);
-  const secret = secretFor === undefined ? credential.secretKey : await secretFor(credential);
-  const key = deriveSigningKey(ctx.hasher, secret, claim);
-  if (!equalsHex(ctx.hasher.hmacSha256(key, policy), signature))
-    throw mismatch({ accessKey, signature, stringToSign: policy });
-  ctx.credentials.used?.(credential, claim);
+  const secret = (await secretsOf(known, { findSecrets })).find((each) =>
+    equalsHex(ctx.hasher.hmacSha256(deriveSigningKey(ctx.hasher, each.secret, claim), policy), signature),
+  );
+  if (secret === undefined) throw mismatch({ accessKey, signature, stringToSign: policy });
   return {
-    identity: identityOf(credential),
-    renew,
+    ...proveCaller(ctx, known, { secret, use: claim }),
     signed: { type: 'POST', version: 'AWS4-HMAC-SHA256', at },
     dialect,
     policy,
@@ -93,15 +92,15 @@ const utf8 = new TextEncoder();
 async function verifyVersion2(
   ctx: AuthenticationContext,
   fields: Fields,
-  secretFor: AuthenticationOptions['secretFor'],
+  options: Pick<AuthenticationOptions, 'findSecrets'>,
 ): Promise<SignedForm> {
   assertSigV2(ctx.settings);
   const accessKey = required(fields, version2.accessKey);
   const policy = required(fields, 'policy');
   const signature = required(fields, version2.signature);
-  const { credential, renew } = await findCredential(ctx, fields, { accessKey, dialect: amz });
-  if (secretFor !== undefined && (await secretFor(credential)) !== credential.secretKey)
-    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
+  const known = await findCredential(ctx, fields, { accessKey, dialect: amz });
+  await refuseBucketSecrets(known, options);
+  const { credential, renew } = known;
   const expected = ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), policy);
   if (!areEqual(expected, fromBase64(signature)))
     throw mismatch({ accessKey, signature, stringToSign: policy });

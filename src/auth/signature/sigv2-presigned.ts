@@ -12,6 +12,7 @@ import { findKnownKey, type KnownKey } from '../session/credentials.ts';
 import { encodePath } from './canonical-request.ts';
 import { mismatch } from './mismatch.ts';
 import { readSigV2, type SigV2Reading } from './sigv2-reading.ts';
+import { secretsOf } from './verify-signature.ts';
 
 export const isSigV2 = (query: Query): boolean => query.has('AWSAccessKeyId') || query.has('Signature');
 
@@ -31,8 +32,7 @@ export async function verifySigV2(
   const reading = readSigV2(wire, parsed.query);
   const known = await findKnownKey(ctx, accessKey, sessionToken(wire, parsed.query));
   const { credential } = known;
-  if (options.secretFor !== undefined && (await options.secretFor(credential)) !== credential.secretKey)
-    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
+  await refuseBucketSecrets(known, options);
   const provided = fromBase64(signature);
   const verifies = (path: string): boolean => {
     const text = reading.stringToSign(expires, path);
@@ -75,6 +75,16 @@ function sessionToken(wire: Wire, query: Query): string | undefined {
   const all = [...wire.headers.all(name), ...inQuery];
   if (all.length > 1) throw fail('InvalidToken');
   return all[0];
+}
+
+/** @throws AccessDenied for a bucket with a signing key of its own */
+export async function refuseBucketSecrets(
+  known: KnownKey,
+  options: Pick<AuthenticationOptions, 'findSecrets'>,
+): Promise<void> {
+  const secrets = await secretsOf(known, options);
+  if (secrets.some(({ secret }) => secret !== known.credential.secretKey))
+    throw fail('AccessDenied', 'A bucket with its own signing key does not accept version 2 signatures');
 }
 
 /** @throws InvalidRequest when SVC_SIGV2_PRESIGN is off */

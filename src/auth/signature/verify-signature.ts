@@ -3,11 +3,13 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { equalsHex } from '../../base/text/hex.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { KeyUse } from '../../ports/crypto/credentials.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { deriveSigningKey } from '../../signing/signing-key.ts';
-import type { AuthenticationContext } from '../context.ts';
-import { findKnownKey, type KnownKey } from '../session/credentials.ts';
+import type { AuthenticationContext, AuthenticationOptions, SigningSecret } from '../context.ts';
+import type { Identity, Renew } from '../identity.ts';
+import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
 import { canonicalRequest, encodePath } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import { mismatch } from './mismatch.ts';
@@ -27,38 +29,64 @@ export async function findSigner(
   return known;
 }
 
+/** The secrets one of which must have made the signature of a known key. */
+export const secretsOf = async (
+  { credential }: KnownKey,
+  { findSecrets }: Pick<AuthenticationOptions, 'findSecrets'>,
+): Promise<readonly SigningSecret[]> =>
+  findSecrets === undefined ? [{ secret: credential.secretKey }] : findSecrets(credential);
+
+/** The caller that a verified signature proves. Every kind of signature ends here. */
+export function proveCaller(
+  { credentials }: Pick<AuthenticationContext, 'credentials'>,
+  { credential, renew }: KnownKey,
+  { secret: { prove, isOfBucket }, use }: { readonly secret: SigningSecret; readonly use: KeyUse },
+): { readonly identity: Identity; readonly renew: Renew } {
+  // The secret of a bucket proves no use of the access key that the request names.
+  if (isOfBucket !== true) credentials.used?.(credential, use);
+  const identity = identityOf(credential);
+  if (prove === undefined) return { identity, renew };
+  return { identity: prove(identity), renew: async () => prove(await renew()) };
+}
+
 export interface Signed {
   readonly wire: Wire;
   /** The raw path of the request line. */
   readonly path: string;
   readonly claim: Claim;
-  /** The secret that the signature must have been made with. */
-  readonly secret: string;
+  /** One of them must have made the signature. */
+  readonly secrets: readonly SigningSecret[];
 }
 
-/** Verifies a version-4 signature; returns the signing key. */
+/** Verifies a version-4 signature; returns the secret that made it, and the signing key derived from that. */
 export function verifySignature(
   ctx: Pick<AuthenticationContext, 'caches' | 'hasher'>,
-  { wire, path, claim, secret }: Signed,
-): Uint8Array {
+  { wire, path, claim, secrets }: Signed,
+): { readonly key: Uint8Array; readonly secret: SigningSecret } {
   const keys = ctx.caches.of(SigningKeys);
-  const name = signingKeyName(secret, claim);
-  const known = keys.get(name);
-  const key = known ?? deriveSigningKey(ctx.hasher, secret, claim);
+  const candidates = secrets.map((secret) => {
+    const name = signingKeyName(secret.secret, claim);
+    const known = keys.get(name);
+    return { secret, name, known, key: known ?? deriveSigningKey(ctx.hasher, secret.secret, claim) };
+  });
+  const findSigned = (canonical: string) =>
+    candidates.find(({ key }) => isSigned(ctx.hasher, key, claim, canonical));
   const canonical = canonicalRequest(wire, path, claim);
-  if (!isSigned(ctx.hasher, key, claim, canonical)) {
+  let found = findSigned(canonical);
+  if (found === undefined) {
     const encoded = encodePath(path);
-    const other = encoded === undefined ? undefined : canonicalRequest(wire, encoded, claim);
-    if (other === undefined || !isSigned(ctx.hasher, key, claim, other))
-      throw mismatch({
-        accessKey: claim.accessKey,
-        signature: claim.signature,
-        stringToSign: stringToSign(ctx.hasher, claim, canonical),
-        canonicalRequest: canonical,
-      });
+    found = encoded === undefined ? undefined : findSigned(canonicalRequest(wire, encoded, claim));
   }
+  if (found === undefined)
+    throw mismatch({
+      accessKey: claim.accessKey,
+      signature: claim.signature,
+      stringToSign: stringToSign(ctx.hasher, claim, canonical),
+      canonicalRequest: canonical,
+    });
+  const { secret, name, known, key } = found;
   if (known === undefined) keys.remember(name, key);
-  return key;
+  return { key, secret };
 }
 
 const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =>

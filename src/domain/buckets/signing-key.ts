@@ -28,8 +28,11 @@ class Secrets extends TimedFlights<string> {
 }
 
 /** The same for a key before and after it was wrapped again, and different for each rotation. */
-export const signingKeyIdentity = (key: SigningKey | undefined): string | undefined =>
-  key?.id ?? key?.wrapped;
+export function signingKeyIdentity(key: SigningKey): string;
+export function signingKeyIdentity(key: SigningKey | undefined): string | undefined;
+export function signingKeyIdentity(key: SigningKey | undefined): string | undefined {
+  return key?.id ?? key?.wrapped;
+}
 
 /** Binds the wrapped key to its bucket: another bucket's row cannot use it. */
 export const signingContext = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): KeyContext => ({

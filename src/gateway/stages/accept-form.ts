@@ -46,7 +46,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   const fields: ReadonlyMap<string, string> = new Map([...form.fields, ['key', key]]);
   const bucketKey = openBucketKey(ctx, request);
   const author = await authenticateForm(authenticationContext(ctx), fields, {
-    secretFor: bucketKey?.secretFor,
+    findSecrets: bucketKey?.findSecrets,
   });
   const dialect = author?.dialect ?? shownDialect(fields.keys());
   let lengths: LengthRange | undefined;

@@ -1,14 +1,15 @@
 /**
- * The secret that must have signed a request about a bucket: the bucket's own signing key where it has one, else the secret of the access
- * key (spec, "Authentication", 6). The bucket is read when the caller's access key is known, and the row is used by the later stages.
+ * The secrets that may have signed a request about a bucket: those of the bucket's own signing key where it has one, else the secret of the
+ * access key (spec, "Authentication", 6). The bucket is read when the caller's access key is known, and the row is used by the later stages.
  */
+import type { FindSecrets } from '../../auth/context.ts';
+import { secretsOfBucket } from '../../auth/signature/bucket-secrets.ts';
 import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
 import { signingKeyIdentity, signingSecret } from '../../domain/buckets/signing-key.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { seenBucket } from '../../metadata/buckets/seen-buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { Credential } from '../../ports/crypto/credentials.ts';
 import { splitAddress } from '../../protocol/request/address.ts';
 import type { Located } from '../request.ts';
 import { findBucket } from './find-bucket.ts';
@@ -19,7 +20,7 @@ export interface BucketKey {
   /** The identity of the key that the secret is from. */
   readonly signedWith: string | undefined;
   /** @throws KeyExpired, KeyDenied, KeyTampered, KMSUnavailable: there is no fallback */
-  secretFor(credential: Credential): Promise<string>;
+  readonly findSecrets: FindSecrets;
 }
 
 /** Undefined for requests that are about no bucket. */
@@ -44,11 +45,13 @@ class ReadKey implements BucketKey {
     this.#named = named;
   }
 
-  readonly secretFor = async ({ secretKey }: Credential): Promise<string> => {
+  readonly findSecrets: FindSecrets = async (credential) => {
     const bucket = await this.#bucket();
-    if (bucket?.signingKey === undefined) return secretKey;
-    this.signedWith = signingKeyIdentity(bucket.signingKey);
-    return signingSecret(this.#ctx, bucket, bucket.signingKey);
+    if (bucket?.signingKey === undefined) return [{ secret: credential.secretKey }];
+    const key = signingKeyIdentity(bucket.signingKey);
+    this.signedWith = key;
+    const secret = await signingSecret(this.#ctx, bucket, bucket.signingKey);
+    return secretsOfBucket(this.#ctx.hasher, credential, { bucket, key, secret });
   };
 
   /** Undefined where there is none; a later stage says so, to callers whose signature is right. */

@@ -67,7 +67,12 @@ async function authenticated(
     authenticationContext(ctx),
     incoming,
     { path, query },
-    { virtualBucket: virtual, mountedPath: local, isActionQuery: isAction, secretFor: bucketKey?.secretFor },
+    {
+      virtualBucket: virtual,
+      mountedPath: local,
+      isActionQuery: isAction,
+      findSecrets: bucketKey?.findSecrets,
+    },
   );
 }
 

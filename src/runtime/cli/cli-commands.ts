@@ -164,6 +164,10 @@ const others: Readonly<
     doc: 'Prints a new key, which is stored nowhere: access-key (default), master-key or hsm-key.',
     run: async (args) => (await import('./cli-keygen.ts')).runKeygen(args),
   },
+  'bucket-secret': {
+    doc: 'Derives from standard input the shared secret of a bucket with a signing key (shared), or the secret with which a caller signs there (combined).',
+    run: async (args) => (await import('./cli-bucket-secret.ts')).runBucketSecret(args),
+  },
   completion: {
     doc: 'Prints the script by which bash, zsh or fish complete these commands.',
     run: async (args) =>

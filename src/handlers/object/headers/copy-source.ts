@@ -9,7 +9,6 @@ import {
 import { isCharged } from '../../../auth/authorization/requester-pays.ts';
 import type { Context } from '../../../context.ts';
 import { reach, reachThrough } from '../../../domain/access/access-points.ts';
-import { signingKeyIdentity } from '../../../domain/buckets/signing-key.ts';
 import { checkCopySource } from '../../../domain/objects/conditions.ts';
 import { assertObject, lookUpVersion } from '../../../domain/objects/read-object.ts';
 import { assertReadable } from '../../../domain/objects/restore.ts';
@@ -88,7 +87,6 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
     source.through === undefined
       ? await reach(ctx, source.bucket, { isHost: false })
       : await reachThrough(ctx, source.through);
-  assertSignedFor(request, bucket);
   const asker = { ...request, accessPoint };
   const expectedOwner = header(request, 'source-expected-bucket-owner');
   if (expectedOwner !== undefined && expectedOwner !== bucket.owner) throw fail('AccessDenied');
@@ -111,16 +109,6 @@ export async function openCopySource(ctx: Context, request: Authorized): Promise
   if (conditions !== undefined) checkCopySource(conditions, row);
   assertReadable(ctx, row, "Operation is not valid for the source object's storage class");
   return { bucket, row, accessPoint, versionId };
-}
-
-/** A request has one signature. One that is not signed with the source's own key does not read the source. */
-function assertSignedFor({ identity, signedWith }: Authorized, { name, signingKey }: BucketRow): void {
-  if (signingKey === undefined || identity === undefined || signingKeyIdentity(signingKey) === signedWith)
-    return;
-  throw fail(
-    'AccessDenied',
-    `The bucket ${name} has a signing key of its own, and this request is not signed with it: read the object there, and write it to the other bucket.`,
-  );
 }
 
 /** The version of a source is in its header, not in the query. */
