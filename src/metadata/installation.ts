@@ -4,7 +4,7 @@
  * missing, empty, swapped or unmounted directory is refused, and never taken for a new one.
  */
 
-import type { MetadataStore, Revision } from '../ports/metadata-store.ts';
+import { MetadataDamaged, type MetadataStore, type Revision } from '../ports/metadata-store.ts';
 import { findTask, type TaskKind } from './background/tasks.ts';
 import type { ClusterRow } from './records/clusters.ts';
 import { tasks } from './records/tasks.ts';
@@ -23,27 +23,57 @@ export interface Installation {
 }
 
 const kind: TaskKind<Installation> = { kind: 'installation' };
+/** The same row once more, because no start succeeds without it. Another partition, which is seldom on the same page of a file. */
+const copyKind: TaskKind<Installation> = { kind: 'copy-of-installation' };
 
-type Metadata = Pick<MetadataStore, 'get' | 'commit'>;
+type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'replaceDamaged'>;
 
 export interface KeptInstallation {
   readonly state: Installation;
-  readonly revision: Revision;
+  /** Absent where only the copy can be read; `putInstallation` then writes the row again. */
+  readonly revision: Revision | undefined;
+  readonly damage?: MetadataDamaged;
 }
 
-export const findInstallation = (
+/** @throws MetadataDamaged where neither the row nor its copy can be read */
+export async function findInstallation(
   metadata: Pick<MetadataStore, 'get'>,
-): Promise<KeptInstallation | undefined> => findTask(metadata, kind, '');
+): Promise<KeptInstallation | undefined> {
+  const damage = await findTask(metadata, kind, '').catch(damageOnly);
+  if (damage !== undefined && !(damage instanceof MetadataDamaged)) return damage;
+  const copy = await findTask(metadata, copyKind, '').catch(damageOnly);
+  if (copy !== undefined && !(copy instanceof MetadataDamaged))
+    return { state: copy.state, revision: undefined, ...(damage === undefined ? {} : { damage }) };
+  if (damage !== undefined) throw damage;
+  return undefined;
+}
+
+function damageOnly(cause: unknown): MetadataDamaged {
+  if (cause instanceof MetadataDamaged) return cause;
+  throw cause;
+}
 
 /** @returns false when another process was first */
 export async function putInstallation(
   metadata: Metadata,
   state: Installation,
-  former: KeptInstallation | undefined,
+  former: Pick<KeptInstallation, 'revision' | 'damage'> | undefined,
 ): Promise<boolean> {
-  const put = { kind: kind.kind, name: '', state };
+  const row = { kind: kind.kind, name: '', state };
   const at = { table: tasks, in: { kind: kind.kind } };
-  return (await metadata.commit(at, [{ put, expect: former?.revision ?? 'absent' }])).applied;
+  if (former?.damage === undefined)
+    return (await metadata.commit(at, [{ put: row, expect: former?.revision ?? 'absent' }])).applied;
+  return (await metadata.replaceDamaged?.(at, row)) ?? false;
+}
+
+/** Writes the copy where it is absent, damaged or of an earlier state. Concurrent starts write the same. */
+export async function copyInstallation(metadata: Metadata, state: Installation): Promise<void> {
+  const at = { table: tasks, in: { kind: copyKind.kind } };
+  const row = { kind: copyKind.kind, name: '', state };
+  const found = await findTask(metadata, copyKind, '').catch(damageOnly);
+  if (found instanceof MetadataDamaged) await metadata.replaceDamaged?.(at, row);
+  else if (JSON.stringify(found?.state) !== JSON.stringify(state))
+    await metadata.commit(at, [{ put: row, expect: found?.revision ?? 'absent' }]);
 }
 
 /** The state of a cluster at the start, for chunks in a directory or pool and extents in a bucket. */

@@ -306,6 +306,11 @@ export interface MetadataStore {
     key: SortOf<T>,
     change: (row: RowOf<T> | undefined) => RowOf<T>,
   ): Promise<RowOf<T>>;
+  /**
+   * Writes a row of a conditional table in place of one whose read throws `MetadataDamaged`. False, and nothing is written, where the row can be
+   * read or is absent. Absent where an engine verifies and repairs its own data.
+   */
+  readonly replaceDamaged?: (<T extends AnyTable>(at: At<T>, row: RowOf<T>) => Promise<boolean>) | undefined;
   /** Deletes a finished range of a plain table as one deletion. */
   clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void>;
 

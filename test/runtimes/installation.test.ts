@@ -112,8 +112,12 @@ test('a directory of an earlier version gets an identity at its first start', as
   const found = await findInstallation(rows);
   expect(found).toBeDefined();
   if (found === undefined) return;
-  const at = { table: tasks, in: { kind: 'installation' } };
-  await rows.commit(at, [{ remove: { name: '' }, expect: found.revision }]);
+  for (const kind of ['installation', 'copy-of-installation']) {
+    const at = { table: tasks, in: { kind } };
+    const row = await rows.get(at, { name: '' });
+    if (row === undefined) throw new Error(`${kind} is not stored`);
+    await rows.commit(at, [{ remove: { name: '' }, expect: row.revision }]);
+  }
   await rows.close();
   await expectContent();
   expect(existsSync(join(chunks(), 'installation.json'))).toBe(true);

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { flipText } from '../support/damage-metadata.ts';
 import { filesUnder } from '../support/flip-bits.ts';
 import { pathOf } from '../support/load-client.ts';
 import { bodyOf, cli, mount, patience, Site } from './recovery-site.ts';
@@ -79,6 +80,16 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       expect(await site.statusOf('sealed')).toBe(404);
       await site.put('key-4');
     },
+  },
+  'The row of the installation is damaged': {
+    damage: async (site) => {
+      await stored(site);
+      // In both rows and their former versions: the id of the installation.
+      const { id } = JSON.parse(readFileSync(join(site.dataDir, 'chunks/default/installation.json'), 'utf8'));
+      await flipText(metadataFile(site), id);
+      await site.refusedStart();
+    },
+    check: started,
   },
   'The disk is full': {
     needsMount: true,

@@ -3,7 +3,7 @@ import { type ParsedFlags, parseFlags } from '../../config/read/flags.ts';
 import { nearest } from '../../config/read/nearest.ts';
 import { type Configuration, loadConfiguration } from '../compose/configuration.ts';
 import { expectedInstallation } from '../installation/expected-installation.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
+import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
 import { showConfig } from './cli-config.ts';
 import { help } from './cli-help.ts';
 import { packageVersion } from './version.ts';
@@ -69,7 +69,13 @@ const configured =
     if (configuration === undefined) return refuse(faults);
     const work = await load();
     const wrong = work.faults(configuration, own);
-    return wrong.length === 0 ? work.run(configuration, own) : refuse(wrong);
+    if (wrong.length > 0) return refuse(wrong);
+    return work.run(configuration, own).catch((error: unknown) => {
+      const refusal = asRefusal(error, configuration.config);
+      if (!(refusal instanceof StartRefusal)) throw error;
+      refuse([refusal.message]);
+      return refusal.exitCode;
+    });
   };
 
 const commands: Readonly<Record<string, Command>> = {

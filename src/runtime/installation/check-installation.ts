@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import {
+  copyInstallation,
   explainRefusal,
   type FoundCluster,
   type FoundWorld,
@@ -15,7 +16,7 @@ import {
   type KeptInstallation,
   putInstallation,
 } from '../../metadata/installation.ts';
-import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, type MetadataStore } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
 import type { MarkedPlace, ObjectBytes, StoredMark } from '../../ports/storage/object-bytes.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
@@ -59,7 +60,7 @@ export async function isNew(
   metadata: MetadataStore,
   { config, mode, stored }: Pick<CheckOptions, 'config' | 'mode' | 'stored'>,
 ): Promise<boolean> {
-  if ((await findInstallation(metadata)) !== undefined) return false;
+  if ((await findOrDamage(metadata, mode)) !== undefined) return false;
   if ((await everyCluster(metadata)).length > 0) return false;
   if (mode === 'init') return true;
   const { found: clusters } = await foundClusters(config, stored);
@@ -73,8 +74,37 @@ export async function isNew(
 }
 
 /** Whether another starting process has changed the row: then the marks that were read may be that process's. */
-const isChanged = async (metadata: MetadataStore, former: KeptInstallation | undefined): Promise<boolean> =>
-  (await findInstallation(metadata))?.revision !== former?.revision;
+const isChanged = async (
+  metadata: MetadataStore,
+  former: Pick<KeptInstallation, 'revision'> | undefined,
+): Promise<boolean> => (await findInstallation(metadata))?.revision !== former?.revision;
+
+interface NothingReadable {
+  readonly state: undefined;
+  readonly revision: undefined;
+  readonly damage: MetadataDamaged;
+}
+
+/**
+ * fsck continues without the row: `inspect` reports the damage, and `adopt` writes the row again.
+ * @throws StartRefusal where the row and its copy are damaged and a gateway starts
+ */
+async function findOrDamage(
+  metadata: MetadataStore,
+  mode: InstallationMode,
+): Promise<KeptInstallation | NothingReadable | undefined> {
+  try {
+    return await findInstallation(metadata);
+  } catch (damage) {
+    if (!(damage instanceof MetadataDamaged)) throw damage;
+    if (mode === 'inspect' || mode === 'adopt') return { state: undefined, revision: undefined, damage };
+    throw new StartRefusal(
+      `the row of the installation and its copy are damaged (${damage.message}); \`sluice fsck --rebuild\` writes them again from the id beside the chunks; docs/recovery.md says what to do`,
+      2,
+      { cause: damage },
+    );
+  }
+}
 
 /** @throws StartRefusal */
 export async function checkInstallation(
@@ -83,7 +113,7 @@ export async function checkInstallation(
 ): Promise<CheckedInstallation> {
   let seen: FoundWorld['seen'];
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const former = await findInstallation(metadata);
+    const former = await findOrDamage(metadata, mode);
     const { found: clusters, away } = await foundClusters(config, stored);
     seen ??= new Map(clusters.map(({ markedAs, mark }) => [markedAs, mark]));
     const rows = (await everyCluster(metadata)).map(({ row }) => row);
@@ -98,12 +128,8 @@ export async function checkInstallation(
     const adopted = mode === 'adopt' ? clusters.find(({ mark }) => mark !== undefined)?.mark : undefined;
     const id = kept?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
     // The row first: a kill before the marks leaves clusters that are new, not chunks without metadata.
-    if (former === undefined) {
-      await putInstallation(
-        metadata,
-        { id, format: formatVersion, clusters: [], isMarking: true },
-        undefined,
-      );
+    if (former?.state === undefined) {
+      await putInstallation(metadata, { id, format: formatVersion, clusters: [], isMarking: true }, former);
       continue;
     }
     const markedNow: string[] = [];
@@ -114,8 +140,10 @@ export async function checkInstallation(
     const { isMarking, ...state } = former.state;
     const next = { ...state, clusters: marked, ...(key === undefined ? {} : { key }) };
     const isKnown = next.key === state.key && marked.length === state.clusters.length;
-    if (isKnown && !isMarking) return { id, away };
-    if (await putInstallation(metadata, next, former)) return { id, away };
+    const isStored = isKnown && !isMarking && former.revision !== undefined;
+    if (!isStored && !(await putInstallation(metadata, next, former))) continue;
+    await copyInstallation(metadata, isStored ? former.state : next);
+    return { id, away };
   }
   throw new Error('the installation never stood still');
 }

@@ -2,7 +2,7 @@
 import type { ListenAddress } from '../../config/values/network.ts';
 import { showListen } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
-import { StoreRefused, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, StoreRefused, StoreUnavailable } from '../../ports/metadata-store.ts';
 
 export class StartRefusal extends Error {
   /** 2 for what is configured or kept wrongly, 1 for what the system refuses. */
@@ -31,6 +31,12 @@ export function asRefusal(
     });
   if (error instanceof StoreRefused) return refused(2);
   if (error instanceof StoreUnavailable) return refused(1);
+  if (error instanceof MetadataDamaged)
+    return new StartRefusal(
+      `${error.message}, and nothing starts without it; "Leaving damaged rows out" in docs/recovery.md says what to do`,
+      2,
+      { cause: error },
+    );
   if (!isListenError(error)) return error;
   const isAdmin = error.listener === 'admin';
   const address: ListenAddress | undefined = isAdmin ? config.SVC_ADMIN_LISTEN : config.SVC_LISTEN;

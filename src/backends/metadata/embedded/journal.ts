@@ -22,7 +22,7 @@ import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import type { Database } from './file/environment.ts';
 import { hasOverrun, WriteGuard, type WriteGuardOptions } from './file/write-guard.ts';
-import { isRefusedSnapshot } from './rows/checked-database.ts';
+import { isRefusedSnapshot } from './rows/damage.ts';
 
 export interface Counter {
   readonly key: Uint8Array;

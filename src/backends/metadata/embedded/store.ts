@@ -181,6 +181,12 @@ class Embedded implements EmbeddedStore {
     return this.#journal.submit((batch) => this.#transactions.update(batch, wanted, checked));
   }
 
+  replaceDamaged<T extends AnyTable>(at: At<T>, row: RowOf<T>): Promise<boolean> {
+    assertUpdate(at);
+    assertRow(at, row as Columns);
+    return this.#journal.submit((batch) => this.#transactions.replaceDamaged(batch, at, row as Columns));
+  }
+
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
     const { low, high } = computeSpan(this.#codecs.of(at.table).order, at.in as Columns, range);

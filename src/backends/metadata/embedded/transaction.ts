@@ -1,5 +1,13 @@
 /** Commits and side changes inside a transaction: check everything, then write. */
-import type { AnyTable, At, Change, Outcome, Revision, SideChange } from '../../../ports/metadata-store.ts';
+import {
+  type AnyTable,
+  type At,
+  type Change,
+  MetadataDamaged,
+  type Outcome,
+  type Revision,
+  type SideChange,
+} from '../../../ports/metadata-store.ts';
 import type { Columns } from '../rows/order.ts';
 import { keyOf } from '../rules.ts';
 import { expiryKey } from './expiries.ts';
@@ -173,6 +181,19 @@ export class Transactions {
     }
     this.#put(codec, encoded, { put: row }).apply(batch, batch.nextRevision());
     return row;
+  }
+
+  replaceDamaged(batch: Batch, at: At<AnyTable>, row: Columns): boolean {
+    const codec = this.#codecs.of(at.table);
+    const key = codec.key(at.in, row);
+    try {
+      this.#database.find(key);
+      return false;
+    } catch (cause) {
+      if (!(cause instanceof MetadataDamaged)) throw cause;
+    }
+    this.#put(codec, key, { put: row }).apply(batch, batch.nextRevision());
+    return true;
   }
 
   fence(at: At<AnyTable>): number {

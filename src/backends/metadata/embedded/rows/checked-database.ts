@@ -10,23 +10,10 @@ import type { Wanted } from '../../rows/packed-row.ts';
 import { compareBytes, type Span } from '../../rows/span.ts';
 import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
 import type { Openings } from '../file/openings.ts';
-import { showKey } from './show-key.ts';
-import { ChecksumMismatch, type Values } from './values.ts';
+import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
+import type { Values } from './values.ts';
 
 export type RawDatabase = RootDatabase<unknown, Uint8Array>;
-
-/** lmdb's errors for a damaged page: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID. */
-const damageCodes: readonly unknown[] = [-30797, -30796, -30795, -30793];
-/** lmdb also returns MDB_BAD_TXN for a row with flags that only other kinds of databases have. */
-const isDamage = ({ code, message }: { readonly code?: unknown; readonly message: string }): boolean =>
-  damageCodes.includes(code) || message.includes('Invalid dupdata flag');
-
-/** MDB_BAD_TXN and MDB_BAD_RSLOT of a transaction that was sound when it began: another process took its slot, or an earlier read spoiled it. */
-export const isRefusedSnapshot = (cause: unknown): boolean =>
-  cause instanceof Error &&
-  refusedSnapshotCodes.includes((cause as { readonly code?: unknown }).code) &&
-  !isDamage(cause);
-const refusedSnapshotCodes: readonly unknown[] = [-30782, -30783];
 
 /** Each needs another process that opens the file in the moment between two transactions. */
 const staleTransactionsMax = 20;
@@ -220,7 +207,7 @@ export class CheckedDatabase {
     let isFirst = true;
     let isEnd = true;
     this.#values.wanted = wanted;
-    this.#each(range, previous, (key, value) => {
+    const visitRow: Visit = (key, value) => {
       const order = compareBytes(key, previous);
       if (reverse ? order >= 0 : order < 0 || (order === 0 && !isFirst)) throw misplaced(key);
       // If a forward scan does not begin at `low` itself, make sure that no row there is hidden.
@@ -232,7 +219,14 @@ export class CheckedDatabase {
       isEnd = visit(key, value);
       this.#values.wanted = wanted;
       return isEnd;
-    });
+    };
+    try {
+      this.#each(range, previous, visitRow);
+    } catch (cause) {
+      const isBeyond = (key: Uint8Array): boolean =>
+        reverse ? compareBytes(key, low) < 0 : compareBytes(key, high) >= 0;
+      if (!isOfOtherTable(cause, low) || !isBeyond(cause.key)) throw cause;
+    }
     if (isEnd && isFirst && !reverse && !isBehindDamage) this.#assertBefore(low);
     return isEnd;
   }
@@ -260,6 +254,9 @@ export class CheckedDatabase {
         neighbour = found;
         return false;
       });
+    } catch (cause) {
+      if (!isOfOtherTable(cause, key)) throw cause;
+      neighbour = cause.key;
     } finally {
       this.#values.verifiesOnly = false;
     }
@@ -379,20 +376,4 @@ export class CheckedDatabase {
     this.#latest.close();
     this.#openings.close();
   }
-}
-
-function misplaced(key: Uint8Array): MetadataDamaged {
-  const { table, row } = showKey(key);
-  return new MetadataDamaged('the rows of the metadata file are out of order', { table, row, key });
-}
-
-/** Other errors are returned unchanged. */
-function damageFrom(cause: unknown, key: Uint8Array): unknown {
-  if (cause instanceof MetadataDamaged) return cause;
-  const { table, row } = showKey(key);
-  if (cause instanceof ChecksumMismatch)
-    return new MetadataDamaged(`row ${row} of ${table} is damaged: ${cause.message}`, { table, row, key });
-  if (!(cause instanceof Error && isDamage(cause))) return cause;
-  const message = `a page of the metadata file is damaged, met at row ${row} of ${table}: ${(cause as Error).message}`;
-  return new MetadataDamaged(message, { table, row, key, cause });
 }
