@@ -167,6 +167,8 @@ export interface ObjectRow {
   readonly size: number;
   /** Hex, without quotes; `<md5>-<n>` for n parts. */
   readonly etag: string;
+  /** Of a replica: the ETag is the source's, and could not be computed from the content. */
+  readonly etagUnverified?: boolean;
   readonly storageClass: string;
   readonly manifest: Manifest;
   readonly headers: ObjectHeaders;
@@ -234,6 +236,7 @@ export const objects = table<ObjectRow>()({
     stamp: 'text',
     trace: 'json',
     unsent: 'bool',
+    etagUnverified: 'bool',
   },
 });
 

@@ -286,10 +286,15 @@ test('each replica request needs its own permission', async () => {
   const { client, bob } = site;
   const tagged = written('x', { headers: { tags: [['t', '1']] } });
   const marker = markerAt(versionAt(5));
+  let at = 100;
+  const nextVersion = () => {
+    at += 1;
+    return versionAt(at);
+  };
   const later = { ...tagged, stamp: `${versionAt(Date.now() + 1000).slice(0, 16)}-far` };
   const ask = {
     plain: () => sendObject(bob, '/bucket/plain', written('x', { version: versionAt(1) }), 'x'),
-    tagged: () => sendObject(bob, '/bucket/tagged', tagged, 'x'),
+    tagged: () => sendObject(bob, '/bucket/others', { ...tagged, version: nextVersion() }, 'x'),
     upload: () =>
       bob.post(`/bucket/plain?uploads&replica=${versionAt(2)}`, {
         body: encodeReplica(written('x', { version: versionAt(2) })),

@@ -13,7 +13,7 @@ import { findSession, uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { manifests, uploads } from '../../src/metadata/tables.ts';
 import { collectGarbage } from '../../src/workers/storage/gc.ts';
 import {
-  anyKeyUser,
+  anyCaller,
   type DomainWorld,
   domainWorld,
   intentTtlMs,
@@ -182,7 +182,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
         name: { bucket: await world.bucket(), key: 'key', uploadId },
         parts: listed.map((part) => ({ ...part, checksums: {} })),
         claims: {},
-        user: anyKeyUser,
+        ...anyCaller,
         conditions: undefined,
         requestId: 'request',
         signal: new AbortController().signal,
@@ -248,7 +248,7 @@ describe.each(Object.entries(partStores))('parts that are %s', (_, makeBytes) =>
       const stored = await writePart(ctx, await openUploading(ctx, name), given, content);
       parts.push({ number: part, etag: stored.etag, checksums: {} });
     }
-    return { name, parts, claims: {}, user: anyKeyUser, conditions: undefined, requestId: 'r', signal };
+    return { name, parts, claims: {}, ...anyCaller, conditions: undefined, requestId: 'r', signal };
   }
 
   const manifestRowsIn = async (world: DomainWorld, ids: ReadonlySet<string>): Promise<number> => {

@@ -36,7 +36,9 @@ import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
 
 /** A user that may use every key, because the domain does not authorize. */
-export const anyKeyUser: KeyUser = { account: 'alice', assertMayUse: async () => {} };
+const anyKeyUser: KeyUser = { account: 'alice', assertMayUse: async () => {} };
+/** The permissions of a completion. */
+export const anyCaller = { user: anyKeyUser, assertMayReplicate: async (): Promise<void> => {} };
 
 export const graceMs = 10 * 60_000;
 export const intentTtlMs = 60_000;
@@ -196,7 +198,7 @@ function actions(ctx: ActionContext) {
         name: { bucket: await bucket(), key, uploadId },
         parts: parts.map((part) => ({ ...part, checksums: {} })),
         claims: {},
-        user: anyKeyUser,
+        ...anyCaller,
       }),
     abort: async (key: string, uploadId: string) =>
       abortUpload(ctx, { bucket: await bucket(), key, uploadId }, { requestId: 'request' }),

@@ -75,6 +75,18 @@ export async function authorize(
   throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});
 }
 
+/** For an action that another, allowed action implies. @throws AccessDenied where a policy denies it explicitly */
+export async function assertNotDenied(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  question: Question,
+): Promise<void> {
+  if (isRootAtHome(caller, question)) return;
+  const verdict = await verdictOn(ctx, caller, question);
+  if (verdict.reason !== 'explicit-deny') return;
+  throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});
+}
+
 /** The text that the caller may know: the plain one is for anonymous callers and other accounts (public API). */
 async function reasonFor(
   ctx: AuthorizationContext,

@@ -25,7 +25,12 @@ import { contentSize } from '../content/encryption/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { type Conditions, checkWrite } from '../objects/conditions.ts';
-import { assertDescribed, type CommittedReplica, commitReplica } from '../objects/replica/commit-replica.ts';
+import {
+  assertDescribed,
+  type CommittedReplica,
+  commitReplica,
+  type ReplicaEffects,
+} from '../objects/replica/commit-replica.ts';
 import { reserveReplica } from '../objects/replica/write-replica.ts';
 import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { queueUpload } from '../storage/garbage.ts';
@@ -40,6 +45,8 @@ export interface Completion {
   readonly claims: ObjectClaims;
   readonly conditions: Conditions | undefined;
   readonly user: KeyUser;
+  /** For the upload of a replica. @throws AccessDenied unless the caller may have these effects */
+  readonly assertMayReplicate: (document: ReplicaDocument, effects: ReplicaEffects) => Promise<void>;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -123,9 +130,9 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
 function completeReplica(
   ctx: Ctx,
   {
-    session: { acl, owner },
+    session,
     replica: document,
-    completion: { name, record, requestId },
+    completion: { name, record, requestId, assertMayReplicate },
   }: {
     readonly session: UploadSession;
     readonly replica: ReplicaDocument;
@@ -145,8 +152,11 @@ function completeReplica(
     manifest,
     ...(encryption === undefined ? {} : { encryption }),
     ...(uploadId === undefined ? {} : { uploadId }),
+    ...(content.etag === document.etag ? {} : { etagUnverified: true as const }),
   };
-  const replica = { bucket, key, document, owner, acl, bypass: false, record, requestId };
+  const { acl, owner } = session;
+  const assertMay = (effects: ReplicaEffects) => assertMayReplicate(document, effects);
+  const replica = { bucket, key, document, owner, acl, assertMay, record, requestId };
   return commitReplica(ctx, replica, { op, then, content: owned, room });
 }
 

@@ -25,6 +25,7 @@ import { writeConditions } from '../object/headers/conditions.ts';
 import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { expirationHeaders, hasLifecycle } from '../object/headers/expiration.ts';
 import { quoted, writtenVersionHeader } from '../object/headers/object-headers.ts';
+import { assertMayHave } from '../object/replica/implied-actions.ts';
 import { readUploadName } from './upload-name.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
@@ -35,6 +36,8 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     claims: readObjectClaims(request),
     conditions: writeConditions(request),
     user: openKeyUser(ctx, request),
+    assertMayReplicate: async (document, effects) =>
+      assertMayHave(ctx, request, { ...effects, version: document.version, document }),
     record,
     requestId,
     signal,

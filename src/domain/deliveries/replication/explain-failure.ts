@@ -53,7 +53,7 @@ const refusals: Readonly<Record<string, readonly [why: string, advice: string]>>
   InvalidBucketState: ['no-versioning', 'enable versioning of the bucket at the peer'],
   AccessDenied: [
     'denied',
-    'allow s3:ReplicateObject, s3:ReplicateDelete, s3:ReplicateTags and s3:PutObject to the user of the peer',
+    'allow s3:ReplicateObject, s3:ReplicateDelete, s3:ReplicateTags and s3:PutObject to the user of the peer, for ACLs and locks also their own actions, and see that no policy denies them',
   ],
   QuotaExceeded: ['quota', 'make room in the bucket at the peer, or raise its quota or that of its account'],
   InvalidAccessKeyId: ['credentials', 'PUT the peer again with a key that it knows'],

@@ -53,9 +53,11 @@ export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promis
   checkSign(reply, 'PutObject', hasEtag);
 }
 
-/** Services require a digest in buckets with Object Lock. The ETag under a provider's key is none. */
-const digestOf = ({ etag, encryption }: ObjectRow): Record<string, string> =>
-  encryption?.by === 'provider' ? {} : { 'content-md5': toBase64(fromHex(etag)) };
+/** Services require a digest in buckets with Object Lock. The ETag of parts, or under a provider's key, is none. */
+const digestOf = ({ etag, encryption, etagUnverified }: ObjectRow): Record<string, string> =>
+  encryption?.by === 'provider' || etagUnverified || etag.includes('-')
+    ? {}
+    : { 'content-md5': toBase64(fromHex(etag)) };
 
 /** Asks the service only where its object may be this version or a newer one: most tasks are of new versions, in their order. */
 async function hasVersion(ctx: Ctx, shipment: ServiceShipment): Promise<boolean> {

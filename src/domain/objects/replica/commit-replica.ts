@@ -24,6 +24,23 @@ import { stampOf } from './stamp.ts';
 /** `present`: nothing changed. `superseded`: the site has a later state. `removed`: the site has removed the version permanently. */
 export type ReplicaOutcome = 'stored' | 'present' | 'superseded' | 'removed';
 
+/** What a replica does to the key, as far as the public API has actions for it. */
+export type ReplicaEffect =
+  | 'content'
+  | 'tags'
+  | 'acl'
+  | 'retention'
+  | 'bypass'
+  | 'legal-hold'
+  | 'delete-marker'
+  | 'removal';
+
+export interface ReplicaEffects {
+  readonly effects: readonly ReplicaEffect[];
+  /** The version that the site has already. */
+  readonly existing?: ObjectRow;
+}
+
 /** A replicated version as a request brings it; owner and ACL are those of this site. */
 export interface Replica {
   readonly bucket: BucketRow;
@@ -31,8 +48,8 @@ export interface Replica {
   readonly document: ReplicaDocument;
   readonly owner: string;
   readonly acl?: readonly Grant[] | undefined;
-  /** The caller may shorten a GOVERNANCE retention. */
-  readonly bypass: boolean;
+  /** Called before each commit. @throws AccessDenied unless the caller may have these effects */
+  readonly assertMay: (effects: ReplicaEffects) => Promise<void>;
   readonly record?: Recorder | undefined;
   readonly requestId: string;
 }
@@ -41,6 +58,8 @@ export interface ReplicaContent {
   readonly manifest: Manifest;
   readonly encryption?: Encryption;
   readonly uploadId?: string;
+  /** The ETag of the document could not be computed from the content. */
+  readonly etagUnverified?: true;
 }
 
 export interface ReplicaCommit {
@@ -99,19 +118,25 @@ export function assertSameContent(
   );
 }
 
+/** An ETag under a key of a provider is no MD5: the source derived it, or those of the parts, from its own key. */
+export const hasDigestEtag = ({ encryption }: Pick<ReplicaDocument, 'encryption'>): boolean =>
+  encryption?.by !== 'provider';
+
 /** @throws BadDigest where the parts of an upload make another content than the document describes */
 export function assertDescribed(
-  { size, etag, checksum, encryption }: ReplicaDocument,
+  document: ReplicaDocument,
   content: Pick<ObjectRow, 'size' | 'etag'> & Pick<Partial<ObjectRow>, 'checksum'>,
 ): void {
+  const { size, etag, checksum } = document;
   const isOther =
     content.size !== size ||
-    // The source derived the ETags of the parts from its own key.
-    (encryption?.by !== 'provider' && content.etag !== etag) ||
+    (hasDigestEtag(document) && content.etag !== etag) ||
     (checksum !== undefined &&
-      content.checksum?.type === checksum.type &&
-      content.checksum.algorithm === checksum.algorithm &&
-      content.checksum.value !== checksum.value);
+      !(
+        content.checksum?.type === checksum.type &&
+        content.checksum.algorithm === checksum.algorithm &&
+        content.checksum.value === checksum.value
+      ));
   if (isOther)
     throw fail(
       'BadDigest',
@@ -172,6 +197,10 @@ export async function commitReplica(
       const { version, isNull } = document;
       const plan = planReplica(around, { fresh, version, isNull });
       if (plan.fresh === undefined) throw new Error('a replica planned no version');
+      const removal = plan.gone.length > 0 ? (['removal'] as const) : [];
+      await replica.assertMay({
+        effects: [...(await effectsOfNew(ctx, replica)), ...removal],
+      });
       assertFits(plan.fresh);
       result = { outcome: 'stored', row: plan.fresh, won: true };
       // The side changes prove that the version was inserted.
@@ -202,11 +231,15 @@ async function freshReplica(
 ): Promise<FreshVersion> {
   if (acl !== undefined) await assertUnblocked(ctx, bucket, acl);
   const { marker, modified, size, etag, storageClass, headers, checksum, lock: given, trace } = document;
-  const lock = bucket.objectLock && !marker ? await lockAtWrite(ctx, bucket, given) : undefined;
+  const lock =
+    bucket.objectLock && !marker
+      ? joinLocks(await lockAtWrite(ctx, bucket, undefined), given, await lockTime(ctx))
+      : undefined;
   return {
     ...content,
     bucketId: bucket.id,
     key,
+    ...(content.etagUnverified ? { etagUnverified: true } : {}),
     ...{ marker, modified, size, etag, storageClass, headers, owner, requestId },
     ...(checksum === undefined ? {} : { checksum }),
     ...(acl === undefined ? {} : { acl }),
@@ -227,10 +260,10 @@ interface DecidedState {
   readonly plan?: Plan;
 }
 
-/** Tags, ACL and lock of an existing version, if the document has later ones. A COMPLIANCE retention is kept in any case. */
+/** Tags and ACL of an existing version, if the document has later ones. Its lock is joined in any case. */
 async function decideState(
   ctx: Ctx,
-  { document, acl, bypass }: Replica,
+  { document, acl, assertMay }: Replica,
   {
     bucket,
     existing,
@@ -242,12 +275,13 @@ async function decideState(
   if (row.marker || document.stamp === former) return { outcome: 'present', row };
   const isLater = document.stamp > former;
   const now = await lockTime(ctx);
-  const lock = joinLocks(row.lock, document.lock, { now, isLater, bypass });
+  const lock = joinLocks(row.lock, document.lock, now);
   if (!isLater && lock === row.lock) return { outcome: 'superseded', row };
   const amended = isLater
     ? await withState(ctx, { row, document, acl }, { bucket, lock, site })
     : withLock(row, lock);
   assertFits(amended);
+  await assertMay({ effects: effectsOfChange(row, amended, now), existing: row });
   const plan = {
     changes: [{ put: amended, expect: revision }],
     before: [row],
@@ -256,6 +290,36 @@ async function decideState(
     former: row,
   };
   return { outcome: isLater ? 'stored' : 'superseded', row: amended, plan };
+}
+
+/** The effects of a version that the site lacks. */
+export async function effectsOfNew(
+  ctx: Pick<Ctx, 'clock' | 'metadata'>,
+  { document: { marker, headers, lock = {} }, acl }: Pick<Replica, 'document' | 'acl'>,
+): Promise<readonly ReplicaEffect[]> {
+  if (marker) return ['delete-marker'];
+  const isRetained = lock.retainUntil !== undefined && lock.retainUntil > (await lockTime(ctx));
+  return [
+    'content',
+    ...(headers.tags === undefined ? [] : ['tags' as const]),
+    ...(acl === undefined ? [] : ['acl' as const]),
+    ...(isRetained ? ['retention' as const] : []),
+    ...(lock.legalHold === true ? ['legal-hold' as const] : []),
+  ];
+}
+
+function effectsOfChange(row: ObjectRow, amended: ObjectRow, now: number): readonly ReplicaEffect[] {
+  const differs = (one: unknown, other: unknown): boolean => JSON.stringify(one) !== JSON.stringify(other);
+  const [before = {}, after = {}] = [row.lock, amended.lock];
+  const isRetained = before.mode !== undefined && (before.retainUntil ?? Infinity) > now;
+  return [
+    ...(differs(row.headers.tags, amended.headers.tags) ? ['tags' as const] : []),
+    ...(differs(row.acl, amended.acl) ? ['acl' as const] : []),
+    ...(before.mode !== after.mode || before.retainUntil !== after.retainUntil ? ['retention' as const] : []),
+    // The public API asks for the bypass where a retention changes its mode.
+    ...(isRetained && before.mode !== after.mode ? ['bypass' as const] : []),
+    ...(before.legalHold !== after.legalHold ? ['legal-hold' as const] : []),
+  ];
 }
 
 function withLock({ lock: _, ...row }: ObjectRow, lock: Lock | undefined): ObjectRow {

@@ -1,59 +1,33 @@
 /** The lock of a version of which two sites have different ones. */
 import type { Lock } from '../../../metadata/tables.ts';
 
-export interface JoinRules {
-  /** From `lockTime`. */
-  readonly now: number;
-  /** The received lock has the later stamp. */
-  readonly isLater: boolean;
-  /** The caller may shorten or remove a GOVERNANCE retention. */
-  readonly bypass: boolean;
-}
-
-const isCurrent = ({ retainUntil = 0 }: Lock, now: number): boolean => retainUntil > now;
+const isCurrent = ({ mode, retainUntil = 0 }: Lock, now: number): boolean =>
+  mode !== undefined && retainUntil > now;
 
 /**
- * The lock with the later stamp, except that a COMPLIANCE retention which has not ended is never shortened: the longer one of both sites
- * wins, whatever their stamps, so that all sites arrive at the same lock. A GOVERNANCE retention is shortened only for a caller that may
- * bypass it.
+ * The stricter mode, the later end and the legal hold of either, so that a replica never weakens a lock, and all sites arrive at the same
+ * one in any order. A retention that has ended counts as none.
+ * @param now from `lockTime`
+ * @returns `own` itself where `received` adds nothing
  */
-export function joinLocks(
-  own: Lock | undefined,
-  received: Lock | undefined,
-  { now, isLater, bypass }: JoinRules,
-): Lock | undefined {
-  const [winner, loser] = isLater ? [received, own] : [own, received];
-  const { mode, retainUntil } = retention(own, received, { winner, loser, now, bypass });
-  const legalHold = winner?.legalHold;
-  if (winner?.mode === mode && winner?.retainUntil === retainUntil) return winner;
+export function joinLocks(own: Lock | undefined, received: Lock | undefined, now: number): Lock | undefined {
+  if (own === undefined || received === undefined) return own ?? received;
+  const retention = joinRetentions(own, received, now);
+  const legalHold = own.legalHold || received.legalHold ? true : own.legalHold;
+  const { mode, retainUntil } = retention;
+  if (mode === own.mode && retainUntil === own.retainUntil && legalHold === own.legalHold) return own;
   return {
     ...(mode === undefined || retainUntil === undefined ? {} : { mode, retainUntil }),
     ...(legalHold === undefined ? {} : { legalHold }),
   };
 }
 
-function retention(
-  own: Lock | undefined,
-  received: Lock | undefined,
-  {
-    winner,
-    loser,
-    now,
-    bypass,
-  }: Pick<JoinRules, 'now' | 'bypass'> & {
-    readonly winner: Lock | undefined;
-    readonly loser: Lock | undefined;
-  },
-): Lock {
-  const strict = [winner, loser].filter(
-    (lock) => lock !== undefined && lock.mode === 'COMPLIANCE' && isCurrent(lock, now),
-  );
-  const [first = {}, second = {}] = strict;
-  if (strict.length > 0) return (second.retainUntil ?? 0) > (first.retainUntil ?? 0) ? second : first;
-  const isWeaker =
-    winner === received &&
-    own?.mode === 'GOVERNANCE' &&
-    isCurrent(own, now) &&
-    (winner?.retainUntil ?? 0) < (own.retainUntil ?? 0);
-  return (isWeaker && !bypass ? own : winner) ?? {};
+function joinRetentions(own: Lock, received: Lock, now: number): Lock {
+  if (!isCurrent(received, now)) return own;
+  if (!isCurrent(own, now)) return received;
+  const isStrict = own.mode === 'COMPLIANCE' || received.mode === 'COMPLIANCE';
+  return {
+    mode: isStrict ? 'COMPLIANCE' : 'GOVERNANCE',
+    retainUntil: Math.max(own.retainUntil ?? 0, received.retainUntil ?? 0),
+  };
 }

@@ -17,6 +17,8 @@ import {
   assertSameContent,
   type CommittedReplica,
   commitReplica,
+  effectsOfNew,
+  hasDigestEtag,
   type Replica,
 } from './commit-replica.ts';
 import { findById } from './find-replica.ts';
@@ -56,6 +58,8 @@ async function writeInRoom(
     for await (const _ of source);
     return commitReplica(ctx, write, {});
   }
+  // The commit asks again, for what the replica does by then.
+  await write.assertMay({ effects: await effectsOfNew(ctx, write) });
   await reserveReplica(ctx, write, room);
   const cluster = await placeWrite(ctx, { bucket, storageClass }, requestId);
   const owner = { bucketId: bucket.id, key, ...(isNull ? {} : { version }) };
@@ -65,7 +69,11 @@ async function writeInRoom(
     if (stored.size !== size) throw wrongSize(document, stored.size);
     await assertNotEmptied(ctx, cluster);
     const manifest = { extents: size === 0 ? [] : [stored.extent] };
-    const owned = { manifest, ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }) };
+    const owned = {
+      manifest,
+      ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
+      ...(isMd5(document) ? {} : { etagUnverified: true as const }),
+    };
     const committed = await commitReplica(ctx, write, { op, content: owned, room });
     if (!committed.won) await queueUnowned(ctx, stored.extent, requestId);
     return committed;
@@ -95,14 +103,21 @@ export async function reserveReplica(
 const wrongSize = ({ size }: ReplicaDocument, actual: number) =>
   fail('InvalidRequest', `The document describes a content of ${size} bytes, and ${actual} were sent.`);
 
-/** The digests of the content that the document tells. An ETag of parts, or of an object under a provider's key, is no MD5. */
-function toClaims({ etag, encryption, checksum }: ReplicaDocument): Claims {
-  const isMd5 = !etag.includes('-') && encryption?.by !== 'provider';
+const isMd5 = (document: ReplicaDocument): boolean => !document.etag.includes('-') && hasDigestEtag(document);
+
+/** The digests of the content that the document tells. @throws InvalidRequest for a checksum of parts, which the content has none of */
+function toClaims(document: ReplicaDocument): Claims {
+  const { etag, checksum } = document;
+  if (checksum?.type === 'COMPOSITE')
+    throw fail(
+      'InvalidRequest',
+      'A checksum of type COMPOSITE is that of parts: send the version in its parts, by ?uploads&replica.',
+    );
   return {
-    ...(isMd5 ? { md5: toBase64(fromHex(etag)) } : {}),
-    ...(checksum?.type === 'FULL_OBJECT'
-      ? { checksum: { algorithm: checksum.algorithm, value: () => checksum.value } }
-      : {}),
+    ...(isMd5(document) ? { md5: toBase64(fromHex(etag)) } : {}),
+    ...(checksum === undefined
+      ? {}
+      : { checksum: { algorithm: checksum.algorithm, value: () => checksum.value } }),
   };
 }
 

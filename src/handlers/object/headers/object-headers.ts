@@ -81,7 +81,10 @@ export function readObjectHeaders(request: Authorized): ObjectHeaders {
 /** The website redirect of the object. @throws InvalidRedirectLocation */
 function readRedirect(request: Authorized): string | undefined {
   const redirect = header(request, 'website-redirect-location');
-  if (redirect === undefined) return undefined;
+  return redirect === undefined ? undefined : checkRedirect(redirect);
+}
+
+function checkRedirect(redirect: string): string {
   if (redirect.length > redirectMax)
     throw fail('InvalidRedirectLocation', `A redirect location has at most ${redirectMax} characters.`);
   if (!/^(\/|https?:\/\/)/.test(redirect)) throw fail('InvalidRedirectLocation');
@@ -91,8 +94,10 @@ function readRedirect(request: Authorized): string | undefined {
 const framing = 'aws-chunked';
 
 /** `aws-chunked` is the framing of the request, not an encoding of the object. The others keep their spelling. */
-function readContentEncoding({ wire }: Authorized): string | undefined {
-  const value = wire.headers.get('content-encoding');
+const readContentEncoding = ({ wire }: Authorized): string | undefined =>
+  withoutFraming(wire.headers.get('content-encoding'));
+
+function withoutFraming(value: string | undefined): string | undefined {
   if (value === undefined || !value.toLowerCase().includes(framing)) return value;
   return value
     .split(',')
@@ -120,13 +125,24 @@ function assertUserSize(user: Readonly<Record<string, string>>): void {
   }
 }
 
-/** For headers that came in another way than as headers. @throws InvalidArgument, MetadataTooLarge, RequestHeaderSectionTooLarge */
-export function assertStoredHeaders(headers: ObjectHeaders): void {
-  const { user = {}, system = {} } = headers;
+/**
+ * The headers as a write stores them, for those that came in another way than as headers.
+ * @throws InvalidArgument, InvalidRedirectLocation, MetadataTooLarge, RequestHeaderSectionTooLarge
+ */
+export function checkStoredHeaders({ system: sent = {}, ...others }: ObjectHeaders): ObjectHeaders {
+  const { user = {} } = others;
+  const named = Object.entries(sent).map(
+    ([name, value]) => [name, name === 'content-encoding' ? (withoutFraming(value) ?? '') : value] as const,
+  );
+  const system = Object.fromEntries(named.filter(([, value]) => value !== ''));
+  const redirect = system['website-redirect-location'];
+  if (redirect !== undefined) checkRedirect(redirect);
   for (const name of Object.keys(system)) if (!Object.hasOwn(shownAs, name)) throw notStored(name);
   for (const name of Object.keys(user)) if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw notStored(name);
   assertUserSize(user);
+  const headers = Object.keys(system).length === 0 ? others : { ...others, system };
   if (utf8Length(JSON.stringify(headers)) > storedHeadersMax) throw fail('RequestHeaderSectionTooLarge');
+  return headers;
 }
 
 const notStored = (name: string) =>
@@ -159,6 +175,7 @@ export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[
   for (const [name, value] of Object.entries(values)) headers.push([shownAs[name] ?? name, value]);
   for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
+  if (row.etagUnverified) headers.push(['*-replica-etag', 'unverified']);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
   headers.push(
     ...encryptionHeaders(row.encryption),

@@ -1,18 +1,19 @@
 /** What a request says about a replicated version: its id, its document, and its owner, ACL and encryption at this site. */
-import { authorize, isAllowed } from '../../../auth/authorization/authorize.ts';
+import { authorize } from '../../../auth/authorization/authorize.ts';
 import { toWireClass } from '../../../config/values/storage-classes.ts';
 import type { Context } from '../../../context.ts';
 import { isPlainAcl } from '../../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../../domain/access/object-ownership.ts';
 import type { WantedEncryption } from '../../../domain/content/encryption/wanted.ts';
-import type { Replica } from '../../../domain/objects/replica/commit-replica.ts';
+import type { Replica, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import type { ObjectHeaders } from '../../../metadata/tables.ts';
 import { readReplica } from '../../../protocol/schemas/object/replica.ts';
-import { assertStoredHeaders } from '../headers/object-headers.ts';
+import { checkStoredHeaders } from '../headers/object-headers.ts';
 import { checkTagging } from '../headers/tagging-header.ts';
+import { assertMayHave } from './implied-actions.ts';
 
 /** The version id in the query. */
 export function readReplicaId({ query }: AuthorizedInBucket, name: 'replica' | 'replica-state'): string {
@@ -52,9 +53,7 @@ function bareMarker({
 
 function checkedHeaders({ tags, ...others }: ObjectHeaders): ObjectHeaders {
   const checked = tags === undefined ? [] : checkTagging(tags);
-  const headers = checked.length === 0 ? others : { ...others, tags: checked };
-  assertStoredHeaders(headers);
-  return headers;
+  return checkStoredHeaders(checked.length === 0 ? others : { ...others, tags: checked });
 }
 
 /** The replica as this site stores it. */
@@ -64,12 +63,18 @@ export async function toReplica(
   document: ReplicaDocument,
 ): Promise<Replica> {
   const { bucket, key, record, requestId } = request;
-  const hasRetention = document.lock !== undefined;
-  const bypass =
-    hasRetention || bucket.objectLock
-      ? await isAllowed(ctx, request, { ...questionOf(request), action: 's3:BypassGovernanceRetention' })
-      : false;
-  return { bucket, key, document, ...(await readAccess(ctx, request, document)), bypass, record, requestId };
+  const { version } = document;
+  const assertMay = (effects: ReplicaEffects) =>
+    assertMayHave(ctx, request, { ...effects, version, document });
+  return {
+    bucket,
+    key,
+    document,
+    ...(await readAccess(ctx, request, document)),
+    assertMay,
+    record,
+    requestId,
+  };
 }
 
 /** An owner that this site does not know is replaced by the owner of the bucket, also in the ACL. */

@@ -6,6 +6,8 @@ import { drawObjectKey } from '../../../domain/content/encryption/object-key.ts'
 import {
   assertReceivable,
   type CommittedReplica,
+  effectsOfNew,
+  type Replica,
   type ReplicaOutcome,
 } from '../../../domain/objects/replica/commit-replica.ts';
 import { removeReplica } from '../../../domain/objects/replica/remove-replica.ts';
@@ -28,6 +30,7 @@ import { defined } from '../../common/parameters.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 import { quoted, writtenVersionHeader } from '../headers/object-headers.ts';
+import { assertMayHave } from './implied-actions.ts';
 import {
   assertMayReplicate,
   readDocument,
@@ -56,10 +59,10 @@ export const ReplicateObject: HandlerOf<'ReplicateObject'> = async (ctx, request
   const document = readDocument(bytes, version);
   if (document.marker)
     throw fail('InvalidArgument', 'A delete marker has no content: send its document to ?replica-state.');
-  await assertMayTag(ctx, request, document);
-  await forgetRemoval(ctx, request, version);
+  const replica = await toReplica(ctx, request, document);
+  await forgetRemoval(ctx, replica, request);
   const write = {
-    ...(await toReplica(ctx, request, document)),
+    ...replica,
     objectKey: await drawReplicaKey(ctx, request, document),
     signal: request.signal,
   };
@@ -67,13 +70,11 @@ export const ReplicateObject: HandlerOf<'ReplicateObject'> = async (ctx, request
 };
 
 /** With `replica-restore: true` a version comes back although this site has removed it permanently. */
-async function forgetRemoval(
-  { metadata }: Context,
-  request: AuthorizedInBucket,
-  version: string,
-): Promise<void> {
+async function forgetRemoval(ctx: Context, replica: Replica, request: AuthorizedInBucket): Promise<void> {
   if (header(request, 'replica-restore') !== 'true') return;
-  await metadata.apply([withoutTombstone({ bucketId: request.bucket.id, key: request.key, version })]);
+  const { bucket, key, document } = replica;
+  await replica.assertMay({ effects: await effectsOfNew(ctx, replica) });
+  await ctx.metadata.apply([withoutTombstone({ bucketId: bucket.id, key, version: document.version })]);
 }
 
 /** Such headers would be about document and content together. */
@@ -92,24 +93,17 @@ const drawReplicaKey = (ctx: Context, request: AuthorizedInBucket, document: Rep
     user: openKeyUser(ctx, request),
   });
 
-async function assertMayTag(
-  ctx: Context,
-  request: AuthorizedInBucket,
-  { headers: { tags } }: ReplicaDocument,
-): Promise<void> {
-  if (tags !== undefined) await assertMayReplicate(ctx, request, 's3:ReplicateTags');
-}
-
 export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;
   const document = readDocument(request.body, readReplicaId(request, 'replica'));
   if (document.marker) throw fail('InvalidArgument', 'A delete marker has no parts.');
   assertReceivable(ctx, bucket, document);
-  await assertMayTag(ctx, request, document);
-  await forgetRemoval(ctx, request, document.version);
+  const replica = await toReplica(ctx, request, document);
+  await replica.assertMay({ effects: await effectsOfNew(ctx, replica) });
+  await forgetRemoval(ctx, replica, request);
   // Its completion reserves the room; without any now, its parts are not sent in vain.
   await withRoom(ctx, (room) => reserveReplica(ctx, { bucket, key, document }, room));
-  const { owner, acl } = await toReplica(ctx, request, document);
+  const { owner, acl } = replica;
   const { storageClass, headers, checksum, lock } = document;
   const objectKey = await drawReplicaKey(ctx, request, document);
   const { uploadId } = await createUpload(ctx, {
@@ -135,13 +129,15 @@ export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request
 export const ReplicateState: HandlerOf<'ReplicateState'> = async (ctx, request) => {
   const document = readDocument(request.body, readReplicaId(request, 'replica-state'));
   await assertMayReplicate(ctx, request, document.marker ? 's3:ReplicateDelete' : 's3:ReplicateTags');
-  await forgetRemoval(ctx, request, document.version);
-  return replicaReply(ctx, await writeReplicaState(ctx, await toReplica(ctx, request, document)));
+  const replica = await toReplica(ctx, request, document);
+  await forgetRemoval(ctx, replica, request);
+  return replicaReply(ctx, await writeReplicaState(ctx, replica));
 };
 
 export const ReplicateDelete: HandlerOf<'ReplicateDelete'> = async (ctx, request) => {
   const { bucket, key, record, requestId } = request;
   const version = readReplicaId(request, 'replica');
+  await assertMayHave(ctx, request, { effects: ['removal'], version });
   const wasThere = await removeReplica(ctx, { bucket, key, version, record, requestId });
   return emptyReply(204, await outcomeHeaders(ctx, wasThere ? 'stored' : 'present'));
 };
