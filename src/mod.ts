@@ -1,5 +1,8 @@
 /** The library's face: the gateway, its ports, and the backends that run anywhere. */
 
+// First, because other modules stop an old runtime with a stack trace.
+import './base/assert-runtime.ts';
+
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher } from './backends/ciphering/portable.ts';
 export { bodyBudget } from './backends/data/chunked/body-budget.ts';

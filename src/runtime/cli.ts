@@ -12,6 +12,8 @@ function sayable(error: unknown): string {
 }
 
 try {
+  // The first import, because others stop an old runtime with a stack trace.
+  await import('../base/assert-runtime.ts');
   const { runCommand } = await import('./cli/cli-commands.ts');
   process.exitCode = await runCommand(process.argv.slice(2));
 } catch (error) {

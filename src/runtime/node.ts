@@ -1,4 +1,8 @@
 /** The gateway on node:http: sockets go straight to `gateway.handle`, no Request or Response object is made. */
+
+// First, because other modules stop an old runtime with a stack trace.
+import '../base/assert-runtime.ts';
+
 import * as http from 'node:http';
 import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';

@@ -15,8 +15,12 @@ export const runtimes = {
   Deno: [command('deno'), 'run', '--allow-all'],
 } as const;
 
+/** Older than what the project needs. */
+export const unsupportedNode = node(20);
+
 export function install(): void {
-  if (Object.values(runtimes).every(([path]) => existsSync(path))) return;
+  if ([unsupportedNode, ...Object.values(runtimes).map(([path]) => path)].every((path) => existsSync(path)))
+    return;
   execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--prefix', import.meta.dirname], {
     stdio: 'inherit',
   });

@@ -57,6 +57,10 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** The program that runs the command. Default: the Node of the test. */
   readonly runtime?: readonly string[];
+  /** The directory in which the command runs. Default: the project. */
+  readonly cwd?: string;
+  /** What the runtime runs. Default: the command's file in this project. */
+  readonly command?: string;
   /** A directory of an earlier server, which is then not removed; `'memory'` keeps nothing. */
   readonly dataDir?: string | 'memory';
   /** The time limit of a start; longer for one that creates a schema. */
@@ -128,8 +132,9 @@ function spawnServer(
   writeFileSync(credentialsFile, JSON.stringify(Object.values(testCredentials)), { mode: 0o600 });
   const [command = process.execPath, ...before] = options.runtime ?? [];
   const { PATH = '', HOME = own } = process.env;
-  return spawn(command, [...before, join(root, 'src/runtime/cli.ts'), 'serve', ...(options.args ?? [])], {
-    cwd: root,
+  const sluice = options.command ?? join(root, 'src/runtime/cli.ts');
+  return spawn(command, [...before, sluice, 'serve', ...(options.args ?? [])], {
+    cwd: options.cwd ?? root,
     // A separate process group, so that `kill9` reaches exactly the processes of the server.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -2,7 +2,7 @@
  * The operations on access points, as rows of the operation table. They are action queries; requests in the public API's own form
  * (`/v20180820/accesspoint/…`, see `control-path.ts`) select the same rows.
  */
-interface Row<Name extends string> {
+export interface Row<Name extends string> {
   readonly on: `ANY service ?Action=${Name}`;
   readonly action: `s3:${Name}`;
   readonly audited: boolean;

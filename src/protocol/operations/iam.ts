@@ -2,7 +2,7 @@
  * The operations of the public IAM and STS APIs that are implemented, as rows of the operation table. A request names its operation in
  * `Action`, by GET or POST, so the name and not the method decides what is audited.
  */
-interface ActionRow<Service extends string, Name extends string> {
+export interface ActionRow<Service extends string, Name extends string> {
   readonly on: `ANY service ?Action=${Name}`;
   readonly action: `${Service}:${Name}`;
   readonly audited: boolean;

@@ -4,7 +4,7 @@
  */
 import type { RequestLine } from './request-line.ts';
 
-interface LeftOutRow {
+export interface LeftOutRow {
   readonly on: RequestLine;
   readonly judges: 'none';
   readonly audited: false;

@@ -1,7 +1,7 @@
 /** ARNs of accounts and of what IAM keeps in them, as the public API writes them. */
 export const rootArn = (account: string): string => `arn:aws:iam::${account}:root`;
 
-interface Place {
+export interface Place {
   readonly name: string;
   /** Begins and ends with a slash. */
   readonly path?: string | undefined;
