@@ -4,6 +4,7 @@ export const errorCodes = [
   'AccessDenied',
   'AccessForbidden',
   'AccessPointAlreadyOwnedByYou',
+  'AccountProblem',
   'AuthorizationHeaderMalformed',
   'AuthorizationQueryParametersError',
   'BadDigest',

@@ -7,8 +7,12 @@ import { prefixRange } from './objects/prefix.ts';
 import {
   type AccessKeyRow,
   type AccessKeyUseRow,
+  type AccountClaimRow,
+  type AccountRow,
   accessKeys,
   accessKeyUses,
+  accountClaims,
+  accounts,
   type IamRow,
   iam,
 } from './records/iam.ts';
@@ -66,8 +70,20 @@ export interface PolicyRecord extends Entity {
   readonly attachments: number;
   readonly boundaries: number;
 }
+export type AccountStatus = 'Active' | 'Suspended' | 'Deleted';
+/** What operators set about an account. An account of the settings has a profile once it was suspended or has got a root key. */
+export interface AccountProfile {
+  /** Absent for an account of the settings, which have its name. */
+  readonly displayName?: string;
+  readonly email?: string;
+  /** `Deleted` stays for good: policies and ACLs may still name the id, so no other account may get it. */
+  readonly status: AccountStatus;
+  readonly created: number;
+  /** The access keys of the account's root. */
+  readonly keys: readonly string[];
+}
 export interface KeyRecord {
-  /** The id of its user. */
+  /** The id of its user, '' for the account's root. */
   readonly user: string;
   readonly status: 'Active' | 'Inactive';
   readonly created: number;
@@ -95,6 +111,8 @@ export interface DeviceUse {
 export interface IamRecords {
   /** '' */
   readonly account: AccountRecord;
+  /** '' */
+  readonly profile: AccountProfile;
   readonly user: UserRecord;
   readonly group: GroupRecord;
   readonly role: RoleRecord;
@@ -204,3 +222,36 @@ export const accessKeyUse = (use: AccessKeyUseRow): SideChange => ({
   put: use,
   expiresAt: use.at + useKeptMs,
 });
+
+const accountsAt: At<typeof accounts> = { table: accounts, in: { slot: 0 } };
+
+export const putAccountRow = (row: Omit<AccountRow, 'slot'>): SideChange => ({
+  at: accountsAt,
+  put: { slot: 0, ...row },
+});
+export const removeAccountRow = (account: string): SideChange => ({ at: accountsAt, remove: { account } });
+
+/** At most `limit` accounts that have a profile, by id, from the first one after `after`. */
+export async function scanAccounts(
+  metadata: Pick<Metadata, 'scan'>,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<readonly AccountRow[]> {
+  const cursor = metadata.scan(accountsAt, after === undefined ? {} : { after: { account: after } });
+  return (await cursor.next(limit)).map(({ row }) => row);
+}
+
+const claimAt = (claim: string): At<typeof accountClaims> => ({ table: accountClaims, in: { claim } });
+
+export const findAccountClaim = (
+  metadata: Pick<Metadata, 'get'>,
+  claim: string,
+): Promise<Stored<AccountClaimRow> | undefined> => metadata.get(claimAt(claim), {});
+
+/** False when the claim has changed since `before` was read. */
+export const putAccountClaim = async (
+  metadata: Pick<Metadata, 'commit'>,
+  row: AccountClaimRow,
+  before: Stored<AccountClaimRow> | undefined,
+): Promise<boolean> =>
+  (await metadata.commit(claimAt(row.claim), [{ put: row, expect: before?.revision ?? 'absent' }], {}))
+    .applied;

@@ -16,6 +16,10 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 409,
     message: 'An access point with the same name already exists in your account.',
   },
+  AccountProblem: {
+    status: 403,
+    message: 'The account is suspended. Ask its operator to make it active again.',
+  },
   AuthorizationHeaderMalformed: { status: 400, message: 'The authorization header is malformed.' },
   AuthorizationQueryParametersError: {
     status: 400,

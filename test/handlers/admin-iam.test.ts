@@ -31,10 +31,11 @@ test('operators list accounts, and see what one holds and its quota', async () =
   await world.client.put('/bucket/key', { body: 'content' });
   await admin.must('POST', `${account}/users`, { name: 'ann' });
   const { rows } = await admin.must('GET', '/accounts');
+  const configured = { status: 'Active', isConfigured: true };
   expect(rows).toEqual([
-    { account: 'alice-account', displayName: 'alice', isOperators: false },
-    { account: 'bob-account', displayName: 'bob', isOperators: false },
-    { account: 'operator-account', displayName: 'operator', isOperators: true },
+    { account: 'alice-account', displayName: 'alice', isOperators: false, ...configured },
+    { account: 'bob-account', displayName: 'bob', isOperators: false, ...configured },
+    { account: 'operator-account', displayName: 'operator', isOperators: true, ...configured },
   ]);
   const paged = await admin.must('GET', '/accounts?limit=2');
   expect((await admin.must('GET', `/accounts?after=${paged['next']}`))['rows']).toHaveLength(1);

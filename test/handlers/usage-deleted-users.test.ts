@@ -68,7 +68,7 @@ const without = (credentials: Context['credentials'], owner: string): Context['c
       const found = await credentials.account(by);
       return found?.owner === owner ? undefined : found;
     },
-    accounts: async () => ((await credentials.accounts?.()) ?? []).filter((each) => each.owner !== owner),
+    accounts: async (page) => (await credentials.accounts(page)).filter((each) => each.owner !== owner),
   });
 
 test('an account that leaves the settings is billed for its buckets until an operator gives them to another', async () => {
@@ -80,9 +80,10 @@ test('an account that leaves the settings is billed for its buckets until an ope
       return {
         ...context,
         credentials: {
+          ...context.credentials,
           find: (...call) => now().find(...call),
           account: (by) => now().account(by),
-          accounts: async () => (await now().accounts?.()) ?? [],
+          accounts: (page) => now().accounts(page),
         },
       };
     },

@@ -1,18 +1,21 @@
 /**
- * The access keys of IAM users. Finding a key costs one read of its account's own record: while that is unchanged, the cached facts about
+ * The access keys of IAM users, and of the roots of accounts that operators created. Finding a key costs one read of its account's own record: while that is unchanged, the cached facts about
  * the key are valid. A change (a key made inactive, a user deleted) takes effect with the next request in every process.
  */
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { findKey, openAccessKey } from '../../domain/iam/access-keys.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
+import { findProfile } from '../../domain/iam/account-profiles.ts';
 import { findById } from '../../domain/iam/entities.ts';
-import { accessKeyUse } from '../../metadata/iam.ts';
+import { fail } from '../../errors/refusal.ts';
+import { accessKeyUse, type UserRecord } from '../../metadata/iam.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Credential, KeyUse } from '../../ports/crypto/credentials.ts';
 import type { Sealer } from '../../ports/crypto/sealer.ts';
 import type { LateWrites } from '../../ports/late-writes.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { AccountDirectory } from './account-directory.ts';
 import { userCaller } from './holders.ts';
 import type { Revisions } from './revisions.ts';
 
@@ -24,10 +27,7 @@ export interface AccountContext {
 }
 
 export interface Accounts {
-  /** Configured credentials by access key. */
-  readonly configured: ReadonlyMap<string, Credential>;
-  /** Looks up the display name of an account. */
-  readonly displayName: (owner: string) => Promise<string>;
+  readonly directory: AccountDirectory;
   readonly revisions: Revisions;
 }
 
@@ -46,11 +46,11 @@ const useBytes = 256;
 
 export class AccountKeys {
   readonly #ctx: AccountContext;
-  readonly #accounts: Pick<Accounts, 'displayName' | 'revisions'>;
+  readonly #accounts: Accounts;
   readonly #kept = new BoundedCache<Kept>({ name: 'access-keys', entriesMax: keptMax });
   readonly #usedAt = new BoundedCache<number>({ name: 'access-key-uses', entriesMax: keptMax });
 
-  constructor(ctx: AccountContext, accounts: Pick<Accounts, 'displayName' | 'revisions'>) {
+  constructor(ctx: AccountContext, accounts: Accounts) {
     this.#ctx = ctx;
     this.#accounts = accounts;
   }
@@ -60,6 +60,7 @@ export class AccountKeys {
     const kept = this.#kept.get(accessKey);
     if (kept !== undefined && (await this.#accounts.revisions.of(kept.account, metadata)) === kept.revision)
       return kept.credential;
+    // Throw before the key is cached, so that the cache only has keys of active accounts.
     const found = await this.#load(accessKey, metadata);
     if (found === undefined) this.#kept.delete(accessKey);
     else this.#kept.set(accessKey, found);
@@ -71,24 +72,39 @@ export class AccountKeys {
     if (opened === undefined) return undefined;
     const { account, secretKey } = opened;
     const look = this.#accounts.revisions.look();
-    const { revision, value: user } = await ofOneState({ metadata }, account, async () => {
-      const key = await findKey({ metadata }, account, accessKey);
-      if (key?.status !== 'Active') return undefined;
-      return findById({ metadata }, account, { kind: 'user', id: key.user });
-    });
+    const { revision, value: found } = await ofOneState({ metadata }, account, () =>
+      this.#holderOf(account, accessKey, metadata),
+    );
     this.#accounts.revisions.saw(account, revision, look);
-    if (user === undefined || revision === undefined) return undefined;
+    if (found === undefined || revision === undefined) return undefined;
+    if (found.isSuspended) throw fail('AccountProblem');
+    const { user } = found;
     const credential: Credential = {
       accessKey,
       secretKey,
       owner: account,
-      displayName: await this.#accounts.displayName(account),
-      root: false,
+      displayName: await this.#accounts.directory.displayName(account),
+      root: user === undefined,
       operator: false,
-      caller: userCaller(account, user),
-      iam: { id: user.id, revision },
+      ...(user === undefined ? {} : { caller: userCaller(account, user), iam: { id: user.id, revision } }),
     };
     return { account, revision, credential };
+  }
+
+  /** The user of an active key; no user for a key of the root. */
+  async #holderOf(
+    account: string,
+    accessKey: string,
+    metadata: MetadataStore,
+  ): Promise<{ readonly user: UserRecord | undefined; readonly isSuspended: boolean } | undefined> {
+    const key = await findKey({ metadata }, account, accessKey);
+    if (key?.status !== 'Active') return undefined;
+    const profile = await findProfile(metadata, account);
+    if (profile?.status === 'Deleted') return undefined;
+    const isSuspended = profile?.status === 'Suspended';
+    if (key.user === '') return { user: undefined, isSuspended };
+    const user = await findById({ metadata }, account, { kind: 'user', id: key.user });
+    return user && { user, isSuspended };
   }
 
   used(accessKey: string, { service, region }: KeyUse): void {

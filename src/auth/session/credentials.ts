@@ -1,10 +1,12 @@
-/** Finds credentials by access key: configured keys first, then keys of IAM users; temporary credentials by their token. */
+/** Finds credentials by access key: configured keys first, then keys of accounts and IAM users; temporary credentials by their token. */
 
 import { memoizeEach } from '../../base/memoize.ts';
 import { fail } from '../../errors/refusal.ts';
+import { scanAccounts } from '../../metadata/iam.ts';
 import type { Account, Credential, Credentials } from '../../ports/crypto/credentials.ts';
 import type { AuthenticationContext } from '../context.ts';
 import type { Identity, Renew } from '../identity.ts';
+import { AccountDirectory } from './account-directory.ts';
 import { type AccountContext, AccountKeys } from './account-keys.ts';
 import { Revisions, type RevisionsContext } from './revisions.ts';
 import { Sessions } from './sessions.ts';
@@ -16,56 +18,114 @@ function byAccessKey(records: readonly Credential[]): ReadonlyMap<string, Creden
   return found;
 }
 
+type By = Parameters<Credentials['account']>[0];
+
 /** The accounts of the configured credentials. */
-function configuredAccounts(
-  records: readonly Credential[],
-): Required<Pick<Credentials, 'account' | 'accounts'>> {
-  const byOwner = new Map<string, Account>();
-  const byEmail = new Map<string, Account>();
-  // The root comes first, because the account takes the display name of its root.
-  const operators = new Set(
-    records.filter(({ root, operator }) => root && operator).map(({ owner }) => owner),
-  );
-  for (const { owner, displayName, email } of [...records].sort((a, b) => Number(b.root) - Number(a.root))) {
-    const account = byOwner.get(owner) ?? { owner, displayName, isOperators: operators.has(owner) };
-    byOwner.set(owner, account);
-    if (email !== undefined && !byEmail.has(email.toLowerCase())) byEmail.set(email.toLowerCase(), account);
+class ConfiguredAccounts {
+  readonly #byOwner = new Map<string, Account>();
+  readonly #byEmail = new Map<string, Account>();
+  /** By id. */
+  readonly all: readonly Account[];
+
+  constructor(records: readonly Credential[]) {
+    // The root comes first, because the account takes the display name of its root.
+    const operators = new Set(
+      records.filter(({ root, operator }) => root && operator).map(({ owner }) => owner),
+    );
+    for (const { owner, displayName, email } of [...records].sort(
+      (a, b) => Number(b.root) - Number(a.root),
+    )) {
+      const account = this.#byOwner.get(owner) ?? {
+        owner,
+        displayName,
+        ...(email === undefined ? {} : { email }),
+        isConfigured: true,
+        isOperators: operators.has(owner),
+      };
+      this.#byOwner.set(owner, account);
+      if (email !== undefined && !this.#byEmail.has(email.toLowerCase()))
+        this.#byEmail.set(email.toLowerCase(), account);
+    }
+    this.all = [...this.#byOwner.values()].sort((a, b) => (a.owner < b.owner ? -1 : 1));
   }
-  return {
-    account: async (by) => ('owner' in by ? byOwner.get(by.owner) : byEmail.get(by.email.toLowerCase())),
-    accounts: async () => [...byOwner.values()].sort((a, b) => (a.owner < b.owner ? -1 : 1)),
-  };
+
+  find(by: By): Account | undefined {
+    return 'owner' in by ? this.#byOwner.get(by.owner) : this.#byEmail.get(by.email.toLowerCase());
+  }
+
+  /** Whether an account has the id but for upper and lower case. */
+  hasLike(owner: string): boolean {
+    return this.all.some((account) => account.owner.toLowerCase() === owner.toLowerCase());
+  }
 }
 
+/** Credentials of the settings alone, for gateways without accounts that are created at run time. */
 export function staticCredentials(records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
+  const accounts = new ConfiguredAccounts(records);
   return {
     async find(accessKey, token) {
       const found = configured.get(accessKey);
       if (found !== undefined && token !== undefined) throw fail('InvalidToken');
       return found;
     },
-    ...configuredAccounts(records),
+    account: async (by) => accounts.find(by),
+    accounts: async (page) => pageOf(accounts.all, page),
+    isConfigured: (accessKey) => configured.has(accessKey),
+    hasAccountLike: (owner) => accounts.hasLike(owner),
   };
 }
+
+const pageOf = (
+  all: readonly Account[],
+  { after, limit }: Parameters<Credentials['accounts']>[0],
+): readonly Account[] => all.filter(({ owner }) => after === undefined || owner > after).slice(0, limit);
 
 export type CredentialsContext = AccountContext & RevisionsContext;
 
 export function openCredentials(ctx: CredentialsContext, records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);
-  const { account, accounts: listAccounts } = configuredAccounts(records);
-  const displayName = async (owner: string): Promise<string> =>
-    (await account({ owner }))?.displayName ?? owner;
-  const accounts = { configured, displayName, revisions: new Revisions(ctx) };
-  const keys = new AccountKeys(ctx, accounts);
-  const sessions = new Sessions(ctx, accounts);
+  const ofSettings = new ConfiguredAccounts(records);
+  const revisions = new Revisions(ctx);
+  const directory = new AccountDirectory({ metadata: ctx.metadata, revisions, ofSettings });
+  const keys = new AccountKeys(ctx, { directory, revisions });
+  const parent = async (accessKey: string, metadata = ctx.metadata): Promise<Credential | undefined> => {
+    const found = configured.get(accessKey);
+    if (found === undefined) return keys.find(accessKey, metadata);
+    await directory.assertActive(found.owner, metadata);
+    return found;
+  };
+  const sessions = new Sessions(ctx, { directory, parent, revisions });
   return {
     async find(accessKey, token, metadata = ctx.metadata) {
-      if (token !== undefined) return sessions.find(accessKey, token, metadata);
-      return configured.get(accessKey) ?? keys.find(accessKey, metadata);
+      return token === undefined ? parent(accessKey, metadata) : sessions.find(accessKey, token, metadata);
     },
-    account,
-    accounts: listAccounts,
+    account: (by) => directory.find(by),
+    async accounts({ after, limit }) {
+      // An account of the settings may have a row too, so twice the limit is read at most.
+      const created = await scanAccounts(ctx.metadata, { after, limit });
+      const names = [
+        ...created.map(({ account }) => account),
+        ...pageOf(ofSettings.all, { after, limit }).map(({ owner }) => owner),
+      ];
+      const page = [...new Set(names)].sort().slice(0, limit);
+      const rows = new Map(created.map((row) => [row.account, row]));
+      return page.map((owner) => {
+        const row = rows.get(owner);
+        const known = ofSettings.find({ owner });
+        const status = row?.status === 'Suspended' ? 'Suspended' : 'Active';
+        return {
+          owner,
+          displayName: row?.displayName ?? owner,
+          isOperators: false,
+          isConfigured: false,
+          ...known,
+          status,
+        };
+      });
+    },
+    isConfigured: (accessKey) => configured.has(accessKey),
+    hasAccountLike: (owner) => ofSettings.hasLike(owner),
     used({ accessKey, iam, session }, use) {
       if (iam !== undefined && session === undefined) keys.used(accessKey, use);
     },
@@ -82,7 +142,7 @@ export interface KnownKey {
   readonly renew: Renew;
 }
 
-/** @param token the session token of the request @throws InvalidAccessKeyId */
+/** @param token the session token of the request @throws InvalidAccessKeyId, AccountProblem */
 export async function findKnownKey(
   { credentials, metadata }: Pick<AuthenticationContext, 'credentials' | 'metadata'>,
   accessKey: string,

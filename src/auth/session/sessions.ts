@@ -5,10 +5,12 @@
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
+import { findProfile } from '../../domain/iam/account-profiles.ts';
 import { findById } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { Caller, Credential, Session } from '../../ports/crypto/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { assertActive } from './account-directory.ts';
 import type { AccountContext, Accounts } from './account-keys.ts';
 import { roleCaller, userCaller } from './holders.ts';
 import { openToken, type SessionClaims } from './session-token.ts';
@@ -27,16 +29,21 @@ const keptBytesMax = 8 * 1024 * 1024;
 const sizeOfSession = ({ claims: { inline = '', managed = [], tags = [] } }: Kept, token: string): number =>
   1_024 + 4 * token.length + 2 * inline.length + 200 * (managed.length + tags.length);
 
+interface SessionAccounts extends Accounts {
+  /** Finds the key of a root by its access key. @throws AccountProblem */
+  readonly parent: (accessKey: string, metadata: MetadataStore) => Promise<Credential | undefined>;
+}
+
 export class Sessions {
   readonly #ctx: AccountContext;
-  readonly #accounts: Accounts;
+  readonly #accounts: SessionAccounts;
   readonly #kept = new BoundedCache<Kept>({
     name: 'sessions',
     entriesMax: keptMax,
     bytes: { max: keptBytesMax, sizeOf: sizeOfSession },
   });
 
-  constructor(ctx: AccountContext, accounts: Accounts) {
+  constructor(ctx: AccountContext, accounts: SessionAccounts) {
     this.#ctx = ctx;
     this.#accounts = accounts;
   }
@@ -47,13 +54,14 @@ export class Sessions {
     const { claims } = kept;
     if (claims.accessKey !== accessKey) throw fail('InvalidToken');
     if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
-    if ('configured' in claims.of) return this.#ofConfigured(claims, claims.of.configured);
+    if ('configured' in claims.of) return this.#ofKey(claims, claims.of.configured, metadata);
     const now = await this.#accounts.revisions.of(claims.account, metadata);
     if (kept.credential !== undefined && now === kept.revision) return kept.credential;
     const look = this.#accounts.revisions.look();
-    const { revision, value: caller } = await ofOneState({ metadata }, claims.account, () =>
-      this.#callerOf(claims, metadata),
-    );
+    const { revision, value: caller } = await ofOneState({ metadata }, claims.account, async () => {
+      assertActive(await findProfile(metadata, claims.account));
+      return this.#callerOf(claims, metadata);
+    });
     this.#accounts.revisions.saw(claims.account, revision, look);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
     const credential = await this.#credentialOf(claims, { caller, revision });
@@ -61,9 +69,9 @@ export class Sessions {
     return credential;
   }
 
-  /** Valid as long as the key is configured. */
-  #ofConfigured(claims: SessionClaims, parent: string): Credential {
-    const record = this.#accounts.configured.get(parent);
+  /** Valid as long as the key of the root, or of a configured user, is. */
+  async #ofKey(claims: SessionClaims, parent: string, metadata: MetadataStore): Promise<Credential> {
+    const record = await this.#accounts.parent(parent, metadata);
     if (record === undefined || record.owner !== claims.account) throw fail('InvalidToken');
     const { accessKey, secretKey } = claims;
     return { ...record, accessKey, secretKey, session: toSession(claims) };
@@ -93,7 +101,7 @@ export class Sessions {
       accessKey,
       secretKey,
       owner: account,
-      displayName: await this.#accounts.displayName(account),
+      displayName: await this.#accounts.directory.displayName(account),
       root: false,
       operator: false,
       caller,

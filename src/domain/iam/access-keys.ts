@@ -17,7 +17,7 @@ import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
 import { findById, getNamed, namedIn, putEntity } from './entities.ts';
 import { drawKeyPair, type KeyPair } from './ids.ts';
 
-type SealingCtx = Ctx & Pick<Context, 'sealer'>;
+export type SealingCtx = Ctx & Pick<Context, 'sealer'>;
 
 const keysMax = 2;
 const encoder = new TextEncoder();
@@ -46,13 +46,28 @@ export async function importAccessKey(
   account: string,
   { user, pair }: { readonly user: string; readonly pair: KeyPair },
 ): Promise<AccessKey> {
-  const { accessKey } = pair;
-  // Two look-ups: a configured key has no row, and `find` does not return an inactive key.
-  const known = (await ctx.credentials.find(accessKey)) ?? (await findAccessKey(ctx.metadata, accessKey));
-  if (known !== undefined) throw fail('EntityAlreadyExists', `The access key ${accessKey} is in use.`);
+  await assertKeyIsFree(ctx, pair.accessKey);
   const { secretKey: _, ...key } = await addAccessKey(ctx, account, { user, pair });
   return key;
 }
+
+/** @throws EntityAlreadyExists for a key of any account, active or not */
+export async function assertKeyIsFree(
+  {
+    credentials,
+    metadata,
+  }: { readonly credentials: Pick<Context['credentials'], 'isConfigured'> } & Pick<Context, 'metadata'>,
+  accessKey: string,
+): Promise<void> {
+  // A key of the settings has no row.
+  if (credentials.isConfigured(accessKey) || (await findAccessKey(metadata, accessKey)) !== undefined)
+    throw fail('EntityAlreadyExists', `The access key ${accessKey} is in use.`);
+}
+
+export const sealSecret = (
+  { sealer }: Pick<Context, 'sealer'>,
+  { accessKey, secretKey }: KeyPair,
+): Promise<Uint8Array> => sealer.seal(encoder.encode(secretKey), mutexKey(accessKey));
 
 async function addAccessKey(
   ctx: SealingCtx,
@@ -60,7 +75,7 @@ async function addAccessKey(
   { user: name, pair }: { readonly user: string; readonly pair: KeyPair },
 ): Promise<AccessKey & KeyPair> {
   const { accessKey } = pair;
-  const secret = await ctx.sealer.seal(encoder.encode(pair.secretKey), mutexKey(accessKey));
+  const secret = await sealSecret(ctx, pair);
   return changeAccount(ctx, account, async (draft) => {
     const user = await namedIn(draft, { kind: 'user', name });
     if (user.keys.length >= keysMax)

@@ -2,6 +2,7 @@
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
+import { fail } from '../../errors/refusal.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
 import type {
   AdminBody,
@@ -56,3 +57,10 @@ export const jsonReply = <T>(value: T, status = 200): JsonReply<T> => ({
   ],
   body: JSON.stringify(value),
 });
+
+/** A name of the path. @throws NoSuchEntity for one that nothing can have */
+export function nameIn({ params }: { readonly params: ReadonlyMap<string, string> }, kind: string): string {
+  const name = params.get(kind) ?? '';
+  if (/^[\w+=,.@-]{1,128}$/.test(name)) return name;
+  throw fail('NoSuchEntity', `There is no ${kind} of this name.`);
+}

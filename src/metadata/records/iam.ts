@@ -51,4 +51,37 @@ export const accessKeyUses = table<AccessKeyUseRow>()({
   columns: { accessKey: 'text', at: 'int', service: 'text', region: 'text' },
 });
 
-export const iamTables = { iam, accessKeys, accessKeyUses } as const;
+/** The accounts that have a profile, for lists. Each row is written in the commit of the profile. */
+export interface AccountRow {
+  /** Always 0: one scan lists the accounts by id. */
+  readonly slot: number;
+  readonly account: string;
+  readonly displayName: string;
+  readonly status: string;
+}
+export const accounts = table<AccountRow>()({
+  name: 'accounts',
+  kind: 'plain',
+  partition: ['slot'],
+  sort: ['account'],
+  columns: { slot: 'int', account: 'text', displayName: 'text', status: 'text' },
+});
+
+/**
+ * The account that has an e-mail address, or an id in any case. A claim is made before the account's profile is written, so it counts only
+ * if that profile names it.
+ */
+export interface AccountClaimRow {
+  /** `email:` or `id:`, and the text in lower case. */
+  readonly claim: string;
+  readonly account: string;
+}
+export const accountClaims = table<AccountClaimRow>()({
+  name: 'account_claims',
+  kind: 'conditional',
+  partition: ['claim'],
+  sort: [],
+  columns: { claim: 'text', account: 'text' },
+});
+
+export const iamTables = { iam, accessKeys, accessKeyUses, accounts, accountClaims } as const;

@@ -63,6 +63,11 @@ export interface Caller {
 export interface Account {
   readonly owner: string;
   readonly displayName: string;
+  readonly email?: string;
+  /** Absent: `Active`. */
+  readonly status?: 'Active' | 'Suspended';
+  /** The settings have a key of it. */
+  readonly isConfigured?: boolean;
   /** Its root is an operator, so its IAM policies may allow actions of the operator API. */
   readonly isOperators?: boolean;
 }
@@ -78,13 +83,17 @@ export interface Credentials {
    * The credential of an access key; undefined for a key that is unknown, inactive or deleted.
    * @param token the session token that temporary credentials are sent with
    * @param metadata reads the records of accounts: that of a request whose calls are recorded. Absent: the store itself
-   * @throws InvalidToken for a token of another key; ExpiredToken
+   * @throws InvalidToken for a token of another key; ExpiredToken; AccountProblem for a key of a suspended account
    */
   find(accessKey: string, token?: string, metadata?: MetadataStore): Promise<Credential | undefined>;
   /** Records the use of a key; asynchronously, and not for every request. */
   used?(credential: Omit<Credential, 'secretKey'>, use: KeyUse): void;
   /** The account with an id or an e-mail address, where it is known. */
   account(by: { readonly owner: string } | { readonly email: string }): Promise<Account | undefined>;
-  /** The accounts of the settings, by id. */
-  accounts?(): Promise<readonly Account[]>;
+  /** At most `limit` accounts by id, from the first one after `after`. */
+  accounts(page: { readonly after: string | undefined; readonly limit: number }): Promise<readonly Account[]>;
+  /** Whether the settings have the access key. */
+  isConfigured(accessKey: string): boolean;
+  /** Whether the settings have an account whose id differs from this one in upper and lower case at most. */
+  hasAccountLike(owner: string): boolean;
 }

@@ -58,22 +58,43 @@ const policyListed = {
   attachments: count,
 };
 const policy = jsonObject({ ...policyListed, document });
-const account = { account: jsonText(), displayName: jsonText(), isOperators: jsonBoolean };
+const account = {
+  account: jsonText(),
+  displayName: jsonText(),
+  email: jsonOptional(jsonText()),
+  status: jsonChoice(['Active', 'Suspended']),
+  isConfigured: jsonBoolean,
+  isOperators: jsonBoolean,
+};
+const accountId = jsonText({
+  max: 128,
+  pattern: /^[A-Za-z0-9][A-Za-z0-9._@-]*$/,
+  must: '1 to 128 characters of A-Z, a-z, 0-9 and ._@- that begin with a letter or digit',
+});
+const displayName = jsonText({
+  max: 256,
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused.
+  pattern: /^[^\u0000-\u001f\u007f]+$/u,
+  must: '1 to 256 characters without control characters',
+});
+const email = jsonText({ max: 320, pattern: /^[^\s@]{1,64}@[^\s@]{1,255}$/, must: 'an e-mail address' });
+const rootKey = { accessKey: jsonText(), status: jsonChoice(['Active', 'Inactive']), created: isoTime };
 const list = <T extends Parameters<typeof jsonObject>[0]>(fields: T) =>
   jsonObject({ rows: jsonRows(jsonObject(fields)), next });
 
 export const accountRows = {
   ListAccounts: {
     on: 'GET /accounts',
-    doc: 'Lists the accounts of the settings.',
+    doc: 'Lists the accounts of the settings, and those that operators created.',
     query: paging,
     reply: list(account),
   },
   GetAccount: {
     on: 'GET /accounts/:account',
-    doc: 'Shows an account: what its buckets hold, its quota, and how much IAM keeps in it.',
+    doc: 'Shows an account: what its buckets hold, its quota, the keys of its root, and how much IAM keeps in it.',
     reply: jsonObject({
       ...account,
+      rootKeys: jsonRows(jsonObject(rootKey)),
       users: count,
       groups: count,
       roles: count,
@@ -82,6 +103,67 @@ export const accountRows = {
       objects: count,
       quota: jsonOptional(jsonObject({ maxBuckets: count, totalMaxBytes: count })),
     }),
+  },
+  CreateAccount: {
+    on: 'POST /accounts',
+    doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have.',
+    secret: true,
+    takesSecret: true,
+    body: jsonObject({
+      account: accountId,
+      displayName: jsonOptional(displayName),
+      email: jsonOptional(email),
+      accessKey: jsonOptional(
+        jsonText({
+          max: 128,
+          pattern: /^[A-Za-z0-9._=+@-]{3,}$/,
+          must: '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-',
+        }),
+      ),
+      secretKey: jsonOptional(
+        jsonText({
+          max: 256,
+          pattern: /^[\x21-\x7e]{8,}$/,
+          must: '8 to 256 printable ASCII characters without spaces',
+        }),
+      ),
+    }),
+    reply: jsonObject({ ...account, accessKey: jsonText(), secretKey: jsonText({ max: 256 }) }),
+  },
+  PutAccount: {
+    on: 'PUT /accounts/:account',
+    doc: 'Changes the fields that are sent. `Suspended` refuses every key, user, role and session of the account at once; `Active` serves them again. An empty e-mail address removes it.',
+    body: jsonObject({
+      displayName: jsonOptional(displayName),
+      email: jsonOptional(
+        jsonText({
+          max: 320,
+          pattern: /^(?:[^\s@]{1,64}@[^\s@]{1,255})?$/,
+          must: 'an e-mail address, or empty',
+        }),
+      ),
+      status: jsonOptional(jsonChoice(['Active', 'Suspended'])),
+    }),
+    reply: jsonObject(account),
+  },
+  DeleteAccount: {
+    on: 'DELETE /accounts/:account',
+    doc: 'Deletes an account that owns no bucket, with its users, roles, policies and keys. Its id is not used again.',
+  },
+  CreateRootKey: {
+    on: 'POST /accounts/:account/root-keys',
+    doc: "Creates a further key of the account's root, two at most; its secret is shown in this reply only.",
+    secret: true,
+    reply: jsonObject({ ...rootKey, secretKey: jsonText() }),
+  },
+  PutRootKey: {
+    on: 'PUT /accounts/:account/root-keys/:key',
+    doc: "Makes a key of the account's root active or inactive; its last active key stays active.",
+    body: jsonObject({ status: jsonChoice(['Active', 'Inactive']) }),
+  },
+  DeleteRootKey: {
+    on: 'DELETE /accounts/:account/root-keys/:key',
+    doc: "Deletes a key of the account's root, but not its last active one.",
   },
 } as const satisfies AdminRows;
 

@@ -21,14 +21,15 @@ export const user = element({
   Tags: optional(tagList),
 });
 
+/** A key of the root has no user. */
 export const accessKeyMetadata = element({
-  UserName: token,
+  UserName: optional(token),
   AccessKeyId: token,
   Status: token,
   CreateDate: date,
 });
 export const accessKey = element({
-  UserName: token,
+  UserName: optional(token),
   AccessKeyId: token,
   Status: token,
   SecretAccessKey: token,

@@ -10,7 +10,7 @@ import type { IamRecords, IamTag } from '../../../../metadata/iam.ts';
 import { pageDefault } from '../../../../protocol/operations/admin/row.ts';
 import { groupArn, policyArn, roleArn, userArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
-import { jsonReply } from '../../call.ts';
+import { jsonReply, nameIn } from '../../call.ts';
 import { findAccount } from '../accounts.ts';
 
 export const arns = { user: userArn, group: groupArn, role: roleArn, policy: policyArn } as const;
@@ -55,13 +55,6 @@ export async function assertExactNames(
         `There is no ${kind} of this name. Names of paths are compared with regard to case.`,
       );
   }
-}
-
-/** A name of the path. @throws NoSuchEntity for one that nothing can have */
-export function nameIn({ params }: Pick<Call, 'params'>, kind: string): string {
-  const name = params.get(kind) ?? '';
-  if (/^[\w+=,.@-]{1,128}$/.test(name)) return name;
-  throw fail('NoSuchEntity', `There is no ${kind} of this name.`);
 }
 
 export const entityJson = (

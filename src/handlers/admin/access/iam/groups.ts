@@ -10,8 +10,8 @@ import {
 import { pageDefault } from '../../../../protocol/operations/admin/row.ts';
 import { groupArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
-import { type AdminHandler, jsonReply } from '../../call.ts';
-import { deleteReply, entityJson, listReply, nameIn, openAccount, policiesJson } from './entities.ts';
+import { type AdminHandler, jsonReply, nameIn } from '../../call.ts';
+import { deleteReply, entityJson, listReply, openAccount, policiesJson } from './entities.ts';
 
 export const ListIamGroups: AdminHandler<'ListIamGroups'> = (ctx, call) =>
   listReply(ctx, call, { kind: 'group', toJson: (account, group) => entityJson(account, 'group', group) });

@@ -15,8 +15,8 @@ import { fail } from '../../../../errors/refusal.ts';
 import type { PolicyRecord } from '../../../../metadata/iam.ts';
 import { parseArn, policyArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
-import { type AdminHandler, type AdminRequest, jsonReply } from '../../call.ts';
-import { arns, entityJson, listReply, nameIn, openAccount, toTags } from './entities.ts';
+import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from '../../call.ts';
+import { arns, entityJson, listReply, openAccount, toTags } from './entities.ts';
 
 const kind = 'policy';
 /** Larger ones are refused by what keeps them. */

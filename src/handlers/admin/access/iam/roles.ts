@@ -5,13 +5,12 @@ import type { Context } from '../../../../context.ts';
 import { getNamed } from '../../../../domain/iam/entities.ts';
 import { createRole, deleteRole, readTrust, updateRole } from '../../../../domain/iam/roles.ts';
 import { roleArn } from '../../../../protocol/request/arns.ts';
-import { type AdminHandler, jsonReply } from '../../call.ts';
+import { type AdminHandler, jsonReply, nameIn } from '../../call.ts';
 import {
   boundaryJson,
   deleteReply,
   entityJson,
   listReply,
-  nameIn,
   openAccount,
   policiesJson,
   tagsJson,

@@ -12,13 +12,12 @@ import { createUser, deleteUser, updateUser } from '../../../../domain/iam/users
 import { findAccessKeyUse } from '../../../../metadata/iam.ts';
 import { userArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
-import { type AdminHandler, jsonReply } from '../../call.ts';
+import { type AdminHandler, jsonReply, nameIn } from '../../call.ts';
 import {
   boundaryJson,
   deleteReply,
   entityJson,
   listReply,
-  nameIn,
   openAccount,
   policiesJson,
   tagsJson,

@@ -1,0 +1,310 @@
+/**
+ * Accounts that operators create, suspend and delete at run time, and the access keys of their roots. A profile is a record of the
+ * account's IAM partition, so its change gives the account another revision, and every process obeys it with the next request.
+ */
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { pageBuckets } from '../../metadata/buckets/buckets.ts';
+import {
+  type AccountProfile,
+  findAccountClaim,
+  findIam,
+  type IamKind,
+  type KeyRecord,
+  putAccessKey,
+  putAccountClaim,
+  putAccountRow,
+  removeAccessKey,
+  removeAccountRow,
+  scanIam,
+  toRecord,
+} from '../../metadata/iam.ts';
+import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
+import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
+import { drawKeyPair, type KeyPair } from './ids.ts';
+
+/** Two, so that a new key can be in use before the old one ends. */
+const rootKeysMax = 2;
+const claimAttemptsMax = 8;
+const removedAtOnce = 100;
+
+/** What the settings say about accounts and keys. */
+type Configured = Pick<Context['credentials'], 'account' | 'hasAccountLike' | 'isConfigured'>;
+type Changing = SealingCtx & { readonly credentials: Configured };
+
+export async function findProfile(
+  metadata: Pick<Context['metadata'], 'get'>,
+  account: string,
+): Promise<AccountProfile | undefined> {
+  const stored = await findIam(metadata, account, { kind: 'profile', name: '' });
+  return stored === undefined ? undefined : toRecord<'profile'>(stored).value;
+}
+
+const emailClaim = (email: string): string => `email:${email.toLowerCase()}`;
+const idClaim = (account: string): string => `id:${account.toLowerCase()}`;
+
+/** The account whose profile has the e-mail address. */
+export async function findAccountByEmail(
+  metadata: Pick<Context['metadata'], 'get'>,
+  email: string,
+): Promise<{ readonly account: string; readonly profile: AccountProfile } | undefined> {
+  const claim = await findAccountClaim(metadata, emailClaim(email));
+  const profile = claim === undefined ? undefined : await findProfile(metadata, claim.row.account);
+  if (claim === undefined || profile?.email?.toLowerCase() !== email.toLowerCase()) return undefined;
+  return profile.status === 'Deleted' ? undefined : { account: claim.row.account, profile };
+}
+
+/**
+ * Claims a text for an account. A claim whose account does not have the text was left by a creation that failed, and is replaced.
+ * @throws EntityAlreadyExists
+ */
+async function claim(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  {
+    text,
+    account,
+    isOf,
+  }: { readonly text: string; readonly account: string; isOf(profile: AccountProfile): boolean },
+): Promise<void> {
+  for (let attempt = 0; attempt < claimAttemptsMax; attempt += 1) {
+    const before = await findAccountClaim(metadata, text);
+    if (before?.row.account === account) return;
+    const profile = before === undefined ? undefined : await findProfile(metadata, before.row.account);
+    if (profile !== undefined && isOf(profile))
+      throw fail('EntityAlreadyExists', `Another account has the ${text.replace(':', ' ')}.`);
+    if (await putAccountClaim(metadata, { claim: text, account }, before)) return;
+  }
+  throw fail('OperationAborted');
+}
+
+const claimEmail = (ctx: Pick<Ctx, 'metadata'>, account: string, email: string): Promise<void> =>
+  claim(ctx, {
+    text: emailClaim(email),
+    account,
+    isOf: (profile) => profile.status !== 'Deleted' && profile.email?.toLowerCase() === email.toLowerCase(),
+  });
+
+/** @throws EntityAlreadyExists */
+async function assertEmailIsFree({ credentials }: Changing, account: string, email: string): Promise<void> {
+  const found = await credentials.account({ email });
+  if (found !== undefined && found.owner !== account)
+    throw fail('EntityAlreadyExists', 'Another account has this e-mail address.');
+}
+
+async function putProfile(draft: AccountDraft, profile: AccountProfile): Promise<void> {
+  const { account } = draft;
+  await draft.put('profile', '', profile);
+  draft.also(
+    profile.status === 'Deleted'
+      ? removeAccountRow(account)
+      : putAccountRow({ account, displayName: profile.displayName ?? account, status: profile.status }),
+  );
+}
+
+export interface NewAccount {
+  readonly displayName?: string | undefined;
+  readonly email?: string | undefined;
+  /** The key pair of its root; drawn where it is absent. */
+  readonly pair?: KeyPair | undefined;
+}
+
+/** @returns the root's key pair: its secret cannot be read again @throws EntityAlreadyExists */
+export async function createAccount(ctx: Changing, account: string, given: NewAccount): Promise<KeyPair> {
+  const { displayName = account, email, pair = drawKeyPair(ctx.random) } = given;
+  if (ctx.credentials.hasAccountLike(account))
+    throw fail('EntityAlreadyExists', `The account ${account} exists.`);
+  if (given.pair !== undefined) await assertKeyIsFree(ctx, pair.accessKey);
+  if (email !== undefined) await assertEmailIsFree(ctx, account, email);
+  await claim(ctx, { text: idClaim(account), account, isOf: () => true });
+  if (email !== undefined) await claimEmail(ctx, account, email);
+  const secret = await sealSecret(ctx, pair);
+  await changeAccount(ctx, account, async (draft) => {
+    const present = (await draft.find('profile', ''))?.value;
+    if (present?.status === 'Deleted')
+      throw fail(
+        'EntityAlreadyExists',
+        `The account ${account} was deleted. Ids of accounts are not used again, because policies and ACLs may still name them.`,
+      );
+    if (present !== undefined) throw fail('EntityAlreadyExists', `The account ${account} exists.`);
+    const created = ctx.clock.now();
+    await draft.put('key', pair.accessKey, { user: '', status: 'Active', created });
+    draft.also(putAccessKey({ accessKey: pair.accessKey, account, secret }));
+    await putProfile(draft, {
+      displayName,
+      ...(email === undefined ? {} : { email }),
+      status: 'Active',
+      created,
+      keys: [pair.accessKey],
+    });
+  });
+  return pair;
+}
+
+export interface AccountChange {
+  readonly displayName?: string | undefined;
+  /** '' removes it. */
+  readonly email?: string | undefined;
+  readonly status?: 'Active' | 'Suspended' | undefined;
+}
+
+/** @throws EntityAlreadyExists for the e-mail address of another account */
+export async function updateAccount(ctx: Changing, account: string, change: AccountChange): Promise<void> {
+  const { displayName, email, status } = change;
+  if (email !== undefined && email !== '') {
+    await assertEmailIsFree(ctx, account, email);
+    await claimEmail(ctx, account, email);
+  }
+  await changeAccount(ctx, account, async (draft) => {
+    const { email: before, ...profile } = await profileIn(draft, ctx.clock.now());
+    const after = email ?? before ?? '';
+    await putProfile(draft, {
+      ...profile,
+      ...(displayName === undefined ? {} : { displayName }),
+      ...(after === '' ? {} : { email: after }),
+      ...(status === undefined ? {} : { status }),
+    });
+  });
+}
+
+/** The profile; a new one for an account of the settings. @throws NoSuchEntity */
+async function profileIn(draft: AccountDraft, now: number): Promise<AccountProfile> {
+  const profile = (await draft.find('profile', ''))?.value ?? { status: 'Active', created: now, keys: [] };
+  if (profile.status === 'Deleted') throw fail('NoSuchEntity', `There is no account ${draft.account}.`);
+  return profile;
+}
+
+/**
+ * Ends every key of an account and removes its IAM records. It can be repeated after a failure.
+ * @throws DeleteConflict while the account owns a bucket
+ */
+export async function deleteAccount(ctx: Ctx, account: string): Promise<void> {
+  await assertOwnsNothing(ctx, account);
+  const before = await findProfile(ctx.metadata, account);
+  await setStatus(ctx, account, 'Deleted');
+  try {
+    // A CreateBucket that was authorized before may have been committed meanwhile.
+    await assertOwnsNothing(ctx, account);
+  } catch (error) {
+    if (before !== undefined && before.status !== 'Deleted') await setStatus(ctx, account, 'Suspended');
+    throw error;
+  }
+  for (const kind of ownedKinds) await removeAll(ctx, account, kind);
+}
+
+const setStatus = (ctx: Ctx, account: string, status: AccountProfile['status']): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const profile = (await draft.find('profile', ''))?.value;
+    if (profile === undefined) throw fail('NoSuchEntity', `There is no account ${account}.`);
+    if (profile.status !== status) await putProfile(draft, { ...profile, status });
+  });
+
+async function assertOwnsNothing({ metadata }: Pick<Ctx, 'metadata'>, account: string): Promise<void> {
+  const [bucket] = await pageBuckets(metadata, account, { prefix: '', after: undefined, limit: 1 });
+  if (bucket !== undefined)
+    throw fail(
+      'DeleteConflict',
+      `The account ${account} owns the bucket ${bucket.name}. Delete its buckets, or give them to another account, before you delete it.`,
+    );
+}
+
+/** Keys come first, so that no secret outlives the records that name it. */
+const ownedKinds: readonly IamKind[] = [
+  'key',
+  'device',
+  'deviceUse',
+  'document',
+  'attachment',
+  'member',
+  'id',
+  'policy',
+  'role',
+  'group',
+  'user',
+];
+
+async function removeAll(ctx: Ctx, account: string, kind: IamKind): Promise<void> {
+  // The audit row belongs to the change of the status.
+  const { record: _, ...unrecorded } = ctx;
+  for (;;) {
+    const page = await scanIam(ctx.metadata, account, { kind, count: removedAtOnce });
+    if (page.length === 0) return;
+    await changeAccount(unrecorded, account, async (draft) => {
+      for (const { row } of page) {
+        await draft.remove(kind, row.name);
+        if (kind === 'key') draft.also(...removeAccessKey(row.name));
+      }
+    });
+  }
+}
+
+/** Adds a key of the account's root. @throws LimitExceeded */
+export async function createRootKey(ctx: SealingCtx, account: string): Promise<AccessKey & KeyPair> {
+  const pair = drawKeyPair(ctx.random);
+  const secret = await sealSecret(ctx, pair);
+  return changeAccount(ctx, account, async (draft) => {
+    const profile = await profileIn(draft, ctx.clock.now());
+    if (profile.keys.length >= rootKeysMax)
+      throw fail('LimitExceeded', `Cannot exceed quota for access keys of the root: ${rootKeysMax}`);
+    const key: KeyRecord = { user: '', status: 'Active', created: ctx.clock.now() };
+    await draft.put('key', pair.accessKey, key);
+    await putProfile(draft, { ...profile, keys: [...profile.keys, pair.accessKey] });
+    draft.also(putAccessKey({ accessKey: pair.accessKey, account, secret }));
+    return { ...key, ...pair };
+  });
+}
+
+export async function listRootKeys(
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+): Promise<readonly AccessKey[]> {
+  const keys = (await findProfile(ctx.metadata, account))?.keys ?? [];
+  const found = await Promise.all(keys.map((accessKey) => findKey(ctx, account, accessKey)));
+  return found.filter((key) => key !== undefined);
+}
+
+/** Where a root key is changed: the settings may have further keys of the account. */
+type RootKeyCtx = Ctx & { readonly credentials: Configured };
+
+export const updateRootKey = (
+  ctx: RootKeyCtx,
+  account: string,
+  { accessKey, status }: { readonly accessKey: string } & Pick<KeyRecord, 'status'>,
+): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    const key = await rootKeyIn(draft, accessKey);
+    if (status === 'Inactive') await assertNotLast(ctx, draft, accessKey);
+    await draft.put('key', accessKey, { ...key, status });
+  });
+
+export const deleteRootKey = (ctx: RootKeyCtx, account: string, accessKey: string): Promise<void> =>
+  changeAccount(ctx, account, async (draft) => {
+    await rootKeyIn(draft, accessKey);
+    await assertNotLast(ctx, draft, accessKey);
+    const profile = await profileIn(draft, ctx.clock.now());
+    await putProfile(draft, { ...profile, keys: profile.keys.filter((each) => each !== accessKey) });
+    await draft.remove('key', accessKey);
+    draft.also(...removeAccessKey(accessKey));
+  });
+
+async function rootKeyIn(draft: AccountDraft, accessKey: string): Promise<KeyRecord> {
+  const key = (await draft.find('key', accessKey))?.value;
+  if (key === undefined || key.user !== '')
+    throw fail('NoSuchEntity', `The Access Key with id ${accessKey} cannot be found.`);
+  return key;
+}
+
+/** @throws DeleteConflict when the account would have no active root key */
+async function assertNotLast(
+  { credentials }: RootKeyCtx,
+  draft: AccountDraft,
+  accessKey: string,
+): Promise<void> {
+  if ((await credentials.account({ owner: draft.account }))?.isConfigured === true) return;
+  for (const other of (await draft.find('profile', ''))?.value.keys ?? []) {
+    if (other !== accessKey && (await draft.find('key', other))?.value.status === 'Active') return;
+  }
+  throw fail(
+    'DeleteConflict',
+    `${accessKey} is the last active key of the root of ${draft.account}. Create another one first.`,
+  );
+}
