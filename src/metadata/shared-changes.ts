@@ -12,6 +12,8 @@ interface Sharing {
   readonly siblings: Siblings;
   /** The lifetime of what a process caches. */
   readonly believedMs: number;
+  /** What the processes cache. */
+  readonly topics: readonly ChangeTopic[];
 }
 
 class Changes {
@@ -47,8 +49,7 @@ export function heedChanges(metadata: object, topic: ChangeTopic, forget: Forget
 export function shareChanges(metadata: object, sharing: Sharing): void {
   const changes = openChanges(metadata);
   changes.sharing = sharing;
-  for (const topic of ['bucket', 'account'] as const)
-    sharing.siblings.heed(topic, (about) => changes.forget(topic, about));
+  for (const topic of sharing.topics) sharing.siblings.heed(topic, (about) => changes.forget(topic, about));
 }
 
 /** Awaits a commit, then makes every process of the node drop the cached row, also when the outcome is unknown. */
@@ -62,7 +63,7 @@ export async function announcing<T>(
   } finally {
     const changes = changesOf.get(storeOf(metadata));
     changes?.forget(topic, about);
-    if (changes?.sharing !== undefined) {
+    if (changes?.sharing?.topics.includes(topic)) {
       const { siblings, believedMs } = changes.sharing;
       await siblings.announce({ topic, about }, believedMs);
     }

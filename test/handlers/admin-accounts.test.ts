@@ -308,8 +308,12 @@ test('another gateway on the same store refuses a suspended account with the nex
     expect((await there.get('/')).status).toBe(200);
     await admin.must('PUT', '/accounts/carol', { status: 'Suspended' });
     expect((await there.get('/')).one('Code')).toBe('AccountProblem');
+    expect((await second.client.get('/')).status).toBe(200);
     await admin.must('PUT', `/accounts/${alice.owner}`, { status: 'Suspended' });
-    expect((await second.client.get('/')).one('Code')).toBe('AccountProblem');
+    expect((await world.client.get('/')).one('Code')).toBe('AccountProblem');
+    // The account is one of the settings, and the gateways are no processes of one node: it takes a second.
+    const code = async () => (await second.client.get('/')).one('Code');
+    await expect.poll(code, { timeout: 60_000 }).toBe('AccountProblem');
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

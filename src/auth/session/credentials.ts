@@ -87,12 +87,12 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
   const configured = byAccessKey(records);
   const ofSettings = new ConfiguredAccounts(records);
   const revisions = new Revisions(ctx);
-  const directory = new AccountDirectory({ metadata: ctx.metadata, revisions, ofSettings });
+  const directory = new AccountDirectory({ metadata: ctx.metadata, clock: ctx.clock, revisions, ofSettings });
   const keys = new AccountKeys(ctx, { directory, revisions });
   const parent = async (accessKey: string, metadata = ctx.metadata): Promise<Credential | undefined> => {
     const found = configured.get(accessKey);
     if (found === undefined) return keys.find(accessKey, metadata);
-    await directory.assertActive(found.owner, metadata);
+    if (!directory.wasActive(found.owner)) await directory.assertActive(found.owner, metadata);
     return found;
   };
   const sessions = new Sessions(ctx, { directory, parent, revisions });

@@ -3,6 +3,7 @@
  * them, so that a runtime without a disk never loads lmdb.
  */
 
+import { activeMs } from '../../auth/session/account-directory.ts';
 import { openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
 import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
@@ -96,6 +97,12 @@ async function openPeers({
 /** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
 const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
   metadataBackends[SVC_META_BACKEND].scope === 'network' ? SVC_CONFIG_CACHE_TTL : 0;
+
+/** What the processes of a node cache of the metadata, and for how long. */
+const cachedChanges = (config: Config): Omit<Parameters<typeof shareChanges>[1], 'siblings'> =>
+  metadataBackends[config.SVC_META_BACKEND].scope === 'network'
+    ? { believedMs: config.SVC_CONFIG_CACHE_TTL, topics: ['bucket', 'account'] }
+    : { believedMs: activeMs, topics: ['account'] };
 
 /** Loaded only where a backend keeps files: other runtimes have no disk. */
 async function openRooms({
@@ -191,7 +198,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   });
   const measure = { telemetry, clock };
   const timed = timedMetadata(metadata, measure);
-  if (timed.isDistant) shareChanges(timed, { siblings, believedMs: config.SVC_CONFIG_CACHE_TTL });
+  shareChanges(timed, { siblings, ...cachedChanges(config) });
   const late = lateWrites({ metadata: timed, clock, telemetry });
   const credentials = openCredentials(
     { metadata: timed, sealer, clock, lateWrites: late, believedMs: believedMs(config) },
