@@ -22,6 +22,7 @@ describe('the policy', () => {
     for (const expiration of [
       '2044-01-01 00:00:00',
       '2044-01-01T00:00:00+02:00',
+      '2044-01-01 00:00:00+00:00',
       '2044-13-01T00:00:00Z',
       '',
       'x',
@@ -80,13 +81,70 @@ describe('the policy', () => {
       failed,
     );
     await refuses(post(form({ 'Content-Type': 'text/html' }, { conditions })), 403, 'AccessDenied', failed);
+    for (const name of ['x-amz-algorithm', 'x-amz-credential', 'x-amz-date', 'x-amz-security-token'])
+      await refuses(
+        post(form({}, { conditions: [...covered, ['starts-with', `$${name}`, '']] })),
+        403,
+        'AccessDenied',
+        failed,
+      );
+  });
+
+  test('covers fields that mean nothing here by starts-with, as upload scripts write it', async () => {
+    const named = ['name', 'Filename', 'utf8', 'success_action_status', 'x-amz-storage-class'];
+    const conditions = [...covered, ...named.map((name) => ['starts-with', `$${name}`, ''])];
+    const fields = {
+      name: 'photo.jpg',
+      Filename: 'photo.jpg',
+      utf8: '✓',
+      success_action_status: '201',
+      'x-amz-storage-class': 'GLACIER',
+    };
+    const stored = await post(form(fields, { conditions }));
+    expect([stored.status, stored.one('Key')]).toEqual([201, 'k']);
+    await world.client.delete('/bucket/k');
     await refuses(
-      post(
-        form(
-          { 'x-amz-storage-class': 'GLACIER' },
-          { conditions: [...covered, ['starts-with', '$x-amz-storage-class', '']] },
-        ),
-      ),
+      post(form(fields, { conditions: [...conditions, ['starts-with', '$name', 'x']] })),
+      403,
+      'AccessDenied',
+      failed,
+    );
+    await refuses(
+      post(form({ ...fields, name2: '' }, { conditions })),
+      403,
+      'AccessDenied',
+      /Extra input fields: name2$/,
+    );
+  });
+
+  test('may have an expiration with the offset of UTC, and lengths as texts', async () => {
+    const conditions = [...covered, ['content-length-range', '1', '10']];
+    for (const expiration of ['2044-01-01T00:00:00+00:00', '2044-01-01T00:00:00.123456+00:00'])
+      expect((await post(form({}, { conditions, expiration }))).status).toBe(204);
+    await world.client.delete('/bucket/k');
+    await refuses(
+      post(form({}, { conditions, expiration: '2014-01-01T00:00:00+00:00' })),
+      403,
+      'AccessDenied',
+    );
+    const short = [...covered, ['content-length-range', '1', '3']];
+    await refuses(post(form({}, { conditions: short })), 400, 'EntityTooLarge');
+    await refuses(
+      post(form({}, { conditions: [...covered, ['content-length-range', '100', '300']] })),
+      400,
+      'EntityTooSmall',
+    );
+  });
+
+  test('is about the fields with the name of the file in them', async () => {
+    const variable = '$' + '{filename}';
+    const conditions = [...covered, { 'x-amz-meta-name': 'photo.jpg' }];
+    expect((await post(form({ 'x-amz-meta-name': variable }, { conditions }))).status).toBe(204);
+    expect((await world.client.head('/bucket/k')).header('*-meta-name')).toBe('photo.jpg');
+    await world.client.delete('/bucket/k');
+    const unnamed = [...covered, { 'x-amz-meta-name': variable }];
+    await refuses(
+      post(form({ 'x-amz-meta-name': variable }, { conditions: unnamed })),
       403,
       'AccessDenied',
       failed,
@@ -156,7 +214,10 @@ describe('the policy', () => {
       ['ne', '$key', 'x'],
       ['content-length-range', 0],
       ['content-length-range', -1, 0],
-      ['content-length-range', '0', '9'],
+      ['content-length-range', '0', '-9'],
+      ['content-length-range', '', '9'],
+      ['content-length-range', '0', '1e3'],
+      ['content-length-range', '0', '99999999999999999'],
       ['content-length-range', 0, 1.5],
       ['content-length-range', 0, 1e300],
       ['__proto__', '$key', 'k'],

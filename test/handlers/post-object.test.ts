@@ -191,31 +191,6 @@ test('an unsigned form writes only where anonymous callers may', async () => {
   expect(result(await post(world, form, {}, '/absent'))).toEqual([404, 'NoSuchBucket']);
 });
 
-// biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
-const variable = '${filename}';
-
-test('the variable for the file name in the key is replaced by the name without its path', async () => {
-  await using world = await openGateway();
-  await world.client.put('/bucket');
-  const send = (key: string, fileName: string, prefix = 'up/') => {
-    const fields = signForm(alice, { conditions: [{ bucket: 'bucket' }, ['starts-with', '$key', prefix]] });
-    return post(world, [...fieldsOf({ key, ...fields }), fileOf('x', fileName)]);
-  };
-  for (const [key, fileName, stored] of [
-    [`up/${variable}`, 'a.txt', 'up%2Fa.txt'],
-    [`up/${variable}`, 'C:\\\\docs\\\\b.txt', 'up%2Fb.txt'],
-    [`up/${variable}`, '../../c.txt', 'up%2Fc.txt'],
-    [`up/${variable}-${variable}`, '$&', 'up%2F%24%26-%24%26'],
-    [`up/${variable}`, '', 'up%2F'],
-    [`up/../${variable.toUpperCase()}`, 'd', 'up%2F..%2F%24%7BFILENAME%7D'],
-  ] as const) {
-    const answer = await send(key, fileName);
-    expect([answer.status, answer.header('location')]).toEqual([204, `http://localhost/bucket/${stored}`]);
-  }
-  expect(result(await send(variable, 'other/x.txt'))).toEqual([403, 'AccessDenied']);
-  expect((await send(variable, 'x/up', 'u')).status).toBe(204);
-});
-
 describe('a successful form is answered', () => {
   const answered = async (fields: Record<string, string>) => {
     await using world = await openGateway();

@@ -28,7 +28,8 @@ export interface PostPolicy {
   readonly lengths: LengthRange;
 }
 
-const isoSeconds = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
+/** In UTC; Python's `isoformat` writes it as an offset. */
+const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)$/;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** @param encoded base64 of its JSON @throws InvalidPolicyDocument */
@@ -37,7 +38,7 @@ export function parsePostPolicy(encoded: string): PostPolicy {
   const expiration = document.get('expiration');
   const conditions = document.get('conditions');
   if (expiration === undefined) throw invalid('Policy missing expiration.');
-  if (typeof expiration !== 'string' || !isoSeconds.test(expiration) || Number.isNaN(Date.parse(expiration)))
+  if (typeof expiration !== 'string' || !isoTime.test(expiration) || Number.isNaN(Date.parse(expiration)))
     throw invalid(`Invalid 'expiration' value: '${String(expiration)}'`);
   if (!Array.isArray(conditions)) throw invalid('Policy missing conditions.');
   const matches: Match[] = [];
@@ -79,8 +80,10 @@ function readCondition(condition: Json): Match | LengthRange {
 function readList(condition: readonly Json[]): Match | LengthRange {
   const [operator, left, right] = condition;
   const kind = typeof operator === 'string' ? operator.toLowerCase() : undefined;
-  if (condition.length === 3 && kind === 'content-length-range' && isLength(left) && isLength(right))
-    return { min: left, max: right };
+  if (condition.length === 3 && kind === 'content-length-range') {
+    const [min, max] = [readLength(left), readLength(right)];
+    if (min !== undefined && max !== undefined) return { min, max };
+  }
   const isMatch = kind === 'eq' || kind === 'starts-with';
   if (
     condition.length === 3 &&
@@ -93,7 +96,11 @@ function readList(condition: readonly Json[]): Match | LengthRange {
   throw invalid(`Invalid condition: ${JSON.stringify(condition).slice(0, 200)}`);
 }
 
-const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+/** Many signers write the length as a text. */
+function readLength(value: unknown): number | undefined {
+  const length = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value;
+  return Number.isSafeInteger(length) && (length as number) >= 0 ? (length as number) : undefined;
+}
 
 const invalid = (problem: string): Refusal => fail('InvalidPolicyDocument', `Invalid Policy: ${problem}`);
 
@@ -123,18 +130,13 @@ export function checkPostPolicy(policy: PostPolicy, { fields, exempt, now }: Pol
 
 const denied = (problem: string): Refusal => fail('AccessDenied', `Invalid according to Policy: ${problem}`);
 
-/** Fields that `starts-with` may restrict; all others, such as the bucket, must be exact (public API). */
-const openEnded: ReadonlySet<string> = new Set(
-  (
-    'acl cache-control content-type content-disposition content-encoding expires key redirect ' +
-    'success_action_redirect'
-  ).split(' '),
-);
-const isOpenEnded = (field: string): boolean => openEnded.has(field) || /^x-(amz|store)-meta-/.test(field);
+/** Fields that a condition must name exactly (public API): `starts-with` never holds for them. */
+const isExact = (field: string): boolean =>
+  field === 'bucket' || /^x-(amz|store)-(algorithm|credential|date|security-token)$/.test(field);
 
 function holds({ kind, field, value }: Match, given: string): boolean {
   if (kind === 'eq') return given === value;
-  if (!isOpenEnded(field)) return false;
+  if (isExact(field)) return false;
   // A list of types must be allowed in every member.
   const members = field === 'content-type' ? given.split(',').map((type) => type.trim()) : [given];
   return members.every((member) => member.startsWith(value));

@@ -12,7 +12,7 @@ import { ownHeaders } from '../../handlers/common/own-headers.ts';
 import { amz, type Dialect, shownDialect } from '../../protocol/dialect.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { headerText } from '../../protocol/formats/header-text.ts';
-import { type FormFile, parseBoundary, readForm } from '../../protocol/request/form-data.ts';
+import { nameFile, parseBoundary, readForm } from '../../protocol/request/form-data.ts';
 import { Query, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { tagging } from '../../protocol/schemas/tagging.ts';
 import type { Authorized, Identified } from '../request.ts';
@@ -42,8 +42,8 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   if (identity !== undefined)
     throw fail('InvalidArgument', 'A form is signed by its fields, and not by its headers or its query.');
   const form = await readForm(payload.content, boundary);
-  const key = readKey(form.fields, form.file);
-  const fields: ReadonlyMap<string, string> = new Map([...form.fields, ['key', key]]);
+  const fields: ReadonlyMap<string, string> = nameFile(form);
+  const key = readKey(fields);
   const bucketKey = openBucketKey(ctx, request);
   const author = await authenticateForm(authenticationContext(ctx), fields, {
     findSecrets: bucketKey?.findSecrets,
@@ -76,8 +76,7 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   };
 }
 
-/** The key with the name of the file, of which older browsers tell the whole path. */
-function readKey(fields: ReadonlyMap<string, string>, file: FormFile): string {
+function readKey(fields: ReadonlyMap<string, string>): string {
   const key = fields.get('key');
   if (key === undefined || key === '')
     throw fail('InvalidArgument', {
@@ -85,8 +84,7 @@ function readKey(fields: ReadonlyMap<string, string>, file: FormFile): string {
         "Bucket POST must contain a field named 'key'.  If it is specified, please check the order of the fields.",
       elements: { ArgumentName: 'key', ArgumentValue: '' },
     });
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
-  return key.replaceAll('${filename}', () => file.name.replace(/^.*[/\\]/s, ''));
+  return key;
 }
 
 /** Headers of the form's own request that are facts about it and describe no object. */

@@ -3,6 +3,7 @@
  * read whole, within bounds; the file is a stream.
  */
 import { fail } from '../../errors/refusal.ts';
+import { escapeText } from '../formats/xml.ts';
 import { FormCursor, malformedForm } from './form-cursor.ts';
 
 /** Everything but the file (public API "POST Object"). */
@@ -14,6 +15,25 @@ export interface FormFile {
   readonly name: string;
   readonly content: AsyncIterable<Uint8Array>;
 }
+
+/**
+ * The fields with the name of the file in the place of `${filename}`, without its path, which older browsers send with it.
+ * @throws MaxPostPreDataLengthExceededError where the fields become too long: a long name may stand in a field many times
+ */
+export function nameFile({ fields, file }: Form): Map<string, string> {
+  const name = file.name.replace(/^.*[/\\]/s, '');
+  let room = textBytesMax;
+  const named = new Map<string, string>();
+  for (const [field, value] of fields) {
+    const pieces = value.split(fileVariable);
+    room -= value.length + (pieces.length - 1) * name.length;
+    if (room < 0) throw fail('MaxPostPreDataLengthExceededError');
+    named.set(field, pieces.join(field === 'tagging' ? escapeText(name) : name));
+  }
+  return named;
+}
+// biome-ignore lint/suspicious/noTemplateCurlyInString: it is what forms say.
+const fileVariable = '${filename}';
 
 export interface Form {
   /** By name in lower case. What follows the file is no field. */
