@@ -14,6 +14,7 @@ import { assertKey } from '../handlers/common/key.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { statusOf } from '../protocol/errors.ts';
+import { asciiHeader } from '../protocol/formats/header-text.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply/reply.ts';
 import { noParameters } from '../protocol/request/action-query.ts';
@@ -84,7 +85,8 @@ async function readPage(
   // Visitors are anonymous, and Requester Pays refuses anonymous callers.
   await isCharged(ctx, asked, bucket);
   const redirect = target?.headers.system?.['website-redirect-location'];
-  if (follows && redirect !== undefined) return { status: 301, headers: [['Location', redirect]] };
+  if (follows && redirect !== undefined)
+    return { status: 301, headers: [['Location', asciiHeader(redirect)]] };
   const read = operation === 'HeadObject' ? HeadObject : GetObject;
   return read(ctx, establish(asked, { target }));
 }

@@ -3,7 +3,7 @@ import { shownVersion } from '../../../domain/objects/read-object.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { Authorized } from '../../../gateway/request.ts';
 import type { ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
-import { headerText } from '../../../protocol/formats/header-text.ts';
+import { asciiHeader, encodeWords, headerText } from '../../../protocol/formats/header-text.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 import { header, headersUnder } from '../../common/own-headers.ts';
 import { defined, utf8Length } from '../../common/parameters.ts';
@@ -172,8 +172,10 @@ export function describeObject(request: Authorized, row: ObjectRow): HeaderPair[
     ['Last-Modified', new Date(row.modified).toUTCString()],
     ['Accept-Ranges', 'bytes'],
   ];
-  for (const [name, value] of Object.entries(values)) headers.push([shownAs[name] ?? name, value]);
-  for (const [name, value] of Object.entries(user ?? {})) headers.push([`*-meta-${name}`, value]);
+  for (const [name, value] of Object.entries(values))
+    headers.push([shownAs[name] ?? name, asciiHeader(value)]);
+  for (const [name, value] of Object.entries(user ?? {}))
+    headers.push([`*-meta-${name}`, encodeWords(value)]);
   if (row.replication !== undefined) headers.push(['*-replication-status', row.replication]);
   if (row.etagUnverified) headers.push(['*-replica-etag', 'unverified']);
   if (row.storageClass !== 'STANDARD') headers.push(['*-storage-class', row.storageClass]);
@@ -189,7 +191,8 @@ function readOverrides(request: Authorized): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [parameter, name] of overrides) {
     const value = request.query.get(parameter);
-    if (value === undefined) continue;
+    // An empty one replaces nothing (public API).
+    if (value === undefined || value === '') continue;
     if (request.identity === undefined) {
       throw fail(
         'InvalidRequest',
