@@ -3,7 +3,6 @@
 import { isOptional } from '../src/protocol/formats/json.ts';
 import type { JsonSchema } from '../src/protocol/formats/json-schema.ts';
 import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
-import { bucketPathOf } from '../src/protocol/request/admin-target.ts';
 
 const code = (text: string): string => `\`${text}\``;
 
@@ -32,7 +31,9 @@ function section(name: (typeof adminOperationNames)[number]): string {
     ...(conditional === true ? ['`If-Match`, `If-None-Match: *`'] : []),
     ...(repeatable ? ['`Idempotency-Key`'] : []),
   ];
-  const names = row.bucketIn !== undefined && row.bucketIn !== 'elsewhere';
+  const named = Object.values(row.names ?? {}).flatMap((each) =>
+    'path' in each ? [`${code(each.path)} (${each.rule})`] : [],
+  );
   const answer = reply !== undefined ? code(show(reply.schema)) : (media ?? []).map(code).join(', ');
   return [
     `## ${name}`,
@@ -41,7 +42,7 @@ function section(name: (typeof adminOperationNames)[number]): string {
     '',
     ...(parameters.length === 0 ? [] : [`- Query: ${parameters.join(', ')}`]),
     ...(body === undefined ? [] : [`- Body: ${code(show(body.schema))}`]),
-    ...(names ? [`- Policies about a bucket: ${code(bucketPathOf(name, '<bucket>'))}`] : []),
+    ...(named.length === 0 ? [] : [`- Further resources in policies: ${named.join(', ')}`]),
     ...(headers.length === 0 ? [] : [`- Headers: ${headers.join(', ')}`]),
     `- Reply: ${statuses.join(' or ')}${answer === '' ? '' : ` ${answer}`}${tagged === true ? ', with an `ETag`' : ''}`,
     '',

@@ -5,6 +5,7 @@
  */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Credentials } from '../../ports/crypto/credentials.ts';
+import type { ResourceRule } from '../../protocol/operations/admin/resources.ts';
 import type { Identity } from '../identity.ts';
 import { principalOf } from '../session/principal.ts';
 import { type AuthorizationContext, type Caller, verdictOn } from './authorize.ts';
@@ -15,11 +16,14 @@ export interface AdminQuestion {
   readonly action: string;
   /** The path below the prefix of the operator API, such as `clusters/b/drain`; it is the resource in policies. */
   readonly path: string;
-  /**
-   * The bucket that the request names other than as `buckets/<name>`, and the path that policies know the request by: a Deny of either
-   * path refuses it, and an Allow must cover this one.
-   */
-  readonly bucketPath?: string | undefined;
+  /** Further resources that the request names. */
+  readonly named?: readonly AdminResource[] | undefined;
+}
+
+/** A resource that a request names beside its path, with what policies must say about it (`ResourceRule`). */
+export interface AdminResource {
+  readonly path: string;
+  readonly rule: ResourceRule;
 }
 
 export interface AdminContext extends AuthorizationContext {
@@ -42,13 +46,25 @@ export async function authorizeAdmin(
 export async function adminRefusal(
   ctx: AdminContext,
   caller: Caller,
-  { action, path, bucketPath }: AdminQuestion,
+  { action, path, named = [] }: AdminQuestion,
 ): Promise<Refusal | undefined> {
   const unknown = await ungrantable(ctx, caller, { action, path });
   if (unknown !== undefined || caller.identity?.operator === true) return unknown;
-  const refusal = await refusalOf(ctx, caller, { action, path });
-  if (bucketPath === undefined || refusal?.isDenied === true) return refusal?.refusal;
-  return (await refusalOf(ctx, caller, { action, path: bucketPath }))?.refusal;
+  const own = await refusalOf(ctx, caller, { action, path });
+  if (own?.isDenied === true) return own.refusal;
+  const found: (AdminResource & { readonly answer: Answer | undefined })[] = [];
+  for (const each of named) {
+    const answer = await refusalOf(ctx, caller, { action, path: each.path });
+    if (answer?.isDenied === true) return answer.refusal;
+    found.push({ ...each, answer });
+  }
+  const required = found.filter(({ rule }) => rule === 'scope' || rule === 'part');
+  const missing = required.find(({ answer }) => answer !== undefined);
+  if (missing !== undefined) return missing.answer?.refusal;
+  const isCovered = found.some(
+    ({ rule, answer }) => rule === 'scope' || (rule === 'alias' && answer === undefined),
+  );
+  return isCovered ? undefined : own?.refusal;
 }
 
 /** The refusal of an explicit Deny of the resource; undefined for operators by their key, whom no policy binds. */
@@ -76,12 +92,17 @@ export async function ungrantable(
 
 const adminArn = (path: string): string => `arn:aws:admin:::${path}`;
 
-/** What the policies of the caller say about one resource. */
+interface Answer {
+  readonly refusal: Refusal;
+  readonly isDenied: boolean;
+}
+
+/** What the policies of the caller say about one resource; undefined where they allow it. */
 async function refusalOf(
   ctx: AdminContext,
   caller: Caller,
   { action, path }: Pick<AdminQuestion, 'action' | 'path'>,
-): Promise<{ readonly refusal: Refusal; readonly isDenied: boolean } | undefined> {
+): Promise<Answer | undefined> {
   const resource = adminArn(path);
   // No access point leads to the operator API, and no bucket policy allows it.
   const asker = { ...caller, accessPoint: undefined };

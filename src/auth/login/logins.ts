@@ -6,7 +6,7 @@
 import type { Caches } from '../../base/caches.ts';
 import { areEqual, equalsHex, toHex } from '../../base/text/hex.ts';
 import { type Recorder, recorded } from '../../domain/events/recorder.ts';
-import { fail } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { LoginRow } from '../../metadata/logins.ts';
 import { commitLogin, findLogin, scanLogins } from '../../metadata/logins.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -163,12 +163,21 @@ async function touch(
   );
 }
 
+export interface Ending {
+  readonly record?: Recorder | undefined;
+  /** Why the caller may not end a log-in; undefined where it may. */
+  readonly denialOf?: (login: LoginRow) => Promise<Refusal | undefined>;
+}
+
 /** Ends one log-in. @throws NotFound */
 export async function endLogin(
   ctx: Pick<LoginContext, 'metadata'>,
   id: string,
-  record: Recorder | undefined,
+  { record, denialOf }: Ending,
 ): Promise<void> {
+  const login = denialOf === undefined ? undefined : (await findLogin(ctx.metadata, id))?.row;
+  const denial = login && (await denialOf?.(login));
+  if (denial !== undefined) throw denial;
   if (!(await removeLogin(ctx, id, record))) throw fail('NotFound', `There is no log-in ${id}.`);
 }
 
@@ -194,11 +203,13 @@ async function removeLogin(
 export async function endLogins(
   ctx: Pick<LoginContext, 'metadata' | 'clock' | 'config'>,
   which: { readonly accessKey?: string | undefined },
-  record: Recorder | undefined,
+  { record, denialOf }: Ending,
 ): Promise<number> {
   let ended = 0;
   for (let round = 0; round < attemptsMax; round += 1) {
-    const found = await listLogins(ctx, which);
+    const found: LoginRow[] = [];
+    for (const login of await listLogins(ctx, which))
+      if ((await denialOf?.(login)) === undefined) found.push(login);
     if (found.length === 0) return ended;
     for (const { id } of found) if (await removeLogin(ctx, id, record)) ended += 1;
   }

@@ -12,6 +12,7 @@ import type {
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
+import type { Entries, Fields } from './request/named-resources.ts';
 import type { Precondition } from './request/precondition.ts';
 
 export interface AdminRequest<N extends AdminOperationName = AdminOperationName> {
@@ -29,13 +30,10 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   readonly body: AdminBody<N>;
   /** The condition of If-Match, for writes of configurations. */
   readonly match: Precondition;
-  /** For a bucket that the request names only indirectly. @throws AccessDenied where policies do not allow the operation for it */
-  permit(bucket: string): Promise<void>;
-  /**
-   * For a bucket of a row that the request names by its id alone: the caller may do this to all rows but those of buckets that a policy
-   * denies it. @throws AccessDenied
-   */
-  assertNotDenied(bucket: string): Promise<void>;
+  /** For fields that the request names only indirectly. @throws AccessDenied where policies do not allow the operation with them */
+  permit(found: Fields): Promise<void>;
+  /** What policies say about the entries of the lists of the row. JSON replies are filtered by the router. */
+  readonly entries: Entries;
 }
 
 export type AdminHandler<N extends AdminOperationName> = (
@@ -44,7 +42,7 @@ export type AdminHandler<N extends AdminOperationName> = (
 ) => Promise<JsonReply<Plain<AdminReply<N>>>>;
 export type AdminHandlers = { readonly [N in AdminOperationName]: AdminHandler<N> };
 
-/** `json` is for the compiler, which compares the value with the schema of the row; it is never set. */
+/** `json` is the value of the body: the compiler compares it with the schema of the row, and the router leaves denied entries out. */
 export interface JsonReply<T> extends Reply {
   readonly json?: T;
 }
@@ -56,6 +54,7 @@ export const jsonReply = <T>(value: T, status = 200): JsonReply<T> => ({
     ['Cache-Control', 'no-store'],
   ],
   body: JSON.stringify(value),
+  json: value,
 });
 
 /** A name of the path. @throws NoSuchEntity for one that nothing can have */

@@ -1,6 +1,7 @@
 /** Registers the operator API on the router, a row of its table at a time, and decides who may call it. */
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
-import { authorizeAdmin, denialOf, ungrantable } from '../../auth/authorization/administer.ts';
+import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
+import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { jsonObject, readJson } from '../../protocol/formats/json.ts';
@@ -11,13 +12,20 @@ import {
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { bucketPathOf, readAdminTarget } from '../../protocol/request/admin-target.ts';
+import { readAdminTarget } from '../../protocol/request/admin-target.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { AreaRequest } from '../areas/area-request.ts';
-import type { AdminHandler, AdminRequest } from './call.ts';
+import { type AdminHandler, type AdminRequest, type JsonReply, jsonReply } from './call.ts';
 import { shareDiagnostics } from './maintenance/support-bundle.ts';
 import { shareTraces } from './maintenance/traces.ts';
 import { onceOnly } from './request/idempotency.ts';
+import {
+  type Entries,
+  type Fields,
+  namedResources,
+  openEntries,
+  visible,
+} from './request/named-resources.ts';
 import { readQuery } from './request/parameters.ts';
 import { etagOf, readPrecondition } from './request/precondition.ts';
 import { adminHandlers } from './table.ts';
@@ -51,7 +59,7 @@ async function run(
 ) {
   const { requestId, query, wire, signal } = call;
   const row = describeAdminOperation(name);
-  const { audited, bucketIn } = row;
+  const { audited } = row;
   const target = readAdminTarget(name, request.params);
   const isRefused = target instanceof Refusal;
   const record = call.asked(`admin:${name}`, { audited, bucketName: isRefused ? '' : target.bucketName });
@@ -60,25 +68,21 @@ async function run(
   if (request.url.endsWith('/'))
     throw fail('InvalidURI', 'The path of an operation has no slash at its end.');
   const { path, params } = target;
-  const names = bucketIn === 'path' || bucketIn === 'query' || bucketIn === 'body';
-  const may = { name, path, callers: row.callers };
-  const permit = (bucket: string) => assertMayCall(ctx, call, { ...may, bucket });
-  const assertNotDenied = async (bucket: string) => {
-    const about = { action: `admin:${name}`, path: bucketPathOf(name, bucket, params) };
-    const refusal = bucket === '' ? undefined : await denialOf(ctx, call.callerOf(name), about);
-    if (refusal !== undefined) throw refusal;
-  };
-  // Query and body are read first where they may name the bucket.
-  await (names ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, may));
+  const may = { name, path, row };
+  const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
+  // Query and body are read first where they may name what the request is limited to.
+  await (isScoped(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
   const given = readQuery(row.query, query);
   const bytes = await call.readBody();
   // The caller is authorized again below, because its policies may have changed while the body arrived.
   const body = readJson(row.body ?? noFields, bytes);
-  if (names) {
-    const bucket = nameOf({ path: params.get('bucket'), query: given, body }[bucketIn]);
-    if (bucket !== '') record?.about(`bucket:${bucket}`);
-    await permit(bucket);
-  } else if (row.method !== 'GET') await assertMayCall(ctx, call, may);
+  const all: Fields = { ...fields, ...given, ...(body as Fields) };
+  const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
+  const { bucket } = all;
+  if (isScoped(row) && typeof bucket === 'string' && bucket !== '') record?.about(`bucket:${bucket}`);
+  if (row.names !== undefined || row.method !== 'GET') await permit({});
+  const asking = { caller: call.callerOf(name), action: `admin:${name}`, path, fields };
+  const entries = openEntries(ctx, row, asking);
   const { identity } = call;
   const match = readPrecondition(ctx, wire, row);
   // The casts: query and body were read by the schemas of this row.
@@ -92,7 +96,7 @@ async function run(
     params,
     match,
     permit,
-    assertNotDenied,
+    entries,
     query: given as never,
     body: body as never,
   };
@@ -100,10 +104,13 @@ async function run(
     wire,
     target: JSON.stringify([name, path, given]),
     account: identity?.owner ?? '',
+    principal: principalOf(identity).sessionArn ?? principalOf(identity).arn,
     body: bytes,
     row,
   };
-  const reply = await onceOnly(ctx, repeatable, () => handle(ctx, asked));
+  const reply = await onceOnly(ctx, repeatable, async () =>
+    withoutDenied(await handle(ctx, asked), row, entries),
+  );
   return row.tagged === true ? withEtag(ctx, reply) : reply;
 }
 
@@ -116,23 +123,44 @@ function withEtag(ctx: Context, reply: Reply): Reply {
 
 const noFields = jsonObject({});
 
-interface May extends Pick<AdminOperation, 'callers'> {
+/** Leaves the entries out of a reply that are about resources that policies deny the caller. */
+async function withoutDenied(
+  reply: JsonReply<unknown>,
+  { lists = {} }: Pick<AdminOperation, 'lists'>,
+  entries: Entries,
+): Promise<JsonReply<unknown>> {
+  const { json } = reply;
+  if (json === undefined || json === null) return reply;
+  const shown: Record<string, unknown> = {};
+  for (const list of Object.keys(lists)) {
+    const all = (json as Fields)[list];
+    if (!Array.isArray(all)) continue;
+    const left = await visible(entries, list, all);
+    if (left.length < all.length) shown[list] = left;
+  }
+  return Object.keys(shown).length === 0 ? reply : jsonReply({ ...json, ...shown }, reply.status);
+}
+
+/** Whether a field limits the request to a resource, so that an Allow of the path alone does not decide. */
+const isScoped = ({ names = {} }: Pick<AdminOperation, 'names'>): boolean =>
+  Object.values(names).some((named) => 'rule' in named && named.rule === 'scope');
+
+interface May {
   readonly name: AdminOperationName;
   readonly path: string;
-  /** '' where the request names no bucket outside of the path's `buckets/:name`. */
-  readonly bucket?: string;
+  readonly row: Pick<AdminOperation, 'callers' | 'names'>;
 }
 
 /** @throws AccessDenied */
 async function assertMayCall(
   ctx: Context,
   call: AreaRequest,
-  { name, callers, path, bucket = '' }: May,
+  { name, row, path, fields }: May & { readonly fields: Fields },
 ): Promise<void> {
-  if (callers === 'anyone') return assertShort(call.wire);
-  if (callers === 'known' && call.identity !== undefined) return;
-  const bucketPath = bucket === '' ? undefined : bucketPathOf(name, bucket);
-  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path, bucketPath });
+  if (row.callers === 'anyone') return assertShort(call.wire);
+  if (row.callers === 'known' && call.identity !== undefined) return;
+  const named = await namedResources(ctx, row, fields);
+  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path, named });
 }
 
 /** Before the bucket is known that decides. @throws AccessDenied where no policy can allow it */
@@ -140,12 +168,6 @@ async function assertKnown(ctx: Context, call: AreaRequest, { name, path }: May)
   const refusal = await ungrantable(ctx, call.callerOf(name), { action: `admin:${name}`, path });
   if (refusal !== undefined) throw refusal;
 }
-
-/** The bucket that a query or body names; '' for none. */
-const nameOf = (given: unknown): string => {
-  const named = given !== null && typeof given === 'object' && 'bucket' in given ? given.bucket : given;
-  return typeof named === 'string' ? named : '';
-};
 
 /** The body of an unknown caller is read whole, so it must be short and have a Content-Length. @throws MissingContentLength, EntityTooLarge */
 function assertShort({ headers }: Wire): void {

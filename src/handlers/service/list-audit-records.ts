@@ -4,13 +4,14 @@ import { openTurns } from '../../domain/storage/turns.ts';
 import { readAudit } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import { auditResult } from '../../protocol/schemas/account/recorded.ts';
+import { visible } from '../admin/request/named-resources.ts';
 import { defined } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { operatorsPage, readMoment, toPaging } from './operators-page.ts';
 
 export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, request) => {
-  const { max, before } = await operatorsPage(ctx, request, 'audit', request.query.get('bucket'));
+  const { max, before, entries } = await operatorsPage(ctx, request, 'audit', request.query.get('bucket'));
   const now = ctx.clock.now();
   const kept = now - ctx.config.SVC_AUDIT_RETENTION;
   const { rows, next } = await readAudit(ctx.metadata, {
@@ -27,7 +28,7 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
     rest: openTurns(ctx.clock, request.signal),
   });
   return xmlReply(auditResult, 'AuditLog', {
-    Entries: rows.map(toEntry),
+    Entries: (await visible(entries, 'rows', rows)).map(toEntry),
     ...toPaging(next && { at: next.time, id: next.id }),
   });
 };

@@ -41,16 +41,6 @@ export function readAdminTarget(
   }
 }
 
-/** The path by which policies know a request that names a bucket elsewhere, such as `buckets/photos/notify/redrive`. */
-export function bucketPathOf(
-  name: AdminOperationName,
-  bucket: string,
-  params: ReadonlyMap<string, string> = new Map(),
-): string {
-  const path = describeAdminOperation(name).path.slice(adminPrefix.length).replace('/:bucket', '');
-  return `buckets/${bucket}${fillPath(path, params)}`;
-}
-
 const fillPath = (path: string, params: ReadonlyMap<string, string>): string =>
   path.replace(/:(\w+)/g, (_, part) => params.get(part) ?? '');
 

@@ -1,5 +1,6 @@
 /** Versions whose replication was given up, and that they are tried again. */
 import type { Context } from '../../../context.ts';
+import type { Refusal } from '../../../errors/refusal.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
 import {
   everyFailedReplication,
@@ -19,12 +20,18 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 /** Rows that one request lists or changes. */
 const listedMax = 1_000;
 
+export interface FailureAbout {
+  readonly bucket: string;
+  /** The peer and its bucket, such as `far/photos`. */
+  readonly destination: string;
+}
+
 export interface FailureFilter {
   readonly bucket?: string | undefined;
   readonly peer?: string | undefined;
   readonly id?: string | undefined;
-  /** Called with the bucket of each failure before it is changed, where `id` names failures without their bucket. */
-  readonly assertMay?: ((bucket: string) => Promise<void>) | undefined;
+  /** Why the caller may not change a failure: one that `id` names is refused, others are passed over. */
+  readonly denialOf?: ((failure: FailureAbout) => Promise<Refusal | undefined>) | undefined;
 }
 
 /** The cast: each queue has one type of task. */
@@ -62,19 +69,24 @@ export async function changeFailures(
   filter: FailureFilter,
 ): Promise<{ readonly changed: number; readonly isTruncated: boolean }> {
   const { rows, isTruncated } = await listFailures(ctx, filter);
+  let changed = 0;
   for (const row of rows) {
     const { error: _, since: __, ...task } = failureOf(row);
-    if (filter.id !== undefined && filter.bucket === undefined) await filter.assertMay?.(task.bucket);
     const target = readDestination(task.destination.Bucket);
-    const slot = laneSlot(target === undefined ? '' : nameDestination(target), task.key);
+    const destination = target === undefined ? '' : nameDestination(target);
+    const denial = await filter.denialOf?.({ bucket: task.bucket, destination });
+    if (denial !== undefined && filter.id !== undefined) throw denial;
+    if (denial !== undefined) continue;
+    const slot = laneSlot(destination, task.key);
     const due = await ctx.metadata.now();
     const { id, requestId } = row;
     const queued: ReplicationTask = { ...task, isResync: true };
     const options = { task: queued, id, due, requestId };
     await queuePending(ctx, task, await queuedByHour(ctx, { queue: 'replication', slot }, options));
     await ctx.metadata.apply([removeFailedReplication(row)]);
+    changed += 1;
   }
-  return { changed: rows.length, isTruncated };
+  return { changed, isTruncated };
 }
 
 /** Queues a task with the status of its version in one commit, so that lifecycle rules leave the version until it is sent. */

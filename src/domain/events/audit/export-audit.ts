@@ -15,11 +15,13 @@ export interface AuditExport {
   /** Ends an export that has found no row yet: a generator is ended from outside only where it yields. */
   readonly signal?: AbortSignal;
   matches(row: AuditRow): boolean;
+  /** Whether policies let the caller see a row that matches. */
+  isVisible(row: AuditRow): Promise<boolean>;
 }
 
 export async function* exportAudit(
   ctx: Pick<Context, 'metadata' | 'config' | 'hasher' | 'clock'>,
-  { start, end, format, signal, matches }: AuditExport,
+  { start, end, format, signal, matches, isVisible }: AuditExport,
 ): AsyncGenerator<Uint8Array> {
   const { around, between, toText } = format;
   const encoder = new TextEncoder();
@@ -27,7 +29,7 @@ export async function* exportAudit(
   let isFirst = true;
   const rest = openTurns(ctx.clock, signal);
   for await (const row of auditRowsBetween(ctx.metadata, { start, end, rest })) {
-    if (!matches(row)) continue;
+    if (!matches(row) || !(await isVisible(row))) continue;
     text += (isFirst ? '' : between) + toText(ctx, row);
     isFirst = false;
     if (text.length < pieceSize) continue;

@@ -1,11 +1,17 @@
 /** Puts dead letters back into the queue of events, or discards them. */
 import type { Context } from '../../../context.ts';
+import type { Refusal } from '../../../errors/refusal.ts';
 import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/dead-letters.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
 import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
 import { readSubject } from './subject.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+export interface LetterAbout {
+  readonly bucket: string;
+  readonly target: string;
+}
 
 /** Which letters are meant: those that match every field that is given. */
 export interface LetterFilter {
@@ -15,8 +21,8 @@ export interface LetterFilter {
   /** Store time at which delivery was given up: from `since` on, and before `until`. */
   readonly since?: number | undefined;
   readonly until?: number | undefined;
-  /** Called with the bucket of each letter before it is changed, where `id` names letters without their bucket. */
-  readonly assertMay?: ((bucket: string) => Promise<void>) | undefined;
+  /** Why the caller may not change a letter: one that `id` names is refused, others are passed over. */
+  readonly denialOf?: ((letter: LetterAbout) => Promise<Refusal | undefined>) | undefined;
 }
 
 /** Letters that one call changes. */
@@ -51,8 +57,10 @@ async function changeLetters(
   for await (const row of everyDeadLetter(metadata)) {
     if (!matches(row, filter)) continue;
     if (letters >= lettersMax) return { letters, isTruncated: true };
-    if (filter.id !== undefined && filter.bucket === undefined)
-      await filter.assertMay?.(readSubject(letterOf(row).message).bucket);
+    const { sink, message } = letterOf(row);
+    const denial = await filter.denialOf?.({ bucket: readSubject(message).bucket, target: sink });
+    if (denial !== undefined && filter.id !== undefined) throw denial;
+    if (denial !== undefined) continue;
     await change(row);
     letters += 1;
   }

@@ -32,7 +32,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
       message: 'action is missing, or requestId of an audited request.',
       field: 'action',
     });
-  if (given.bucket === undefined) await permit(bucketName);
+  if (past !== undefined) await permit(defined({ bucket: bucketName, accessKey }));
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });

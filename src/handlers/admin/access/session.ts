@@ -67,7 +67,7 @@ async function findOwn(ctx: Context, wire: AdminRequest['wire']): Promise<Logged
 export const LogOut: AdminHandler<'LogOut'> = async (ctx, { wire, record }) => {
   const own = await findOwn(ctx, wire);
   if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
-  await endLogin(ctx, own.login.id, record);
+  await endLogin(ctx, own.login.id, { record });
   return { status: 204, headers: [['Set-Cookie', clearCookie(wire.secure)]] };
 };
 
@@ -83,11 +83,18 @@ const describeLogin = ({ id, accessKey, account, principal, ...login }: LoginRow
 export const ListLogins: AdminHandler<'ListLogins'> = async (ctx, { query }) =>
   jsonReply({ logins: (await listLogins(ctx, { accessKey: query.accessKey })).map(describeLogin) });
 
-export const RevokeLogin: AdminHandler<'RevokeLogin'> = async (ctx, { params, record }) => {
-  await endLogin(ctx, params.get('id') ?? '', record);
+export const RevokeLogin: AdminHandler<'RevokeLogin'> = async (ctx, { params, record, entries }) => {
+  await endLogin(ctx, params.get('id') ?? '', {
+    record,
+    denialOf: (login) => entries.denialOf('logins', login),
+  });
   return { status: 204, headers: [] };
 };
 
 /** Of one access key, or all of them. */
-export const RevokeLogins: AdminHandler<'RevokeLogins'> = async (ctx, { query, record }) =>
-  jsonReply({ revoked: await endLogins(ctx, { accessKey: query.accessKey }, record) });
+export const RevokeLogins: AdminHandler<'RevokeLogins'> = async (ctx, { query, record, entries }) => {
+  const denialOf = (login: LoginRow) => entries.denialOf('logins', login);
+  return jsonReply({
+    revoked: await endLogins(ctx, { accessKey: query.accessKey }, { record, denialOf }),
+  });
+};

@@ -3,6 +3,7 @@ import { listFailing } from '../../../domain/deliveries/lanes/stored-states.ts';
 import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
 import { readRates } from '../../../domain/events/deliver/rates.ts';
 import { discardLetters, type LetterFilter, redriveLetters } from '../../../domain/events/deliver/redrive.ts';
+import { readSubject } from '../../../domain/events/deliver/subject.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { readDeadLetters } from '../../../metadata/background/dead-letters.ts';
 import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
@@ -47,21 +48,27 @@ function readFilter({ since, until, ...filter }: AdminBody<'RedriveNotifications
 
 export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (
   ctx,
-  { body, record, assertNotDenied: assertMay },
+  { body, record, entries },
 ) => {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
-  const { letters, isTruncated } = await redriveLetters(ctx, { ...filter, assertMay });
+  const { letters, isTruncated } = await redriveLetters(ctx, {
+    ...filter,
+    denialOf: (letter) => entries.denialOf('letters', letter),
+  });
   return jsonReply({ redriven: letters, isTruncated });
 };
 
 export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async (
   ctx,
-  { body, record, assertNotDenied: assertMay },
+  { body, record, entries },
 ) => {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
-  const { letters, isTruncated } = await discardLetters(ctx, { ...filter, assertMay });
+  const { letters, isTruncated } = await discardLetters(ctx, {
+    ...filter,
+    denialOf: (letter) => entries.denialOf('letters', letter),
+  });
   return jsonReply({ discarded: letters, isTruncated });
 };
 
@@ -78,7 +85,8 @@ function letterJson({ due, id, requestId, attempts, task }: QueueRow) {
   // The cast: each queue has one type of task.
   const { sink, message, error, since } = task as DeadLetter;
   const times = { time: new Date(due).toISOString(), since: new Date(since).toISOString() };
-  return { ...times, requestId, target: sink, id, attempts, error, message };
+  const { bucket } = readSubject(message);
+  return { ...times, requestId, bucket, target: sink, id, attempts, error, message };
 }
 
 function readPlace(after: string | undefined): { readonly due: number; readonly id: string } | undefined {

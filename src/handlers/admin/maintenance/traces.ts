@@ -45,7 +45,7 @@ export const ListTraces: AdminHandler<'ListTraces'> = async (ctx, { query, reque
   return jsonReply({ traces });
 };
 
-export const GetTrace: AdminHandler<'GetTrace'> = async (ctx, { params, assertNotDenied }) => {
+export const GetTrace: AdminHandler<'GetTrace'> = async (ctx, { params, entries }) => {
   const id = params.get('id') ?? '';
   const own = tracerOf(ctx).find(id, foundMax);
   const traces: readonly TraceDocument[] = await askNode(ctx, { find: id }, own);
@@ -54,7 +54,10 @@ export const GetTrace: AdminHandler<'GetTrace'> = async (ctx, { params, assertNo
       'NotFound',
       `No process of this node keeps a trace of request ${id.slice(0, 64)}. It keeps failures, the slowest requests and a sample, each until newer ones need the space; another gateway may have served the request.`,
     );
-  for (const bucket of new Set(traces.map(({ bucket }) => bucket))) await assertNotDenied(bucket);
+  for (const trace of traces) {
+    const denial = await entries.denialOf('traces', trace);
+    if (denial !== undefined) throw denial;
+  }
   // The request first, then what it caused.
   return jsonReply({ traces: traces.toReversed() });
 };

@@ -28,7 +28,7 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal 
   });
 };
 
-export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal }) => {
+export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal, entries }) => {
   const format = auditFormats[query.format ?? 'jsonl'];
   return {
     status: 200,
@@ -36,7 +36,13 @@ export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, sig
       ['Content-Type', format.mediaType],
       ['Cache-Control', 'no-store'],
     ],
-    body: exportAudit(ctx, { ...readSpan(ctx, query), format, signal, matches: auditMatcher(query) }),
+    body: exportAudit(ctx, {
+      ...readSpan(ctx, query),
+      format,
+      signal,
+      matches: auditMatcher(query),
+      isVisible: async (row) => (await entries.denialOf('rows', row)) === undefined,
+    }),
   };
 };
 

@@ -62,11 +62,14 @@ function readPlace(after: string) {
 /** @throws InvalidRequest for a filter that names nothing, so that an empty body does not mean every failure */
 export const RetryFailedReplications: AdminHandler<'RetryFailedReplications'> = async (
   ctx,
-  { body: filter, record, assertNotDenied: assertMay },
+  { body: filter, record, entries },
 ) => {
   if (Object.values(filter).every((value) => value === undefined))
     throw fail('InvalidRequest', 'Name the failures by bucket, peer or id.');
   record?.about(`bucket:${filter.bucket ?? '*'}`);
-  const { changed, isTruncated } = await changeFailures(ctx, { ...filter, assertMay });
+  const { changed, isTruncated } = await changeFailures(ctx, {
+    ...filter,
+    denialOf: (failure) => entries.denialOf('failures', failure),
+  });
   return jsonReply({ retried: changed, isTruncated });
 };

@@ -23,6 +23,8 @@ export interface Repeatable {
   /** The path and the query, decoded. */
   readonly target: string;
   readonly account: string;
+  /** The ARN of the caller: an answer is replayed to its own caller only, because policies may hide parts of it from others. */
+  readonly principal: string;
   readonly body: Uint8Array;
   readonly row: { readonly method: string; readonly repeatable: boolean };
 }
@@ -86,10 +88,14 @@ const tooManyKeys = () =>
 
 const refuse = (message: string) => fail('InvalidArgument', { message, field: 'Idempotency-Key' });
 
-function describe({ hasher }: Ctx, key: string, { target, account, body }: Repeatable): IdempotencyRow {
+function describe(
+  { hasher }: Ctx,
+  key: string,
+  { target, account, principal, body }: Repeatable,
+): IdempotencyRow {
   const content = toHex(hasher.once('sha256', body));
   return {
-    id: hasher.sha256Hex(JSON.stringify([account, key])),
+    id: hasher.sha256Hex(JSON.stringify([account, principal, key])),
     request: hasher.sha256Hex(JSON.stringify([target, content])),
     status: 0,
     body: '',

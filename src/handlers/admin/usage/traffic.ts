@@ -16,13 +16,14 @@ export const GetBucketTraffic: AdminHandler<'GetBucketTraffic'> = async (ctx, { 
   });
 };
 
-export const GetUserTraffic: AdminHandler<'GetUserTraffic'> = async (ctx, { params, query }) => {
+export const GetUserTraffic: AdminHandler<'GetUserTraffic'> = async (ctx, { params, query, entries }) => {
   const payer = params.get('user') ?? '';
   const range = readRange(query, await ctx.metadata.now());
   const token = readAfter(query.after, 3);
   const after = token && { day: token[0] ?? '', bucketId: token[1] ?? '', requester: token[2] ?? '' };
   const rows = await pagePayerTraffic(ctx.metadata, payer, { ...range, after, limit: range.limit + 1 });
   return pageReply(rows, range.limit, {
+    entries,
     toJson: ({ bucket, day, requester, ...row }) =>
       JSON.stringify({ bucket, day, requester, ...amounts(row) }),
     toToken: ({ day, bucketId, requester }) => [day, bucketId, requester],

@@ -6,6 +6,7 @@ import { pageDefault } from '../../../protocol/operations/admin/row.ts';
 import type { AdminQuery } from '../../../protocol/operations/admin.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
 import { jsonReply } from '../call.ts';
+import { type Entries, visible } from '../request/named-resources.ts';
 
 /** The default window reaches this many days back. */
 const windowDays = 30;
@@ -39,22 +40,25 @@ export function readAfter(given: string | undefined, parts: number): readonly st
 }
 
 interface Page<Row> {
+  /** Leaves out the rows of resources that policies deny; absent where all rows are of one. */
+  readonly entries?: Entries;
   readonly toJson: (row: Row) => string;
   readonly toToken: (row: Row) => readonly string[];
   readonly totals?: object;
 }
 
 /** @param rows one more than `limit` where more follow */
-export function pageReply<Row>(
+export async function pageReply<Row extends object>(
   rows: readonly Row[],
   limit: number,
-  { toJson, toToken, totals }: Page<Row>,
-): Reply {
+  { entries, toJson, toToken, totals }: Page<Row>,
+): Promise<Reply> {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
+  const listed = entries === undefined ? shown : await visible(entries, 'rows', shown);
   const more = rows.length > limit && last !== undefined ? { next: toToken(last).join(':') } : {};
   const rest = JSON.stringify({ ...(totals === undefined ? {} : { totals }), ...more });
-  const body = `{"rows":[${shown.map(toJson).join(',')}]${rest === '{}' ? '' : `,${rest.slice(1, -1)}`}}`;
+  const body = `{"rows":[${listed.map(toJson).join(',')}]${rest === '{}' ? '' : `,${rest.slice(1, -1)}`}}`;
   return { ...jsonReply(undefined), body };
 }
 

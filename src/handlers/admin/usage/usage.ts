@@ -12,6 +12,7 @@ import { sumOwned } from '../../../domain/buckets/usage/read-usage.ts';
 import { everyUsageOf, pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
 import { everyTrafficOf } from '../../../metadata/buckets/traffic.ts';
 import type { AdminHandler } from '../call.ts';
+import { type Entries, visibleRows } from '../request/named-resources.ts';
 import { pageReply, readAfter, readDay, readRange, withByteSeconds } from './usage-page.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -28,13 +29,14 @@ export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, { para
   });
 };
 
-export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query, signal }) => {
+export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query, signal, entries }) => {
   const owner = params.get('user') ?? '';
   const range = readRange(query, await ctx.metadata.now());
   const token = readAfter(query.after, 3);
   const after = token && { day: token[0] ?? '', bucketId: token[1] ?? '', storageClass: token[2] ?? '' };
   const rows = await pageOwnerDays(ctx.metadata, owner, { ...range, after, limit: range.limit + 1 });
   return pageReply(rows, range.limit, {
+    entries,
     toJson: (row) =>
       withByteSeconds({ bucket: row.bucket, day: row.day, storageClass: row.storageClass }, row),
     toToken: ({ day, bucketId, storageClass }) => [day, bucketId, storageClass],
@@ -42,17 +44,23 @@ export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, 
   });
 };
 
+interface Asked {
+  readonly day: string;
+  readonly format: FormatName;
+  readonly entries: Entries;
+}
+
 /** What an export is about: the rows of a day, whether it is closed, and their formats. */
 const exports = {
   storage: {
     assertClosed,
-    open: (ctx: Ctx, day: string, format: FormatName) =>
-      exported(storageFormats[format], everyUsageOf(ctx.metadata, day)),
+    open: (ctx: Ctx, { day, format, entries }: Asked) =>
+      exported(storageFormats[format], visibleRows(entries, 'rows', everyUsageOf(ctx.metadata, day))),
   },
   traffic: {
     assertClosed: assertTrafficClosed,
-    open: (ctx: Ctx, day: string, format: FormatName) =>
-      exported(trafficFormats[format], everyTrafficOf(ctx.metadata, day)),
+    open: (ctx: Ctx, { day, format, entries }: Asked) =>
+      exported(trafficFormats[format], visibleRows(entries, 'rows', everyTrafficOf(ctx.metadata, day))),
   },
 } as const;
 
@@ -61,11 +69,11 @@ const exported = <Row>(format: ExportFormat<Row>, rows: AsyncIterable<Row>) => (
   body: exportLines(rows, format),
 });
 
-export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query }) => {
+export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query, entries }) => {
   const day = readDay(query.day, 'day');
   const { of = 'storage', format = 'csv' } = query;
   await exports[of].assertClosed(ctx, day);
-  const { mediaType, body } = exports[of].open(ctx, day, format);
+  const { mediaType, body } = exports[of].open(ctx, { day, format, entries });
   return {
     status: 200,
     headers: [

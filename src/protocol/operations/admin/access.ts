@@ -10,6 +10,7 @@ import {
   jsonText,
   jsonTexts,
 } from '../../formats/json.ts';
+import { mention, noResource, part, scope } from './resources.ts';
 import { type AdminRows, bucketName, count, isoTime, longText, seconds } from './row.ts';
 
 const text = (pattern: RegExp, must: string) => jsonText({ pattern, must });
@@ -27,7 +28,12 @@ export const accessRows = {
   },
   ExplainDecision: {
     on: 'POST /why',
-    bucketIn: 'body',
+    names: {
+      bucket: scope('buckets/{bucket}/why'),
+      accessKey: mention('accounts/{accessKey.account}/why'),
+      requestId: noResource('The handler asks for the bucket and the access key of the audited request.'),
+      key: noResource('The key of an object is part of its bucket.'),
+    },
     doc: 'Says whether a caller may do something, and which statement decides it; nothing is executed.',
     reads: true,
     /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
@@ -70,6 +76,12 @@ export const accessRows = {
     on: 'POST /iam/users/:user/access-keys',
     doc: 'Gives a user a key pair that exists already.',
     takesSecret: true,
+    names: {
+      user: mention('accounts/{account|own}/users/{user}/access-keys'),
+      account: part('accounts/{account}/users/{user}/access-keys'),
+      accessKey: noResource('The key does not exist yet.'),
+      secretKey: noResource('A secret.'),
+    },
     /** The fields of configured credentials; the account is the operator's own unless named. */
     body: jsonObject({
       accessKey: text(/^[A-Za-z0-9._=+@-]{3,128}$/, '3 to 128 characters of A-Z, a-z, 0-9 and ._=+@-'),

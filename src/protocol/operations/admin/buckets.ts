@@ -11,6 +11,7 @@ import {
   jsonText,
 } from '../../formats/json.ts';
 import { weight } from './clusters.ts';
+import { mention } from './resources.ts';
 import { type AdminRows, bucketName, count, longText, seconds } from './row.ts';
 
 const placement = jsonMap(weight, { max: 256 });
@@ -28,6 +29,7 @@ export const placementRows = {
   },
   PutBucketPlacement: {
     on: 'PUT /buckets/:name/placement',
+    names: { placement: mention('clusters/{placement.keys}/placement') },
     conditional: true,
     doc: 'Sets to which clusters the objects of a bucket go, by weight.',
     body: jsonObject({ placement, mode: jsonOptional(mode) }),
@@ -67,6 +69,7 @@ const keyId = jsonText({
 export const signingKeyRows = {
   RotateBucketSigningKey: {
     on: 'POST /buckets/:name/signing-key/rotate',
+    names: { key_id: mention('keys/{key_id}/rotate') },
     secret: true,
     doc: 'Gives a bucket a new signing key; its secret is shown in this reply only.',
     body: jsonObject({ key_id: jsonOptional(keyId) }),

@@ -36,6 +36,7 @@ const impact = jsonObject({
 export const clusterRows = {
   ListClusters: {
     on: 'GET /clusters',
+    lists: { clusters: ['clusters/{id}'] },
     doc: 'Lists the clusters with their states and weights.',
     reply: jsonObject({ clusters: jsonRows(cluster) }),
   },
@@ -95,6 +96,7 @@ export const clusterRows = {
   },
   GetDrainImpact: {
     on: 'GET /clusters/:id/drain-impact',
+    lists: { buckets: ['buckets/{bucket}'] },
     doc: 'Shows which buckets a drain of a cluster would affect.',
     query: { after: paging.after },
     reply: jsonObject({ cluster: jsonText(), buckets: jsonRows(impact), next }),
@@ -125,6 +127,7 @@ export const storageRows = {
   },
   GetStorageData: {
     on: 'GET /storage/data',
+    lists: { clusters: ['clusters/{cluster}'], pools: ['clusters/{cluster}'] },
     doc: 'Shows the health of the clusters and pools that store bytes.',
     reply: jsonObject({
       backend: jsonText(),

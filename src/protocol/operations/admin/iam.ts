@@ -9,6 +9,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
+import { mention, part } from './resources.ts';
 import { type AdminRows, count, isoTime, longText, next, paging } from './row.ts';
 
 const name = (max: number) =>
@@ -85,6 +86,7 @@ const list = <T extends Parameters<typeof jsonObject>[0]>(fields: T) =>
 export const accountRows = {
   ListAccounts: {
     on: 'GET /accounts',
+    lists: { rows: ['accounts/{account}'] },
     doc: 'Lists the accounts of the settings, and those that operators created.',
     query: paging,
     reply: list(account),
@@ -170,12 +172,14 @@ export const accountRows = {
 export const iamRows = {
   ListIamUsers: {
     on: 'GET /accounts/:account/users',
+    lists: { rows: ['accounts/{account}/users/{name}'] },
     doc: 'Lists the users of an account.',
     query: paging,
     reply: list(entity),
   },
   CreateIamUser: {
     on: 'POST /accounts/:account/users',
+    names: { name: mention('accounts/{account}/users/{name}') },
     doc: 'Creates a user.',
     body: jsonObject({ name: name(64), path: jsonOptional(path), tags: jsonOptional(tags) }),
     reply: user,
@@ -187,6 +191,7 @@ export const iamRows = {
   },
   PutIamUser: {
     on: 'PUT /accounts/:account/users/:user',
+    names: { name: part('accounts/{account}/users/{name}') },
     doc: 'Renames or moves a user, or replaces its tags.',
     body: jsonObject({ name: jsonOptional(name(64)), path: jsonOptional(path), tags: jsonOptional(tags) }),
     reply: user,
@@ -212,12 +217,14 @@ export const iamRows = {
   },
   ListIamGroups: {
     on: 'GET /accounts/:account/groups',
+    lists: { rows: ['accounts/{account}/groups/{name}'] },
     doc: 'Lists the groups of an account.',
     query: paging,
     reply: list(entity),
   },
   CreateIamGroup: {
     on: 'POST /accounts/:account/groups',
+    names: { name: mention('accounts/{account}/groups/{name}') },
     doc: 'Creates a group.',
     body: jsonObject({ name: name(128), path: jsonOptional(path) }),
     reply: jsonObject(entity),
@@ -234,20 +241,24 @@ export const iamRows = {
   },
   PutIamGroupUser: {
     on: 'PUT /accounts/:account/groups/:group/users/:user',
+    names: { user: mention('accounts/{account}/users/{user}') },
     doc: 'Adds a user to a group.',
   },
   DeleteIamGroupUser: {
     on: 'DELETE /accounts/:account/groups/:group/users/:user',
+    names: { user: mention('accounts/{account}/users/{user}') },
     doc: 'Removes a user from a group.',
   },
   ListIamRoles: {
     on: 'GET /accounts/:account/roles',
+    lists: { rows: ['accounts/{account}/roles/{name}'] },
     doc: 'Lists the roles of an account.',
     query: paging,
     reply: list(entity),
   },
   CreateIamRole: {
     on: 'POST /accounts/:account/roles',
+    names: { name: mention('accounts/{account}/roles/{name}') },
     doc: 'Creates a role with its trust policy.',
     body: jsonObject({
       name: name(64),
@@ -281,12 +292,14 @@ export const iamRows = {
   },
   ListIamPolicies: {
     on: 'GET /accounts/:account/policies',
+    lists: { rows: ['accounts/{account}/policies/{name}'] },
     doc: 'Lists the managed policies of an account.',
     query: paging,
     reply: list(policyListed),
   },
   CreateIamPolicy: {
     on: 'POST /accounts/:account/policies',
+    names: { name: mention('accounts/{account}/policies/{name}') },
     doc: 'Creates a managed policy.',
     body: jsonObject({
       name: name(128),
@@ -314,12 +327,20 @@ export const iamRows = {
   },
   AttachIamPolicy: {
     on: 'POST /accounts/:account/attachments',
+    names: {
+      name: mention('accounts/{account}/{kind}s/{name}/attachments'),
+      policy: mention('accounts/{policy.account}/policies/{policy.name}/attachments'),
+    },
     doc: 'Attaches a managed policy to a user, a group or a role.',
     body: jsonObject({ kind: jsonChoice(['user', 'group', 'role']), name: name(128), policy: policyArn }),
     status: 204,
   },
   DetachIamPolicy: {
     on: 'POST /accounts/:account/detachments',
+    names: {
+      name: mention('accounts/{account}/{kind}s/{name}/detachments'),
+      policy: mention('accounts/{policy.account}/policies/{policy.name}/detachments'),
+    },
     doc: 'Detaches a managed policy from a user, a group or a role.',
     body: jsonObject({ kind: jsonChoice(['user', 'group', 'role']), name: name(128), policy: policyArn }),
     status: 204,

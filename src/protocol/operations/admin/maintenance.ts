@@ -148,6 +148,7 @@ export const maintenanceRows = {
   },
   GetScrub: {
     on: 'GET /scrub',
+    lists: { damagedList: ['buckets/{bucket}', 'clusters/{cluster}'] },
     doc: 'Shows the pass of the scrub, and the damage that it found.',
     reply: jsonObject({ ...scrub, damagedList: jsonRows(damaged) }),
   },

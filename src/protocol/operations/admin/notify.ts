@@ -9,6 +9,7 @@ import {
   jsonText,
 } from '../../formats/json.ts';
 import { failingFields } from './replication.ts';
+import { mention, noResource, scope } from './resources.ts';
 import { type AdminRows, bucketName, count, isoTime, longText, moment, next, paging } from './row.ts';
 
 const letters = jsonObject({
@@ -19,9 +20,12 @@ const letters = jsonObject({
   until: jsonOptional(moment),
 });
 
+const lettersAbout = ['buckets/{bucket}', 'notify/targets/{target}'];
+
 export const notifyRows = {
   GetNotifyTargets: {
     on: 'GET /notify/targets',
+    lists: { targets: ['notify/targets/{id}'] },
     doc: 'Shows how many events wait for each target, and whether the target takes them.',
     reply: jsonObject({
       targets: jsonRows(
@@ -41,6 +45,7 @@ export const notifyRows = {
   },
   ListDeadLetters: {
     on: 'GET /notify/dead-letters',
+    lists: { rows: lettersAbout },
     doc: 'Lists the events that could not be delivered, the newest first.',
     query: paging,
     reply: jsonObject({
@@ -49,6 +54,7 @@ export const notifyRows = {
           time: isoTime,
           since: isoTime,
           requestId: jsonText(),
+          bucket: jsonOptional(bucketName),
           target: jsonText(),
           id: longText,
           attempts: count,
@@ -61,14 +67,24 @@ export const notifyRows = {
   },
   RedriveNotifications: {
     on: 'POST /notify/redrive',
-    bucketIn: 'body',
+    names: {
+      bucket: scope('buckets/{bucket}/notify/redrive'),
+      target: mention('notify/targets/{target}/redrive'),
+      id: noResource('The handler asks for the bucket and the target of the letter.'),
+    },
+    lists: { letters: lettersAbout },
     doc: 'Queues dead letters again, by target, bucket, id or time.',
     body: letters,
     reply: jsonObject({ redriven: count, isTruncated: jsonBoolean }),
   },
   DiscardNotifications: {
     on: 'POST /notify/discard',
-    bucketIn: 'body',
+    names: {
+      bucket: scope('buckets/{bucket}/notify/discard'),
+      target: mention('notify/targets/{target}/discard'),
+      id: noResource('The handler asks for the bucket and the target of the letter.'),
+    },
+    lists: { letters: lettersAbout },
     doc: 'Deletes dead letters, by target, bucket, id or time.',
     body: letters,
     reply: jsonObject({ discarded: count, isTruncated: jsonBoolean }),

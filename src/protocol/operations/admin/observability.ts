@@ -11,6 +11,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
+import { noResource, scope } from './resources.ts';
 import { type AdminRows, bucketName, count, isoTime } from './row.ts';
 
 const level = jsonChoice(['DEBUG', 'INFO', 'WARN', 'ERROR']);
@@ -43,7 +44,11 @@ const span = jsonObject({
 export const observabilityRows = {
   ListTraces: {
     on: 'GET /traces',
-    bucketIn: 'query',
+    names: {
+      bucket: scope('buckets/{bucket}/traces'),
+      id: noResource('Traces of denied buckets are left out.'),
+    },
+    lists: { traces: ['buckets/{bucket}'] },
     doc: 'Lists the traces that the processes of this node keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
@@ -65,6 +70,7 @@ export const observabilityRows = {
   },
   GetTrace: {
     on: 'GET /traces/:id',
+    lists: { traces: ['buckets/{bucket}'] },
     doc: 'Shows the spans of a request, by its request id or trace id, and of the deliveries that it caused.',
     reply: jsonObject({
       traces: jsonRows(

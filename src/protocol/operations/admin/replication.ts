@@ -9,6 +9,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
+import { mention, noResource, scope } from './resources.ts';
 import {
   type AdminRows,
   bucketName,
@@ -56,6 +57,7 @@ const peer = jsonObject({
 export const peerRows = {
   ListReplicationPeers: {
     on: 'GET /replication/peers',
+    lists: { peers: ['replication/peers/{id}'] },
     doc: 'Lists the S3 services that versions are replicated to.',
     reply: jsonObject({ peers: jsonRows(peer) }),
   },
@@ -67,6 +69,11 @@ export const peerRows = {
   },
   PutReplicationPeer: {
     on: 'PUT /replication/peers/:id',
+    names: {
+      accessKey: noResource('A key of the peer.'),
+      secretKey: noResource('A secret of the peer.'),
+      key: noResource('A private key in PEM.'),
+    },
     conditional: true,
     doc: 'Adds or replaces a peer.',
     body: peerBody,
@@ -79,7 +86,7 @@ export const peerRows = {
   },
   CheckReplicationPeer: {
     on: 'POST /replication/peers/:id/check',
-    bucketIn: 'elsewhere',
+    names: { bucket: noResource('A bucket of the peer.') },
     doc: 'Tries step by step what replication needs of a peer.',
     body: jsonObject({ bucket: text(/^[a-z0-9.-]{3,63}$/, 'the name of a bucket on the peer') }),
     reply: jsonObject({
@@ -121,9 +128,12 @@ const resync = jsonObject({
   finishedAt: jsonOptional(seconds),
 });
 
+const failuresAbout = ['buckets/{bucket}', 'replication/peers/{destination.peer}'];
+
 export const replicationRows = {
   GetReplicationStatus: {
     on: 'GET /replication/status',
+    lists: { destinations: ['replication/peers/{destination.peer}'] },
     doc: 'Shows what waits for each destination, and since when.',
     reply: jsonObject({
       destinations: jsonRows(
@@ -141,7 +151,8 @@ export const replicationRows = {
   },
   ListFailedReplications: {
     on: 'GET /replication/failed',
-    bucketIn: 'query',
+    names: { bucket: scope('buckets/{bucket}/replication/failed') },
+    lists: { failed: failuresAbout },
     doc: 'Lists the versions whose replication was given up.',
     query: { bucket: jsonOptional(bucketName), ...paging },
     reply: jsonObject({
@@ -164,7 +175,12 @@ export const replicationRows = {
   },
   RetryFailedReplications: {
     on: 'POST /replication/retry',
-    bucketIn: 'body',
+    names: {
+      bucket: scope('buckets/{bucket}/replication/retry'),
+      peer: mention('replication/peers/{peer}/retry'),
+      id: noResource('The handler asks for the bucket and the peer of the failure.'),
+    },
+    lists: { failures: failuresAbout },
     doc: 'Queues replications again that were given up, by bucket, peer or id.',
     body: jsonObject({
       bucket: jsonOptional(jsonText()),
@@ -175,7 +191,7 @@ export const replicationRows = {
   },
   StartReplicationResync: {
     on: 'POST /replication/resync/:bucket',
-    bucketIn: 'path',
+    names: { bucket: scope('buckets/{bucket}/replication/resync') },
     doc: 'Begins to replicate the versions that a bucket has already.',
     body: jsonObject({
       prefix: jsonOptional(jsonText()),
@@ -189,13 +205,13 @@ export const replicationRows = {
   },
   GetReplicationResync: {
     on: 'GET /replication/resync/:bucket',
-    bucketIn: 'path',
+    names: { bucket: scope('buckets/{bucket}/replication/resync') },
     doc: 'Shows how far a resync of a bucket is.',
     reply: resync,
   },
   CancelReplicationResync: {
     on: 'DELETE /replication/resync/:bucket',
-    bucketIn: 'path',
+    names: { bucket: scope('buckets/{bucket}/replication/resync') },
     doc: 'Ends a resync; what it has queued stays queued.',
   },
 } as const satisfies AdminRows;

@@ -7,6 +7,7 @@ import {
   jsonOptional,
   jsonText,
 } from '../../formats/json.ts';
+import type { NamedResource, NoResource } from './resources.ts';
 
 export interface AdminOperation {
   /** Method and path below `/admin/v1`. A `:name` in the path is a parameter. */
@@ -35,11 +36,13 @@ export interface AdminOperation {
   readonly reads?: true;
   /** It is audited although it changes nothing. */
   readonly audited?: true;
+  /** By field of the query or body, or parameter of the path: the resource that it names beside the path of the operation. */
+  readonly names?: Readonly<Record<string, NamedResource | NoResource>>;
   /**
-   * Where the request names a bucket, if not as `buckets/:name`: the field or parameter `bucket`. What policies say about
-   * `buckets/<bucket>/…` holds for it too. `elsewhere`: a bucket of another service.
+   * By list of the reply: the resources that an entry is about, as in `NamedResource.path`, with the fields of the entry. Entries of
+   * resources that a Deny of the operation covers are left out.
    */
-  readonly bucketIn?: 'path' | 'query' | 'body' | 'elsewhere';
+  readonly lists?: Readonly<Record<string, readonly string[]>>;
   /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
   readonly callers?: 'anyone' | 'known' | undefined;
 }

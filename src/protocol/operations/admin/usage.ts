@@ -9,6 +9,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
+import { alias } from './resources.ts';
 import { type AdminRows, bucketName, count, next, paging } from './row.ts';
 
 const limit = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: '0 is unlimited.' });
@@ -38,18 +39,21 @@ export const quotaRows = {
   },
   GetUserQuota: {
     on: 'GET /iam/users/:user/quota',
+    names: { user: alias('accounts/{user}/quota') },
     tagged: true,
     doc: 'Shows the quota of an account.',
     reply: userQuota,
   },
   PutUserQuota: {
     on: 'PUT /iam/users/:user/quota',
+    names: { user: alias('accounts/{user}/quota') },
     conditional: true,
     doc: 'Sets the quota of an account; 0 is unlimited.',
     body: userQuota,
   },
   DeleteUserQuota: {
     on: 'DELETE /iam/users/:user/quota',
+    names: { user: alias('accounts/{user}/quota') },
     conditional: true,
     doc: 'Removes the quota of an account.',
   },
@@ -85,6 +89,8 @@ export const usageRows = {
   },
   GetUserUsage: {
     on: 'GET /iam/users/:user/usage',
+    names: { user: alias('accounts/{user}/usage') },
+    lists: { rows: ['buckets/{bucket}'] },
     doc: 'Lists the storage that the buckets of an account used, by closed day and class.',
     query: range,
     reply: jsonObject({
@@ -104,6 +110,8 @@ export const usageRows = {
   },
   GetUserTraffic: {
     on: 'GET /iam/users/:user/traffic',
+    names: { user: alias('accounts/{user}/traffic') },
+    lists: { rows: ['buckets/{bucket}'] },
     doc: 'Lists requests and transferred bytes that an account pays for, by day, bucket and requester.',
     query: range,
     reply: jsonObject({
@@ -113,6 +121,7 @@ export const usageRows = {
   },
   ExportUsage: {
     on: 'GET /usage/export',
+    lists: { rows: ['buckets/{bucket}', 'accounts/{owner}'] },
     doc: 'Exports the storage or the traffic of all buckets on a closed day.',
     query: {
       day,

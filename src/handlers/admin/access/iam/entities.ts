@@ -37,7 +37,7 @@ export async function openAccount(ctx: Context, { params, record }: Call) {
 }
 
 /**
- * The domain finds names in any case, but policies compare the path as it is: each name of the path must be as it was given to the
+ * The domain finds names in any case, but policies compare names as they are: each name of the path must be as it was given to the
  * entity, else a denied path would have others beside it.
  * @throws NoSuchEntity
  */
@@ -46,15 +46,22 @@ export async function assertExactNames(
   account: string,
   params: ReadonlyMap<string, string>,
 ): Promise<void> {
-  for (const kind of ['user', 'group', 'role'] as const) {
-    const name = params.get(kind);
-    const found = name === undefined ? undefined : await findAnyCase(ctx, account, { kind, name });
-    if (found !== undefined && found.name !== name)
-      throw fail(
-        'NoSuchEntity',
-        `There is no ${kind} of this name. Names of paths are compared with regard to case.`,
-      );
-  }
+  for (const kind of ['user', 'group', 'role'] as const)
+    await assertExactName(ctx, account, { kind, name: params.get(kind) });
+}
+
+/** The same for a name in a body. @throws NoSuchEntity */
+export async function assertExactName(
+  ctx: Pick<Context, 'metadata'>,
+  account: string,
+  { kind, name }: { readonly kind: HolderKind; readonly name: string | undefined },
+): Promise<void> {
+  const found = name === undefined ? undefined : await findAnyCase(ctx, account, { kind, name });
+  if (found !== undefined && found.name !== name)
+    throw fail(
+      'NoSuchEntity',
+      `There is no ${kind} of this name. Names are compared with regard to case here.`,
+    );
 }
 
 export const entityJson = (

@@ -16,7 +16,7 @@ import type { PolicyRecord } from '../../../../metadata/iam.ts';
 import { parseArn, policyArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from '../../call.ts';
-import { arns, entityJson, listReply, openAccount, toTags } from './entities.ts';
+import { arns, assertExactName, entityJson, listReply, openAccount, toTags } from './entities.ts';
 
 const kind = 'policy';
 /** Larger ones are refused by what keeps them. */
@@ -94,6 +94,7 @@ export const AttachIamPolicy: AdminHandler<'AttachIamPolicy'> = async (given, ca
   const { ctx, account } = await openAccount(given, call);
   const { policy, ...holder } = call.body;
   call.record?.about(arns[holder.kind](account, holder));
+  await assertExactName(ctx, account, holder);
   await attachPolicy(ctx, account, { holder, policy: readPolicy(account, policy) });
   return emptyReply(204);
 };
@@ -102,6 +103,7 @@ export const DetachIamPolicy: AdminHandler<'DetachIamPolicy'> = async (given, ca
   const { ctx, account } = await openAccount(given, call);
   const { policy, ...holder } = call.body;
   call.record?.about(arns[holder.kind](account, holder));
+  await assertExactName(ctx, account, holder);
   await detachPolicy(ctx, account, { holder, policy: readPolicy(account, policy) });
   return emptyReply(204);
 };

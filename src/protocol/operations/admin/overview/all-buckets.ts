@@ -9,6 +9,7 @@ import {
   jsonText,
 } from '../../../formats/json.ts';
 import { weight } from '../clusters.ts';
+import { mention } from '../resources.ts';
 import { type AdminRows, bucketName, count, isoTime, next, pagingBy } from '../row.ts';
 
 /** Each entry needs reads of its own. */
@@ -36,6 +37,8 @@ const listed = {
 export const allBucketRows = {
   ListBuckets: {
     on: 'GET /buckets',
+    names: { owner: mention('accounts/{owner}/buckets') },
+    lists: { rows: ['buckets/{name}', 'accounts/{owner}'] },
     doc: 'Lists the buckets of all accounts by name, with what each holds. A page may be short although more follow.',
     query: {
       prefix: jsonOptional(bucketName),
@@ -72,6 +75,7 @@ export const allBucketRows = {
   },
   PutBucketOwner: {
     on: 'PUT /buckets/:name/owner',
+    names: { owner: mention('accounts/{owner}/buckets') },
     doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`.',
     body: jsonObject({ owner: jsonText({ max: 128 }), objects: jsonOptional(jsonChoice(['move', 'stay'])) }),
   },

@@ -7,6 +7,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../../formats/json.ts';
+import { mention, noResource, scope } from '../resources.ts';
 import { type AdminRows, count, isoTime, longText, moment, next, paging } from '../row.ts';
 
 const filter = {
@@ -40,17 +41,26 @@ const row = jsonObject({
   count: jsonOptional(count),
 });
 
+const filtered = {
+  identity: mention('accounts/{identity.account}/audit'),
+  requestId: noResource('Rows of denied resources are left out.'),
+};
+/** The bucket, the account of an ARN, and the account of the caller. */
+const rowsAbout = ['buckets/{resource.bucket}', 'accounts/{resource.account}', 'accounts/{account}'];
+
 export const auditRows = {
   ListAudit: {
     on: 'GET /audit',
-    bucketIn: 'query',
+    names: { ...filtered, bucket: scope('buckets/{bucket}/audit') },
+    lists: { rows: rowsAbout },
     doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow.',
     query: { ...filter, ...paging },
     reply: jsonObject({ rows: jsonRows(row), next }),
   },
   ExportAudit: {
     on: 'GET /audit/export',
-    bucketIn: 'query',
+    names: { ...filtered, bucket: scope('buckets/{bucket}/audit/export') },
+    lists: { rows: rowsAbout },
     doc: 'Streams rows of the audit log, the oldest first, as JSON Lines, records of CloudTrail or events of OCSF.',
     query: { ...filter, format: jsonOptional(jsonChoice(['jsonl', 'cloudtrail', 'ocsf'])) },
     media: ['application/x-ndjson', 'application/json'],

@@ -58,6 +58,7 @@ export const systemRows = {
   },
   GetGcBacklog: {
     on: 'GET /gc',
+    lists: { clusters: ['clusters/{cluster}'] },
     doc: 'Shows what is queued for deletion, by cluster. `isCut`: there is more than was counted.',
     reply: jsonObject({
       clusters: jsonRows(jsonObject({ cluster: jsonText(), extents: count, oldestSeconds: count })),
