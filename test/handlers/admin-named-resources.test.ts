@@ -53,17 +53,20 @@ describe('a Deny of an account', () => {
     ['access key of a decision', 'POST', '/why', { action: 's3:GetObject', accessKey: alice.accessKey }],
     ['access key of log-ins', 'DELETE', `/logins?accessKey=${alice.accessKey}`],
   ];
-  test.each(named)('refuses a request that names it as %s', async (_, method, path, body) => {
-    await using world = await openGateway();
-    await openUser(world, 'bob');
-    await world.as({ credential: operator }).put('/free');
-    const open = await openAdmin(world, policy(everything), 'dave');
-    const closed = await openAdmin(world, denying(`accounts/${main}/*`));
-    const refused = await closed(method, path, body);
-    expect([refused.status, refused.json?.code]).toEqual([403, 'AccessDenied']);
-    expect(refused.text).toContain(arn(`accounts/${main}/`));
-    expect((await open(method, path, body)).status).toBeLessThan(300);
-  });
+  test.each(named.map(([what, method, path, body]) => ({ what, method, path, body })))(
+    'refuses a request that names it as $what',
+    async ({ method, path, body }) => {
+      await using world = await openGateway();
+      await openUser(world, 'bob');
+      await world.as({ credential: operator }).put('/free');
+      const open = await openAdmin(world, policy(everything), 'dave');
+      const closed = await openAdmin(world, denying(`accounts/${main}/*`));
+      const refused = await closed(method, path, body);
+      expect([refused.status, refused.json?.code]).toEqual([403, 'AccessDenied']);
+      expect(refused.text).toContain(arn(`accounts/${main}/`));
+      expect((await open(method, path, body)).status).toBeLessThan(300);
+    },
+  );
 
   test('leaves the account’s buckets, users and audit rows out of listings and exports', async () => {
     await using world = await openGateway();
@@ -101,19 +104,22 @@ describe('a Deny of a user, group, role or policy', () => {
     ['POST', `${inAccount}/users`, 'the name of a new user', { name: 'president' }],
     ['PUT', `${inAccount}/groups/staff/users/chief`, 'the user of a group'],
   ];
-  test.each(cases)('%s %s is refused for %s', async (method, path, _, body) => {
-    await using world = await openGateway();
-    await openEntities(world);
-    const denied = ['users/chief', 'users/president', 'policies/powers'].flatMap((name) => [
-      `accounts/${account}/${name}`,
-      `accounts/${account}/${name}/*`,
-    ]);
-    const closed = await openAdmin(world, denying(...denied));
-    const refused = await closed(method, path, body);
-    expect([refused.status, refused.json?.code]).toEqual([403, 'AccessDenied']);
-    const open = await openAdmin(world, policy(everything), 'dave');
-    expect((await open(method, path, body)).status).toBeLessThan(300);
-  });
+  test.each(cases.map(([method, path, what, body]) => ({ method, path, what, body })))(
+    '$method $path is refused for $what',
+    async ({ method, path, body }) => {
+      await using world = await openGateway();
+      await openEntities(world);
+      const denied = ['users/chief', 'users/president', 'policies/powers'].flatMap((name) => [
+        `accounts/${account}/${name}`,
+        `accounts/${account}/${name}/*`,
+      ]);
+      const closed = await openAdmin(world, denying(...denied));
+      const refused = await closed(method, path, body);
+      expect([refused.status, refused.json?.code]).toEqual([403, 'AccessDenied']);
+      const open = await openAdmin(world, policy(everything), 'dave');
+      expect((await open(method, path, body)).status).toBeLessThan(300);
+    },
+  );
 
   test('has no other spelling: names of bodies compare with regard to case', async () => {
     await using world = await openGateway();

@@ -10,7 +10,7 @@ test('byte-seconds equal the formula for any samples, also far above 2^53', () =
     const sizes = Array.from({ length: count }, () => dice.roll(2 ** 31) * dice.roll(2 ** 20));
     let samples: ClassSamples | undefined;
     for (const bytes of sizes) samples = addSample(samples, { bytes, objects: 1 });
-    const { byteSeconds } = closeDay(samples as ClassSamples, 0);
+    const { byteSeconds } = closeDay(samples as ClassSamples, { before: 0, after: 0 });
     // Twice the formula times the number of samples, in whole numbers.
     const exact = sizes.map(BigInt);
     let doubled = 2n * (exact.at(-1) ?? 0n);

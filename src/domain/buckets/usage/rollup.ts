@@ -25,7 +25,14 @@ import {
   samplesPrefix,
   toSchedule,
 } from './progress.ts';
-import { addSample, type BucketSamples, closeDay, type DayUsage, flatDay, isEmptyDay } from './samples.ts';
+import {
+  addBucketSample,
+  type BucketSamples,
+  closeDay,
+  type DayUsage,
+  flatDay,
+  isEmptyDay,
+} from './samples.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
@@ -119,10 +126,9 @@ async function samplePage(ctx: Ctx, held: Held): Promise<Held> {
     async ({ id, name: bucket, owner }): Promise<TaskChange<BucketSamples>> => {
       const name = samplesName(day, id);
       const before = await findTask(metadata, samplesKind, name);
-      const classes = { ...before?.state.classes };
-      for (const [storageClass, counts] of await readUsage(metadata, id))
-        classes[storageClass] = addSample(classes[storageClass], counts);
-      const state = { bucketId: id, bucket, owner, seen: number, classes };
+      const counted = await readUsage(metadata, id);
+      const sampled = addBucketSample(before?.state, { pass: number, counted });
+      const state = { bucketId: id, bucket, owner, seen: number, ...sampled };
       return { put: { name, state }, expect: before?.revision ?? 'absent' };
     },
   );
@@ -167,10 +173,10 @@ async function closeSampled({ metadata }: Ctx, held: Held, day: string): Promise
   const computedAt = await metadata.now();
   const page = await pageTasks(metadata, samplesKind, { prefix: samplesPrefix(day), limit: pageBuckets });
   await inParallel(readsMax, page, async ({ state }) => {
-    const absent = passes - state.seen;
+    const absence = { before: (state.first ?? 1) - 1, after: passes - state.seen };
     const days = Object.entries(state.classes).map(([storageClass, samples]) => ({
       storageClass,
-      usage: closeDay(samples, absent),
+      usage: closeDay(samples, absence),
     }));
     await closeBucketDay(metadata, state.bucketId, toRows(state, { day, days, computedAt }));
   });

@@ -28,6 +28,9 @@ export interface BucketSamples {
   readonly owner: string;
   /** The number of the last pass of the day that found the bucket. */
   readonly seen: number;
+  /** The number of the first pass of the day that found the bucket, and how many have found it. Absent in rows of earlier versions. */
+  readonly first?: number;
+  readonly count?: number;
   readonly classes: Readonly<Record<string, ClassSamples>>;
 }
 
@@ -39,6 +42,39 @@ export const addSample = (before: ClassSamples | undefined, { bytes, objects }: 
   objects: (before?.objects ?? 0) + objects,
   objectsMax: Math.max(before?.objectsMax ?? 0, objects),
 });
+
+const nothing: Counts = { bytes: 0, objects: 0 };
+
+/**
+ * The samples of a bucket after one more. A storage class without a counter held nothing, and so it did at the samples of the bucket
+ * before its first byte: without them, an hour in a class would be billed as a day.
+ */
+export function addBucketSample(
+  before: Pick<BucketSamples, 'first' | 'count' | 'classes'> | undefined,
+  { pass, counted }: { readonly pass: number; readonly counted: ReadonlyMap<string, Counts> },
+): Required<Pick<BucketSamples, 'first' | 'count' | 'classes'>> {
+  const known = before?.classes ?? {};
+  const count = countOf(before);
+  const names = new Set([...Object.keys(known), ...counted.keys()]);
+  const classes = [...names].map((name) => {
+    const earlier = known[name] ?? (count === 0 ? undefined : { ...emptySamples, count });
+    return [name, addSample(earlier, counted.get(name) ?? nothing)] as const;
+  });
+  return { first: before?.first ?? pass - count, count: count + 1, classes: Object.fromEntries(classes) };
+}
+
+const emptySamples: ClassSamples = {
+  count: 0,
+  bytes: '0',
+  firstBytes: 0,
+  lastBytes: 0,
+  objects: 0,
+  objectsMax: 0,
+};
+
+/** Rows of earlier versions only have samples of classes. */
+const countOf = (samples: Pick<BucketSamples, 'count' | 'classes'> | undefined): number =>
+  samples?.count ?? Math.max(0, ...Object.values(samples?.classes ?? {}).map(({ count }) => count));
 
 export interface DayUsage {
   readonly byteSeconds: string;
@@ -57,14 +93,24 @@ export const flatDay = ({ bytes, objects }: Counts, samples: number): DayUsage =
   samples,
 });
 
-/** @param absent passes of the day after the bucket was deleted: it held nothing then */
-export function closeDay(samples: ClassSamples, absent: number): DayUsage {
-  const count = samples.count + absent;
-  if (count === 1) return flatDay({ bytes: samples.lastBytes, objects: samples.objects }, 1);
-  const last = absent > 0 ? 0n : BigInt(samples.lastBytes);
+/** The passes of a day that did not find a bucket: it held nothing then. */
+export interface Absence {
+  /** Before the bucket was created. */
+  readonly before: number;
+  /** After it was deleted. */
+  readonly after: number;
+}
+
+export function closeDay(samples: ClassSamples, absence: Absence): DayUsage {
+  // The specification: a bucket with one sample, for example one that was created late on the day, is billed for the whole day.
+  if (samples.count + absence.after === 1)
+    return flatDay({ bytes: samples.lastBytes, objects: samples.objects }, 1);
+  const count = absence.before + samples.count + absence.after;
+  const first = absence.before > 0 ? 0n : BigInt(samples.firstBytes);
+  const last = absence.after > 0 ? 0n : BigInt(samples.lastBytes);
   // The trapezoids are the sum of all samples less half of the first and half of the last; the last sample then counts once more.
   // With dt = 86400 / count this is the specification's formula, doubled here to stay in whole numbers.
-  const doubled = 2n * BigInt(samples.bytes) - BigInt(samples.firstBytes) + last;
+  const doubled = 2n * BigInt(samples.bytes) - first + last;
   const divisor = 2n * BigInt(count);
   return {
     byteSeconds: String((doubled * daySeconds + divisor / 2n) / divisor),
