@@ -9,7 +9,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { mention, part } from './resources.ts';
+import { mention, noResource, part } from './resources.ts';
 import { type AdminRows, count, isoTime, longText, next, paging } from './row.ts';
 
 const name = (max: number) =>
@@ -108,6 +108,11 @@ export const accountRows = {
   },
   CreateAccount: {
     on: 'POST /accounts',
+    names: {
+      account: mention('accounts/{account}/create'),
+      accessKey: noResource('The key does not exist yet.'),
+      secretKey: noResource('A secret.'),
+    },
     doc: 'Creates an account and a key of its root; the secret is shown in this reply only. `accessKey` and `secretKey` take over a key that its clients have.',
     secret: true,
     takesSecret: true,
