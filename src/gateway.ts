@@ -22,6 +22,7 @@ import { type Failure, toFailure } from './gateway/refusal.ts';
 import { establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
 import { identify } from './gateway/stages/identify.ts';
+import { endLimits, limitCaller } from './gateway/stages/limit.ts';
 import { locate } from './gateway/stages/locate.ts';
 import { selectOperation } from './gateway/stages/select-operation.ts';
 import { serve } from './gateway/stages/serve.ts';
@@ -97,7 +98,7 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   const code = failure?.refusal.code;
   ctx.bodyMemory.give(request.heldBytes);
   await request.record?.end({ status: reply.status, code });
-  reply = countTraffic(ctx, request, reply);
+  reply = endLimits(ctx, request, countTraffic(ctx, request, reply));
   if (mayBeLogged(request, code)) reply = await logAccess(ctx, request, { reply, code });
   const at = clock.elapsed();
   reportAnswer(ctx, request, { status: reply.status, failure, at });
@@ -135,6 +136,8 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
     establish(identified, { operation: `area:${area}` });
     return areas(ctx, local, areaRequest(ctx, identified));
   }
+  const limiting = limitCaller(ctx, identified);
+  if (limiting !== undefined) await limiting;
   if (isSite) return visitSite(ctx, identified);
   ctx.trace?.stage('select');
   return serve(ctx, await selectOperation(ctx, identified));

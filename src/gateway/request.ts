@@ -9,6 +9,7 @@
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Reached } from '../domain/access/access-points.ts';
+import type { Admission } from '../domain/buckets/quotas/rate-limiter.ts';
 import type { Recorder } from '../domain/events/recorder.ts';
 import type { Refusal } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
@@ -57,6 +58,8 @@ export interface Received extends Held {
   readonly format: ErrorFormat;
   /** The request's own dialect; undefined when it showed none. */
   readonly dialect: Dialect | undefined;
+  /** The places of the request under rate limits; absent where no limit applies. */
+  readonly admission: Admission | undefined;
   /** Absent where the request changes nothing, or where that is not known yet. */
   readonly record: AuditRecorder | undefined;
 }
@@ -154,6 +157,7 @@ export function receive(
     operation: unknownOperation,
     format: 'xml',
     dialect: undefined,
+    admission: undefined,
     record: undefined,
     heldBytes: 0,
     // All fields are present from the start, so that the object keeps its hidden class and stays fast to read.

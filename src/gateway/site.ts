@@ -20,6 +20,7 @@ import type { Reply } from '../protocol/reply/reply.ts';
 import { noParameters } from '../protocol/request/action-query.ts';
 import { Query, type Wire, WireHeaders } from '../protocol/request/wire.ts';
 import { establish, type Identified, type InBucket } from './request.ts';
+import { limitBucket } from './stages/limit.ts';
 import { permit } from './stages/permit.ts';
 
 /** The bucket, and the request whose operation logs and metrics name; absent for the gateway's own reads. */
@@ -50,6 +51,8 @@ export async function visitSite(ctx: Context, request: Identified): Promise<Repl
     });
   const bucket = await openBucket(ctx, bucketName);
   establish(request, { bucket });
+  const limiting = limitBucket(ctx, request);
+  if (limiting !== undefined) await limiting;
   const site = await readDocument(ctx, bucket, bucketWebsite);
   if (site === undefined) throw fail('NoSuchWebsiteConfiguration', { elements: { BucketName: bucketName } });
   const elsewhere = findRedirect(site, key);

@@ -16,6 +16,7 @@ import { leases } from './records/background/leases.ts';
 import { clusterState } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
 import { importReleased } from './records/imports.ts';
+import { rateLimits } from './records/limits.ts';
 import { hourlyQueues, queueHours, queues } from './records/queues.ts';
 import { rebalance } from './records/rebalance.ts';
 import { replicationPeers } from './records/replication-peers.ts';
@@ -378,4 +379,5 @@ export const tables = {
   logins,
   idempotencyKeys,
   idempotencyKeysByAccount,
+  rateLimits,
 } as const;

@@ -25,6 +25,7 @@ import {
 } from '../request.ts';
 import { showIndex } from '../site.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
+import { limitBucket, limitedContent } from './limit.ts';
 import { assertMayAsk, permit } from './permit.ts';
 
 export async function serve(context: Context, selected: Selected): Promise<Reply> {
@@ -55,7 +56,12 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   if (reading !== undefined) await renew(ctx, complete);
   if (reading !== undefined || needsBody) await judge(ctx, complete);
   if (needsBody && row.adds) assertRoom(ctx);
-  if (row.streams && hasBody) establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
+  const limiting = limitBucket(ctx, complete);
+  if (limiting !== undefined) await limiting;
+  if (row.streams && hasBody) {
+    establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
+    establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });
+  }
   ctx.trace?.stage('handle');
   const reply = await dispatch(ctx, complete);
   const { requesterPays }: RequestContext = complete;

@@ -35,6 +35,7 @@ import * as system from './overview/system.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
 import * as replicationStatus from './replication/status.ts';
+import * as limits from './usage/limits.ts';
 import * as quotas from './usage/quotas.ts';
 import * as traffic from './usage/traffic.ts';
 import * as usage from './usage/usage.ts';
@@ -84,5 +85,6 @@ export const adminHandlers: AdminHandlers = {
   ...signingKey,
   ...usage,
   ...quotas,
+  ...limits,
   ...traffic,
 };

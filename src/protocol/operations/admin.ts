@@ -8,6 +8,7 @@ import { accessRows } from './admin/access.ts';
 import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.ts';
 import { clusterRows, storageRows } from './admin/clusters.ts';
 import { accountRows, iamRows } from './admin/iam.ts';
+import { limitRows } from './admin/limits.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
 import { observabilityRows } from './admin/observability.ts';
@@ -40,6 +41,7 @@ export const adminOperations = {
   ...notifyRows,
   ...signingKeyRows,
   ...quotaRows,
+  ...limitRows,
   ...usageRows,
 } as const satisfies AdminRows;
 

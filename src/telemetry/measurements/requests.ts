@@ -22,6 +22,12 @@ export const requests = {
     doc: 'Refused requests by error code, such as NoSuchKey.',
     act: '`AccessDenied`: ask `POST /admin/v1/why`. `SlowDown`, `ServiceUnavailable`, `InternalError`: the log has the cause under the request id.',
   },
+  svc_limited_requests_total: {
+    kind: 'counter',
+    labels: ['scope'],
+    doc: 'Requests that a rate limit refused with 503 SlowDown: of an `account`, a `bucket`, or an `anonymous` source.',
+    act: '`GET /admin/v1/limits` shows the limits, `svc_bucket_requests_total` the busiest buckets. Raise the limit, or ask the tenant to slow down.',
+  },
   svc_http_request_duration_seconds: {
     kind: 'histogram',
     labels: ['operation'],

@@ -11,6 +11,7 @@ type Told =
   | 'refusalCounted'
   | 'keyUnwrapped'
   | 'idempotencyKey'
+  | 'requestLimited'
   | 'keyCall'
   | 'keyCircuit'
   | 'signingKeys'
@@ -41,6 +42,7 @@ export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Tel
     },
     refusalCounted: (error) => metrics.add('svc_audit_counted_total', [error]),
     keyUnwrapped: (outcome) => metrics.add('svc_kms_decrypt_total', [outcome]),
+    requestLimited: (scope) => metrics.add('svc_limited_requests_total', [scope]),
     idempotencyKey: (outcome) => metrics.add('svc_idempotency_keys_total', [outcome]),
     keyCall: (provider, call, outcome) => metrics.add('svc_key_calls_total', [provider, call, outcome]),
     keyCircuit: (provider, state) => {

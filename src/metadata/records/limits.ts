@@ -1,0 +1,71 @@
+/** The rate limits that operators set. */
+import {
+  type At,
+  type MetadataStore,
+  type SideChange,
+  type Stored,
+  table,
+} from '../../ports/metadata-store.ts';
+
+/** An absent field is unlimited. */
+export interface RateLimit {
+  readonly requestsPerSecond?: number;
+  /** Of bodies, in both directions together. */
+  readonly bytesPerSecond?: number;
+  /** Requests whose reply has not ended. */
+  readonly concurrentRequests?: number;
+  /** How many seconds of an unused allowance add up. Absent: 1. */
+  readonly burstSeconds?: number;
+}
+
+export interface RateLimitRow {
+  /** Always 0: one scan reads all limits. */
+  readonly slot: number;
+  /** `account:<id>`, `bucket:<id of the bucket>`, or `anonymous`. */
+  readonly scope: string;
+  /** The name of the bucket; else ''. */
+  readonly name: string;
+  readonly limit: RateLimit;
+}
+export const rateLimits = table<RateLimitRow>()({
+  name: 'rate_limits',
+  kind: 'conditional',
+  partition: ['slot'],
+  sort: ['scope'],
+  columns: { slot: 'int', scope: 'text', name: 'text', limit: 'json' },
+});
+
+const rateLimitsAt: At<typeof rateLimits> = { table: rateLimits, in: { slot: 0 } };
+const pageMax = 1_000;
+
+export async function readRateLimits(
+  metadata: Pick<MetadataStore, 'scan'>,
+): Promise<readonly RateLimitRow[]> {
+  const cursor = metadata.scan(rateLimitsAt);
+  const rows: RateLimitRow[] = [];
+  for (;;) {
+    const page = await cursor.next(pageMax);
+    for (const { row } of page) rows.push(row);
+    if (page.length < pageMax) return rows;
+  }
+}
+
+export const findRateLimit = (
+  metadata: Pick<MetadataStore, 'get'>,
+  scope: string,
+): Promise<Stored<RateLimitRow> | undefined> => metadata.get(rateLimitsAt, { scope });
+
+/** Replaces the limit that was read as `before`, or removes it. False when it has changed meanwhile. */
+export async function replaceRateLimit(
+  metadata: Pick<MetadataStore, 'commit'>,
+  before: Stored<RateLimitRow> | undefined,
+  after: Omit<RateLimitRow, 'slot'> | undefined,
+  then: readonly SideChange[],
+): Promise<boolean> {
+  const expect = before?.revision ?? 'absent';
+  if (after !== undefined)
+    return (await metadata.commit(rateLimitsAt, [{ put: { slot: 0, ...after }, expect }], { then })).applied;
+  if (before === undefined) return true;
+  const change = { remove: { scope: before.row.scope }, expect: before.revision };
+  return (await metadata.commit(rateLimitsAt, [change], { then })).applied;
+}

@@ -1,0 +1,229 @@
+/** Rate limits of accounts, buckets and anonymous sources. @storage */
+import { expect, test } from 'vitest';
+import { RateLimiter } from '../../src/domain/buckets/quotas/rate-limiter.ts';
+import type { Siblings } from '../../src/ports/siblings.ts';
+import { policyOf } from '../support/access.ts';
+import { operatorOf } from '../support/clusters.ts';
+import { faulty } from '../support/faulty.ts';
+import { alice, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import type { Answer } from '../support/gateway-client.ts';
+import { whileHeld } from '../support/held-body.ts';
+import { auditRows } from '../support/recorded.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
+
+async function openWorld(options: GatewayWorldOptions = {}) {
+  const clock = virtualClock();
+  const world = await openGateway({ clock, ...options });
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'content' });
+  return { world, clock, admin: operatorOf(world) };
+}
+
+const retryAfter = ({ headers }: Answer): string | undefined => headers.find(([name]) => name.toLowerCase() === 'retry-after')?.[1];
+const ofAlice = `/accounts/${alice.owner}/limits`;
+
+test('an account beyond its requests per second gets 503 SlowDown with Retry-After, and others are served', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 2 });
+  const statuses = async (count: number) => {
+    const found: number[] = [];
+    for (let index = 0; index < count; index += 1) found.push((await world.client.get('/bucket/key')).status);
+    return found;
+  };
+  expect(await statuses(3)).toEqual([200, 200, 503]);
+  const refused = await world.client.get('/bucket/key');
+  expect([refused.one('Code'), retryAfter(refused)]).toEqual(['SlowDown', '1']);
+  expect(refused.text).toContain('The account is limited to 2 requests per second.');
+  expect((await world.bob.get('/')).status).toBe(200);
+  await clock.advance(500);
+  expect(await statuses(2)).toEqual([200, 503]);
+  await clock.advance(60_000);
+  // An allowance of one second adds up.
+  expect(await statuses(3)).toEqual([200, 200, 503]);
+  await admin.must('DELETE', ofAlice);
+  expect(await statuses(5)).toEqual([200, 200, 200, 200, 200]);
+});
+
+test('burstSeconds lets an unused allowance add up', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 1, burstSeconds: 3 });
+  for (let index = 0; index < 3; index += 1) expect((await world.client.get('/bucket/key')).status).toBe(200);
+  expect((await world.client.get('/bucket/key')).status).toBe(503);
+  await clock.advance(2_000);
+  for (const status of [200, 200, 503]) expect((await world.client.get('/bucket/key')).status).toBe(status);
+});
+
+test('the limit of a bucket holds for all its callers, and refused strangers use up nothing of it', async () => {
+  const { world, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', '/buckets/bucket/limits', { requestsPerSecond: 2 });
+  for (let index = 0; index < 5; index += 1) expect((await world.bob.get('/bucket/key')).status).toBe(403);
+  for (const status of [200, 200, 503]) expect((await world.client.get('/bucket/key')).status).toBe(status);
+  expect((await world.client.get('/')).status).toBe(200);
+  // A bucket of the same name that is created later has no limit.
+  expect(await admin.must('GET', '/limits')).toEqual({
+    rows: [{ kind: 'bucket', name: 'bucket', requestsPerSecond: 2 }],
+  });
+});
+
+test('each address that sends anonymous requests has a limit of its own', async () => {
+  const { world, admin } = await openWorld({
+    settings: { SVC_TRUSTED_PROXIES: '0.0.0.0/0,::/0' },
+  });
+  await using _world = world;
+  const policy = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/*' });
+  expect((await world.client.put('/bucket?policy', { body: policy })).status).toBe(204);
+  await admin.must('PUT', '/limits/anonymous', { requestsPerSecond: 1 });
+  const from = async (address: string) =>
+    (await world.anonymous.get('/bucket/key', { headers: { 'x-forwarded-for': address } })).status;
+  expect([await from('192.0.2.1'), await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([
+    200, 503, 200,
+  ]);
+  // An IPv6 client has 2^64 addresses.
+  expect([
+    await from('2001:db8:0:1::1'),
+    await from('2001:db8::1:2:3:4:5'),
+    await from('2001:db8:0:2::1'),
+  ]).toEqual([200, 503, 200]);
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+});
+
+test('concurrentRequests counts a request until its body and its reply have ended', async () => {
+  const { world, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { concurrentRequests: 1 });
+  const put = { method: 'PUT', path: '/bucket/other', ask: { body: 'content' } };
+  const answer = await whileHeld(world.client, put, async () => {
+    const refused = await world.client.get('/bucket/key');
+    expect([refused.status, refused.one('Code')]).toEqual([503, 'SlowDown']);
+  });
+  expect(answer.status).toBe(200);
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+  // A request that is refused ends too.
+  expect((await world.client.get('/bucket/absent')).status).toBe(404);
+  expect((await world.client.get('/bucket/key')).status).toBe(200);
+});
+
+test('bytesPerSecond spreads a large body over time, in both directions', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  const body = Buffer.alloc(12 * 1024 * 1024, 1);
+  await admin.must('PUT', ofAlice, { bytesPerSecond: 1024 * 1024 });
+  const timed = async (ask: () => Promise<Answer>): Promise<number> => {
+    const startedAt = clock.elapsed();
+    let isOver = false;
+    const asking = ask().finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      await clock.advance(100);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect((await asking).status).toBe(200);
+    return (clock.elapsed() - startedAt) / 1_000;
+  };
+  expect(await timed(() => world.client.put('/bucket/large', { body }))).toBeGreaterThan(6);
+  await clock.advance(60_000);
+  expect(await timed(() => world.client.get('/bucket/large'))).toBeGreaterThan(6);
+});
+
+test('small bodies count towards bytesPerSecond', async () => {
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await world.client.put('/bucket/small', { body: Buffer.alloc(4_000) });
+  await admin.must('PUT', ofAlice, { bytesPerSecond: 1_000 });
+  expect((await world.client.get('/bucket/small')).status).toBe(200);
+  const refused = await world.client.get('/bucket/small');
+  expect([refused.one('Code'), retryAfter(refused)]).toEqual(['SlowDown', '3']);
+  await clock.advance(4_000);
+  expect((await world.client.get('/bucket/small')).status).toBe(200);
+});
+
+test('limits are shown, take If-Match, are audited, and refuse what makes no sense', async () => {
+  const { world, admin } = await openWorld();
+  await using _world = world;
+  expect((await admin.ask('GET', ofAlice)).status).toBe(404);
+  for (const body of [
+    { requestsPerSecond: 0 },
+    { requestsPerSecond: 1.5 },
+    { burstSeconds: -1 },
+    { requests: 1 },
+  ])
+    expect([body, (await admin.ask('PUT', ofAlice, body)).status]).toEqual([body, 400]);
+  expect((await admin.ask('PUT', '/accounts/none/limits', { requestsPerSecond: 1 })).status).toBe(404);
+  expect((await admin.ask('PUT', '/buckets/none/limits', { requestsPerSecond: 1 })).status).toBe(404);
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 5, concurrentRequests: 7 });
+  expect(await admin.must('GET', ofAlice)).toEqual({ requestsPerSecond: 5, concurrentRequests: 7 });
+  const rows = await auditRows(world.context);
+  expect(
+    rows.find(({ action, status }) => action === 'admin:PutAccountLimit' && status === 204),
+  ).toMatchObject({
+    resource: `arn:aws:iam::${alice.owner}:root`,
+  });
+});
+
+test('the processes of a node keep one limit together', async () => {
+  const heeding = new Map<Siblings, Map<string, ((about: string) => void)[]>>();
+  const join = (): Siblings => {
+    const acts = new Map<string, ((about: string) => void)[]>();
+    const siblings: Siblings = {
+      async announce({ topic, about }) {
+        for (const [other, their] of heeding)
+          if (other !== siblings) for (const act of their.get(topic) ?? []) act(about);
+        return true;
+      },
+      heed: (topic, act) => void acts.set(topic, [...(acts.get(topic) ?? []), act]),
+      ask: async () => [],
+      answer() {},
+    };
+    heeding.set(siblings, acts);
+    return siblings;
+  };
+  const { world, clock, admin } = await openWorld();
+  await using _world = world;
+  await admin.must('PUT', ofAlice, { requestsPerSecond: 10, concurrentRequests: 3 });
+  const processes = [1, 2].map(() => ({
+    ctx: faulty(world.context, { siblings: join() }),
+    limiter: new RateLimiter(),
+  }));
+  for (const { ctx, limiter } of processes) await limiter.open(ctx);
+  const account = { kind: 'account', id: alice.owner } as const;
+  const [a, b] = processes as [(typeof processes)[0], (typeof processes)[0]];
+  const open = [1, 2, 3].map(() => a.limiter.admit(a.ctx, undefined, account));
+  await clock.advance(100);
+  expect(() => b.limiter.admit(b.ctx, undefined, account)).toThrow('3 concurrent requests');
+  for (const admission of open) admission?.end();
+  await clock.advance(200);
+  let served = 0;
+  for (let round = 0; round < 20; round += 1) {
+    for (const { ctx, limiter } of processes) {
+      try {
+        limiter.admit(ctx, undefined, account)?.end();
+        served += 1;
+      } catch {
+        // The limit is reached.
+      }
+    }
+    await clock.advance(100);
+  }
+  // Two seconds: 20 requests, and what the burst and the delay of reports add.
+  expect(served).toBeGreaterThanOrEqual(20);
+  expect(served).toBeLessThanOrEqual(33);
+});
+
+test('requests are served while the table of limits cannot be read', async () => {
+  await using world = await openGateway({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        scan: ((at: { table: { name: string } }, ...rest: []) => {
+          if (at.table.name === 'rate_limits') throw new Error('damaged');
+          return context.metadata.scan(at as never, ...rest);
+        }) as typeof context.metadata.scan,
+      }),
+    }),
+  });
+  expect((await world.client.put('/bucket')).status).toBe(200);
+});
