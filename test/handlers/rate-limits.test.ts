@@ -19,7 +19,8 @@ async function openWorld(options: GatewayWorldOptions = {}) {
   return { world, clock, admin: operatorOf(world) };
 }
 
-const retryAfter = ({ headers }: Answer): string | undefined => headers.find(([name]) => name.toLowerCase() === 'retry-after')?.[1];
+const retryAfter = ({ headers }: Answer): string | undefined =>
+  headers.find(([name]) => name.toLowerCase() === 'retry-after')?.[1];
 const ofAlice = `/accounts/${alice.owner}/limits`;
 
 test('an account beyond its requests per second gets 503 SlowDown with Retry-After, and others are served', async () => {
