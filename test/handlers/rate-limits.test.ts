@@ -65,7 +65,7 @@ test('the limit of a bucket holds for all its callers, and refused strangers use
   expect((await world.client.get('/')).status).toBe(200);
   // A bucket of the same name that is created later has no limit.
   expect(await admin.must('GET', '/limits')).toEqual({
-    rows: [{ kind: 'bucket', name: 'bucket', requestsPerSecond: 2 }],
+    rows: [{ bucket: 'bucket', requestsPerSecond: 2 }],
   });
 });
 

@@ -83,9 +83,8 @@ export const DeleteAnonymousLimit: AdminHandler<'DeleteAnonymousLimit'> = remove
 export const ListLimits: AdminHandler<'ListLimits'> = async ({ metadata }) => {
   const rows = (await readRateLimits(metadata)).map(({ scope, name, limit }) => {
     const [kind = '', id = ''] = scope.split(/:(.*)/s);
-    const shown = kind === 'bucket' ? name : id;
-    // The cast is safe: `scopeOf` wrote the kind.
-    return { kind: kind as 'account', ...(shown === '' ? {} : { name: shown }), ...limit };
+    const of = { account: { account: id }, bucket: { bucket: name } }[kind];
+    return { ...of, ...limit };
   });
   return jsonReply({ rows });
 };

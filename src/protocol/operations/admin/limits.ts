@@ -30,14 +30,11 @@ const ofAnonymous = rowsFor('/limits/anonymous', 'each address that sends anonym
 export const limitRows = {
   ListLimits: {
     on: 'GET /limits',
-    doc: 'Lists all rate limits.',
+    doc: 'Lists all rate limits: each is of the named account or bucket, else of each anonymous address.',
+    lists: { rows: ['accounts/{account}', 'buckets/{bucket}'] },
     reply: jsonObject({
       rows: jsonRows(
-        jsonObject({
-          kind: jsonChoice(['account', 'bucket', 'anonymous']),
-          name: jsonOptional(jsonText()),
-          ...fields,
-        }),
+        jsonObject({ account: jsonOptional(jsonText()), bucket: jsonOptional(jsonText()), ...fields }),
       ),
     }),
   },
