@@ -1,5 +1,5 @@
 /** Rows about rate limits. */
-import { jsonChoice, jsonInteger, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
+import { jsonInteger, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
 import type { AdminRows } from './row.ts';
 
 const count = (doc: string, max: number) => jsonOptional(jsonInteger({ min: 1, max, doc }));
