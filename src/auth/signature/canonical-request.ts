@@ -3,8 +3,16 @@ import type { Wire } from '../../protocol/request/wire.ts';
 import { encode } from '../../signing/encode.ts';
 import type { Claim } from './claim.ts';
 
-/** The whole canonical request, with the path as given: see `encodePath` for the alternative. */
-export function canonicalRequest(wire: Wire, path: string, claim: Claim): string {
+/** What may differ from the request that arrived. */
+export interface CanonicalForm {
+  /** The path: see `encodePath` for the alternative to the raw one. */
+  readonly path: string;
+  /** Replaces the value of the header: see `sentEncodings`. */
+  readonly acceptEncoding?: string | undefined;
+}
+
+/** The whole canonical request. */
+export function canonicalRequest(wire: Wire, { path, acceptEncoding }: CanonicalForm, claim: Claim): string {
   const at = wire.target.indexOf('?');
   const query = at < 0 ? '' : canonicalQuery(wire.target.slice(at + 1), claim.leaveOut);
   let text = `${wire.method}\n${path}\n${query}\n`;
@@ -13,11 +21,27 @@ export function canonicalRequest(wire: Wire, path: string, claim: Claim): string
     let to = names.indexOf(';', from);
     if (to < 0) to = names.length;
     const name = names.slice(from, to);
-    text += `${name}:${headerValue(wire.headers.all(name))}\n`;
+    const isReplaced = acceptEncoding !== undefined && name === acceptEncodingName;
+    text += `${name}:${isReplaced ? acceptEncoding : headerValue(wire.headers.all(name))}\n`;
     from = to + 1;
   }
   return `${text}\n${names}\n${claim.payloadHash}`;
 }
+
+const acceptEncodingName = 'accept-encoding';
+
+/** The values that SDKs send and sign. */
+const sdkEncodings = ['identity', 'gzip', 'gzip, deflate', 'gzip,deflate'];
+
+/**
+ * The values that a signed `accept-encoding` may have had when it was signed: the one that arrived, or one that SDKs send, because
+ * proxies rewrite this header. That weakens no signature: the service never reads the header, so its value changes nothing, and all
+ * else in the signed text stays as it arrived.
+ */
+export const sentEncodings = ({
+  signedHeaders,
+}: Pick<Claim, 'signedHeaders'>): readonly (string | undefined)[] =>
+  signedHeaders.split(';').includes(acceptEncodingName) ? [undefined, ...sdkEncodings] : [undefined];
 
 /** A header's values, each with its blanks folded, joined with commas; '' when the request lacks the header. */
 export function headerValue(values: readonly string[]): string {

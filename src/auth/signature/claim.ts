@@ -53,7 +53,9 @@ export function parseCredential(
     );
   const date = credential.slice(afterKey + 1, afterDate);
   const region = credential.slice(afterDate + 1, afterRegion);
-  if (!isPrintable(region)) throw fail(code, 'The credential is malformed; its region is empty or not text.');
+  // Clients that know no region, such as mc admin, sign for the empty one.
+  if (region !== '' && !isPrintable(region))
+    throw fail(code, 'The credential is malformed; its region is not text.');
   const named = credential.slice(afterRegion + 1, end);
   const service = services.find((each) => each === named);
   if (service === undefined)
@@ -81,6 +83,8 @@ export function checkRegion(
 ): void {
   // IAM and STS have one endpoint for all regions, and clients sign with the region of that endpoint.
   if (!settings.regionStrict || region === settings.region || service !== 's3') return;
+  // GetBucketLocation shows the region `default` as empty, which clients of the public API read as us-east-1.
+  if (settings.region === 'default' && region === 'us-east-1') return;
   throw fail(code, {
     message: `The region '${region}' is wrong; expecting '${settings.region}'.`,
     elements: { Region: settings.region },

@@ -8,13 +8,21 @@ interface Mismatch {
   readonly signature: string;
   readonly stringToSign: string;
   readonly canonicalRequest?: string;
+  /** Whether the signature covers `accept-encoding`, which proxies rewrite. */
+  readonly isEncodingSigned?: boolean;
 }
 
 /** Longer texts are sent without their bytes, so that a reply cannot grow far beyond its request. */
 const bytesMax = 8192;
 
 /** Never carries the secret, nor the signature that would have been right. */
-export function mismatch({ accessKey, signature, stringToSign, canonicalRequest }: Mismatch): Refusal {
+export function mismatch({
+  accessKey,
+  signature,
+  stringToSign,
+  canonicalRequest,
+  isEncodingSigned = false,
+}: Mismatch): Refusal {
   const elements: Record<string, string> = {
     AWSAccessKeyId: accessKey,
     StringToSign: withoutSecrets(stringToSign),
@@ -26,8 +34,12 @@ export function mismatch({ accessKey, signature, stringToSign, canonicalRequest 
     elements['CanonicalRequest'] = text;
     Object.assign(elements, formatBytes('CanonicalRequestBytes', text));
   }
-  return fail('SignatureDoesNotMatch', { elements });
+  return fail('SignatureDoesNotMatch', { elements, ...(isEncodingSigned ? { message: rewritten } : {}) });
 }
+
+const rewritten =
+  'The request signature we calculated does not match the signature you provided. Check your key and signing method. ' +
+  'The signature covers the header accept-encoding, which proxies rewrite: sign without it.';
 
 /** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
 const withoutSecrets = (text: string): string => maskLines(text, '***');

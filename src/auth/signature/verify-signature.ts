@@ -10,7 +10,7 @@ import { deriveSigningKey } from '../../signing/signing-key.ts';
 import type { AuthenticationContext, AuthenticationOptions, SigningSecret } from '../context.ts';
 import type { Identity, Renew } from '../identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
-import { canonicalRequest, encodePath } from './canonical-request.ts';
+import { type CanonicalForm, canonicalRequest, encodePath, sentEncodings } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import { mismatch } from './mismatch.ts';
 
@@ -71,22 +71,33 @@ export function verifySignature(
   });
   const findSigned = (canonical: string) =>
     candidates.find(({ key }) => isSigned(ctx.hasher, key, claim, canonical));
-  const canonical = canonicalRequest(wire, path, claim);
+  const canonical = canonicalRequest(wire, { path }, claim);
   let found = findSigned(canonical);
-  if (found === undefined) {
-    const encoded = encodePath(path);
-    found = encoded === undefined ? undefined : findSigned(canonicalRequest(wire, encoded, claim));
-  }
+  if (found === undefined)
+    for (const form of otherForms(path, claim)) {
+      found = findSigned(canonicalRequest(wire, form, claim));
+      if (found !== undefined) break;
+    }
   if (found === undefined)
     throw mismatch({
       accessKey: claim.accessKey,
       signature: claim.signature,
       stringToSign: stringToSign(ctx.hasher, claim, canonical),
       canonicalRequest: canonical,
+      isEncodingSigned: sentEncodings(claim).length > 1,
     });
   const { secret, name, known, key } = found;
   if (known === undefined) keys.remember(name, key);
   return { key, secret };
+}
+
+/** The other texts that clients sign for the same request. */
+function otherForms(path: string, claim: Claim): readonly CanonicalForm[] {
+  const encoded = encodePath(path);
+  const paths = encoded === undefined ? [path] : [path, encoded];
+  return sentEncodings(claim)
+    .flatMap((acceptEncoding) => paths.map((each) => ({ path: each, acceptEncoding })))
+    .slice(1);
 }
 
 const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =>

@@ -46,6 +46,20 @@ export function escapeText(text: string): string {
   }
   return from === 0 ? text : out + text.slice(from);
 }
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what XML cannot have.
+const notInXml = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g;
+
+/**
+ * A text with the characters that no XML document may have percent-encoded. For errors: a client must be able to read the code, and does
+ * not use the name as a key.
+ */
+export const parseableText = (text: string): string =>
+  text.replace(notInXml, (char) =>
+    char < ' '
+      ? `%${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`
+      : encodeURIComponent(char),
+  );
+
 /** For values between double quotes, where a parser turns tab and line feed into spaces. */
 export const escapeAttribute = (text: string): string =>
   escapeText(text).replace(/[\t\n]/g, (char) => `&#${char.charCodeAt(0)};`);

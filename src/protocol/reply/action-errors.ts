@@ -2,6 +2,7 @@
 import type { ErrorCode } from '../../errors/codes.ts';
 import { type ErrorEntry, errorCatalogue } from '../errors.ts';
 import { element, text, token, writeXml } from '../formats/codec.ts';
+import { parseableText } from '../formats/xml.ts';
 
 export type ActionService = 'iam' | 'sts' | 's3';
 
@@ -58,7 +59,7 @@ export function actionError(
   const error = {
     Type: status < 500 ? 'Sender' : 'Receiver',
     Code: other.code ?? code,
-    Message: other.message ?? message ?? entry.message,
+    Message: parseableText(other.message ?? message ?? entry.message),
   };
   const namespace = actionNamespaces[service];
   return {

@@ -3,6 +3,7 @@ import type { Refusal, RefusalDetails } from '../../errors/refusal.ts';
 import { amz, type Dialect, store } from '../dialect.ts';
 import { errorCatalogue } from '../errors.ts';
 import { writeXml } from '../formats/codec.ts';
+import { parseableText } from '../formats/xml.ts';
 import { errorBody } from '../schemas/error.ts';
 import { type ActionService, actionError } from './action-errors.ts';
 import { htmlError } from './html-error.ts';
@@ -77,9 +78,14 @@ export function renderRefusal(
     'Error',
     {
       Code: code,
-      Message: text,
-      elements,
-      Resource: resource,
+      Message: parseableText(text),
+      elements: Object.fromEntries(
+        Object.entries(elements).map(([name, value]) => [
+          name,
+          typeof value === 'string' ? parseableText(value) : value,
+        ]),
+      ),
+      Resource: parseableText(resource),
       RequestId: requestId,
       HostId: requestId,
     },

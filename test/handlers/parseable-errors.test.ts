@@ -1,0 +1,62 @@
+/** Error documents are well-formed XML, whatever the request named. */
+import { XMLValidator } from 'fast-xml-parser';
+import { describe, expect, test } from 'vitest';
+import { checkWellFormed } from '../../src/protocol/formats/xml.ts';
+import { openActions } from '../support/actions.ts';
+import { openGateway } from '../support/gateway.ts';
+
+/** XML 1.0 has no place for most control characters, not even as references. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+const forbidden = /&#x(?:[0-8bcef]|1[0-9a-f]|fff[ef]);|[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/i;
+const expectParseable = (text: string): void => {
+  expect(text).not.toMatch(forbidden);
+  expect(XMLValidator.validate(text)).toBe(true);
+  expect(() => checkWellFormed(text)).not.toThrow();
+};
+
+describe('an error about a name with control characters', () => {
+  test('is well-formed, with the characters percent-encoded', async () => {
+    await using world = await openGateway();
+    const { client } = world;
+    await client.put('/bucket');
+    const missing = await client.get('/bucket/a%01b%1Fc%EF%BF%BEd%09e');
+    expect([missing.status, missing.code, missing.one('Key')]).toEqual([
+      404,
+      'NoSuchKey',
+      'a%01b%1Fc%EF%BF%BEd\te',
+    ]);
+    expectParseable(missing.text);
+    const query = { versionId: '\u0001\u0002' };
+    const uploadId = { uploadId: '\u0003' };
+    for (const refused of [
+      await client.get('/bucket/key', { query }),
+      await client.get('/bucket/a%01', { query: uploadId }),
+      await client.get('/bucket', { query: { 'encoding-type': '\u0001' } }),
+      await client.get('/bucket', { query: { 'max-keys': '\u0001' } }),
+      await client.get('/b%01ucket'),
+      await client.put('/b%01ucket'),
+      await client.get('/bucket/key', {
+        query: { '\u0001': 'a\u0002' },
+        tamper: { signature: () => '0'.repeat(64) },
+      }),
+      await client.put('/bucket/key', { query: { versionId: '\uffff' }, body: 'x' }),
+    ]) {
+      expect(refused.status).toBeGreaterThanOrEqual(400);
+      expectParseable(refused.text);
+    }
+  });
+
+  test('of IAM and STS is well-formed too', async () => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    for (const refused of [
+      await iam('GetUser', { UserName: 'a\u0001' }),
+      await iam('No\u0001Such', {}),
+      await iam('GetUser', { 'a\u0001': 'b' }),
+      await iam('PutUserPolicy', { UserName: 'a', PolicyName: 'p', PolicyDocument: '{"\u0001":1}' }),
+    ]) {
+      expect(refused.status).toBeGreaterThanOrEqual(400);
+      expectParseable(refused.text);
+    }
+  });
+});
