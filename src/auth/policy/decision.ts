@@ -89,11 +89,15 @@ const policyActions = new Set(['s3:getbucketpolicy', 's3:putbucketpolicy', 's3:d
 const isOwnRoot = ({ kind, account }: Principal, owner: string | undefined): boolean =>
   kind === 'root' && account === owner;
 
+/** Evaluates the policy of a bucket or an access point. */
 const evaluateOne = (
   request: PolicyRequest,
-  policy: Policy | undefined,
+  side: Pick<BucketSide, 'owner' | 'policy'> | undefined,
   trace: Trace | undefined,
-): Decision => (policy === undefined ? none : evaluate(request, [policy], trace));
+): Decision =>
+  side?.policy === undefined
+    ? none
+    : evaluate({ ...request, resourceAccount: side.owner }, [side.policy], trace);
 
 interface Sides {
   readonly identity: Decision;
@@ -108,7 +112,7 @@ function evaluateSides(
   trace: Trace | undefined,
 ): Sides {
   const asked = accessPoint === undefined ? request : { ...request, resource: accessPoint.resource };
-  const bucketDecision = evaluateOne(request, bucket?.policy, trace);
+  const bucketDecision = evaluateOne(request, bucket, trace);
   const { principal, action } = request;
   const isRescue =
     bucketDecision.effect === 'Deny' &&
@@ -126,7 +130,7 @@ function evaluateSides(
     session: session && brought(session),
     boundary: boundary && brought(boundary),
     bucket: isRescue ? none : bucketDecision,
-    accessPoint: evaluateOne(asked, accessPoint?.policy, trace),
+    accessPoint: evaluateOne(asked, accessPoint, trace),
   };
 }
 
@@ -256,7 +260,7 @@ export function decideTrust(
   trace?: Trace,
 ): Verdict {
   const { principal } = request;
-  const trusted = evaluate(request, [trust], trace);
+  const trusted = evaluate({ ...request, resourceAccount: account }, [trust], trace);
   const { identity: own, ...limits } = evaluateSides({ request, identity, session, boundary }, trace);
   const answers = { identity: own, session: limits.session, boundary: limits.boundary, trust: trusted };
   for (const side of ['identity', 'session', 'boundary', 'trust'] as const) {

@@ -55,7 +55,7 @@ function evaluateStatement(
 ): { readonly outcome: TraceEntry['outcome']; readonly condition?: string } {
   if (!statement.matchesAction(action)) return { outcome: 'other-action' };
   if (!statement.matchesResource(request)) return { outcome: 'other-resource' };
-  if (statement.reach(request.principal) === undefined) return { outcome: 'other-principal' };
+  if (statement.reach(request) === undefined) return { outcome: 'other-principal' };
   const failed = statement.conditions.find((condition) => !condition.holds(request));
   if (failed === undefined) return { outcome: 'applies' };
   return { outcome: 'condition-failed', condition: `${failed.operator} ${failed.key.name}` };
@@ -63,7 +63,7 @@ function evaluateStatement(
 
 function applies(statement: Statement, request: PolicyRequest, action: string): boolean {
   if (!statement.matchesAction(action) || !statement.matchesResource(request)) return false;
-  if (statement.reach(request.principal) === undefined) return false;
+  if (statement.reach(request) === undefined) return false;
   for (const condition of statement.conditions) if (!condition.holds(request)) return false;
   return true;
 }
@@ -90,7 +90,7 @@ export function evaluate(request: PolicyRequest, policies: readonly Policy[], tr
         if (trace === undefined) return denied;
         continue;
       }
-      const reach = statement.reach(request.principal) ?? 'account';
+      const reach = statement.reach(request) ?? 'account';
       if (allowed === undefined || (allowed.reach === 'account' && reach === 'direct'))
         allowed = { effect: 'Allow', by: refer(policy, statement), reach };
     }

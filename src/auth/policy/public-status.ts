@@ -137,7 +137,8 @@ const isPublicStatement = ({ effect, reach, conditions }: Statement): boolean =>
   effect === 'Allow' &&
   strangers.some(
     (stranger) =>
-      reach(stranger) !== undefined && conditions.every((condition) => letsIn(condition, stranger)),
+      reach({ principal: stranger }) !== undefined &&
+      conditions.every((condition) => letsIn(condition, stranger)),
   );
 
 /** Results by document; documents are immutable. */

@@ -34,6 +34,8 @@ export interface PolicyRequest {
   readonly action: string;
   /** The ARN of the resource. */
   readonly resource: string;
+  /** For the policy of a resource: the account that owns it, which principals without an account belong to. */
+  readonly resourceAccount?: string | undefined;
   readonly context: Facts;
 }
 

@@ -52,7 +52,8 @@ export async function assertMayAssume(
   });
   const verdictOn = (action: string): Denial['verdict'] | undefined => {
     const request = askedOf(action, new Map([...(role?.tags ?? []), ...named]));
-    if (trust !== undefined && evaluate(request, [trust]).effect === 'Allow') {
+    const toOwner = { ...request, resourceAccount: account };
+    if (trust !== undefined && evaluate(toOwner, [trust]).effect === 'Allow') {
       const verdict = decideTrust({ request, ...brought, trust, account });
       return verdict.allowed ? undefined : verdict;
     }

@@ -1,4 +1,5 @@
 /** The handlers of every action of IAM and STS; `handlers/table.ts` has them among all others. */
+import * as absentKinds from './entities/absent-kinds.ts';
 import * as accessKeys from './entities/access-keys.ts';
 import { GetAccountSummary } from './entities/account-summary.ts';
 import * as groups from './entities/groups.ts';
@@ -31,4 +32,5 @@ export const actions = {
   AssumeRole,
   ...sts,
   ...tags,
+  ...absentKinds,
 };

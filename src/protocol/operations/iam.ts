@@ -76,6 +76,17 @@ export const iamOperations = {
 
   ...rows('iam', false, ['SimulateCustomPolicy', 'SimulatePrincipalPolicy', 'GetAccountSummary']),
 
+  // Of kinds that do not exist here: see handlers/iam/entities/absent-kinds.ts.
+  ...rows('iam', false, ['ListInstanceProfiles', 'ListInstanceProfilesForRole', 'GetInstanceProfile']),
+  ...rows('iam', true, ['RemoveRoleFromInstanceProfile', 'DeleteInstanceProfile']),
+  ...rows('iam', false, ['GetLoginProfile', 'ListSSHPublicKeys', 'GetSSHPublicKey']),
+  ...rows('iam', true, ['UpdateLoginProfile', 'DeleteLoginProfile', 'DeleteSSHPublicKey']),
+  ...rows('iam', false, ['ListSigningCertificates', 'ListServiceSpecificCredentials']),
+  ...rows('iam', true, ['DeleteSigningCertificate', 'DeleteServiceSpecificCredential']),
+  ...rows('iam', false, ['ListAccountAliases', 'GetAccountPasswordPolicy', 'ListServerCertificates']),
+  ...rows('iam', true, ['DeleteAccountAlias', 'DeleteAccountPasswordPolicy', 'DeleteServerCertificate']),
+  ...rows('iam', false, ['GetServerCertificate', 'ListSAMLProviders', 'ListOpenIDConnectProviders']),
+
   ...rows('sts', true, ['AssumeRole', 'GetSessionToken']),
   ...rows('sts', false, ['GetCallerIdentity', 'GetAccessKeyInfo']),
 };

@@ -9,7 +9,7 @@
 
 import { malformed, quoted } from '../document/malformed.ts';
 import type { PolicyRequest } from '../request.ts';
-import { type ConditionKey, findKey } from './keys.ts';
+import { type ConditionKey, findForeignKey, findKey } from './keys.ts';
 import { type Matcher, type Operator, operators } from './operators.ts';
 
 export interface Condition {
@@ -30,6 +30,8 @@ export interface ConditionPlace {
   /** Whether variables are replaced: since version 2012-10-17. */
   readonly variables: boolean;
   readonly effect: 'Allow' | 'Deny';
+  /** Whether the policy may name actions of any service, and their condition keys. */
+  readonly anyService: boolean;
 }
 
 interface Named {
@@ -125,10 +127,10 @@ const typeWords: Readonly<Record<ConditionKey['type'], string>> = {
  */
 export function compileCondition(
   { operator: given, key: keyName, values }: { operator: string; key: string; values: readonly string[] },
-  { at, variables, effect }: ConditionPlace,
+  { at, variables, effect, anyService }: ConditionPlace,
 ): Condition {
   const named = readOperatorName(given, at);
-  const key = findKey(keyName);
+  const key = findKey(keyName) ?? (anyService ? findForeignKey(keyName, effect) : undefined);
   if (key === undefined)
     throw malformed(at, `${quoted(keyName)} is no condition key that this service knows`);
   checkTypes(named, key, at);

@@ -89,6 +89,21 @@ export const tagKeys = [
   's3:AccessPointTag',
 ] as const;
 
+/** Services whose actions are evaluated here: their condition keys are the ones in the tables above. */
+const ownServices = new Set(['aws', 's3', 'iam', 'sts', 'admin']);
+const foreignKey = /^([a-z][a-z0-9.-]{0,127}):[\w.:/=+@ -]{1,256}$/i;
+
+/**
+ * A condition key of another service in a policy of an identity, which may be written for several services: no request here has it.
+ * `kms:` keys are accepted in an Allow only, because here a Deny of `kms:` actions would not apply where it does on AWS.
+ */
+export function findForeignKey(given: string, effect: 'Allow' | 'Deny'): ConditionKey | undefined {
+  const service = foreignKey.exec(given)?.[1]?.toLowerCase();
+  if (service === undefined || ownServices.has(service)) return undefined;
+  if (service === 'kms' && effect === 'Deny') return undefined;
+  return { name: given, type: 'any', multivalued: false, valueIn: () => undefined };
+}
+
 export interface ConditionKey {
   /** The name in the table; for a tag key followed by a slash and the tag's name. */
   readonly name: string;

@@ -12,6 +12,8 @@ export interface Principals {
   readonly bare: ReadonlySet<string>;
   /** ARNs of users, roles and sessions. */
   readonly arns: ReadonlySet<string>;
+  /** What follows the account in `arn:aws:iam:::user/alice`: users and roles of the account that owns the resource. */
+  readonly own: ReadonlySet<string>;
   readonly services: ReadonlySet<string>;
 }
 
@@ -31,12 +33,14 @@ const rootArn = /^arn:aws[\w-]*:iam::([^:]+):root$/;
 const namedArn = new RegExp(
   `^arn:aws[\\w-]*:(?:iam::([^:]+):(?:user|role)/${namePattern}|sts::([^:]+):(?:assumed-role|federated-user)/${namePattern})$`,
 );
+const ownArn = new RegExp(`^arn:aws[\\w-]*:iam:::((?:user|role)/${namePattern})$`);
 const servicePattern = /^[a-z0-9-]+(?:\.[a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?$/;
 
 interface Found {
   readonly bare: Set<string>;
   readonly accounts: Set<string>;
   readonly arns: Set<string>;
+  readonly own: Set<string>;
   readonly services: Set<string>;
 }
 
@@ -46,6 +50,11 @@ function readAws(name: string, at: string, found: Found): void {
     if (!accountPattern.test(account)) throw malformed(at, `${quoted(name)} is not an account`);
     found.accounts.add(account);
     if (account === name) found.bare.add(name);
+    return;
+  }
+  const own = ownArn.exec(name)?.[1];
+  if (own !== undefined) {
+    found.own.add(own);
     return;
   }
   const match = namedArn.exec(name);
@@ -88,6 +97,7 @@ export function parsePrincipals(value: Json, at: string): Principals {
     accounts: new Set<string>(),
     bare: new Set<string>(),
     arns: new Set<string>(),
+    own: new Set<string>(),
     services: new Set<string>(),
   };
   if (value === '*') return { everyone: true, ...found };
@@ -107,14 +117,27 @@ export function parsePrincipals(value: Json, at: string): Principals {
   return { everyone, ...found };
 }
 
-const isNamed = ({ arns, services }: Principals, principal: Principal): boolean =>
-  (principal.arn !== '' && arns.has(principal.arn)) ||
-  (principal.sessionArn !== undefined && arns.has(principal.sessionArn)) ||
-  (principal.service !== undefined && services.has(principal.service));
+/** @param owner the account that owns the resource */
+function isNamed(
+  { arns, own, services }: Principals,
+  principal: Principal,
+  owner: string | undefined,
+): boolean {
+  const { arn, account, sessionArn, service } = principal;
+  if (arn !== '' && arns.has(arn)) return true;
+  if (sessionArn !== undefined && arns.has(sessionArn)) return true;
+  if (service !== undefined && services.has(service)) return true;
+  if (own.size === 0 || arn === '' || account === '' || account !== owner) return false;
+  return own.has(arn.slice(arn.indexOf(`::${account}:`) + account.length + 3));
+}
 
 /** How the statement reaches the caller, or undefined when it does not. */
-export function findReach(principals: Principals, principal: Principal): Reach | undefined {
-  if (principals.everyone || isNamed(principals, principal)) return 'direct';
+export function findReach(
+  principals: Principals,
+  principal: Principal,
+  owner: string | undefined,
+): Reach | undefined {
+  if (principals.everyone || isNamed(principals, principal, owner)) return 'direct';
   if (principal.account === '' || !principals.accounts.has(principal.account)) return undefined;
   return principal.kind === 'root' ? 'direct' : 'account';
 }
@@ -122,5 +145,5 @@ export function findReach(principals: Principals, principal: Principal): Reach |
 /**
  * Whether NotPrincipal exempts the caller. An account exempts its root only: its users must be named themselves, as AWS documents.
  */
-export const isExempt = (principals: Principals, principal: Principal): boolean =>
-  findReach(principals, principal) === 'direct';
+export const isExempt = (principals: Principals, principal: Principal, owner: string | undefined): boolean =>
+  findReach(principals, principal, owner) === 'direct';

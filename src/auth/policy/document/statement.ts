@@ -1,7 +1,7 @@
 /** One statement of a policy: parsed, checked and compiled once, so that evaluating it costs comparisons only. */
 
-import { type Condition, compileCondition } from '../conditions/conditions.ts';
-import type { PolicyRequest, Principal } from '../request.ts';
+import { type Condition, type ConditionPlace, compileCondition } from '../conditions/conditions.ts';
+import type { PolicyRequest } from '../request.ts';
 import { type Actions, compileActions } from './actions.ts';
 import type { Json, JsonObject } from './json.ts';
 import { malformed, quoted } from './malformed.ts';
@@ -34,7 +34,7 @@ export interface Statement {
   /** @param action in lower case */
   matchesAction(action: string): boolean;
   matchesResource(request: PolicyRequest): boolean;
-  reach(principal: Principal): Reach | undefined;
+  reach(request: Pick<PolicyRequest, 'principal' | 'resourceAccount'>): Reach | undefined;
 }
 
 const elements = new Set(
@@ -97,22 +97,19 @@ function readSid(value: Json | undefined, at: string, free: boolean): string | u
   return value === '' ? undefined : value;
 }
 
-function readConditions(
-  value: Json | undefined,
-  { at, variables, effect }: { at: string; variables: boolean; effect: 'Allow' | 'Deny' },
-): readonly Condition[] {
+function readConditions(value: Json | undefined, { at, ...place }: ConditionPlace): readonly Condition[] {
   if (value === undefined) return [];
   if (!isObject(value)) throw malformed(at, 'must be an object of operators');
   return [...value].flatMap(([operator, block]) => {
-    const place = `${at}.${operator}`;
-    if (!isObject(block)) throw malformed(place, 'must be an object of condition keys');
-    if (block.size === 0) throw malformed(place, 'names no condition key');
+    const within = `${at}.${operator}`;
+    if (!isObject(block)) throw malformed(within, 'must be an object of condition keys');
+    if (block.size === 0) throw malformed(within, 'names no condition key');
     const seen = new Set<string>();
     return [...block].map(([key, values]) => {
-      if (seen.has(key.toLowerCase())) throw malformed(place, `has ${quoted(key)} more than once`);
+      if (seen.has(key.toLowerCase())) throw malformed(within, `has ${quoted(key)} more than once`);
       seen.add(key.toLowerCase());
-      const listed = readValues(values, `${place}.${key}`);
-      return compileCondition({ operator, key, values: listed }, { at: place, variables, effect });
+      const listed = readValues(values, `${within}.${key}`);
+      return compileCondition({ operator, key, values: listed }, { ...place, at: within });
     });
   });
 }
@@ -192,6 +189,7 @@ export function compileStatement(value: Json, at: string, rules: StatementRules)
     at: `${at}.Condition`,
     variables: rules.variables,
     effect,
+    anyService: rules.service === undefined,
   });
   return {
     sid,
@@ -207,10 +205,10 @@ export function compileStatement(value: Json, at: string, rules: StatementRules)
       if (answer === 'unresolved') return resources.negated && effect === 'Deny';
       return answer !== resources.negated;
     },
-    reach: (principal) => {
+    reach: ({ principal, resourceAccount }) => {
       if (principals === undefined) return 'direct';
-      if (!principals.negated) return findReach(principals.of, principal);
-      return isExempt(principals.of, principal) ? undefined : 'direct';
+      if (!principals.negated) return findReach(principals.of, principal, resourceAccount);
+      return isExempt(principals.of, principal, resourceAccount) ? undefined : 'direct';
     },
   };
 }
