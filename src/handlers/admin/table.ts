@@ -31,6 +31,7 @@ import { ListWorkers } from './maintenance/workers.ts';
 import * as audit from './overview/audit.ts';
 import * as buckets from './overview/buckets.ts';
 import { GetKeyProvider } from './overview/key-provider.ts';
+import * as objects from './overview/objects.ts';
 import * as system from './overview/system.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
@@ -65,6 +66,7 @@ export const adminHandlers: AdminHandlers = {
   ...audit,
   ...system,
   ...buckets,
+  ...objects,
   ...forceEmpty,
   ...inventory,
   ...lifecycle,

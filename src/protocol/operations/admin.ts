@@ -11,6 +11,7 @@ import { accountRows, iamRows } from './admin/iam.ts';
 import { limitRows } from './admin/limits.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
+import { objectRows } from './admin/objects.ts';
 import { observabilityRows } from './admin/observability.ts';
 import { allBucketRows } from './admin/overview/all-buckets.ts';
 import { auditRows } from './admin/overview/audit.ts';
@@ -29,6 +30,7 @@ export const adminOperations = {
   ...iamRows,
   ...auditRows,
   ...allBucketRows,
+  ...objectRows,
   ...storageRows,
   ...clusterRows,
   ...placementRows,
