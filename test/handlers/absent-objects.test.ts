@@ -178,3 +178,37 @@ test('HeadObject of a missing key or version is 404 to callers who may list the 
     for (const name of mayNotList) expect((await callerOf(subject, name).head(path)).status, name).toBe(403);
   }
 });
+
+test('conditions on s3:prefix are about the key, whatever the query names', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await client.put('/copies');
+  for (const path of ['/bucket/public/there', '/bucket/secret/there']) await client.put(path, { body: 'x' });
+  const policy = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Action: 's3:ListBucket',
+        Resource: 'arn:aws:s3:::bucket',
+        Condition: { StringLike: { 's3:prefix': ['public/*'] } },
+      },
+      { Effect: 'Allow', Action: 's3:PutObject', Resource: '*' },
+      { Effect: 'Allow', Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/read/*' },
+    ],
+  });
+  const carol = world.as({ credential: (await openUser(world, 'carol', { policy })).credential });
+  for (const [, read] of reads) {
+    expect((await read(carol, '/bucket/public/missing')).status).toBe(404);
+    expect((await read(carol, '/bucket/secret/missing')).status).toBe(403);
+    expect((await read(carol, '/bucket/public/there')).status).toBe(403);
+  }
+  for (const query of ['prefix=public/', 'prefix=public/missing']) {
+    expect((await carol.head(`/bucket/secret/missing?${query}`)).status, query).toBe(403);
+    expect((await carol.head(`/bucket/public/missing?${query}`)).status, query).toBe(404);
+    expect((await carol.head(`/bucket/read/missing?${query}`)).status, query).toBe(403);
+  }
+  // Where reading is allowed, the right to list decides too.
+  expect((await carol.head('/bucket/read/missing')).status).toBe(403);
+});

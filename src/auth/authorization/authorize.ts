@@ -103,7 +103,7 @@ async function reasonFor(
   };
   if (target === undefined) return textOf(question, verdict);
   // A caller that may not list gets the same text as if the object were absent.
-  const listing = { ...question, action: 's3:ListBucket', key: '', target: undefined };
+  const listing = listingOf(question);
   const mayList = await verdictOn(ctx, caller, listing);
   if (mayList.allowed) return textOf(question, verdict);
   const unseen = await verdictOn(ctx, caller, { ...question, action, target: undefined });
@@ -119,6 +119,15 @@ export async function isAllowed(
   return isRootAtHome(caller, question) || (await verdictOn(ctx, caller, question)).allowed;
 }
 
+/** The question whether the caller may list the key of another question, so that conditions on `s3:prefix` are about that key. */
+const listingOf = (question: Omit<Question, 'action'>): Question => ({
+  ...question,
+  action: 's3:ListBucket',
+  key: '',
+  target: undefined,
+  named: new Map([...(question.named ?? []), ['s3:prefix', question.key]]),
+});
+
 /**
  * Whether the caller may learn that an object is missing, although nothing lets it read the object. A missing object has no ACL, so
  * the right to list decides (public API). False when reading is allowed or explicitly denied.
@@ -132,7 +141,7 @@ export async function mayKnowAbsence(
   if (isRootAtHome(caller, question)) return false;
   const { allowed, reason } = await verdictOn(ctx, caller, question);
   if (allowed || (reason !== 'nothing-allows' && reason !== 'other-account')) return false;
-  return isAllowed(ctx, caller, { ...question, action: 's3:ListBucket', key: '', target: undefined });
+  return isAllowed(ctx, caller, listingOf(question));
 }
 
 export async function verdictOn(
@@ -167,7 +176,7 @@ export async function assertMayKnow(
   caller: Caller,
   about: Omit<Question, 'action'>,
 ): Promise<void> {
-  await authorize(ctx, caller, { ...about, action: 's3:ListBucket', key: '', target: undefined });
+  await authorize(ctx, caller, listingOf(about));
 }
 
 /** The verdict with its reason; fills `trace`, if given, with the result of every statement. */
