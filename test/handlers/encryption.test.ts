@@ -313,7 +313,7 @@ test('a policy may demand it', async () => {
   expect((await world.client.put('/bucket/key', { body: 'x', headers: provider('first') })).status).toBe(200);
 });
 
-describe('what no read and no part may say', () => {
+describe('what no read may say', () => {
   test.each([
     ['*-server-side-encryption', 'AES256'],
     ['*-server-side-encryption-aws-kms-key-id', 'first'],
@@ -321,16 +321,54 @@ describe('what no read and no part may say', () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'text', headers: service });
-    const created = await world.client.post('/bucket/key?uploads', { headers: service });
     const headers = { [name]: value };
-    const query = { uploadId: created.one('UploadId') ?? '', partNumber: '1' };
-    for (const refused of [
-      await world.client.get('/bucket/key', { headers }),
-      await world.client.put('/bucket/key', { query, body: 'x', headers }),
-    ])
-      expect([refused.status, refused.code]).toEqual([400, 'InvalidArgument']);
+    const refused = await world.client.get('/bucket/key', { headers });
+    expect([refused.status, refused.code]).toEqual([400, 'InvalidArgument']);
     expect((await world.client.head('/bucket/key', { headers })).status).toBe(400);
     expect((await world.client.get('/bucket/key')).text).toBe('text');
+  });
+});
+
+describe('encryption headers of a part', () => {
+  test('are accepted where they repeat those of its upload, and refused where they differ', async () => {
+    await using world = await openGateway({ settings: await encryptingSettings() });
+    const { client } = world;
+    await client.put('/bucket');
+    const context = { '*-server-side-encryption-context': Buffer.from('{"a":"b"}').toString('base64') };
+    const bucketKey = (value: string) => ({ '*-server-side-encryption-bucket-key-enabled': value });
+    const kms = { '*-server-side-encryption': 'aws:kms' };
+    for (const [begun, accepted, refused] of [
+      [service, [service, {}], [kms, provider('first'), { '*-server-side-encryption': 'AES128' }]],
+      [
+        provider('first', context),
+        [kms, provider('first'), provider('first', context), context, bucketKey('false'), {}],
+        [
+          service,
+          provider('second'),
+          bucketKey('true'),
+          { '*-server-side-encryption-context': Buffer.from('{"a":"c"}').toString('base64') },
+        ],
+      ],
+      [{}, [{}], [service, kms, bucketKey('false')]],
+    ] as const) {
+      const uploadId = (await client.post('/bucket/parts?uploads', { headers: begun })).one('UploadId');
+      const send = (headers: Record<string, string>, source?: string) =>
+        client.put(`/bucket/parts?uploadId=${uploadId}&partNumber=1`, {
+          headers: { ...headers, ...(source === undefined ? {} : { '*-copy-source': source }) },
+          ...(source === undefined ? { body: 'part' } : {}),
+        });
+      await client.put('/bucket/source', { body: 'part' });
+      for (const headers of accepted)
+        for (const source of [undefined, '/bucket/source'])
+          expect((await send(headers, source)).status, JSON.stringify([begun, headers])).toBe(200);
+      for (const headers of refused) {
+        const answer = await send(headers);
+        expect([answer.status, answer.code], JSON.stringify([begun, headers])).toEqual([
+          400,
+          'InvalidArgument',
+        ]);
+      }
+    }
   });
 });
 

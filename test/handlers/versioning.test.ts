@@ -241,3 +241,31 @@ describe.each(backends)('on %s', (backend) => {
     expect((await world.usage('bucket')).objects).toBe(page.all('VersionId').length);
   });
 });
+
+test('an empty versionId is InvalidArgument in every operation about a version, and changes nothing', async () => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'content' });
+  for (const [method, path, headers = {}] of [
+    ['GET', '/bucket/key?versionId='],
+    ['DELETE', '/bucket/key?versionId='],
+    ['GET', '/bucket/key?tagging&versionId='],
+    ['DELETE', '/bucket/key?tagging&versionId='],
+    ['GET', '/bucket/key?acl&versionId='],
+    ['PUT', '/bucket/key?acl&versionId=', { '*-acl': 'private' }],
+    ['GET', '/bucket/key?attributes&versionId=', { '*-object-attributes': 'ETag' }],
+    ['PUT', '/bucket/copy', { '*-copy-source': '/bucket/key?versionId=' }],
+  ] as const) {
+    const refused = await client.send(method, path, { headers });
+    expect([refused.status, refused.code, refused.one('Message')], `${method} ${path}`).toEqual([
+      400,
+      'InvalidArgument',
+      'Version id cannot be the empty string',
+    ]);
+  }
+  expect((await client.head('/bucket/key?versionId=')).status).toBe(400);
+  const body = '<Delete><Object><Key>key</Key><VersionId></VersionId></Object></Delete>';
+  expect((await client.post('/bucket?delete', { body })).all('Code')).toEqual(['InvalidArgument']);
+  expect((await client.get('/bucket/key')).text).toBe('content');
+});

@@ -6,7 +6,7 @@ import { mfaRequired } from '../buckets/bucket-versioning.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
-import { drawVersion, isVersionId } from './version-ids.ts';
+import { assertVersionId, drawVersion } from './version-ids.ts';
 import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
 
 export interface Deletion {
@@ -32,12 +32,7 @@ export interface Deleted {
 
 export async function deleteObject(ctx: Ctx, deletion: Deletion): Promise<Deleted> {
   const { bucket, key, record, requestId, versionId, bypass = false } = deletion;
-  if (versionId !== undefined && !isVersionId(versionId)) {
-    throw fail('InvalidArgument', {
-      message: 'Invalid version id specified',
-      elements: { ArgumentName: 'versionId', ArgumentValue: versionId },
-    });
-  }
+  assertVersionId(versionId);
   // A version never changes, so the public service evaluates conditions for the current version alone.
   if (versionId !== undefined && deletion.conditions !== undefined)
     throw fail('NotImplemented', 'A conditional delete of one version is not implemented.');

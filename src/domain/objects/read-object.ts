@@ -7,7 +7,7 @@ import type { ByteRange, Extent } from '../../ports/storage/object-bytes.ts';
 import { extentKey } from '../content/encryption/content-key.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { contentSize, decryptSegments } from '../content/encryption/segments.ts';
-import { isVersionId } from './version-ids.ts';
+import { assertVersionId } from './version-ids.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
 
@@ -26,12 +26,7 @@ export async function lookUpVersion(
   bucket: BucketRow,
   { key, versionId }: Wanted,
 ): Promise<ObjectRow | undefined> {
-  if (versionId !== undefined && !isVersionId(versionId)) {
-    throw fail('InvalidArgument', {
-      message: 'Invalid version id specified',
-      elements: { ArgumentName: 'versionId', ArgumentValue: versionId },
-    });
-  }
+  assertVersionId(versionId);
   const found =
     versionId === undefined
       ? await findHead(ctx.metadata, bucket, key)

@@ -2,6 +2,7 @@
 
 import { memoizeLast } from '../../base/memoize.ts';
 import { toHex, toUpperHex } from '../../base/text/hex.ts';
+import { fail } from '../../errors/refusal.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Random } from '../../ports/random.ts';
 
@@ -49,6 +50,15 @@ export const timeOf = (version: string): number => Number.parseInt(version.slice
 
 /** Whether a text has the form of a version id; `null` names the null version. */
 export const isVersionId = (text: string): boolean => text === 'null' || /^[0-9a-f]{32}$/.test(text);
+
+/** @throws InvalidArgument, in the public service's words */
+export function assertVersionId(text: string | undefined): void {
+  if (text === undefined || isVersionId(text)) return;
+  throw fail('InvalidArgument', {
+    message: text === '' ? 'Version id cannot be the empty string' : 'Invalid version id specified',
+    elements: { ArgumentName: 'versionId', ArgumentValue: text },
+  });
+}
 
 /** Upload ids are drawn like version ids. */
 export const isUploadId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);

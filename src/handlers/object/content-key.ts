@@ -6,7 +6,12 @@ import { assertCustomerKey, openObjectKey } from '../../domain/content/encryptio
 import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
-import { mentionsEncryption, readCustomerKey, refuseChoosing } from './headers/encryption-headers.ts';
+import {
+  mentionsEncryption,
+  readCustomerKey,
+  refuseChoosing,
+  refuseOtherEncryption,
+} from './headers/encryption-headers.ts';
 
 /**
  * Checks the encryption headers of a read. A customer key is verified immediately, so that a caller without it learns nothing about
@@ -58,9 +63,9 @@ export async function openSourceKey(
 export async function openUploadKey(
   ctx: Context,
   request: AuthorizedInBucket,
-  { encryption, key }: UploadSession,
+  { encryption, key, begunAs }: UploadSession,
 ): Promise<ObjectKey | undefined> {
-  refuseChoosing(request);
+  refuseOtherEncryption(request, encryption, begunAs);
   const customerKey = readCustomerKey(ctx, request);
   if (encryption?.by === 'customer' && customerKey === undefined)
     throw fail(

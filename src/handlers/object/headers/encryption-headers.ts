@@ -164,7 +164,7 @@ export function readCustomerKey(
   return { bytes, md5 };
 }
 
-/** Reads and parts state how the object is encrypted, they do not choose. @throws InvalidArgument */
+/** Reads do not choose how the object is encrypted. @throws InvalidArgument */
 export function refuseChoosing(request: Wired): void {
   if (!mentionsEncryption(request)) return;
   const chosen = [method, keyId, contextName, bucketKeyEnabled].find(
@@ -173,6 +173,39 @@ export function refuseChoosing(request: Wired): void {
   if (chosen !== undefined)
     throw invalid(chosen, `${chosen} header is not supported for this operation.`, header(request, chosen));
 }
+
+/**
+ * A part may repeat how its upload is encrypted, as a few clients do, and may not ask for anything else.
+ * @param begun the headers that began the upload, because a reply may have another name of the same key
+ * @throws InvalidArgument
+ */
+export function refuseOtherEncryption(
+  request: Wired,
+  encryption: Encryption | undefined,
+  begun: Readonly<Record<string, string>> = {},
+): void {
+  if (!mentionsEncryption(request)) return;
+  const ofUpload = new Map(writtenEncryptionHeaders(encryption));
+  for (const name of [method, keyId, bucketKeyEnabled]) {
+    const asked = header(request, name);
+    const named =
+      ofUpload.get(`*-${name}`) ??
+      (name === bucketKeyEnabled && encryption?.by === 'provider' ? 'false' : undefined);
+    if (asked === undefined || asked === named || asked === begun[name]) continue;
+    throw invalid(name, `${name} is not the one that the upload was begun with.`, asked);
+  }
+  const context = readEncryptionContext(request);
+  const isSame = encryption?.by === 'provider' && isSameContext(context, encryption.context);
+  if (context !== undefined && !isSame)
+    throw invalid(contextName, `${contextName} is not the one that the upload was begun with.`);
+}
+
+const isSameContext = (
+  a: Readonly<Record<string, string>> = {},
+  b: Readonly<Record<string, string>> = {},
+): boolean =>
+  Object.keys(a).length === Object.keys(b).length &&
+  Object.entries(a).every(([name, value]) => b[name] === value);
 
 const none: readonly HeaderPair[] = [];
 

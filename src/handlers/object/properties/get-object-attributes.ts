@@ -9,7 +9,7 @@ import { checkRead } from '../../../domain/objects/conditions.ts';
 import { partsFrom } from '../../../domain/objects/read-object.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
-import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { Checksum, ObjectRow } from '../../../metadata/tables.ts';
 import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
@@ -40,7 +40,7 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
     return notModified(request, row);
   if (wanted.has('Checksum') || wanted.has('ObjectParts'))
     await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
-  const { ChecksumType, ...checksum } = toChecksumFields(row.checksum);
+  const { ChecksumType, ...checksum } = toChecksumFields(withoutPartCount(row.checksum));
   const result: GetObjectAttributesResponse = {
     ...(wanted.has('ETag') ? { ETag: row.etag } : {}),
     ...(wanted.has('Checksum') && row.checksum !== undefined
@@ -55,6 +55,10 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
     ...versionHeader(request, row),
   ]);
 };
+
+/** The parts are counted in `ObjectParts` here, and in no other reply, so the checksum does not repeat it (public API). */
+const withoutPartCount = (checksum: Checksum | undefined): Checksum | undefined =>
+  checksum && { ...checksum, value: checksum.value.replace(/-\d+$/, '') };
 
 function readWanted(request: AuthorizedInBucket): ReadonlySet<Attribute> {
   const raw = header(request, 'object-attributes');
