@@ -283,6 +283,8 @@ export interface UploadSession {
   readonly initiator: string;
   /** While `completing`: the op under which the object is committed, and the digest of the part list. */
   readonly completing?: { readonly op: string; readonly digest: string };
+  /** Once `aborted`: its parts count under no quota any more. */
+  readonly isFreed?: true;
   /** Once `completed`: the version that it became, and the answer to a retry with the same part list. */
   readonly result?: UploadResult;
 }
@@ -302,6 +304,13 @@ export interface UploadPart {
   readonly etag: string;
   readonly modified: number;
   readonly checksum?: { readonly algorithm: Checksum['algorithm']; readonly value: string };
+  /** Absent in rows of earlier versions, which no quota counted. */
+  readonly counted?: CountedPart;
+}
+/** What a part added to the counters of its bucket, and of the account that had a quota. */
+export interface CountedPart {
+  readonly bytes: number;
+  readonly account?: string;
 }
 export interface UploadRow {
   readonly uploadId: string;

@@ -176,7 +176,9 @@ async function abortPage(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<
   await inParallel(atOnce, page, async ({ row }) => {
     const found = await findSession(ctx.metadata, row.uploadId);
     // An upload that is being completed becomes an object, or the sweeper settles it.
-    if (found?.row.session.state !== 'uploading') return;
+    const session = found?.row.session.state;
+    // The parts of an aborted upload that is still in the list are to be freed.
+    if (found === undefined || (session !== 'uploading' && session !== 'aborted')) return;
     try {
       await abortSession(ctx, found, { requestId: state.requestId });
       aborted += 1;

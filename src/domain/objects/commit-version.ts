@@ -10,7 +10,7 @@ import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
-import { type Amount, nothing, sum } from '../buckets/quotas/amounts.ts';
+import { type Amount, type Freed, nothing, sum } from '../buckets/quotas/amounts.ts';
 import { assertSize, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
 import { isReplicated, replicated, wasSent } from '../configurations/replication.ts';
@@ -48,6 +48,8 @@ export interface KeyChange {
   readonly known?: Stored<ObjectRow> | undefined;
   /** Room that the caller has reserved and gives back. */
   readonly room?: Room | undefined;
+  /** Parts of an upload that leave the counters with the commit (`then`). */
+  readonly freed?: Freed | undefined;
   /** Decides what to do, or that nothing needs doing. Refusals are thrown. */
   decide(state: KeyState): Awaitable<Plan | undefined>;
   /** Called with the row that refused the commit; `true` ends the change without another attempt. */
@@ -95,7 +97,7 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
     const now = plan.gone.length > 0 ? await ctx.metadata.now() : 0;
     const due = now + ctx.config.SVC_GC_GRACE;
     const deltas = usageDeltas(plan);
-    const growth = await coverGrowth(bucket, { plan, deltas, room });
+    const growth = await coverGrowth(bucket, { plan, deltas, room, freed: change.freed });
     const then = [
       ...sideChanges(bucket, change, plan, { recorded, due, deltas }),
       ...announceOld(ctx, bucket, plan),
@@ -108,7 +110,7 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
         throw cause;
       });
     if (outcome.applied) {
-      room.applied(growth);
+      room.applied(growth, change.freed);
       change.record?.applied();
       return { done: 'applied', plan };
     }
@@ -187,12 +189,18 @@ async function coverGrowth(
     plan,
     deltas,
     room,
-  }: { readonly plan: Plan; readonly deltas: readonly UsageDelta[]; readonly room: Room },
+    freed,
+  }: {
+    readonly plan: Plan;
+    readonly deltas: readonly UsageDelta[];
+    readonly room: Room;
+    readonly freed: Freed | undefined;
+  },
 ): Promise<Amount> {
   if (!hasQuota(bucket)) return nothing;
   if (plan.fresh !== undefined && !plan.fresh.marker) assertSize(bucket, plan.fresh.size);
   const growth = sum(deltas);
-  await room.cover(bucket, growth);
+  await room.cover(bucket, growth, freed);
   return growth;
 }
 

@@ -14,6 +14,7 @@ import type {
 import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
 import { admit } from '../buckets/quotas/admit.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
 import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
@@ -124,6 +125,8 @@ export interface ObjectCommit {
   readonly then?: readonly SideChange[];
   /** Room that the caller has reserved and gives back. */
   readonly room?: Room | undefined;
+  /** Parts that leave the counters with the commit. */
+  readonly freed?: Freed | undefined;
 }
 
 /**
@@ -138,7 +141,7 @@ export interface ObjectCommit {
 export async function commitObject(
   ctx: Ctx,
   object: NewObject,
-  { op, content, wanted, then, room }: ObjectCommit,
+  { op, content, wanted, then, room, freed }: ObjectCommit,
 ): Promise<WrittenObject> {
   const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
   const fresh = {
@@ -163,6 +166,7 @@ export async function commitObject(
     id: op.id,
     ...(then === undefined ? {} : { then }),
     room,
+    freed,
     record,
     decide: ({ bucket: now, head, oldNull }) => {
       if (conditions !== undefined) checkWrite(conditions, head?.row.marker ? undefined : head?.row);

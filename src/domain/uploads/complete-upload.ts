@@ -19,7 +19,8 @@ import {
 import type { Op } from '../../ports/metadata-store.ts';
 import { type Extent, unknownSize } from '../../ports/storage/object-bytes.ts';
 import { reserveSize } from '../buckets/quotas/admit.ts';
-import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
+import { assertNotExceeded, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
 import { contentSize } from '../content/encryption/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
@@ -35,7 +36,8 @@ import { reserveReplica } from '../objects/replica/write-replica.ts';
 import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
 import { queueUpload } from '../storage/garbage.ts';
 import { completeHeld } from './held-upload.ts';
-import { checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
+import { partChanges } from './part-counts.ts';
+import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import { finishCompleting, resolveCompleting, toResult } from './settle-upload.ts';
 import { type Ctx, noSuchUpload, openUpload, parseCluster, type UploadName } from './upload-session.ts';
 
@@ -72,9 +74,10 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
   await assertMayDecrypt(ctx, session.encryption, completion.user);
   if (conditions !== undefined)
     checkWrite(conditions, (await findLiveHead(ctx.metadata, name.bucket, name.key))?.row);
-  const { size } = await checkParts(ctx, found, completion);
-  if (session.replica !== undefined) await reserveReplica(ctx, { ...name, document: session.replica }, room);
-  else if (hasQuota(name.bucket)) await reserveSize(ctx, name, { size, room });
+  const { size, freed } = await checkParts(ctx, found, completion);
+  if (session.replica !== undefined)
+    await reserveReplica(ctx, { ...name, document: session.replica, freed }, room);
+  else if (hasQuota(name.bucket)) await reserveSize(ctx, { ...name, freed }, { size, room });
   const op = await ctx.metadata.begin({ cluster: parseCluster(session) });
   try {
     const completing = await moveToCompleting(ctx, found, { op, requestId, digest });
@@ -84,31 +87,20 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
     }
     // Check again, now that no part can change: a part that was replaced since the first check is garbage by now.
     const checked = await checkParts(ctx, found, completion);
+    await assertNotExceeded(ctx, name.bucket);
     const whole = await completeHeld(ctx, found.row, checked.held);
     const manifest = await writeManifest(ctx, checked.parts, { op, session, whole });
-    const { encryption } = session;
-    const content = {
+    const { row, won, counts } = await commitContent(ctx, completion, {
+      session,
+      checked,
       manifest,
-      size: checked.size,
-      etag: checked.etag,
-      uploadId: name.uploadId,
-      ...(checked.checksum === undefined ? {} : { checksum: checked.checksum }),
-      ...(encryption === undefined ? {} : { encryption }),
-    };
-    // The proof that the object was committed.
-    const then = unindexed(name.uploadId, session);
-    const { row, won } =
-      session.replica === undefined
-        ? await commitObject(ctx, toNewObject(completion, session), { op, content, then, room })
-        : await completeReplica(
-            ctx,
-            { session, replica: session.replica, completion },
-            { op, content, then, room },
-          );
+      op,
+      room,
+    });
     if (!won && 'manifestId' in manifest) await clearManifest(ctx.metadata, manifest.manifestId);
     if (!won && whole !== undefined) await queueUnowned(ctx, { ...whole, size: unknownSize }, requestId);
     const result = toResult(completing, row);
-    await finishCompleting(ctx, completing, result);
+    await finishCompleting(ctx, completing, { result, counts: won ? [] : counts });
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {
@@ -124,6 +116,43 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
       });
     throw cause;
   }
+}
+
+/** What the commit of a completed upload is made of. */
+interface CompletedContent {
+  readonly session: UploadSession;
+  readonly checked: CheckedParts;
+  readonly manifest: Manifest;
+  readonly op: Op;
+  readonly room: Room;
+}
+
+/** Commits the object. The same commit takes the upload out of the list, and frees its parts, which count as the object from then on. */
+async function commitContent(
+  ctx: Ctx,
+  completion: Completion,
+  { session, checked, manifest, op, room }: CompletedContent,
+) {
+  const { uploadId } = completion.name;
+  const { encryption, replica } = session;
+  const { freed, size, etag, checksum } = checked;
+  const content = {
+    manifest,
+    size,
+    etag,
+    uploadId,
+    ...(checksum === undefined ? {} : { checksum }),
+    ...(encryption === undefined ? {} : { encryption }),
+  };
+  const counts = partChanges({ bucketId: session.bucketId, uploadId }, { freed });
+  // The proof that the object was committed.
+  const then = [...unindexed(uploadId, session), ...counts];
+  const commit = { op, content, then, room, freed };
+  const { row, won } =
+    replica === undefined
+      ? await commitObject(ctx, toNewObject(completion, session), commit)
+      : await completeReplica(ctx, { session, replica, completion }, commit);
+  return { row, won, counts };
 }
 
 /** Commits a replicated version, whose parts must make the content that its document describes. */
@@ -143,7 +172,11 @@ function completeReplica(
     content,
     then,
     room,
-  }: Pick<Required<ObjectCommit>, 'op' | 'content' | 'then'> & { readonly room: Room },
+    freed,
+  }: Pick<Required<ObjectCommit>, 'op' | 'content' | 'then'> & {
+    readonly room: Room;
+    readonly freed: Freed;
+  },
 ): Promise<CommittedReplica> {
   assertDescribed(document, content);
   const { bucket, key } = name;
@@ -157,7 +190,7 @@ function completeReplica(
   const { acl, owner } = session;
   const assertMay = (effects: ReplicaEffects) => assertMayReplicate(document, effects);
   const replica = { bucket, key, document, owner, acl, assertMay, record, requestId };
-  return commitReplica(ctx, replica, { op, then, content: owned, room });
+  return commitReplica(ctx, replica, { op, then, content: owned, room, freed });
 }
 
 const toNewObject = (

@@ -5,9 +5,11 @@ import { fail } from '../../errors/refusal.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { HeldPart } from '../../ports/storage/object-bytes.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
 import { type CrcName, combineCrcs, compositeChecksum } from '../content/checksums.ts';
 import { type ChecksumAlgorithm, fromBase64, hashNames, toBase64 } from '../content/digests.ts';
 import { contentSize } from '../content/encryption/segments.ts';
+import { freedBy } from './part-counts.ts';
 import type { Ctx } from './upload-session.ts';
 
 /** Public API limits. */
@@ -35,6 +37,8 @@ export interface CheckedParts {
   readonly size: number;
   readonly etag: string;
   readonly checksum: Checksum | undefined;
+  /** What the counters lose with all parts of the upload, also those that are not listed. */
+  readonly freed: Freed;
 }
 
 interface Chosen {
@@ -76,6 +80,7 @@ export async function checkParts(
     size,
     etag: compositeEtag(ctx, chosen),
     checksum: objectChecksum(ctx, row.session, { chosen, claims }),
+    freed: freedBy(stored.values()),
   };
 }
 

@@ -12,10 +12,12 @@ import {
   uploadAt,
 } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
 import { findAmongVersions } from '../listings/among-versions.ts';
 import { queueGarbageAll, queueUpload } from '../storage/garbage.ts';
 import { clearHeld } from './held-upload.ts';
 import { ownedParts } from './owned-parts.ts';
+import { freeParts } from './part-counts.ts';
 import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';
 
 type Ctx = Pick<UploadCtx, 'metadata' | 'bytes' | 'clock'>;
@@ -26,7 +28,10 @@ export async function settleUpload(ctx: Ctx, uploadId: string): Promise<void> {
   if (found === undefined || found.row.session.state === 'uploading') return;
   const { completing } = found.row.session;
   if (completing !== undefined) await resolveCompleting(ctx, uploadId, completing.op);
-  else await clearParts(ctx, found);
+  else {
+    await freeParts(ctx.metadata, found);
+    await clearParts(ctx, found);
+  }
 }
 
 /**
@@ -57,7 +62,7 @@ export async function resolveCompleting(ctx: Ctx, uploadId: string, op: string):
   }
   const committed = await findAmongVersions(ctx, bucket.row, session.key, (row) => row.uploadId === uploadId);
   if (committed !== undefined || !(await isIndexed(ctx.metadata, uploadId, session)))
-    await finishCompleting(ctx, found, committed && toResult(found, committed));
+    await finishCompleting(ctx, found, { result: committed && toResult(found, committed), counts: [] });
   else {
     await clearManifest(ctx.metadata, op);
     await replaceSession(ctx.metadata, found, { session: { ...session, state: 'uploading' } });
@@ -80,18 +85,23 @@ export const toResult = (
 /**
  * Ends the session: it is remembered for a while, and its part rows are cleared in the background.
  * @param result undefined when the object is gone already: then there is no answer to repeat
+ * @param counts frees its parts, where no commit of an object has done so
  */
 export async function finishCompleting(
   ctx: Ctx,
   found: StoredSession,
-  result: UploadResult | undefined,
+  { result, counts }: { readonly result: UploadResult | undefined; readonly counts: readonly SideChange[] },
 ): Promise<void> {
   const { uploadId, requestId } = found.row;
   const { completing: _, ...session } = found.row.session;
   const now = await ctx.metadata.now();
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'completed', ...(result === undefined ? {} : { result }) },
-    then: [...unindexed(uploadId, session), queueUpload(uploadId, { to: 'clear', requestId, due: now })],
+    then: [
+      ...unindexed(uploadId, session),
+      ...counts,
+      queueUpload(uploadId, { to: 'clear', requestId, due: now }),
+    ],
   });
   // Refused, because gc or the sweeper settled the session first.
   if (!outcome.applied && result !== undefined) await addResult(ctx, uploadId, result);

@@ -3,14 +3,16 @@ import { fail } from '../../errors/refusal.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/objects/uploads.ts';
 import type { UploadPart } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
+import { refreshBucket } from '../buckets/buckets.ts';
 import { admit } from '../buckets/quotas/admit.ts';
-import { hasQuota, withRoom } from '../buckets/quotas/room.ts';
+import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
 import { queueGarbage } from '../storage/garbage.ts';
 import { parseHeldUpload, requireUploads, toUploadRefusal } from './held-upload.ts';
+import { countPart, freedBy, partChanges } from './part-counts.ts';
 import { type Ctx, openUploading, parseCluster, type UploadName } from './upload-session.ts';
 
 /** Concurrent uploads of one part number before the client gets `SlowDown`. */
@@ -37,18 +39,22 @@ export const writePart = (
   content: Content,
 ): Promise<UploadPart> => {
   const { bucket } = write.name;
-  // Stored parts count when they become an object; while one arrives, its room is reserved.
-  return hasQuota(bucket)
-    ? withRoom(ctx, async (room) =>
-        writeAdmitted(ctx, found, write, await admit(ctx, { bucket }, { content, room })),
-      )
-    : writeAdmitted(ctx, found, write, content);
+  const { part, name } = write;
+  return withRoom(ctx, async (room) => {
+    const admitted = { bucket, part: { uploadId: name.uploadId, part } };
+    const metered = hasQuota(bucket) ? await admit(ctx, admitted, { content, room }) : content;
+    return writeAdmitted(ctx, found, { ...write, room }, metered);
+  });
 };
+
+interface AdmittedPart extends PartWrite {
+  readonly room: Room;
+}
 
 async function writeAdmitted(
   ctx: Ctx,
   found: StoredSession,
-  write: PartWrite,
+  write: AdmittedPart,
   content: Content,
 ): Promise<UploadPart> {
   const { session, uploadId } = found.row;
@@ -101,10 +107,12 @@ async function writeAdmitted(
 
 async function commitPart(
   ctx: Ctx,
-  { name, part, record, requestId }: PartWrite,
+  { name, part, record, requestId, room }: AdmittedPart,
   { uploaded, op }: { readonly uploaded: UploadPart; readonly op: Op },
 ): Promise<void> {
   const { uploadId } = name;
+  // As it is now: the body may have arrived for long.
+  const bucket = hasQuota(name.bucket) ? await refreshBucket(ctx, name.bucket) : name.bucket;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const session = await openUploading(ctx, name);
     const former = await findSessionPart(ctx.metadata, uploadId, part);
@@ -112,16 +120,30 @@ async function commitPart(
     const garbage = former?.row.stored?.receipt === undefined ? former?.row.stored?.extent : undefined;
     const due = (await ctx.metadata.now()) + ctx.config.SVC_GC_GRACE;
     const replaced = garbage === undefined ? [] : [queueGarbage([garbage], { id: op.id, requestId, due })];
-    const outcome = await ctx.metadata.commit(
-      uploadAt(uploadId),
-      [
-        // The session row does not change while parts arrive: any move, to completing or aborted, refuses this.
-        { check: { part: 0 }, expect: session.revision },
-        { put: { uploadId, part, stored: uploaded, requestId }, expect: former?.revision ?? 'absent' },
-      ],
-      { op, then: [...replaced, ...(await recorded(record))] },
-    );
-    if (outcome.applied) return record?.applied();
+    const counted = countPart(bucket, session.row.session, uploaded);
+    const freed = freedBy(former?.row.stored === undefined ? [] : [former.row.stored]);
+    const growth = { bytes: counted.bytes, objects: 0 };
+    await room.cover(bucket, growth, freed);
+    const counts = partChanges({ bucketId: bucket.id, uploadId }, { added: counted, freed });
+    const stored = { ...uploaded, counted };
+    const outcome = await ctx.metadata
+      .commit(
+        uploadAt(uploadId),
+        [
+          // The session row does not change while parts arrive: any move, to completing or aborted, refuses this.
+          { check: { part: 0 }, expect: session.revision },
+          { put: { uploadId, part, stored, requestId }, expect: former?.revision ?? 'absent' },
+        ],
+        { op, then: [...replaced, ...counts, ...(await recorded(record))] },
+      )
+      .catch((cause: unknown) => {
+        room.doubt();
+        throw cause;
+      });
+    if (outcome.applied) {
+      room.applied(growth, freed);
+      return record?.applied();
+    }
     if (outcome.because === 'abandoned')
       throw fail('ServiceUnavailable', 'The upload took too long and was given up. Please retry.');
   }

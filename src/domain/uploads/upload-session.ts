@@ -7,7 +7,6 @@ import {
   indexed,
   replaceSession,
   type StoredSession,
-  unindexed,
   uploadAt,
   uploadsIn,
 } from '../../metadata/objects/uploads.ts';
@@ -18,6 +17,7 @@ import { drawVersion, isUploadId } from '../objects/version-ids.ts';
 import { queueUpload } from '../storage/garbage.ts';
 import { placeWrite } from '../storage/placement/place-write.ts';
 import { beginHeld, formatHandle } from './held-upload.ts';
+import { freeParts } from './part-counts.ts';
 
 export type Ctx = Pick<
   Context,
@@ -169,18 +169,19 @@ export async function abortSession(
   { record, requestId }: AbortRequest,
 ): Promise<void> {
   const { uploadId, session } = found.row;
-  if (session.state === 'aborted') return;
+  if (session.state === 'aborted') return freeParts(ctx.metadata, found);
   if (session.state !== 'uploading') throw noSuchUpload(uploadId);
   const now = await ctx.metadata.now();
   const outcome = await replaceSession(ctx.metadata, found, {
     session: { ...session, state: 'aborted' },
-    then: [
-      ...unindexed(uploadId, session),
-      queueUpload(uploadId, { to: 'clear', requestId, due: now }),
-      ...(await recorded(record)),
-    ],
+    then: [queueUpload(uploadId, { to: 'clear', requestId, due: now }), ...(await recorded(record))],
   });
-  if (outcome.applied) return record?.applied();
+  if (outcome.applied) {
+    record?.applied();
+    // Its parts can be counted now, because none is added any more. The list of open uploads has it until they are freed.
+    const row = { ...found.row, session: { ...session, state: 'aborted' as const } };
+    return freeParts(ctx.metadata, { row, revision: outcome.revision });
+  }
   // Another request changed the session: if it was aborted, the result is the wanted one; anything else comes too late.
   const latest = await findSession(ctx.metadata, uploadId);
   if (latest?.row.session.state !== 'aborted') throw noSuchUpload(uploadId);
@@ -196,7 +197,8 @@ export async function abortUploadsIn(
   for (let page = await open.next(100); page.length > 0; page = await open.next(100)) {
     for (const { row } of page) {
       const found = await findSession(ctx.metadata, row.uploadId);
-      if (found?.row.session.state !== 'uploading') continue;
+      const state = found?.row.session.state;
+      if (found === undefined || (state !== 'uploading' && state !== 'aborted')) continue;
       await abortSession(ctx, found, { requestId }).catch((cause: unknown) => {
         if (!(cause instanceof Refusal)) throw cause;
       });

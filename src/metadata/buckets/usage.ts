@@ -16,7 +16,13 @@ export interface UsageDelta {
   readonly objects: number;
 }
 
-/** The counters of all buckets of an account that has a quota, in one class ''. */
+/** The bytes of the parts of a bucket's open uploads, in one class ''. They count under quotas, and are not billed. */
+export const partUsage = (bucketId: string): string => `parts/${bucketId}`;
+
+/** The class of these parts in the counters of an account. */
+export const openParts = 'parts';
+
+/** The counters of all buckets of an account that has a quota: its objects in the class '', parts of open uploads in `openParts`. */
 export const accountUsage = (epoch: string): string => `account/${epoch}`;
 
 /** @param opId spreads the deltas of concurrent writers over the rows */

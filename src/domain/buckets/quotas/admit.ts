@@ -1,15 +1,21 @@
 /** Asks the quotas before a body is read, and while one of unknown length arrives (spec, "Quota enforcement"). */
 import { Refusal } from '../../../errors/refusal.ts';
 import { findVersion } from '../../../metadata/objects/objects.ts';
+import { findSessionPart } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Content } from '../../content/store-bytes.ts';
-import { type Amount, nothing, subtract } from './amounts.ts';
+import { freedBy } from '../../uploads/part-counts.ts';
+import { type Amount, type Freed, nothing, subtract } from './amounts.ts';
 import { assertSize, type Ctx, hasQuota, type Room } from './room.ts';
 
 export interface Admitted {
   readonly bucket: BucketRow;
   /** The key of a whole object; absent for a part, which is no object and may be larger than an object may be. */
   readonly key?: string;
+  /** The number of a part that is replaced, and its upload. */
+  readonly part?: { readonly uploadId: string; readonly part: number };
+  /** Parts that leave the counters with the write. */
+  readonly freed?: Freed;
   /** A replicated null version: it replaces the one of the key also where versioning is enabled. */
   readonly isNull?: boolean;
 }
@@ -44,21 +50,30 @@ export async function reserveSize(
   admitted: Admitted,
   { size, room }: { readonly size: number; readonly room: Room },
 ): Promise<void> {
-  const { bucket, key } = admitted;
+  const { bucket, key, freed } = admitted;
   if (key !== undefined) assertSize(bucket, size);
   const whole = { bytes: size, objects: key === undefined ? 0 : 1 };
   try {
-    await room.cover(bucket, whole);
+    await room.cover(bucket, whole, freed);
   } catch (cause) {
     if (!isExceeded(cause)) throw cause;
     // What the write replaces is subtracted; nothing is read for it while there is room.
+    if (admitted.part !== undefined) return room.cover(bucket, whole, await replacedPart(ctx, admitted.part));
     const replaced = await replacedBy(ctx, admitted);
     if (replaced === nothing) throw cause;
-    await room.cover(bucket, subtract(whole, replaced));
+    await room.cover(bucket, subtract(whole, replaced), freed);
   }
 }
 
 const isExceeded = (cause: unknown): boolean => cause instanceof Refusal && cause.code === 'QuotaExceeded';
+
+async function replacedPart(
+  { metadata }: Ctx,
+  { uploadId, part }: NonNullable<Admitted['part']>,
+): Promise<Freed> {
+  const stored = (await findSessionPart(metadata, uploadId, part))?.row.stored;
+  return freedBy(stored === undefined ? [] : [stored]);
+}
 
 /** A write replaces the null version of its key, unless versioning is enabled. */
 async function replacedBy({ metadata }: Ctx, { bucket, key, isNull = false }: Admitted): Promise<Amount> {

@@ -4,6 +4,12 @@ export interface Amount {
   readonly objects: number;
 }
 
+/** Bytes of parts that leave the counters in the commit that adds their object: those of the bucket, and of accounts by their epoch. */
+export interface Freed {
+  readonly bucket: number;
+  readonly accounts: ReadonlyMap<string, number>;
+}
+
 export const nothing: Amount = { bytes: 0, objects: 0 };
 
 export const add = (a: Amount, b: Amount): Amount => ({

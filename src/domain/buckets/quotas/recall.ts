@@ -2,6 +2,7 @@
  * Takes shares back whose holder may have died. A commit that such a holder has sent may still be on its way, so all commits that began
  * before are refused first: the generation of every bucket of the scope is raised. Writers that live commit again, at the new generation.
  */
+import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
 import { Refusal } from '../../../errors/refusal.ts';
 import { commitShares, readShares } from '../../../metadata/buckets/quotas.ts';
@@ -20,9 +21,10 @@ const pendingMsMax = 2_000;
 const pendingLookMs = 25;
 
 /** Whether the counters have every commit that applied before the call. */
-export async function isSettled({ metadata, clock }: Ctx, usageId: string): Promise<boolean> {
+export async function isSettled({ metadata, clock }: Ctx, ...usageIds: readonly string[]): Promise<boolean> {
   for (let waitedMs = 0; waitedMs <= pendingMsMax; waitedMs += pendingLookMs) {
-    if (!(await hasPendingUsage(metadata, usageId))) return true;
+    const pending = await inParallel(usageIds.length, usageIds, (id) => hasPendingUsage(metadata, id));
+    if (!pending.includes(true)) return true;
     await clock.sleep(pendingLookMs);
   }
   return false;
@@ -59,7 +61,7 @@ export async function recall(
   isTaken: (share: Stored<QuotaShareRow>) => boolean,
 ): Promise<Generations | undefined> {
   const generations = await fenceScope(ctx, scope);
-  if (!(await isSettled(ctx, scope.usageId))) return undefined;
+  if (!(await isSettled(ctx, ...scope.usageIds))) return undefined;
   const { head, shares } = await readShares(ctx.metadata, scope.id);
   const taken = shares.filter(isTaken).slice(0, commitLimits.changes - 1);
   // A holder that wrote its row meanwhile keeps it. The head changes too, so no grant rests on a limit from before.

@@ -1,11 +1,11 @@
 /** The room that one write has under the quotas of its bucket and of the bucket's account. */
 import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { type Amount, counted, fits, growth, nothing } from './amounts.ts';
+import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
 import type { Ctx } from './recall.ts';
 import { scopesOf } from './scopes.ts';
 import type { Hold, Share } from './share.ts';
-import { reserve } from './shares.ts';
+import { reserve, usedIn } from './shares.ts';
 
 export type { Ctx };
 
@@ -16,6 +16,23 @@ export const hasQuota = ({ quota, accountQuota }: BucketRow): boolean =>
 export function assertSize({ quota }: BucketRow, bytes: number): void {
   const max = quota?.maxBytesPerObject ?? 0;
   if (max > 0 && bytes > max) throw fail('QuotaExceeded', 'quota exceeded for bucket');
+}
+
+export const noParts: Freed = { bucket: 0, accounts: new Map() };
+
+const without = ({ bytes, objects }: Amount, freed: number): Amount => ({ bytes: bytes - freed, objects });
+
+/**
+ * Parts turn into an object without further room, because they are counted already. The commit of a part states no generation of the
+ * bucket, so parts of a process that was paused may exceed a quota: then no object may be made of them.
+ * @throws QuotaExceeded
+ */
+export async function assertNotExceeded(ctx: Ctx, bucket: BucketRow): Promise<void> {
+  for (const scope of scopesOf(bucket)) {
+    const limits = await scope.limits(ctx);
+    if (limits !== undefined && !fits(counted(await usedIn(ctx, scope), limits), limits))
+      throw fail('QuotaExceeded', `quota exceeded for ${scope.of}`);
+  }
 }
 
 interface Held {
@@ -34,12 +51,13 @@ export class Room {
 
   /**
    * Reserves what a commit at this generation of the bucket adds, unless it is reserved already. Call it before each attempt to commit.
+   * @param freed parts that leave the counters in the same commit
    * @throws QuotaExceeded
    */
-  async cover(bucket: BucketRow, change: Amount): Promise<void> {
-    const need = growth(change);
-    if (fits(need, nothing)) return;
+  async cover(bucket: BucketRow, change: Amount, freed: Freed = noParts): Promise<void> {
     for (const scope of scopesOf(bucket)) {
+      const need = growth(without(change, scope.bytesOf(freed)));
+      if (fits(need, nothing)) continue;
       const held = this.#held.get(scope.id);
       if (held !== undefined && isValid(held, bucket)) {
         if (!covers(held, need)) this.#held.set(scope.id, await this.#grow(held, bucket, need));
@@ -61,8 +79,9 @@ export class Room {
   }
 
   /** The commit applied: its bytes are in the counters now. */
-  applied(change: Amount): void {
-    for (const { share, hold } of this.#held.values()) share.end(hold, growth(change));
+  applied(change: Amount, freed: Freed = noParts): void {
+    for (const { share, hold } of this.#held.values())
+      share.end(hold, growth(without(change, share.scope.bytesOf(freed))));
     this.#held.clear();
   }
 

@@ -2,9 +2,9 @@
 import type { Context } from '../../../context.ts';
 import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
-import { accountUsage } from '../../../metadata/buckets/usage.ts';
+import { accountUsage, partUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import type { Amount } from './amounts.ts';
+import type { Amount, Freed } from './amounts.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -14,7 +14,9 @@ export interface Scope {
   /** The last word of the refusal. */
   readonly of: 'bucket' | 'user';
   /** Names the counters. */
-  readonly usageId: string;
+  readonly usageIds: readonly string[];
+  /** What of these parts the scope counts. */
+  bytesOf(freed: Freed): number;
   /** As they are stored now; Infinity for an unlimited kind, undefined where the quota exists no more. */
   limits(ctx: Ctx): Promise<Amount | undefined>;
   /** The buckets whose commits the scope counts. */
@@ -35,7 +37,8 @@ export function scopesOf(bucket: BucketRow): readonly Scope[] {
 export const bucketScope = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): Scope => ({
   id: `bucket/${id}`,
   of: 'bucket',
-  usageId: id,
+  usageIds: [id, partUsage(id)],
+  bytesOf: ({ bucket }) => bucket,
   async limits({ metadata }) {
     const row = (await findBucket(metadata, name))?.row;
     if (row?.id !== id || row.quota === undefined) return undefined;
@@ -65,7 +68,8 @@ export async function* bucketsOf({ metadata }: Ctx, owner: string): AsyncGenerat
 export const accountScope = (account: string, epoch: string): Scope => ({
   id: `account/${epoch}`,
   of: 'user',
-  usageId: accountUsage(epoch),
+  usageIds: [accountUsage(epoch)],
+  bytesOf: ({ accounts }) => accounts.get(epoch) ?? 0,
   async limits({ metadata }) {
     const row = (await findAccountQuota(metadata, account))?.row;
     if (row?.epoch !== epoch) return undefined;

@@ -4,6 +4,7 @@
  * one write at a time.
  */
 
+import { inParallel } from '../../../base/in-parallel.ts';
 import { KeyedMutex } from '../../../base/keyed-mutex.ts';
 import { toHex } from '../../../base/text/hex.ts';
 import { fail } from '../../../errors/refusal.ts';
@@ -143,11 +144,17 @@ async function viewOf(ctx: Ctx, share: Share): Promise<View> {
   const held = sum(others.map(({ row }) => row));
   const limits = await scope.limits(ctx);
   // After the shares: a write between the two reads is counted twice, and never not at all.
-  const used = sum((await readUsage(metadata, scope.usageId)).values());
+  const used = await usedIn(ctx, scope);
   const now = await metadata.now();
   const room =
     limits === undefined ? nothing : subtract(limits, add(counted(used, limits), counted(held, limits)));
   return { head, others: held, isAnyStale: others.some((each) => isStale(each, now)), limits, room, now };
+}
+
+/** What the counters of a scope have: objects, and parts of open uploads. */
+export async function usedIn({ metadata }: Pick<Ctx, 'metadata'>, { usageIds }: Scope): Promise<Amount> {
+  const counters = await inParallel(usageIds.length, usageIds, (id) => readUsage(metadata, id));
+  return sum(counters.flatMap((each) => [...each.values()]));
 }
 
 /** Only this process writes its row, perhaps without learning of it; others remove it. */
@@ -199,7 +206,7 @@ async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise
   );
   if (stale.length === 0) return;
   await fenceBucket(ctx, bucket);
-  if (!(await isSettled(ctx, share.scope.usageId))) return;
+  if (!(await isSettled(ctx, ...share.scope.usageIds))) return;
   for (const hold of stale) share.holds.delete(hold);
 }
 

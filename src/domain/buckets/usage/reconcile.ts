@@ -123,7 +123,7 @@ async function reconcileBucket(ctx: Ctx, name: string, signal: AbortSignal): Pro
   const deltas = found.proven.map(({ delta }) => delta);
   const driftBytes = deltas.reduce((sum, { bytes }) => sum + bytes, 0);
   if (await isTolerable(ctx, bucket, found.proven)) return driftBytes;
-  const { fixed, left } = await correctUsage(ctx, bucket, { deltas, correction: found.correction });
+  const { fixed, left } = await correctUsage(ctx, bucket, found);
   telemetry.log('WARN', 'the counters of a bucket differed from its rows', {
     bucket: name,
     drift_bytes: driftBytes,

@@ -8,6 +8,7 @@ import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { assertUnblocked } from '../../access/object-ownership.ts';
+import type { Freed } from '../../buckets/quotas/amounts.ts';
 import type { Room } from '../../buckets/quotas/room.ts';
 import type { Recorder } from '../../events/recorder.ts';
 import { assertFits } from '../amend-version.ts';
@@ -69,6 +70,8 @@ export interface ReplicaCommit {
   readonly then?: readonly SideChange[];
   /** Room that the caller has reserved and gives back. */
   readonly room?: Room;
+  /** Parts that leave the counters with the version. */
+  readonly freed?: Freed;
 }
 
 export interface CommittedReplica {
@@ -159,7 +162,7 @@ const describe = ({
 export async function commitReplica(
   ctx: Ctx,
   replica: Replica,
-  { content, op, then, room }: ReplicaCommit,
+  { content, op, then, room, freed }: ReplicaCommit,
 ): Promise<CommittedReplica> {
   const { bucket, key, document, record, requestId } = replica;
   const site = await findSite(ctx);
@@ -170,6 +173,7 @@ export async function commitReplica(
     requestId,
     record,
     room,
+    freed,
     ...(op === undefined ? {} : { op }),
     id: op?.id ?? `${requestId}-${drawVersion(ctx)}`,
     async decide(state) {

@@ -5,6 +5,7 @@ import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
 import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import { reserveSize } from '../../buckets/quotas/admit.ts';
+import type { Freed } from '../../buckets/quotas/amounts.ts';
 import { hasQuota, type Room, withRoom } from '../../buckets/quotas/room.ts';
 import { type Claims, toBase64 } from '../../content/digests.ts';
 import type { ObjectKey } from '../../content/encryption/key.ts';
@@ -86,7 +87,7 @@ async function writeInRoom(
  */
 export async function reserveReplica(
   ctx: WriteCtx,
-  { bucket, key, document }: Pick<Replica, 'bucket' | 'key' | 'document'>,
+  { bucket, key, document, freed }: Pick<Replica, 'bucket' | 'key' | 'document'> & { readonly freed?: Freed },
   room: Room,
 ): Promise<void> {
   if (!hasQuota(bucket)) return;
@@ -97,7 +98,7 @@ export async function reserveReplica(
   // A newer null version stays.
   const present = isNull ? await findVersion(ctx.metadata, bucket, key, 'null') : undefined;
   if (present !== undefined && present.row.version > version) return;
-  await reserveSize(ctx, { bucket, key, isNull }, { size, room });
+  await reserveSize(ctx, { bucket, key, isNull, ...(freed === undefined ? {} : { freed }) }, { size, room });
 }
 
 const wrongSize = ({ size }: ReplicaDocument, actual: number) =>

@@ -17,10 +17,11 @@ import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { type UsageDelta, usageChanges } from '../../../metadata/buckets/usage.ts';
 import { uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import type { Revision, Stored } from '../../../ports/metadata-store.ts';
+import type { Revision, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { ChunkMissing, type Extent, type Owner } from '../../../ports/storage/object-bytes.ts';
 import { removeSeenVersion } from '../../objects/remove-version.ts';
 import { drawId } from '../../objects/version-ids.ts';
+import { freedBy, partChanges } from '../../uploads/part-counts.ts';
 import { queueOrphan } from '../garbage.ts';
 import type { FsckRun, Mended } from './findings.ts';
 
@@ -50,22 +51,40 @@ export async function correctUsage(
   run: Pick<FsckRun, 'metadata' | 'random'>,
   bucket: BucketRow,
   {
-    deltas,
+    proven,
     correction,
-  }: { readonly deltas: readonly UsageDelta[]; readonly correction: 'absent' | Revision },
+  }: {
+    readonly proven: readonly { readonly delta: UsageDelta; readonly of: 'objects' | 'parts' }[];
+    readonly correction: 'absent' | Revision;
+  },
 ): Promise<Mended> {
   const now = (await findBucket(run.metadata, bucket.name))?.row;
   if (now?.id !== bucket.id || now.generation !== bucket.generation || now.shards !== bucket.shards)
     return { left: 'the bucket changed meanwhile' };
+  const deltasOf = (what: 'objects' | 'parts') =>
+    proven.flatMap(({ delta, of }) => (of === what ? [delta] : []));
   const outcome = await putTask(run.metadata, corrections, {
     name: '',
     state: { bucketId: bucket.id },
     expect: correction,
-    then: usageChanges(now, drawId(run.random), deltas),
+    then: [
+      ...usageChanges(now, drawId(run.random), deltasOf('objects')),
+      ...openPartChanges(now, deltasOf('parts')),
+    ],
   });
   return outcome.applied
     ? { fixed: 'counter corrected' }
     : { left: 'another run corrected counters meanwhile' };
+}
+
+/** As the parts of a bucket are counted: in its account's counters too. */
+function openPartChanges(
+  { id, accountQuota: account }: Pick<BucketRow, 'id' | 'accountQuota'>,
+  deltas: readonly UsageDelta[],
+): readonly SideChange[] {
+  const bytes = deltas.reduce((sum, delta) => sum + delta.bytes, 0);
+  const added = { bytes, ...(account === undefined ? {} : { account }) };
+  return partChanges({ bucketId: id, uploadId: '' }, { added, freed: freedBy([]) });
 }
 
 export async function unlistUpload(

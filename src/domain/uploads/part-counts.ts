@@ -1,0 +1,69 @@
+/**
+ * What the parts of open uploads count under the quotas of their bucket and its account. Each part says what it added to which counters, so
+ * that exactly this is subtracted once: by the part that replaces it, by the commit of the object, or after an abort.
+ */
+import { accountUsage, counterChanges, openParts, partUsage } from '../../metadata/buckets/usage.ts';
+import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
+import type { BucketRow, CountedPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
+import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
+import { contentSize } from '../content/encryption/segments.ts';
+
+export const countPart = (
+  { accountQuota }: Pick<BucketRow, 'accountQuota'>,
+  { encryption }: Pick<UploadSession, 'encryption'>,
+  { extent }: Pick<UploadPart, 'extent'>,
+): CountedPart => ({
+  bytes: contentSize(extent, encryption),
+  ...(accountQuota === undefined ? {} : { account: accountQuota }),
+});
+
+/** What the counters lose with these parts. Parts of earlier versions were not counted. */
+export function freedBy(parts: Iterable<UploadPart>): Freed {
+  let bucket = 0;
+  const accounts = new Map<string, number>();
+  for (const { counted } of parts) {
+    if (counted === undefined) continue;
+    bucket += counted.bytes;
+    if (counted.account !== undefined)
+      accounts.set(counted.account, (accounts.get(counted.account) ?? 0) + counted.bytes);
+  }
+  return { bucket, accounts };
+}
+
+/** @param uploadId spreads the additions of concurrent uploads over the rows of the counters */
+export function partChanges(
+  { bucketId, uploadId }: { readonly bucketId: string; readonly uploadId: string },
+  { added, freed }: { readonly added?: CountedPart | undefined; readonly freed: Freed },
+): readonly SideChange[] {
+  const ofAccounts = new Map([...freed.accounts].map(([account, bytes]) => [account, -bytes]));
+  if (added?.account !== undefined)
+    ofAccounts.set(added.account, (ofAccounts.get(added.account) ?? 0) + added.bytes);
+  const change = (usageId: string, storageClass: string, bytes: number) =>
+    counterChanges(usageId, uploadId, [{ storageClass, bytes, objects: 0 }]);
+  return [
+    ...change(partUsage(bucketId), '', (added?.bytes ?? 0) - freed.bucket),
+    ...[...ofAccounts].flatMap(([account, bytes]) => change(accountUsage(account), openParts, bytes)),
+  ];
+}
+
+/**
+ * Subtracts the parts of an aborted upload, of which none can be added any more, and takes the upload out of the list. The session says
+ * that this was done: it is done once, also by several processes and after a kill.
+ */
+export async function freeParts(
+  metadata: Pick<MetadataStore, 'get' | 'scan' | 'commit'>,
+  found: StoredSession,
+): Promise<void> {
+  const { uploadId, session } = found.row;
+  if (session.state !== 'aborted' || session.isFreed === true) return;
+  const parts: UploadPart[] = [];
+  for await (const { stored } of everyPart(metadata, uploadId)) parts.push(stored);
+  await replaceSession(metadata, found, {
+    session: { ...session, isFreed: true },
+    then: [
+      ...unindexed(uploadId, session),
+      ...partChanges({ bucketId: session.bucketId, uploadId }, { freed: freedBy(parts) }),
+    ],
+  });
+}
