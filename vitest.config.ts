@@ -21,7 +21,15 @@ export default defineConfig({
           ...common,
           name: 'alone',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...sharing],
+          exclude: ['**/node_modules/**', 'test/console/**', ...sharing],
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: 'console',
+          include: ['test/console/**/*.test.ts'],
+          globalSetup: 'test/console/build.ts',
         },
       },
     ],

@@ -1,5 +1,6 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
 
+import { consoleSettings } from './config/console.ts';
 import { keySettings } from './config/keys.ts';
 import { metadataBackendNames } from './config/metadata/backends.ts';
 import { orderedKvSettings } from './config/metadata/ordered-kv.ts';
@@ -47,6 +48,7 @@ export const settings = {
   SVC_ADMIN_LISTEN: optional(
     listen('', 'A separate address for /admin, /console, /metrics, /healthz and /readyz.'),
   ),
+  ...consoleSettings,
   SVC_DATA_DIR: optional(
     filePath('The directory of the embedded and file backends; created when it is missing.'),
   ),

@@ -2,6 +2,7 @@
 import type { Caches } from './base/caches.ts';
 import type { Config } from './config.ts';
 import type { Clock } from './ports/clock.ts';
+import type { ConsoleAssets } from './ports/console-assets.ts';
 import type { Cipher } from './ports/crypto/cipher.ts';
 import type { Credentials } from './ports/crypto/credentials.ts';
 import type { Hasher } from './ports/crypto/hasher.ts';
@@ -45,6 +46,8 @@ export interface Context {
   readonly room?: StorageRoom;
   /** Absent in runtimes that open no connections of their own. */
   readonly peers?: PeerRequests;
+  /** Absent where no console is served. */
+  readonly consoleAssets?: ConsoleAssets;
   /** Absent where a process tells nothing about itself. */
   readonly diagnostics?: Diagnostics;
   readonly telemetry: Telemetry;

@@ -58,7 +58,7 @@ export function createGateway(ctx: Context, options: GatewayOptions = {}): Gatew
     websiteDomains: ctx.config.SVC_WEBSITE_DOMAIN,
     basePath: options.basePath ?? '',
   };
-  const pipeline = { ctx, rules, areas: openAreas(ctx) };
+  const pipeline = { ctx, rules, areas: openAreas(ctx, rules) };
   const handle = async (incoming: Incoming): Promise<Reply> => {
     ctx.telemetry.requestsInFlight(1);
     try {

@@ -19,6 +19,7 @@ export type { Context } from './context.ts';
 export { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export { type Clock, systemClock } from './ports/clock.ts';
+export type { ConsoleAsset, ConsoleAssets } from './ports/console-assets.ts';
 export { type Cipher, cipherKeyBytes } from './ports/crypto/cipher.ts';
 export type { Credential, Credentials } from './ports/crypto/credentials.ts';
 export type { Hasher } from './ports/crypto/hasher.ts';

@@ -9,7 +9,7 @@ import { deriveSigningKey } from './signing-key.ts';
 import { formatTimestamp } from './timestamp.ts';
 
 export interface SignerOptions {
-  readonly hasher: Hasher;
+  readonly hasher: Pick<Hasher, 'sha256Hex' | 'hmacSha256'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly accessKey: string;
   readonly secretKey: string;
@@ -64,11 +64,7 @@ export function signer({
     const names = Object.keys(all).sort();
     const signed = names.join(';');
     const lines = names.map((name) => `${name}:${all[name]}\n`).join('');
-    const asked = query
-      .map(([name, value]) => [encode(name), encode(value)] as const)
-      .sort(([a, b], [c, d]) => order(a, c) || order(b, d))
-      .map(([name, value]) => `${name}=${value}`)
-      .join('&');
+    const asked = canonicalQuery(query);
     const canonical = `${method}\n${path}\n${asked}\n${lines}\n${signed}\n${payloadHash}`;
     const toSign = `${amz.algorithm}\n${timestamp}\n${scope}\n${hasher.sha256Hex(canonical)}`;
     const signature = toHex(hasher.hmacSha256(keyFor(scope), toSign));
@@ -77,5 +73,13 @@ export function signer({
     return { target: asked === '' ? path : `${path}?${asked}`, headers: all };
   };
 }
+
+/** The parameters as they are signed and sent: encoded, in the order of their encoded names and values. */
+export const canonicalQuery = (query: UnsignedRequest['query']): string =>
+  query
+    .map(([name, value]) => [encode(name), encode(value)] as const)
+    .sort(([a, b], [c, d]) => order(a, c) || order(b, d))
+    .map(([name, value]) => `${name}=${value}`)
+    .join('&');
 
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

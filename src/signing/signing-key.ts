@@ -6,7 +6,7 @@ const utf8 = new TextEncoder();
 
 /** @param scope `date/region/service/terminator` */
 export function deriveSigningKey(
-  hasher: Hasher,
+  hasher: Pick<Hasher, 'hmacSha256'>,
   secret: string,
   { dialect, scope }: { readonly dialect: Pick<Dialect, 'secretPrefix'>; readonly scope: string },
 ): Uint8Array {

@@ -127,7 +127,7 @@ test('handlers never call handlers', () => {
 
 /** What the project card fixes, and what its tools look for there. A file that a program left behind is none of them. */
 const topLevel =
-  '.ci .dockerignore .gitignore ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE README.md bench biome.json deno.json deploy docs engines examples package-lock.json package.json src test tsconfig.base.json tsconfig.build.json tsconfig.json tsconfig.runtime.json vitest.config.ts wrangler.toml';
+  '.ci .dockerignore .gitignore ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE README.md bench biome.json console deno.json deploy docs engines examples package-lock.json package.json src test tsconfig.base.json tsconfig.build.json tsconfig.json tsconfig.runtime.json vitest.config.ts wrangler.toml';
 
 test('nothing else is kept at the top level', () => {
   const { stdout } = spawnSync('git', ['ls-files'], {

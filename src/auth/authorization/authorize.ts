@@ -212,6 +212,7 @@ const blockOfBoth = (side: BucketSide, way: AccessPointSide): NonNullable<Bucket
 const isRootAtHome = ({ identity, accessPoint }: Caller, { bucket, target, policy }: Question): boolean =>
   accessPoint === undefined &&
   identity?.root === true &&
+  identity.session?.inline === undefined &&
   bucket !== undefined &&
   bucket.owner === identity.owner &&
   bucket.documents[bucketPolicy.name] === undefined &&

@@ -81,9 +81,14 @@ const compile = (
   }));
 
 export async function readPolicies(ctx: Ctx, identity: Identity): Promise<BroughtPolicies> {
-  if (identity === undefined || identity.root) return none;
-  const { iam, owner, session } = identity;
-  if (iam === undefined) return everything;
+  if (identity === undefined) return none;
+  const { iam, owner, root, session, accessKey } = identity;
+  if (iam === undefined) {
+    const brought = root ? none : everything;
+    if (session?.inline === undefined) return brought;
+    const policy = { name: 'session policy', text: session.inline, key: accessKey };
+    return { ...brought, session: [compile(ctx.caches.of(Memory), policy, 'session')] };
+  }
   const brought = await ofIam(ctx, owner, iam);
   if (session?.inline === undefined && session?.managed === undefined) return brought;
   return { ...brought, session: await ofSession(ctx, identity, { iam, session }) };

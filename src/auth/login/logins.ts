@@ -1,5 +1,5 @@
 /**
- * Log-ins of operators: the access key and its secret once, then a cookie. A log-in ends by a log-out, a revocation, its age or idle
+ * Log-ins of browsers: the access key and its secret once, then a cookie. A log-in ends by a log-out, a revocation, its age or idle
  * time, and with the access key: each request looks the key up again, as for signatures.
  */
 
@@ -14,7 +14,6 @@ import type { Credential, Credentials } from '../../ports/crypto/credentials.ts'
 import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
-import { isGrantable } from '../authorization/administer.ts';
 import type { Identity } from '../identity.ts';
 import { identityOf } from '../session/credentials.ts';
 import { principalOf } from '../session/principal.ts';
@@ -53,7 +52,7 @@ export interface LoggedIn {
   readonly identity: NonNullable<Identity>;
 }
 
-/** @throws AccessDenied for a wrong pair and for callers that can have no permission here; TooManyRequests; LimitExceeded */
+/** @throws AccessDenied for a wrong pair; TooManyRequests; LimitExceeded */
 export async function logIn(
   ctx: LoginContext,
   asked: LoginAsked,
@@ -73,8 +72,7 @@ export async function logIn(
     throw fail('AccessDenied', 'The access key or the secret key is wrong.');
   }
   const identity = identityOf(credential);
-  if (identity === undefined || !(await isGrantable(ctx, identity)))
-    throw fail('AccessDenied', 'This access key belongs to no operator.');
+  if (identity === undefined) throw fail('AccessDenied');
   await makeRoom(ctx, accessKey);
   const token = toHex(random.bytes(32));
   const { arn, sessionArn = arn } = principalOf(identity);

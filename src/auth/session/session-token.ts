@@ -17,6 +17,8 @@ export interface SessionClaims extends Session {
   readonly secretKey: string;
   readonly account: string;
   readonly of: SessionHolder;
+  /** The id of the log-in that the session ends with. */
+  readonly login?: string;
   /** The session's own tags. */
   readonly tags?: readonly (readonly [string, string])[];
 }

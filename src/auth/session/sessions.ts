@@ -8,6 +8,7 @@ import { ofOneState } from '../../domain/iam/account.ts';
 import { findProfile } from '../../domain/iam/account-profiles.ts';
 import { findById } from '../../domain/iam/entities.ts';
 import { fail } from '../../errors/refusal.ts';
+import { findLogin } from '../../metadata/logins.ts';
 import type { Caller, Credential, Session } from '../../ports/crypto/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import { assertActive } from './account-directory.ts';
@@ -54,6 +55,7 @@ export class Sessions {
     const { claims } = kept;
     if (claims.accessKey !== accessKey) throw fail('InvalidToken');
     if (this.#ctx.clock.now() >= claims.expires) throw fail('ExpiredToken');
+    if (claims.login !== undefined) await this.#assertLoggedIn(claims.login, metadata);
     if ('configured' in claims.of) return this.#ofKey(claims, claims.of.configured, metadata);
     const now = await this.#accounts.revisions.of(claims.account, metadata);
     if (kept.credential !== undefined && now === kept.revision) return kept.credential;
@@ -69,12 +71,26 @@ export class Sessions {
     return credential;
   }
 
+  /**
+   * Credentials of a log-in end with it, and with its access key.
+   * @throws ExpiredToken
+   */
+  async #assertLoggedIn(id: string, metadata: MetadataStore): Promise<void> {
+    const login = (await findLogin(metadata, id))?.row;
+    const isLive = login !== undefined && this.#ctx.clock.now() < login.expiresAt;
+    const key = login && (await this.#accounts.parent(login.accessKey, metadata));
+    if (!isLive || key === undefined)
+      throw fail('ExpiredToken', 'The log-in of these credentials has ended.');
+  }
+
   /** Valid as long as the key of the root, or of a configured user, is. */
   async #ofKey(claims: SessionClaims, parent: string, metadata: MetadataStore): Promise<Credential> {
     const record = await this.#accounts.parent(parent, metadata);
     if (record === undefined || record.owner !== claims.account) throw fail('InvalidToken');
     const { accessKey, secretKey } = claims;
-    return { ...record, accessKey, secretKey, session: toSession(claims) };
+    // Credentials of a log-in are for the storage protocol alone, so nothing of an operator passes to them.
+    const operator = record.operator && claims.login === undefined;
+    return { ...record, accessKey, secretKey, operator, session: toSession(claims) };
   }
 
   async #callerOf(

@@ -1,4 +1,5 @@
 /** A request to the operator API as its handler gets it: parameters and body are decoded by the schemas of its row. */
+import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
@@ -19,6 +20,8 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   readonly requestId: string;
   /** The caller. Absent only where the operation is open to anyone. */
   readonly identity: Identity;
+  /** The caller as policies see it, for questions beyond this operation. */
+  readonly caller: Caller;
   /** The parameters of the path, decoded. */
   readonly params: ReadonlyMap<string, string>;
   readonly query: AdminQuery<N>;

@@ -90,6 +90,7 @@ async function run(
   const asked: AdminRequest = {
     requestId,
     identity,
+    caller: call.callerOf(name),
     wire,
     signal,
     record,

@@ -7,6 +7,7 @@ import { fail } from '../../errors/refusal.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { registerAdmin } from '../admin/router.ts';
 import type { AreaRequest } from './area-request.ts';
+import { isConsolePath, serveConsole } from './console.ts';
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 
@@ -28,7 +29,8 @@ const plain = (status: number, body: string): Reply => ({
 /** The router reads paths as URLs, which would make another path of these: `DELETE /logins/.` would end every log-in. */
 const changedByUrl = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)|[\\#?\s]/i;
 
-export function openAreas(ctx: Context): Areas {
+/** @param basePath where the gateway is mounted, for addresses in replies */
+export function openAreas(ctx: Context, { basePath }: { readonly basePath: string }): Areas {
   const readiness = openReadiness(ctx);
   const router = IttyRouter<IRequestStrict, [AreaRequest, Context]>();
   router
@@ -37,6 +39,8 @@ export function openAreas(ctx: Context): Areas {
     .get('/metrics', (_request, call, view) => metrics(view, call));
   registerAdmin(router, ctx);
   return async (view, path, call) => {
+    // The path of a page may contain any key of an object.
+    if (isConsolePath(path)) return serveConsole(view, call.wire, { path, basePath });
     const { method } = call.wire;
     if (changedByUrl.test(path))
       throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');

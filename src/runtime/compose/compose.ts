@@ -21,6 +21,7 @@ import { openClusterStates } from '../../domain/storage/clusters/cluster-states.
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
+import type { ConsoleAssets } from '../../ports/console-assets.ts';
 import { type Cipher, cipherKeyBytes } from '../../ports/crypto/cipher.ts';
 import type { Credential } from '../../ports/crypto/credentials.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
@@ -35,6 +36,7 @@ import { type LogLevelControl, silentTelemetry, type Telemetry } from '../../por
 import type { Tracer } from '../../ports/trace.ts';
 import { measureClusters } from '../../telemetry/parts/measure-clusters.ts';
 import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
+import { consoleFiles } from '../console-files.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
 import { openKeys } from './open-keys.ts';
 import { openMetadata } from './open-metadata.ts';
@@ -54,6 +56,8 @@ export interface ComposeOptions {
   readonly tracer?: Tracer | undefined;
   readonly diagnostics?: Diagnostics | undefined;
   readonly logLevel?: LogLevelControl;
+  /** Default: the files of this package. */
+  readonly consoleAssets?: ConsoleAssets;
   /** The version of this build, for operators. */
   readonly version?: string;
 }
@@ -168,7 +172,9 @@ const operatorPorts = ({
   logLevel,
   diagnostics,
   version,
-}: ComposeOptions): Pick<Context, 'tracer' | 'logLevel' | 'diagnostics' | 'version'> => ({
+  consoleAssets = consoleFiles(),
+}: ComposeOptions): Pick<Context, 'tracer' | 'logLevel' | 'diagnostics' | 'version' | 'consoleAssets'> => ({
+  consoleAssets,
   ...(diagnostics === undefined ? {} : { diagnostics }),
   ...(version === undefined ? {} : { version }),
   ...(tracer === undefined ? {} : { tracer }),

@@ -1,4 +1,5 @@
-/** Log-ins of operators: LogIn, GetSession, LogOut, ListLogins, RevokeLogin and RevokeLogins. */
+/** Log-ins: LogIn, GetSession, LogOut, CreateSessionCredentials, ListLogins, RevokeLogin and RevokeLogins. */
+import { isGrantable } from '../../../auth/authorization/administer.ts';
 import { clearCookie, csrfTokenOf, setCookie, tokenOf } from '../../../auth/login/cookie.ts';
 import {
   endLogin,
@@ -12,6 +13,7 @@ import { principalOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { LoginRow } from '../../../metadata/logins.ts';
+import { issue } from '../../iam/sts/session-credentials.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
 
 /** A form of another origin can send any other type of body without asking this gateway first. */
@@ -22,13 +24,14 @@ function assertJson({ wire }: Pick<AdminRequest, 'wire'>): void {
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-const describeSession = ({ hasher, config }: Context, { token, login }: LoggedIn) => ({
+const describeSession = async (ctx: Context, { token, login, identity }: LoggedIn) => ({
   accessKey: login.accessKey,
   account: login.account,
   principal: login.principal,
-  csrfToken: csrfTokenOf(hasher, token),
+  isOperator: await isGrantable(ctx, identity),
+  csrfToken: csrfTokenOf(ctx.hasher, token),
   expiresAt: iso(login.expiresAt),
-  idleSeconds: Math.floor(config.SVC_LOGIN_IDLE / 1000),
+  idleSeconds: Math.floor(ctx.config.SVC_LOGIN_IDLE / 1000),
 });
 
 export const LogIn: AdminHandler<'LogIn'> = async (ctx, request) => {
@@ -39,7 +42,7 @@ export const LogIn: AdminHandler<'LogIn'> = async (ctx, request) => {
   const loggedIn = await logIn(ctx, asked, record);
   const maxAgeS = Math.floor(ctx.config.SVC_LOGIN_TTL / 1000);
   return withCookie(
-    jsonReply(describeSession(ctx, loggedIn)),
+    jsonReply(await describeSession(ctx, loggedIn)),
     setCookie(loggedIn.token, { secure: wire.secure, maxAgeS }),
   );
 };
@@ -52,10 +55,15 @@ const withCookie = <T extends ReturnType<typeof jsonReply>>(reply: T, cookie: st
 /** For a caller that signs: who it is, without the parts that belong to a log-in. */
 export const GetSession: AdminHandler<'GetSession'> = async (ctx, { wire, identity }) => {
   const loggedIn = await findOwn(ctx, wire);
-  if (loggedIn !== undefined) return jsonReply(describeSession(ctx, loggedIn));
+  if (loggedIn !== undefined) return jsonReply(await describeSession(ctx, loggedIn));
   if (identity === undefined) throw fail('AccessDenied');
   const { arn, sessionArn = arn } = principalOf(identity);
-  return jsonReply({ accessKey: identity.accessKey, account: identity.owner, principal: sessionArn });
+  return jsonReply({
+    accessKey: identity.accessKey,
+    account: identity.owner,
+    principal: sessionArn,
+    isOperator: await isGrantable(ctx, identity),
+  });
 };
 
 /** The log-in of the request's cookie. A signature takes precedence over a cookie. */
@@ -69,6 +77,32 @@ export const LogOut: AdminHandler<'LogOut'> = async (ctx, { wire, record }) => {
   if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
   await endLogin(ctx, own.login.id, { record });
   return { status: 204, headers: [['Set-Cookie', clearCookie(wire.secure)]] };
+};
+
+const credentialsSeconds = 900;
+/** They are for the storage protocol: no action of IAM, of STS or of the operator API. */
+const storageOnly =
+  '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}';
+
+/** What pages sign requests of the storage protocol with; a page asks again while it is in use. */
+export const CreateSessionCredentials: AdminHandler<'CreateSessionCredentials'> = async (ctx, { wire }) => {
+  const own = await findOwn(ctx, wire);
+  if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
+  const { iam, owner, accessKey } = own.identity;
+  const { claims, shown } = await issue(ctx, {
+    account: owner,
+    of: iam === undefined ? { configured: accessKey } : { user: iam.id },
+    seconds: credentialsSeconds,
+    inline: storageOnly,
+    login: own.login.id,
+  });
+  return jsonReply({
+    accessKey: shown.AccessKeyId,
+    secretKey: shown.SecretAccessKey,
+    sessionToken: shown.SessionToken,
+    expiresAt: iso(claims.expires),
+    region: ctx.config.SVC_REGION,
+  });
 };
 
 const describeLogin = ({ id, accessKey, account, principal, ...login }: LoginRow) => ({

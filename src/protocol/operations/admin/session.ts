@@ -1,9 +1,19 @@
-/** Rows about the log-ins of operators. */
-import { jsonCount, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
+/** Rows about log-ins, and about what the caller may do. */
+import {
+  jsonBoolean,
+  jsonCount,
+  jsonList,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../../formats/json.ts';
 import { mention, noResource } from './resources.ts';
-import { type AdminRows, count, isoTime } from './row.ts';
+import { type AdminRows, bucketName, count, isoTime, longText } from './row.ts';
 
 const caller = { accessKey: jsonText(), account: jsonText(), principal: jsonText() };
+/** The caller may have permissions for the whole installation; otherwise only its own rows are open to it. */
+const role = { isOperator: jsonBoolean };
 const login = jsonObject({
   id: jsonText(),
   ...caller,
@@ -26,7 +36,13 @@ export const sessionRows = {
     callers: 'anyone',
     secret: true,
     body: jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 128 }) }),
-    reply: jsonObject({ ...caller, csrfToken: jsonText(), expiresAt: isoTime, idleSeconds: jsonCount }),
+    reply: jsonObject({
+      ...caller,
+      ...role,
+      csrfToken: jsonText(),
+      expiresAt: isoTime,
+      idleSeconds: jsonCount,
+    }),
   },
   GetSession: {
     on: 'GET /session',
@@ -34,12 +50,48 @@ export const sessionRows = {
     callers: 'known',
     reply: jsonObject({
       ...caller,
+      ...role,
       csrfToken: jsonOptional(jsonText()),
       expiresAt: jsonOptional(isoTime),
       idleSeconds: jsonOptional(jsonCount),
     }),
   },
   LogOut: { on: 'DELETE /session', doc: 'Ends the log-in of the cookie.', callers: 'known' },
+  CreateSessionCredentials: {
+    on: 'POST /session/credentials',
+    doc: 'Issues temporary credentials of the caller for the storage protocol, which end with the log-in of the cookie.',
+    callers: 'known',
+    secret: true,
+    reply: jsonObject({
+      accessKey: jsonText(),
+      secretKey: jsonText(),
+      sessionToken: longText,
+      expiresAt: isoTime,
+      region: jsonText(),
+    }),
+  },
+  CheckPermissions: {
+    on: 'POST /session/permissions',
+    doc: 'Says of several actions whether policies allow them to the caller; nothing is executed.',
+    callers: 'known',
+    reads: true,
+    /** An action of the operator API (`admin:DrainCluster`), of S3 or of IAM. `path` is below `/admin/v1`; absent: anything. */
+    body: jsonObject({
+      questions: jsonList(
+        jsonObject({
+          action: jsonText({ max: 128 }),
+          bucket: jsonOptional(bucketName),
+          key: jsonOptional(jsonText({ max: 1024 })),
+          path: jsonOptional(jsonText({ max: 2048 })),
+          resource: jsonOptional(jsonText({ max: 2048 })),
+        }),
+        { min: 1, max: 200 },
+      ),
+    }),
+    reply: jsonObject({
+      answers: jsonRows(jsonObject({ allowed: jsonBoolean, reason: jsonOptional(longText) })),
+    }),
+  },
   ListLogins: {
     on: 'GET /logins',
     names: { accessKey: mention('accounts/{accessKey.account}/logins') },

@@ -1,0 +1,54 @@
+/** The menu of the caller: who it is, theme, language, log-out. */
+import { useState } from 'preact/hooks';
+import { chooseOther, type Language, language, languages, t } from '../text/text.ts';
+import { Icon } from '../ui/icons.tsx';
+import { Menu, MenuButton, MenuChoice } from '../ui/menu.tsx';
+import { useSession } from './session.tsx';
+import { applyTheme, currentTheme, themes } from './theme.ts';
+
+/** The last part of an ARN: the user, or `root`. */
+const shortName = (principal: string): string => principal.split(/[:/]/).at(-1) ?? principal;
+
+export function AccountMenu({ onHelp }: { readonly onHelp: () => void }) {
+  const { session, logOut } = useSession();
+  const [theme, setTheme] = useState(currentTheme);
+  return (
+    <Menu
+      label={t.shell.account}
+      button={
+        <>
+          <Icon name="user" />
+          <span class="account-name">{shortName(session.principal)}</span>
+        </>
+      }
+    >
+      <div class="menu-head">
+        <div class="code cut" title={session.principal}>
+          {session.principal}
+        </div>
+        <div class="quiet code">{session.accessKey}</div>
+      </div>
+      <MenuChoice
+        label={t.shell.theme}
+        value={theme}
+        options={themes.map((each) => [each, t.shell.themes[each]] as const)}
+        onChange={(next) => {
+          applyTheme(next);
+          setTheme(next);
+        }}
+      />
+      <MenuChoice
+        label={t.shell.language}
+        value={language}
+        options={Object.entries(languages) as [Language, string][]}
+        onChange={chooseOther}
+      />
+      <MenuButton icon="info" onClick={onHelp}>
+        {t.shell.keys} <kbd>?</kbd>
+      </MenuButton>
+      <MenuButton icon="logOut" onClick={() => logOut().catch(() => {})}>
+        {t.shell.logOut}
+      </MenuButton>
+    </Menu>
+  );
+}

@@ -1,0 +1,78 @@
+/**
+ * The pages of the console: a row for each. Routes, rail, breadcrumb, palette and tabs derive from it. A page is added by its folder in
+ * `pages/` and by the `load` of its row; a row without `load` has no address and is shown nowhere.
+ */
+import type { ComponentType } from 'preact';
+import type { IconName } from '../ui/icons.tsx';
+import type { AdminOperationName } from './client.ts';
+
+export interface PageRow {
+  /** Below `/console`, with `$name` for a parameter and `$` for the rest of the path. */
+  readonly path: string;
+  /** The part of the rail; a row without it is reached from another page. */
+  readonly group?: 'data' | 'storage' | 'activity' | 'system';
+  readonly icon?: IconName;
+  /** The page whose outlet and tabs show this one. */
+  readonly within?: string;
+  /**
+   * What the page reads first. A caller who may do none of it does not see the page in the rail; the page itself asks for each action
+   * (`useAllowed`).
+   */
+  readonly needs?: readonly AdminOperationName[];
+  /** Tenants see it: what it shows is theirs. */
+  readonly tenants?: true;
+  readonly load?: () => Promise<{ readonly default: ComponentType }>;
+}
+
+export const pages = {
+  overview: {
+    path: '/',
+    group: 'data',
+    icon: 'home',
+    needs: ['GetStorageHealth'],
+    load: () => import('../pages/overview/overview.tsx'),
+  },
+  buckets: { path: '/buckets', group: 'data', icon: 'bucket', needs: ['ListBuckets'], tenants: true },
+  bucket: { path: '/buckets/$bucket', tenants: true },
+  objects: { path: '/objects/$', within: 'bucket', icon: 'file', tenants: true },
+  bucketSettings: { path: '/settings', within: 'bucket', icon: 'sliders', tenants: true },
+  access: { path: '/access', within: 'bucket', icon: 'lock', tenants: true },
+  usage: { path: '/usage', within: 'bucket', icon: 'chart', tenants: true },
+  automation: { path: '/automation', within: 'bucket', icon: 'repeat', tenants: true },
+  danger: { path: '/danger', within: 'bucket', icon: 'warning' },
+  identity: { path: '/iam/$', group: 'data', icon: 'users', needs: ['ListAccounts'] },
+  billing: { path: '/iam/users/$user/billing', needs: ['GetUserUsage'] },
+  storage: {
+    path: '/storage',
+    group: 'storage',
+    icon: 'database',
+    needs: ['GetStorageMeta', 'GetStorageData', 'GetStorageClasses'],
+    load: () => import('../pages/storage/storage.tsx'),
+  },
+  clusters: { path: '/clusters', group: 'storage', icon: 'server', needs: ['ListClusters'] },
+  cluster: { path: '/clusters/$cluster', needs: ['GetCluster'] },
+  workers: { path: '/workers', group: 'activity', icon: 'cog', needs: ['ListWorkers'] },
+  replication: { path: '/replication', group: 'activity', icon: 'repeat', needs: ['GetReplicationStatus'] },
+  events: { path: '/events', group: 'activity', icon: 'bell', needs: ['GetNotifyTargets'] },
+  audit: { path: '/audit', group: 'activity', icon: 'list', needs: ['ListAudit'] },
+  traces: { path: '/traces', group: 'activity', icon: 'trace', needs: ['ListTraces'] },
+  trace: { path: '/traces/$trace', needs: ['GetTrace'] },
+  settings: { path: '/settings', group: 'system', icon: 'sliders', needs: ['ListSettings'] },
+  me: { path: '/me', group: 'system', icon: 'user', tenants: true },
+} as const satisfies Readonly<Record<string, PageRow>>;
+
+export type PageName = keyof typeof pages;
+export const pageNames = Object.keys(pages) as readonly PageName[];
+export const pageOf = (name: PageName): PageRow => pages[name];
+
+/** The pages that exist. */
+export const builtPages: readonly PageName[] = pageNames.filter((name) => pageOf(name).load !== undefined);
+
+/** The path of a page below `/console`, the path of its parent included. */
+export function pathOf(name: PageName): string {
+  const { path, within } = pageOf(name);
+  return within === undefined ? path : `${pathOf(within as PageName)}${path}`;
+}
+
+/** The page of a route id, such as `/buckets/$bucket/usage`. */
+export const pageAt = (id: string): PageName | undefined => pageNames.find((name) => pathOf(name) === id);

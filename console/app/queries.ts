@@ -1,0 +1,67 @@
+/** What pages read and change: hooks over the client. Replies are cached by operation and question, and polled while the tab is visible. */
+import { QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type AdminOperationName, type Answer, type Ask, call, Refused } from './client.ts';
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      // What the gateway has refused stays refused; what did not arrive is asked for twice more.
+      retry: (failures, error) => !(error instanceof Refused && error.status < 500) && failures < 2,
+      retryDelay: (failures) => Math.min(8_000, 500 * 2 ** failures),
+      refetchOnWindowFocus: true,
+    },
+    mutations: { retry: false },
+  },
+});
+
+export interface ReadOptions {
+  /** How often it is read again while the tab is visible. */
+  readonly everyMs?: number;
+  readonly enabled?: boolean;
+}
+
+/** Reads with an operation of the operator API. */
+export const useAdmin = <N extends AdminOperationName>(
+  name: N,
+  ask: Ask<N> = {},
+  options: ReadOptions = {},
+) =>
+  useQuery<Answer<N>, Error>({
+    queryKey: [name, ask.path ?? {}, ask.query ?? {}, ask.body ?? {}],
+    queryFn: ({ signal }) => call(name, { ...ask, signal }),
+    enabled: options.enabled ?? true,
+    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
+  });
+
+/** Reads a list that has pages; `rowsOf` takes the rows from a page. */
+export function useAdminPages<N extends AdminOperationName, Row>(
+  name: N,
+  ask: Ask<N>,
+  { rowsOf, ...options }: ReadOptions & { readonly rowsOf: (page: Answer<N>) => readonly Row[] },
+) {
+  const query = useInfiniteQuery({
+    queryKey: [name, 'pages', ask.path ?? {}, ask.query ?? {}],
+    queryFn: ({ signal, pageParam }) =>
+      // The cast: every list that has pages takes `after`, which the compiler cannot see for a variable name.
+      call(name, {
+        ...ask,
+        query: { ...ask.query, ...(pageParam === '' ? {} : { after: pageParam }) } as never,
+        signal,
+      }),
+    initialPageParam: '',
+    getNextPageParam: (page) => (page as { readonly next?: string }).next,
+    enabled: options.enabled ?? true,
+    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
+  });
+  return { ...query, rows: query.data?.pages.flatMap((page) => [...rowsOf(page as Answer<N>)]) };
+}
+
+/** Changes with an operation, then reads again what the operations of `then` had read. */
+export function useChange<N extends AdminOperationName>(name: N, then: readonly AdminOperationName[] = []) {
+  const client = useQueryClient();
+  return useMutation<Answer<N>, Error, Ask<N>>({
+    mutationFn: (ask) => call(name, ask),
+    onSuccess: () => Promise.all(then.map((each) => client.invalidateQueries({ queryKey: [each] }))),
+  });
+}

@@ -1,0 +1,59 @@
+/** The routes, made from the table of pages. */
+
+import type { ErrorComponentProps } from '@tanstack/react-router';
+import {
+  type AnyRoute,
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+} from '@tanstack/react-router';
+import { Failure, NotFound } from '../ui/states.tsx';
+import { basePath } from './base-path.ts';
+import { builtPages, type PageName, pageOf } from './pages.ts';
+import { Shell } from './shell.tsx';
+import { parseSearch, writeSearch } from './url.ts';
+
+function Broken({ error, reset }: ErrorComponentProps) {
+  return <Failure error={error} onRetry={reset} />;
+}
+
+const root = createRootRoute({
+  component: () => (
+    <Shell>
+      <Outlet />
+    </Shell>
+  ),
+  notFoundComponent: NotFound,
+  errorComponent: Broken,
+});
+
+function addRoutes(parent: AnyRoute, within: PageName | undefined): AnyRoute[] {
+  return builtPages
+    .filter((name) => pageOf(name).within === within)
+    .map((name) => {
+      const { path, load } = pageOf(name);
+      const route = createRoute({
+        getParentRoute: () => parent,
+        path,
+        // The cast: pages are components without properties; `builtPages` have `load`.
+        component: lazyRouteComponent(load as () => Promise<{ default: () => unknown }>) as never,
+      }) as unknown as AnyRoute;
+      const inner = addRoutes(route, name);
+      return inner.length === 0 ? route : (route.addChildren(inner) as AnyRoute);
+    });
+}
+
+export const router = createRouter({
+  routeTree: root.addChildren(addRoutes(root as unknown as AnyRoute, undefined)),
+  basepath: `${basePath}/console`,
+  parseSearch,
+  stringifySearch: writeSearch,
+  defaultPreload: 'intent',
+  defaultPreloadStaleTime: 0,
+  defaultPendingMs: 150,
+  scrollRestoration: true,
+  defaultErrorComponent: Broken,
+  defaultNotFoundComponent: NotFound,
+});

@@ -1,0 +1,128 @@
+/** Who is logged in. Without a log-in the page shows the log-in form in its place and keeps its address. */
+import { type ComponentChildren, createContext } from 'preact';
+import { useCallback, useContext, useEffect, useMemo, useState } from 'preact/hooks';
+import { forgetCredentials } from '../storage/credentials.ts';
+import { hearTabs, tellTabs } from './channel.ts';
+import { type Answer, call, Refused, setCsrfToken, whenRefused } from './client.ts';
+import { Login } from './login.tsx';
+import { queries } from './queries.ts';
+
+export type Session = Answer<'GetSession'>;
+
+interface SessionApi {
+  readonly session: Session;
+  logOut(): Promise<void>;
+}
+
+const SessionContext = createContext<SessionApi | undefined>(undefined);
+
+export function useSession(): SessionApi {
+  const found = useContext(SessionContext);
+  if (found === undefined) throw new Error('no session here');
+  return found;
+}
+
+type State =
+  | { readonly is: 'asking' }
+  | { readonly is: 'out'; readonly unreachable: boolean }
+  | { readonly is: 'in'; readonly session: Session }
+  /** The log-in has ended while pages were open: they stay, behind the form. */
+  | { readonly is: 'expired'; readonly session: Session };
+
+/** Undefined where the caller is not logged in. A reply without a CSRF token is not one of a log-in. */
+async function ask(): Promise<Session | undefined> {
+  try {
+    const session = await call('GetSession');
+    return session?.csrfToken === undefined ? undefined : session;
+  } catch (cause) {
+    if (cause instanceof Refused && cause.status < 500) return undefined;
+    throw cause;
+  }
+}
+
+export function SessionGate({ children }: { readonly children: ComponentChildren }) {
+  const [state, setState] = useState<State>({ is: 'asking' });
+  const enter = useCallback((session: Session) => {
+    setCsrfToken(session.csrfToken);
+    setState((before) => {
+      // Another caller must not see what the one before has read.
+      if ('session' in before && before.session.accessKey !== session.accessKey) queries.clear();
+      return { is: 'in', session };
+    });
+    queries.invalidateQueries().catch(() => {});
+  }, []);
+  const leave = useCallback(() => {
+    setCsrfToken(undefined);
+    forgetCredentials();
+    queries.clear();
+    setState({ is: 'out', unreachable: false });
+  }, []);
+  const look = useCallback(async () => {
+    try {
+      const session = await ask();
+      if (session !== undefined) enter(session);
+      else
+        setState((before) =>
+          'session' in before
+            ? { is: 'expired', session: before.session }
+            : { is: 'out', unreachable: false },
+        );
+    } catch {
+      setState((before) => ('session' in before ? before : { is: 'out', unreachable: true }));
+    }
+  }, [enter]);
+  useEffect(() => {
+    look().catch(() => {});
+    return hearTabs((note) => (note === 'logged-out' ? leave() : look().catch(() => {})));
+  }, [look, leave]);
+  useEffect(() => watchEnd(state, () => look().catch(() => {})), [state, look]);
+  const api = useMemo(
+    (): SessionApi | undefined =>
+      'session' in state
+        ? {
+            session: state.session,
+            logOut: async () => {
+              await call('LogOut').catch(() => {});
+              tellTabs('logged-out');
+              leave();
+            },
+          }
+        : undefined,
+    [state, leave],
+  );
+  const loggedIn = (session: Session) => {
+    enter(session);
+    tellTabs('logged-in');
+  };
+  if (state.is === 'asking') return <div class="boot" aria-busy="true" />;
+  if (state.is === 'out') return <Login onLoggedIn={loggedIn} unreachable={state.unreachable} />;
+  return (
+    <SessionContext.Provider value={api}>
+      <div class="under" inert={state.is === 'expired'}>
+        {children}
+      </div>
+      {state.is === 'expired' && <Login onLoggedIn={loggedIn} over accessKey={state.session.accessKey} />}
+    </SessionContext.Provider>
+  );
+}
+
+/** A refusal may mean that the log-in has ended, and its time passes without any request. @returns stops watching */
+function watchEnd(state: State, look: () => void): () => void {
+  if (state.is !== 'in') return () => {};
+  let asked = 0;
+  whenRefused(() => {
+    // A page of refusals is one reason to ask.
+    if (Date.now() - asked < 5_000) return;
+    asked = Date.now();
+    look();
+  });
+  const { expiresAt } = state.session;
+  const left = expiresAt === undefined ? Number.POSITIVE_INFINITY : Date.parse(expiresAt) - Date.now();
+  const timer = Number.isFinite(left)
+    ? setTimeout(look, Math.min(Math.max(left, 0) + 1_000, 2 ** 31 - 1))
+    : 0;
+  return () => {
+    clearTimeout(timer);
+    whenRefused(() => {});
+  };
+}

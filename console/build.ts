@@ -1,0 +1,163 @@
+/**
+ * Builds the console into a folder: `page.html` (a template that the gateway fills in), `assets/` with names that contain the hash of their
+ * content, each beside its gzip form, and `manifest.json`. Run by `npm run build:console`.
+ */
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { transform } from 'lightningcss';
+import { type OutputChunk, type Plugin, rolldown } from 'rolldown';
+import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+
+const here = import.meta.dirname;
+const root = dirname(here);
+export const consoleFolder = join(root, 'dist/console');
+
+/** Method and path of each operation. The table itself has the readers of bodies too, which a page does not need. */
+const operations: Plugin = {
+  name: 'operations',
+  load(id) {
+    if (id !== join(here, 'app/operations.ts')) return null;
+    const lines = adminOperationNames.map((name) => {
+      const { method, path } = describeAdminOperation(name);
+      return [name, `${method} ${path.replace('/admin/v1', '')}`];
+    });
+    return {
+      code: `export const operations = ${JSON.stringify(Object.fromEntries(lines))};`,
+      moduleType: 'js',
+    };
+  },
+};
+
+async function bundle(): Promise<readonly OutputChunk[]> {
+  const build = await rolldown({
+    input: { main: join(here, 'main.tsx') },
+    platform: 'browser',
+    tsconfig: false,
+    resolve: {
+      alias: {
+        'react-dom/client': 'preact/compat/client',
+        'react-dom': 'preact/compat',
+        'react/jsx-runtime': 'preact/jsx-runtime',
+        react: 'preact/compat',
+      },
+    },
+    transform: {
+      define: { 'process.env.NODE_ENV': '"production"' },
+      jsx: { runtime: 'automatic', importSource: 'preact' },
+      target: 'es2024',
+    },
+    plugins: [operations],
+    treeshake: { moduleSideEffects: false },
+    onLog: (level, log) => {
+      // TanStack marks its modules for servers that render; this page has none.
+      if (level === 'warn' && log.code !== 'MODULE_LEVEL_DIRECTIVE') throw new Error(log.message);
+    },
+  });
+  const { output } = await build.generate({
+    format: 'es',
+    minify: true,
+    entryFileNames: '[name]-[hash].js',
+    chunkFileNames: '[name]-[hash].js',
+  });
+  await build.close();
+  return output.filter((each): each is OutputChunk => each.type === 'chunk');
+}
+
+/** All style sheets as one, in the order of their names. It is small, so pages have none of their own. */
+async function style(): Promise<Uint8Array> {
+  const folder = join(here, 'styles');
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.css')).sort();
+  const parts = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')));
+  const { code } = transform({ filename: 'style.css', code: Buffer.from(parts.join('\n')), minify: true });
+  return code;
+}
+
+const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 10);
+const integrityOf = (bytes: Uint8Array): string =>
+  `sha384-${createHash('sha384').update(bytes).digest('base64')}`;
+
+/** The chunks that a chunk imports before it runs, itself not among them. */
+function importsOf(
+  chunk: OutputChunk,
+  all: readonly OutputChunk[],
+  found = new Set<string>(),
+): ReadonlySet<string> {
+  for (const name of chunk.imports) {
+    if (found.has(name)) continue;
+    found.add(name);
+    const next = all.find(({ fileName }) => fileName === name);
+    if (next !== undefined) importsOf(next, all, found);
+  }
+  return found;
+}
+
+export interface Built {
+  /** Sizes after gzip, by name. */
+  readonly sizes: Readonly<Record<string, number>>;
+  /** What the browser loads before the first page. */
+  readonly first: readonly string[];
+}
+
+/** Builds beside the folder, and replaces it at once: a gateway that starts meanwhile finds the old build or the new one. */
+export async function buildConsole(folder = consoleFolder): Promise<Built> {
+  const chunks = await bundle();
+  const entry = chunks.find(({ isEntry }) => isEntry);
+  if (entry === undefined) throw new Error('the build has no entry');
+  const css = await style();
+  const icon = await readFile(join(here, 'icon.svg'));
+  const files = new Map<string, Uint8Array>(
+    chunks.map(({ fileName, code }) => [fileName, Buffer.from(code)]),
+  );
+  const styleName = `style-${hashOf(css)}.css`;
+  const iconName = `icon-${hashOf(icon)}.svg`;
+  files.set(styleName, css).set(iconName, icon);
+  const before = [...importsOf(entry, chunks)];
+  const bytesOf = (name: string): Uint8Array => files.get(name) ?? new Uint8Array();
+  const preload = before
+    .map(
+      (name) =>
+        `<link rel="modulepreload" nonce="{nonce}" href="{base}/console/assets/${name}" integrity="${integrityOf(bytesOf(name))}">`,
+    )
+    .join('\n');
+  const parts = {
+    icon: iconName,
+    style: styleName,
+    styleHash: integrityOf(css),
+    script: entry.fileName,
+    scriptHash: integrityOf(bytesOf(entry.fileName)),
+    preload,
+  };
+  const template = await readFile(join(here, 'index.html'), 'utf8');
+  const page = Object.entries(parts).reduce(
+    (text, [name, value]) => text.replaceAll(`{${name}}`, value),
+    template,
+  );
+  await mkdir(dirname(folder), { recursive: true });
+  const fresh = await mkdtemp(`${folder}-`);
+  await mkdir(join(fresh, 'assets'));
+  const sizes: Record<string, number> = {};
+  for (const [name, bytes] of files) {
+    const zipped = gzipSync(bytes, { level: 9 });
+    sizes[name] = zipped.length;
+    await writeFile(join(fresh, 'assets', name), bytes);
+    await writeFile(join(fresh, 'assets', `${name}.gz`), zipped);
+  }
+  const first = [entry.fileName, ...before, styleName];
+  await writeFile(join(fresh, 'page.html'), page);
+  await writeFile(join(fresh, 'manifest.json'), `${JSON.stringify({ first, sizes }, null, 2)}\n`);
+  await rm(folder, { recursive: true, force: true });
+  await rename(fresh, folder);
+  return { sizes, first };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { sizes, first } = await buildConsole();
+  const sum = (names: readonly string[]): number => names.reduce((all, name) => all + (sizes[name] ?? 0), 0);
+  const kB = (bytes: number): string => `${(bytes / 1000).toFixed(1)} kB`;
+  for (const [name, bytes] of Object.entries(sizes))
+    console.log(`${name.padEnd(40)} ${kB(bytes).padStart(9)}`);
+  console.log(`gzip: ${kB(sum(Object.keys(sizes)))} in all, ${kB(sum(first))} before the first page`);
+}

@@ -1,0 +1,22 @@
+/** The entry: words, theme, then the session, and the router within it. */
+import { QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { render } from 'preact';
+import { queries } from './app/queries.ts';
+import { router } from './app/router.tsx';
+import { SessionGate } from './app/session.tsx';
+import { applyTheme } from './app/theme.ts';
+import { loadText } from './text/text.ts';
+
+applyTheme();
+await loadText();
+const app = document.getElementById('app');
+if (app !== null)
+  render(
+    <QueryClientProvider client={queries}>
+      <SessionGate>
+        <RouterProvider router={router} />
+      </SessionGate>
+    </QueryClientProvider>,
+    app,
+  );

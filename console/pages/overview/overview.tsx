@@ -1,0 +1,247 @@
+/** Overview: is storage healthy, what does it hold, what is left to do, and what was refused last. */
+import { useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
+import { useHealth } from '../../app/health.tsx';
+import { PageLink } from '../../app/page-link.tsx';
+import { useAdmin } from '../../app/queries.ts';
+import { t } from '../../text/text.ts';
+import { Chip, type Tone } from '../../ui/chip.tsx';
+import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { Empty, Reading } from '../../ui/states.tsx';
+import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Bytes, Count, formatBytes, formatCount, formatDuration, Time } from '../../ui/values.tsx';
+import { classWords } from '../storage/class-words.ts';
+import { classColumns, classRows } from '../storage/classes.tsx';
+import { w } from './words.ts';
+
+const everyMs = 30_000;
+const classesEveryMs = 60_000;
+const refusalsShown = 6;
+
+export default function OverviewPage() {
+  const allowed = useAllowed([
+    'GetStorageHealth',
+    'GetStorageClasses',
+    'ListClusters',
+    'GetStorageData',
+    'ListWorkers',
+    'ListTraces',
+  ]);
+  const may = (name: Parameters<typeof allowed>[0]) => allowed(name) === true;
+  const health = useHealth(may('GetStorageHealth'));
+  const classes = useAdmin(
+    'GetStorageClasses',
+    {},
+    { everyMs: classesEveryMs, enabled: may('GetStorageClasses') },
+  );
+  const clusters = useAdmin('ListClusters', {}, { everyMs, enabled: may('ListClusters') });
+  const data = useAdmin('GetStorageData', {}, { everyMs, enabled: may('GetStorageData') });
+  const workers = useAdmin('ListWorkers', {}, { everyMs, enabled: may('ListWorkers') });
+  const refusals = useAdmin(
+    'ListTraces',
+    { query: { status: '4xx', limit: refusalsShown } },
+    { everyMs, enabled: may('ListTraces') },
+  );
+  return (
+    <>
+      <PageHead
+        title={t.pages.overview}
+        answer={<Answered health={health.data} classes={classes.data} clusters={clusters.data} />}
+      />
+      <div class="cards">
+        {may('ListClusters') && (
+          <Card title={w.capacity} actions={<PageLink page="clusters">{t.pages.clusters}</PageLink>}>
+            <Reading query={clusters}>{(found) => <Capacity clusters={found} data={data.data} />}</Reading>
+          </Card>
+        )}
+        {may('GetStorageClasses') && (
+          <Card title={classWords.classes} actions={<PageLink page="storage">{w.storage}</PageLink>}>
+            <Reading query={classes}>{(found) => <Classes classes={found} />}</Reading>
+          </Card>
+        )}
+        {may('ListWorkers') && (
+          <Card title={w.backlog} actions={<PageLink page="workers">{w.allWorkers}</PageLink>}>
+            <Reading query={workers}>{(found) => <Backlog workers={found.workers} />}</Reading>
+          </Card>
+        )}
+        {may('ListTraces') && (
+          <Card title={w.refusals} actions={<PageLink page="traces">{t.pages.traces}</PageLink>}>
+            <Reading query={refusals}>{(found) => <Refusals traces={found.traces} />}</Reading>
+          </Card>
+        )}
+      </div>
+    </>
+  );
+}
+
+interface AnsweredProps {
+  readonly health: Answer<'GetStorageHealth'> | undefined;
+  readonly classes: Answer<'GetStorageClasses'> | undefined;
+  readonly clusters: Answer<'ListClusters'> | undefined;
+}
+
+/** The sentence that the reader came for. */
+function Answered({ health, classes, clusters }: AnsweredProps) {
+  const objects = classes?.classes.reduce((sum, each) => sum + each.objects, 0);
+  const bytes = classes?.classes.reduce((sum, each) => sum + each.bytes, 0);
+  return (
+    <>
+      {health !== undefined &&
+        (health.ok ? (
+          `${w.healthy(clusters?.clusters.length ?? 1)} `
+        ) : (
+          <span class="tone-bad">{w.warnings(health.warnings.length)} </span>
+        ))}
+      {objects !== undefined && bytes !== undefined && classes?.sampledAt !== undefined && (
+        <span title={t.ui.bytes(String(bytes))}>
+          {w.holds(formatBytes(bytes), w.objects(objects, formatCount(objects)))}
+        </span>
+      )}
+    </>
+  );
+}
+
+interface ClusterRow {
+  readonly id: string;
+  readonly state: string;
+  readonly weight: number;
+  readonly used: number | undefined;
+  readonly free: number | undefined;
+}
+
+const stateTones: Readonly<Record<string, Tone>> = {
+  live: 'good',
+  pending: 'accent',
+  draining: 'warn',
+  evacuating: 'warn',
+};
+
+const sizeOrUnknown = (bytes: number | undefined) =>
+  bytes === undefined ? <span class="quiet">{w.unknown}</span> : <Bytes value={bytes} />;
+
+const clusterColumns: readonly Column<ClusterRow>[] = [
+  { id: 'id', head: w.cluster, cell: ({ id }) => id },
+  {
+    id: 'state',
+    head: w.state,
+    cell: ({ state }) => <Chip tone={stateTones[state] ?? 'neutral'}>{state}</Chip>,
+  },
+  {
+    id: 'weight',
+    head: w.weight,
+    align: 'end',
+    cell: ({ weight }) => <Count value={weight} />,
+    isMinor: true,
+  },
+  { id: 'used', head: w.used, align: 'end', cell: ({ used }) => sizeOrUnknown(used) },
+  { id: 'free', head: w.free, align: 'end', cell: ({ free }) => sizeOrUnknown(free) },
+];
+
+function Capacity({
+  clusters,
+  data,
+}: {
+  readonly clusters: Answer<'ListClusters'>;
+  readonly data: Answer<'GetStorageData'> | undefined;
+}) {
+  const rows = clusters.clusters.map(({ id, state, weight }) => {
+    const pools = data?.pools.filter(({ cluster }) => cluster === id) ?? [];
+    // Pools of one cluster share its free space.
+    const free = pools.flatMap(({ BytesFree }) => BytesFree ?? []);
+    return {
+      ...{ id, state, weight },
+      used: pools.length === 0 ? undefined : pools.reduce((sum, { BytesUsed }) => sum + BytesUsed, 0),
+      free: free.length === 0 ? undefined : Math.max(...free),
+    };
+  });
+  return <ShortTable label={w.capacity} columns={clusterColumns} rows={rows} rowKey={({ id }) => id} />;
+}
+
+function Classes({ classes }: { readonly classes: Answer<'GetStorageClasses'> }) {
+  const rows = classRows(classes);
+  if (rows.length === 0)
+    return <Empty text={classes.sampledAt === undefined ? classWords.notSampled : classWords.noClasses} />;
+  return (
+    <ShortTable label={classWords.classes} columns={classColumns} rows={rows} rowKey={(row) => row.class} />
+  );
+}
+
+type Worker = Answer<'ListWorkers'>['workers'][number];
+
+const workerTones: Readonly<Record<Worker['state'], Tone>> = {
+  failing: 'bad',
+  silent: 'warn',
+  stopped: 'warn',
+  'never-ran': 'neutral',
+  busy: 'accent',
+  idle: 'good',
+};
+
+const workerColumns: readonly Column<Worker>[] = [
+  { id: 'worker', head: w.worker, cell: ({ worker }) => worker },
+  {
+    id: 'state',
+    head: w.state,
+    cell: ({ state, lastError }) => (
+      <Chip tone={workerTones[state]} title={lastError?.message}>
+        {state}
+      </Chip>
+    ),
+  },
+  {
+    id: 'left',
+    head: w.left,
+    align: 'end',
+    cell: ({ progress }) => (progress?.backlog === undefined ? '–' : <Count value={progress.backlog} />),
+  },
+  {
+    id: 'eta',
+    head: w.eta,
+    align: 'end',
+    cell: ({ progress }) =>
+      progress?.etaSeconds === undefined ? '–' : formatDuration(progress.etaSeconds * 1000),
+  },
+];
+
+/** Workers that have something left, or a problem. */
+function Backlog({ workers }: { readonly workers: readonly Worker[] }) {
+  const rows = workers.filter(
+    ({ state, progress }) => /failing|silent|busy/.test(state) || (progress?.backlog ?? 0) > 0,
+  );
+  if (rows.length === 0) return <Empty icon="check" text={w.idle} />;
+  return <ShortTable label={w.backlog} columns={workerColumns} rows={rows} rowKey={({ worker }) => worker} />;
+}
+
+type Refusal = Answer<'ListTraces'>['traces'][number];
+
+const refusalColumns: readonly Column<Refusal>[] = [
+  { id: 'time', head: w.time, cell: ({ startedAt }) => <Time at={startedAt} /> },
+  {
+    id: 'operation',
+    head: w.operation,
+    cell: ({ operation, requestId }) => (
+      <PageLink page="trace" params={{ trace: requestId }}>
+        {operation}
+      </PageLink>
+    ),
+  },
+  {
+    id: 'place',
+    head: w.place,
+    cell: ({ bucket, key }) => <bdi>{key === '' ? bucket : `${bucket}/${key}`}</bdi>,
+    isMinor: true,
+  },
+  { id: 'code', head: w.code, cell: ({ code, status }) => <span class="code">{code ?? status}</span> },
+];
+
+const Refusals = ({ traces }: { readonly traces: readonly Refusal[] }) =>
+  traces.length === 0 ? (
+    <Empty icon="check" text={w.noRefusals} />
+  ) : (
+    <ShortTable
+      label={w.refusals}
+      columns={refusalColumns}
+      rows={traces}
+      rowKey={({ requestId }) => requestId}
+    />
+  );

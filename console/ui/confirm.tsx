@@ -1,0 +1,70 @@
+/** Confirmation of a danger: what will happen to how much, whether it can be undone, and the typed name for what cannot. */
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { t } from '../text/text.ts';
+import { Dialog } from './dialog.tsx';
+import { Form, TextField } from './form.tsx';
+import { Icon } from './icons.tsx';
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly text: ComponentChildren;
+  /** What it concerns, in numbers: `['Objects', <Count … />]`. */
+  readonly impact?: readonly (readonly [label: string, value: ComponentChildren])[];
+  /** For what cannot be undone: the user types this name. */
+  readonly typed?: string;
+  readonly isReversible?: boolean;
+  readonly action: string;
+  readonly onConfirm: () => Promise<void>;
+  readonly onClose: () => void;
+}
+
+export function Confirm({
+  title,
+  text,
+  impact = [],
+  typed,
+  isReversible = typed === undefined,
+  action,
+  onConfirm,
+  onClose,
+}: ConfirmProps) {
+  const [name, setName] = useState('');
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <Form
+        submit={action}
+        kind={isReversible ? 'primary' : 'danger'}
+        disabled={typed !== undefined && name !== typed}
+        onSubmit={async () => {
+          await onConfirm();
+          onClose();
+        }}
+        onCancel={onClose}
+      >
+        {() => (
+          <>
+            <p>{text}</p>
+            {impact.length > 0 && (
+              <dl class="facts">
+                {impact.map(([label, value]) => (
+                  <div key={label}>
+                    <dt>{label}</dt>
+                    <dd>{value}</dd>
+                  </div>
+                ))}
+              </dl>
+            )}
+            <p class={isReversible ? 'quiet' : 'fault'}>
+              <Icon name={isReversible ? 'info' : 'warning'} />{' '}
+              {isReversible ? t.ui.reversible : t.ui.irreversible}
+            </p>
+            {typed !== undefined && (
+              <TextField label={t.ui.typeName(typed)} value={name} onChange={setName} code />
+            )}
+          </>
+        )}
+      </Form>
+    </Dialog>
+  );
+}

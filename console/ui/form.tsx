@@ -1,0 +1,256 @@
+/** Forms: buttons, fields with their label, hint and fault, and a form that shows what the gateway refused. */
+import type { ComponentChildren } from 'preact';
+import { useId, useState } from 'preact/hooks';
+import { Refused } from '../app/client.ts';
+import { t } from '../text/text.ts';
+import { Icon, type IconName } from './icons.tsx';
+import { Failure } from './states.tsx';
+
+interface ButtonProps {
+  readonly children?: ComponentChildren;
+  /** For a button that shows only an icon. */
+  readonly label?: string;
+  readonly icon?: IconName;
+  readonly kind?: 'plain' | 'primary' | 'danger' | 'link';
+  readonly type?: 'button' | 'submit';
+  readonly busy?: boolean;
+  readonly disabled?: boolean;
+  readonly class?: string;
+  /** Why it is disabled. */
+  readonly title?: string;
+  readonly onClick?: (event: MouseEvent) => void;
+}
+
+export function Button({
+  children,
+  label,
+  icon,
+  kind = 'plain',
+  type = 'button',
+  busy = false,
+  disabled = false,
+  title,
+  onClick,
+  ...rest
+}: ButtonProps) {
+  const isIcon = children === undefined && icon !== undefined;
+  const classes = [
+    'button',
+    kind === 'plain' ? '' : `is-${kind}`,
+    isIcon ? 'is-icon' : '',
+    rest.class ?? '',
+  ].filter(Boolean);
+  return (
+    <button
+      type={type}
+      class={classes.join(' ')}
+      aria-label={label}
+      aria-busy={busy || undefined}
+      disabled={disabled || busy}
+      title={title ?? (isIcon ? label : undefined)}
+      onClick={onClick}
+    >
+      {icon !== undefined && <Icon name={icon} />}
+      {children}
+    </button>
+  );
+}
+
+/** The compiler knows the roles of each type of input, and so takes no type that is chosen later. */
+export const inputType = (type: string): object => ({ type });
+
+interface FieldControl {
+  readonly id: string;
+  readonly 'aria-describedby'?: string;
+  readonly 'aria-invalid'?: true;
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: ComponentChildren;
+  readonly fault?: string | undefined;
+  readonly children: (control: FieldControl) => ComponentChildren;
+}
+
+export function Field({ label, hint, fault, children }: FieldProps) {
+  const id = useId();
+  const about = [hint === undefined ? '' : `${id}-hint`, fault === undefined ? '' : `${id}-fault`].filter(
+    Boolean,
+  );
+  const control: FieldControl = {
+    id,
+    ...(about.length === 0 ? {} : { 'aria-describedby': about.join(' ') }),
+    ...(fault === undefined ? {} : { 'aria-invalid': true }),
+  };
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children(control)}
+      {hint !== undefined && (
+        <p class="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+      {fault !== undefined && (
+        <p class="fault" id={`${id}-fault`}>
+          <Icon name="error" /> {fault}
+        </p>
+      )}
+    </div>
+  );
+}
+
+interface TextFieldProps extends Omit<FieldProps, 'children'> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly type?: 'text' | 'password' | 'number' | 'date' | 'search';
+  readonly placeholder?: string;
+  readonly code?: boolean;
+  /** More than one: a text area. */
+  readonly lines?: number;
+  readonly required?: boolean;
+  readonly readonly?: boolean;
+}
+
+export function TextField({
+  value,
+  onChange,
+  type = 'text',
+  placeholder,
+  code = false,
+  lines = 1,
+  required = false,
+  readonly = false,
+  ...field
+}: TextFieldProps) {
+  const className = code ? 'input code' : 'input';
+  return (
+    <Field {...field}>
+      {(control) =>
+        lines > 1 ? (
+          <textarea
+            {...control}
+            class={className}
+            rows={lines}
+            value={value}
+            required={required}
+            readOnly={readonly}
+            spellcheck={!code}
+            placeholder={placeholder}
+            onInput={(event) => onChange(event.currentTarget.value)}
+          />
+        ) : (
+          <input
+            {...control}
+            class={className}
+            {...inputType(type)}
+            value={value}
+            required={required}
+            readOnly={readonly}
+            spellcheck={false}
+            placeholder={placeholder}
+            onInput={(event) => onChange(event.currentTarget.value)}
+          />
+        )
+      }
+    </Field>
+  );
+}
+
+interface SelectFieldProps<V extends string> extends Omit<FieldProps, 'children'> {
+  readonly value: V;
+  readonly options: readonly (readonly [V, string])[];
+  readonly onChange: (value: V) => void;
+}
+
+export const SelectField = <V extends string>({
+  value,
+  options,
+  onChange,
+  ...field
+}: SelectFieldProps<V>) => (
+  <Field {...field}>
+    {(control) => (
+      // The cast: the options have only such values.
+      <select
+        {...control}
+        class="input"
+        value={value}
+        onChange={(event) => onChange(event.currentTarget.value as V)}
+      >
+        {options.map(([each, text]) => (
+          <option key={each} value={each}>
+            {text}
+          </option>
+        ))}
+      </select>
+    )}
+  </Field>
+);
+
+interface CheckFieldProps {
+  readonly label: ComponentChildren;
+  readonly value: boolean;
+  readonly onChange: (value: boolean) => void;
+  readonly disabled?: boolean;
+}
+
+export const CheckField = ({ label, value, onChange, disabled = false }: CheckFieldProps) => (
+  <label class="check">
+    <input
+      type="checkbox"
+      checked={value}
+      disabled={disabled}
+      onChange={(event) => onChange(event.currentTarget.checked)}
+    />
+    <span>{label}</span>
+  </label>
+);
+
+interface FormProps {
+  readonly children: (fault: (field: string) => string | undefined) => ComponentChildren;
+  readonly submit: string;
+  readonly kind?: 'primary' | 'danger';
+  readonly disabled?: boolean;
+  /** What it throws is shown above the buttons; a refusal that names a field is shown at that field too. */
+  readonly onSubmit: () => Promise<void>;
+  readonly onCancel?: () => void;
+}
+
+export function Form({
+  children,
+  submit,
+  kind = 'primary',
+  disabled = false,
+  onSubmit,
+  onCancel,
+}: FormProps) {
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const run = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      await onSubmit();
+    } catch (cause) {
+      setError(cause);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const faultOf = (field: string) =>
+    error instanceof Refused && error.details['field'] === field ? error.message : undefined;
+  return (
+    <form class="stack" onSubmit={run}>
+      {children(faultOf)}
+      {error !== undefined && <Failure error={error} />}
+      <div class="actions">
+        <Button type="submit" kind={kind} busy={isBusy} disabled={disabled}>
+          {submit}
+        </Button>
+        {onCancel !== undefined && <Button onClick={onCancel}>{t.ui.cancel}</Button>}
+      </div>
+    </form>
+  );
+}

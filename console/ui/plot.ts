@@ -1,0 +1,120 @@
+/** Draws a chart with uPlot, in the colours of the theme. */
+import uPlot from 'uplot';
+import { language } from '../text/text.ts';
+import { type ChartProps, formatUnit } from './chart-data.ts';
+
+const height = 200;
+
+const colour = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** The values of each series on top of those before it. */
+function stack(series: ChartProps['series']): (number | null)[][] {
+  const sums: number[] = [];
+  return series.map(({ values }) =>
+    values.map((value, index) => {
+      sums[index] = (sums[index] ?? 0) + (value ?? 0);
+      return sums[index];
+    }),
+  );
+}
+
+const clock = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', timeZone: 'UTC' });
+const day = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
+/** @returns removes it */
+export function drawPlot(element: HTMLElement, chart: ChartProps): () => void {
+  let plot: uPlot | undefined;
+  const draw = () => {
+    plot?.destroy();
+    plot = new uPlot(optionsOf(element, chart), dataOf(chart), element);
+  };
+  draw();
+  const resize = new ResizeObserver(() => plot?.setSize({ width: element.clientWidth, height }));
+  resize.observe(element);
+  addEventListener('sluice-theme', draw);
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  dark.addEventListener('change', draw);
+  return () => {
+    resize.disconnect();
+    removeEventListener('sluice-theme', draw);
+    dark.removeEventListener('change', draw);
+    plot?.destroy();
+  };
+}
+
+function dataOf({ times, series, stacked = false }: ChartProps): uPlot.AlignedData {
+  const values = stacked ? stack(series).reverse() : series.map((each) => [...each.values]);
+  return [[...times], ...values] as uPlot.AlignedData;
+}
+
+function optionsOf(
+  element: HTMLElement,
+  { times, series, unit, stacked = false }: ChartProps,
+): uPlot.Options {
+  const format = formatUnit[unit];
+  const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const axis = {
+    stroke: colour('--quiet'),
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { show: false },
+    font: '12px system-ui',
+  };
+  const lines = series.map(({ name }, index) => {
+    const stroke = colour(`--series-${index % 6}`);
+    return {
+      label: name,
+      stroke,
+      width: 1.5,
+      points: { show: false },
+      ...(stacked ? { fill: `${stroke}55` } : {}),
+    };
+  });
+  return {
+    width: element.clientWidth,
+    height,
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false } },
+    scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.05 : 1] } },
+    axes: [
+      {
+        ...axis,
+        values: (_, at) => at.map((s) => (span > 172_800 ? day : clock).format(new Date(s * 1000))),
+      },
+      { ...axis, size: 72, values: (_, at) => at.map(format) },
+    ],
+    series: [{}, ...(stacked ? lines.toReversed() : lines)],
+    plugins: [readOut({ series, format })],
+  };
+}
+
+/** The values under the pointer, beside it. */
+function readOut({
+  series,
+  format,
+}: {
+  readonly series: ChartProps['series'];
+  readonly format: (value: number) => string;
+}): uPlot.Plugin {
+  const box = document.createElement('div');
+  box.className = 'readout';
+  box.hidden = true;
+  return {
+    hooks: {
+      init: (plot) => plot.over.append(box),
+      setCursor: (plot) => {
+        const { idx, left = -1 } = plot.cursor;
+        box.hidden = idx == null || left < 0;
+        if (box.hidden || idx == null) return;
+        const at = new Date((plot.data[0][idx] ?? 0) * 1000);
+        const lines = series.map(
+          ({ name, values }) => `${name}: ${values[idx] == null ? '–' : format(values[idx])}`,
+        );
+        box.textContent = [`${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`, ...lines].join('\n');
+        const isRight = left > plot.over.clientWidth / 2;
+        box.style.left = isRight ? 'auto' : `${left + 12}px`;
+        box.style.right = isRight ? `${plot.over.clientWidth - left + 12}px` : 'auto';
+      },
+    },
+  };
+}

@@ -1,0 +1,54 @@
+/** A table of a few rows on a page of cards: not sorted, not filtered, and without the library that long lists load. */
+import type { ComponentChildren } from 'preact';
+import { ScrollRegion } from './scroll-region.tsx';
+
+export interface Column<Row> {
+  readonly id: string;
+  readonly head: string;
+  readonly cell: (row: Row) => ComponentChildren;
+  /** What it is sorted by, in a table that is sorted; a column without it is not. */
+  readonly value?: (row: Row) => string | number;
+  readonly align?: 'end';
+  /** Left out where the screen is narrow. */
+  readonly isMinor?: boolean;
+}
+
+export const cellClass = ({
+  align,
+  isMinor = false,
+}: Pick<Column<never>, 'align' | 'isMinor'>): string | undefined =>
+  [align === 'end' ? 'end' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' ') || undefined;
+
+interface ShortTableProps<Row> {
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly rowKey: (row: Row) => string;
+}
+
+export const ShortTable = <Row,>({ label, columns, rows, rowKey }: ShortTableProps<Row>) => (
+  <ScrollRegion label={label}>
+    <table>
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th key={column.id} scope="col" class={cellClass(column)}>
+              {column.head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={rowKey(row)} data-row tabIndex={-1}>
+            {columns.map((column) => (
+              <td key={column.id} class={cellClass(column)}>
+                {column.cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </ScrollRegion>
+);

@@ -1,0 +1,153 @@
+/** What a page shows instead of its content: loading, empty, refused, partly shown. */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Refused, Unreachable } from '../app/client.ts';
+import { PageLink } from '../app/page-link.tsx';
+import { t } from '../text/text.ts';
+import { Copy } from './copy.tsx';
+import { Button } from './form.tsx';
+import { Icon, type IconName } from './icons.tsx';
+
+/** Nothing for 150 ms, because most replies come sooner; then bars of the final height. */
+export function Skeleton({ rows = 3, height = 44 }: { readonly rows?: number; readonly height?: number }) {
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 150);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    <div class={isLate ? 'skeleton is-late' : 'skeleton'} role="status" aria-label={t.ui.loading}>
+      {Array.from({ length: rows }, (_, index) => (
+        <div key={index} class="skeleton-row" style={{ height: `${height}px` }}>
+          <span />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+interface EmptyProps {
+  readonly icon?: IconName;
+  readonly text: ComponentChildren;
+  readonly action?: ComponentChildren;
+  /** A page of the documentation, by the name of its file. */
+  readonly docs?: ComponentChildren;
+}
+
+export const Empty = ({ icon = 'info', text, action, docs }: EmptyProps) => (
+  <div class="empty">
+    <Icon name={icon} size={24} />
+    <p>{text}</p>
+    {action}
+    {docs !== undefined && <p class="quiet">{docs}</p>}
+  </div>
+);
+
+/** A refusal, or an error of the network: the sentence, the code, the request, and where to look for the reason. */
+export function Failure({
+  error,
+  onRetry,
+}: {
+  readonly error: unknown;
+  readonly onRetry?: (() => void) | undefined;
+}) {
+  if (!(error instanceof Refused))
+    return (
+      <div class="failure" role="alert">
+        <Icon name="error" size={20} />
+        <div>
+          <p>{error instanceof Unreachable ? t.ui.unreachable : t.ui.failed}</p>
+          <p class="quiet">{error instanceof Unreachable ? t.ui.unreachableHint : String(error)}</p>
+        </div>
+        {onRetry !== undefined && <Button onClick={onRetry}>{t.ui.retry}</Button>}
+      </div>
+    );
+  const { code, message, requestId, status } = error;
+  return (
+    <div class="failure" role="alert">
+      <Icon name="error" size={20} />
+      <div class="failure-text">
+        <p dir="auto">{message}</p>
+        <p class="quiet">
+          <span class="code">{code === '' ? `HTTP ${status}` : code}</span>
+          {requestId !== '' && (
+            <>
+              {' · '}
+              {t.ui.request} <Copy text={requestId} />
+            </>
+          )}
+        </p>
+      </div>
+      {requestId !== '' && (
+        <div class="failure-links">
+          {status === 403 && <Why requestId={requestId} />}
+          <PageLink page="trace" params={{ trace: requestId }}>
+            {t.ui.trace}
+          </PageLink>
+        </div>
+      )}
+      {onRetry !== undefined && <Button onClick={onRetry}>{t.ui.retry}</Button>}
+    </div>
+  );
+}
+
+/** To the statement that decided a request. */
+export const Why = ({ requestId }: { readonly requestId: string }) => (
+  <PageLink page="audit" search={{ requestId, why: '1' }}>
+    {t.ui.why}
+  </PageLink>
+);
+
+export const Partial = ({
+  shown,
+  onMore,
+  busy,
+}: {
+  readonly shown: number;
+  readonly onMore: () => void;
+  readonly busy: boolean;
+}) => (
+  <div class="partial">
+    <span class="quiet">{t.ui.partial(shown)}</span>
+    <Button busy={busy} onClick={onMore}>
+      {t.ui.more}
+    </Button>
+  </div>
+);
+
+export const NotFound = () => (
+  <Empty
+    icon="search"
+    text={
+      <>
+        {t.shell.notFound} <span class="quiet">{t.shell.notFoundHint}</span>
+      </>
+    }
+    action={
+      <PageLink page="overview" class="button">
+        {t.shell.toOverview}
+      </PageLink>
+    }
+  />
+);
+
+interface ReadingProps<T> {
+  readonly query: { readonly data: T | undefined; readonly error: unknown; refetch(): unknown };
+  readonly rows?: number;
+  readonly children: (data: T) => ComponentChildren;
+}
+
+/** A query in its states. What was read before stays while a new reading fails, with the failure above it. */
+export function Reading<T>({ query, rows = 3, children }: ReadingProps<T>) {
+  const { data, error } = query;
+  const retry = () => {
+    query.refetch();
+  };
+  if (data === undefined) return error ? <Failure error={error} onRetry={retry} /> : <Skeleton rows={rows} />;
+  return (
+    <>
+      {error ? <Failure error={error} onRetry={retry} /> : null}
+      {children(data)}
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+/** Results of background work, with a link to where they are. What the page itself shows needs no toast. */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { t } from '../text/text.ts';
+import { Button } from './form.tsx';
+import { Icon } from './icons.tsx';
+
+interface Toast {
+  readonly id: number;
+  readonly tone: 'good' | 'bad';
+  readonly text: ComponentChildren;
+}
+
+const shownMax = 4;
+const shownMs = 12_000;
+
+let toasts: readonly Toast[] = [];
+let nextId = 0;
+const listeners = new Set<() => void>();
+
+function change(next: readonly Toast[]): void {
+  toasts = next.slice(-shownMax);
+  for (const each of listeners) each();
+}
+
+export function toast(text: ComponentChildren, tone: Toast['tone'] = 'good'): void {
+  nextId += 1;
+  const id = nextId;
+  change([...toasts, { id, tone, text }]);
+  setTimeout(() => change(toasts.filter((each) => each.id !== id)), shownMs);
+}
+
+export function Toasts() {
+  const [shown, setShown] = useState(toasts);
+  useEffect(() => {
+    const listen = () => setShown(toasts);
+    listeners.add(listen);
+    return () => {
+      listeners.delete(listen);
+    };
+  }, []);
+  return (
+    <div class="toasts" role="status">
+      {shown.map(({ id, tone, text }) => (
+        <div key={id} class={`toast tone-${tone}`}>
+          <Icon name={tone === 'good' ? 'check' : 'error'} />
+          <span>{text}</span>
+          <Button
+            icon="close"
+            label={t.ui.close}
+            onClick={() => change(toasts.filter((each) => each.id !== id))}
+          />
+        </div>
+      ))}
+    </div>
+  );
+}

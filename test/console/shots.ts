@@ -1,0 +1,77 @@
+/**
+ * Pictures of every page, to be looked at: `npm run console:shots [-- page…]` writes .cache/console-shots/<page>-<seed>-<scheme>-<width>.png.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { buildConsole } from '../../console/build.ts';
+import { fill, parametersOf, type Seed, seeds } from './seeds.ts';
+import { type ConsoleWorld, openConsole, settled, type Tab } from './world.ts';
+
+const folder = join(import.meta.dirname, '../../.cache/console-shots');
+const schemes = ['light', 'dark'] as const;
+const sizes = ['phone', 'desktop'] as const;
+
+interface Pages {
+  readonly builtPages: readonly string[];
+  pathOf(name: string): string;
+}
+// The compiler would check the components that it names with the settings of tests.
+const pagesFile: string = '../../console/app/pages.ts';
+const { builtPages, pathOf } = (await import(pagesFile)) as Pages;
+
+/** What is no page but looked at too, and how it is opened on the overview. */
+const extras: Readonly<Record<string, (tab: Tab) => Promise<void>>> = {
+  palette: ({ page }) => page.keyboard.press('Control+k'),
+  keys: ({ page }) => page.keyboard.press('?'),
+  menu: ({ page }) => page.getByRole('button', { name: 'Account' }).click(),
+  sheet: async ({ page }) => {
+    const button = page.getByRole('button', { name: 'Menu' });
+    if (await button.isVisible()) await button.click();
+  },
+};
+
+/** The address of a page, its parameters filled in. */
+export const addressOf = (name: string, seed: Seed): string =>
+  pathOf(name).replace(/\$(\w*)/g, (_, parameter: string) =>
+    encodeURIComponent(parametersOf[seed][parameter] ?? ''),
+  );
+
+async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]): Promise<void> {
+  const wants = (name: string) => asked.length === 0 || asked.includes(name);
+  for (const scheme of schemes)
+    for (const width of sizes) {
+      await using tab = await world.open('/', { scheme, width });
+      const shot = (name: string, fullPage = true) =>
+        tab.page.screenshot({
+          path: join(folder, `${name}-${seed}-${scheme}-${tab.page.viewportSize()?.width}.png`),
+          fullPage,
+        });
+      for (const name of builtPages.filter(wants)) {
+        await tab.go(addressOf(name, seed));
+        await shot(name);
+      }
+      if (seed === 'typical')
+        for (const [name, open] of Object.entries(extras).filter(([each]) => wants(each))) {
+          await tab.go('/');
+          await open(tab);
+          await tab.page.waitForTimeout(300);
+          await shot(name, false);
+        }
+      if (seed !== 'empty' || !wants('login')) continue;
+      await using out = await world.open('/', { scheme, width, as: undefined });
+      await settled(out.page);
+      await out.page.screenshot({
+        path: join(folder, `login-${scheme}-${out.page.viewportSize()?.width}.png`),
+      });
+    }
+}
+
+const asked = process.argv.slice(2);
+await mkdir(folder, { recursive: true });
+await buildConsole();
+for (const seed of seeds) {
+  await using world = await openConsole();
+  await fill(world.server, seed);
+  await shoot(world, seed, asked);
+}
+console.log(`pictures in ${folder}`);

@@ -1,0 +1,155 @@
+/**
+ * A gateway as an operator starts it, and Debian's Chromium that is logged in. A page that logs an error, throws, or breaks the content
+ * security policy fails its test when it is closed.
+ *
+ * ```ts
+ * await using world = await openConsole();
+ * await using tab = await world.open('/storage');
+ * await tab.page.getByRole('heading', { name: 'Storage' }).waitFor();
+ * ```
+ */
+import { existsSync } from 'node:fs';
+import axe from 'axe-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type StartOptions, startServer, type TestServer, testCredentials } from '../support/server.ts';
+
+const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+
+/** For `describe.skipIf`: `.ci/run` installs it. */
+export const noChromium = existsSync(executablePath) ? undefined : `there is no ${executablePath}`;
+
+export const widths = { phone: 360, tablet: 768, desktop: 1440 } as const;
+export type Width = keyof typeof widths;
+export type Scheme = 'light' | 'dark';
+
+export interface Pair {
+  readonly accessKey: string;
+  readonly secretKey: string;
+}
+
+export interface OpenOptions {
+  /** Who logs in; `undefined`: nobody. Default: the operator. */
+  readonly as?: Pair | undefined;
+  readonly width?: Width;
+  readonly scheme?: Scheme;
+  readonly locale?: string;
+  /** The tab shares cookies and storage with this one. */
+  readonly beside?: Tab;
+}
+
+export interface Tab extends AsyncDisposable {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** What the page logged as an error, threw, or tried against its policy. A test that provokes one empties the list. */
+  readonly problems: string[];
+  /** Opens another address of the console, and waits until the page has settled. */
+  go(path: string): Promise<void>;
+  /** The violations of axe, as texts. */
+  axe(): Promise<readonly string[]>;
+}
+
+export interface ConsoleWorld extends AsyncDisposable {
+  readonly server: TestServer;
+  /** @param path below `/console` */
+  open(path?: string, options?: OpenOptions): Promise<Tab>;
+}
+
+const launchArguments = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
+/** A machine that others use may take a hundred times its usual time. */
+const patienceMs = 60_000;
+
+export async function openConsole(options: StartOptions = {}): Promise<ConsoleWorld> {
+  const server = await startServer(options);
+  const browser = await chromium.launch({ executablePath, args: launchArguments });
+  return {
+    server,
+    open: (path = '/', open = {}) => openTab(browser, server, path, open),
+    [Symbol.asyncDispose]: async () => {
+      await browser.close();
+      await server.stop();
+    },
+  };
+}
+
+async function openTab(
+  browser: Browser,
+  server: TestServer,
+  path: string,
+  options: OpenOptions,
+): Promise<Tab> {
+  const { width = 'desktop', scheme = 'light', locale = 'en-US', beside } = options;
+  const context =
+    beside?.context ??
+    (await browser.newContext({
+      viewport: { width: widths[width], height: 900 },
+      colorScheme: scheme,
+      locale,
+      // Pictures and waits do not depend on animations.
+      reducedMotion: 'reduce',
+    }));
+  context.setDefaultTimeout(patienceMs);
+  const who = 'as' in options ? options.as : testCredentials.root;
+  if (who !== undefined && beside === undefined) await logIn(context, server, who);
+  const page = await context.newPage();
+  const problems = watch(page);
+  const tab: Tab = {
+    page,
+    context,
+    problems,
+    async go(to) {
+      await page.goto(`${server.url}/console${to}`);
+      await settled(page);
+    },
+    axe: () => violations(page),
+    [Symbol.asyncDispose]: async () => {
+      if (beside === undefined) await context.close();
+      else await page.close();
+      if (problems.length > 0) throw new Error(`the page had problems:\n${problems.join('\n')}`);
+    },
+  };
+  await tab.go(path);
+  return tab;
+}
+
+/** Without the form, which has tests of its own. */
+async function logIn(
+  context: BrowserContext,
+  { url }: TestServer,
+  { accessKey, secretKey }: Pair,
+): Promise<void> {
+  const reply = await context.request.post(`${url}/admin/v1/session`, { data: { accessKey, secretKey } });
+  if (!reply.ok()) throw new Error(`the log-in failed: ${reply.status()} ${await reply.text()}`);
+}
+
+function watch(page: Page): string[] {
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(`thrown: ${error.message}`));
+  page.on('console', (message) => {
+    // Chromium logs every refused request; pages show refusals themselves.
+    if (message.type() === 'error' && !/Failed to load resource/.test(message.text()))
+      problems.push(`logged: ${message.text()}`);
+  });
+  return problems;
+}
+
+/** Nothing is loaded any more, and no skeleton is shown. */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle');
+  await page.waitForFunction(
+    () => document.querySelector('h1') !== null && document.querySelector('.skeleton, .boot') === null,
+  );
+}
+
+async function violations(page: Page): Promise<readonly string[]> {
+  // The policy of the page forbids to evaluate texts; the debugger may.
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(async () => {
+    const { axe: run } = globalThis as unknown as { readonly axe: typeof import('axe-core') };
+    const { violations } = await run.run(document, { resultTypes: ['violations'] });
+    return violations.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`).join(' | ')}`,
+    );
+  });
+  return found;
+}
