@@ -72,6 +72,10 @@ export const sessionRows = {
   },
   CheckPermissions: {
     on: 'POST /session/permissions',
+    names: {
+      bucket: noResource('A part of a question: the answer says what policies allow.'),
+      key: noResource('A part of a question.'),
+    },
     doc: 'Says of several actions whether policies allow them to the caller; nothing is executed.',
     callers: 'known',
     reads: true,
