@@ -51,9 +51,11 @@ export interface SinkMessage {
 export interface SinkFailure {
   /**
    * - `refused`: the sink does not take this message, and would not take it later; others may pass.
+   * - `failed`: the sink does not take this message now; others may pass.
+   * - `lost`: the connection ended or timed out after messages were sent. One of them may be the cause.
    * - `unavailable`: the sink takes nothing now.
    */
-  readonly kind: 'refused' | 'unavailable';
+  readonly kind: 'refused' | 'failed' | 'lost' | 'unavailable';
   /** For operators: what happened, and what to do where that is known. */
   readonly error: string;
 }

@@ -160,8 +160,13 @@ export interface Telemetry {
   accessLogKept(why: string): void;
   /** So many events were delivered to a target. */
   eventsDelivered(target: string, events: number): void;
-  /** A target refused an event (`refused`), or took none (`unavailable`). */
-  eventFailed(target: string, why: 'refused' | 'unavailable'): void;
+  /** A target refused an event for good (`refused`) or for now (`failed`), or took none (`unavailable`). */
+  eventFailed(target: string, why: 'refused' | 'failed' | 'unavailable'): void;
+  /** The objects whose events or versions wait, because their target refuses them; replaces the former values of the queue. */
+  deliveriesRefused(
+    queue: string,
+    refused: readonly { readonly target: string; readonly objects: number }[],
+  ): void;
   /** An event became a dead letter. */
   eventGivenUp(target: string): void;
   /** A version arrived at a destination, so long after its task was queued. */
@@ -226,6 +231,7 @@ export const silentTelemetry: Telemetry = {
   accessLogKept: () => {},
   eventsDelivered: () => {},
   eventFailed: () => {},
+  deliveriesRefused: () => {},
   eventGivenUp: () => {},
   replicated: () => {},
   replicationFailed: () => {},

@@ -5,7 +5,6 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { pausedMax } from '../../src/domain/deliveries/lanes/paused-keys.ts';
 import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
@@ -349,17 +348,70 @@ test('a version that is too large for the quota of a peer delays no other key, a
   await alike(near, far);
 });
 
-test('a peer whose quota refuses many keys rests as a whole, and gets them once it has room', async () => {
-  const [{ site: near }, far] = [await openCounted(), await openSite()];
+test('a peer whose quota refuses everything gets all versions once it has room, and the status says how many it refuses and why', async () => {
+  const [{ site: near, givenUp }, far] = [await openCounted(), await openSite()];
   const quota = '/buckets/bucket/quota';
   const limits = { maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 };
   await operatorOf(far.world).must('PUT', quota, limits);
   await link(near, far);
   const put = (n: number) => near.world.client.put(`/bucket/${n}`, { body: 'xx' });
-  await Promise.all(Array.from({ length: pausedMax + 20 }, (_, n) => put(n)));
+  await Promise.all(Array.from({ length: 60 }, (_, n) => put(n)));
   run(near);
-  await says(near, /403 QuotaExceeded: make room in the bucket at the peer/);
+  await vi.waitFor(async () => {
+    const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
+    expect(destinations).toMatchObject([
+      { refused: { objects: expect.any(Number), reasons: [{ error: expect.stringMatching(/make room/) }] } },
+    ]);
+    expect(destinations[0].refused.objects).toBeGreaterThan(30);
+  }, until);
   await operatorOf(far.world).must('DELETE', quota);
   await drained(near);
   await alike(near, far);
+  expect(givenUp).toEqual([]);
+});
+
+describe('versions that a destination refuses delay no others of their bucket', () => {
+  test.each<[what: string, status: number, code: string]>([
+    ['needs a key service that it does not have', 501, 'NotImplemented'],
+    ['denies by a policy', 403, 'AccessDenied'],
+    ['fails to store', 500, 'InternalError'],
+  ])('forty that it %s, and a hundred others', async (_what, status, code) => {
+    const [{ site: near, givenUp }, far] = [await openCounted(), await openSite()];
+    await link(near, far);
+    const isBad = (target: string): boolean => /\/bucket\/bad/.test(target);
+    far.instead = (method, target) => (method === 'PUT' && isBad(target) ? refusal(status, code) : undefined);
+    const { client } = near.world;
+    for (let n = 0; n < 40; n += 1) await client.put(`/bucket/bad-${n}`, { body: 'x' });
+    for (let n = 0; n < 100; n += 1) await client.put(`/bucket/good-${n}`, { body: 'x' });
+    await client.put('/bucket/bad-0', { body: 'a later version' });
+    run(near);
+    for (let n = 0; n < 100; n += 1) await settled(near, `/bucket/good-${n}`, 'COMPLETED');
+    // A version of an object does not overtake one that waits.
+    expect(await statusOf(near, '/bucket/bad-0')).toBe('PENDING');
+    await vi.waitFor(async () => {
+      const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
+      expect(destinations).toMatchObject([
+        { refused: { objects: 40, reasons: [{ error: expect.stringContaining(code), objects: 40 }] } },
+      ]);
+    }, until);
+    far.instead = undefined;
+    await drained(near);
+    await alike(near, far);
+    expect(givenUp).toEqual([]);
+  });
+
+  test('one at which the peer hangs, and others', async () => {
+    const [{ site: near }, far] = [await openCounted(), await openSite()];
+    await link(near, far);
+    far.before = (target) =>
+      target.includes('/bad') ? new Promise((resolve) => setTimeout(resolve, 2_000)) : undefined;
+    const { client } = near.world;
+    await client.put('/bucket/bad', { body: 'x' });
+    for (let n = 0; n < 20; n += 1) await client.put(`/bucket/good-${n}`, { body: 'x' });
+    run(near);
+    for (let n = 0; n < 20; n += 1) await settled(near, `/bucket/good-${n}`, 'COMPLETED');
+    expect(await statusOf(near, '/bucket/bad')).toBe('PENDING');
+    far.before = undefined;
+    await settled(near, '/bucket/bad', 'COMPLETED');
+  });
 });

@@ -38,7 +38,7 @@ export interface Site {
   /** Answers instead of the gateway, while it is set. */
   instead: ((method: string, target: string, headers: WireHeaders) => Reply | undefined) | undefined;
   /** Happens before each request is answered. */
-  before: (() => Promise<unknown>) | undefined;
+  before: ((target: string) => Promise<unknown> | undefined) | undefined;
 }
 
 export async function openSite(options: GatewayWorldOptions = {}): Promise<Site> {
@@ -55,7 +55,7 @@ export async function openSite(options: GatewayWorldOptions = {}): Promise<Site>
     const { method, target, headers } = call[0].wire;
     const [, name] = /[?&](replica|replica-state)=[0-9a-f]/.exec(target) ?? [];
     if (name !== undefined) requests.push(`${method} ${name}`);
-    await site.before?.();
+    await site.before?.(target);
     const instead = site.instead?.(method, target, headers);
     if (instead !== undefined) return instead;
     const reply = await world.gateway.handle(...call);

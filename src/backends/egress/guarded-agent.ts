@@ -74,3 +74,9 @@ export function guardedAgent({
     },
   });
 }
+
+/** Whether there was a connection, which ended before the answer was complete, or the answer is no HTTP. */
+export function endedAfterConnect(cause: unknown): boolean {
+  const { code = '' } = cause as { readonly code?: string };
+  return /^(UND_ERR_SOCKET|UND_ERR_HEADERS|UND_ERR_BODY|UND_ERR_RES|ECONNRESET|EPIPE|HPE_)/.test(code);
+}

@@ -74,7 +74,17 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
         const envelope = { exchange, routingKey, durable: true, mandatory: true, ...named };
         await publisher.send(envelope, Buffer.from(body));
       } catch (cause) {
-        return { kind: 'unavailable', error: `the sink answered ${describe(cause)}` };
+        const { code } = cause as { readonly code?: string };
+        // Too large for the broker: it closes the channel, and the library opens another.
+        const isFinal = code === 'PRECONDITION_FAILED' && /message size/.test(describe(cause));
+        const kind = isFinal
+          ? 'refused'
+          : code === 'NACK'
+            ? 'failed'
+            : isOfTarget(code)
+              ? 'unavailable'
+              : 'lost';
+        return { kind, error: `the sink answered ${describe(cause)}` };
       }
       // The broker returns a message before it confirms it, and the library tells of it in the next turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
@@ -90,3 +100,7 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
   const isTls = new URL(target.url).protocol === 'amqps:';
   return sessionSink(target, options, { port: isTls ? 5671 : 5672, tlsSchemes: ['amqps'], connect });
 }
+
+/** Answers about the exchange or the user. */
+const isOfTarget = (code: string | undefined): boolean =>
+  code === 'NOT_FOUND' || code === 'ACCESS_REFUSED' || code === 'NOT_ALLOWED' || code === 'RESOURCE_LOCKED';

@@ -71,7 +71,12 @@ export async function openKafka(target: SinkTarget, options: SinkOptions): Promi
             ? `: create the topic ${topic}`
             : '';
           const error = `the sink answered ${text}${hint}`;
-          return { delivered: 0, failure: { kind: 'unavailable', error } };
+          const isRefusal = /TOO_LARGE|TOO.LARGE|INVALID_RECORD|CORRUPT_MESSAGE|INVALID_TIMESTAMP/i.test(
+            text,
+          );
+          // The answer is about the batch: one of its messages may be the cause.
+          const kind = !isRefusal ? 'unavailable' : messages.length > 1 ? 'lost' : 'refused';
+          return { delivered: 0, failure: { kind, error } };
         }
       },
       close: () => producer.close(true),

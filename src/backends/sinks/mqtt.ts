@@ -66,7 +66,9 @@ export async function openMqtt(target: SinkTarget, options: SinkOptions): Promis
       } catch (cause) {
         const { code } = cause as { readonly code?: number };
         // 149: the packet is too large for this broker. 153: it does not take such a payload.
-        const kind = code === 149 || code === 153 ? 'refused' : 'unavailable';
+        const isFinal = code === 149 || code === 153;
+        // Without a code the broker has not answered.
+        const kind = isFinal ? 'refused' : typeof code === 'number' ? 'failed' : 'lost';
         return { kind, error: `the sink answered ${describe(cause)}` };
       }
     }

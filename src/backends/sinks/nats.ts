@@ -87,7 +87,12 @@ export async function openNats(target: SinkTarget, options: SinkOptions): Promis
         error: `no stream of the sink takes the subject ${subject}: create a JetStream stream with it`,
       };
     const isTooLarge = /maximum payload|max_payload|message size exceeds/i.test(text);
-    return { kind: isTooLarge ? 'refused' : 'unavailable', error: `the sink answered ${text}` };
+    // The stream has answered, and refused this message.
+    const isAnswer = cause instanceof streams.JetStreamError || cause instanceof streams.JetStreamApiError;
+    return {
+      kind: isTooLarge ? 'refused' : isAnswer ? 'failed' : 'lost',
+      error: `the sink answered ${text}`,
+    };
   }
 
   return sessionSink(target, options, { port: 4222, tlsSchemes: ['tls'], connect });

@@ -56,15 +56,16 @@ export async function openPostgres(target: SinkTarget, options: SinkOptions): Pr
           await writeTogether(messages);
           return { delivered: messages.length };
         } catch (cause) {
-          if (!isDataException(cause)) throw cause;
+          if (!isAboutRow(cause)) return reportError(cause);
         }
         // One of them cannot be stored here: find it, so that it does not hold up the others.
         for (const [delivered, message] of messages.entries())
           try {
             await writeTogether([message]);
           } catch (cause) {
-            if (!isDataException(cause)) throw cause;
-            return { delivered, failure: { kind: 'refused', error: `the sink answered ${describe(cause)}` } };
+            if (!isAboutRow(cause)) return { ...reportError(cause), delivered };
+            const kind = isDataException(cause) ? 'refused' : 'failed';
+            return { delivered, failure: { kind, error: `the sink answered ${describe(cause)}` } };
           }
         return { delivered: messages.length };
       },
@@ -84,11 +85,30 @@ export async function openPostgres(target: SinkTarget, options: SinkOptions): Pr
   return sessionSink(target, options, { port: 5432, tlsSchemes: ['postgres+tls'], connect });
 }
 
-/** Class 22 of SQLSTATE: a value does not fit, such as a character that the encoding of the database does not have. */
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const isSqlState = (code: unknown): code is string => typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code);
+const codeOf = (cause: unknown): unknown => ((cause ?? {}) as { readonly code?: unknown }).code;
+
+/** Class 22: a value does not fit, such as a character that the encoding of the database does not have. */
 const isDataException = (cause: unknown): boolean => {
-  const { code } = (cause ?? {}) as { readonly code?: unknown };
-  return typeof code === 'string' && code.startsWith('22');
+  const code = codeOf(cause);
+  return isSqlState(code) && code.startsWith('22');
 };
+
+/** Also a constraint of the table (23, 44), a trigger (09, P0), or a limit of the server (54). */
+const isAboutRow = (cause: unknown): boolean => {
+  const code = codeOf(cause);
+  return isSqlState(code) && /^(22|23|44|09|P0|54)/.test(code);
+};
+
+/** Other answers of the server are about the table or the user. @throws the cause where the connection has failed */
+function reportError(cause: unknown): Delivery {
+  if (!isSqlState(codeOf(cause))) throw cause;
+  return {
+    delivered: 0,
+    failure: { kind: 'unavailable', error: `the sink cannot be used: ${describe(cause)}` },
+  };
+}
 
 /** A statement may write a row once. */
 const lastOfSubjects = (messages: readonly SinkMessage[]): readonly SinkMessage[] => [

@@ -85,21 +85,25 @@ export async function sessionSink(
       signal.throwIfAborted();
       current ??= open();
       const session = current;
+      let isConnected = false;
       try {
         const delivery = await inTime(
           session.then((opened) => {
+            isConnected = true;
             const sent = opened.send(messages);
             return opened.lost === undefined ? sent : Promise.race([sent, opened.lost]);
           }),
           { timeoutMs, signal },
         );
-        if (delivery.failure?.kind === 'unavailable') drop(session);
+        const { kind } = delivery.failure ?? {};
+        if (kind === 'unavailable' || kind === 'lost') drop(session);
         return delivery.failure === undefined ? delivery : hideSecrets(delivery, target);
       } catch (cause) {
         drop(session);
         signal.throwIfAborted();
         const error = cause instanceof Late ? cause.message : `the sink cannot be used: ${describe(cause)}`;
-        return hideSecrets({ delivered: 0, failure: { kind: 'unavailable', error } }, target);
+        const kind = isConnected ? 'lost' : 'unavailable';
+        return hideSecrets({ delivered: 0, failure: { kind, error } }, target);
       }
     },
     async close() {

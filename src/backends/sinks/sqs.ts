@@ -2,7 +2,7 @@
 import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { amz } from '../../protocol/dialect.ts';
 import { signer } from '../../signing/sign-request.ts';
-import { guardedAgent } from '../egress/guarded-agent.ts';
+import { endedAfterConnect, guardedAgent } from '../egress/guarded-agent.ts';
 import { waves } from './common/send-in-waves.ts';
 import { describe, readTls } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
@@ -71,7 +71,8 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
       const error = late.aborted
         ? `the sink did not answer within ${timeoutMs} ms`
         : `the sink cannot be reached: ${describe(cause)}`;
-      return { delivered: 0, failure: { kind: 'unavailable', error } };
+      const kind = late.aborted || endedAfterConnect(cause) ? 'lost' : 'unavailable';
+      return { delivered: 0, failure: { kind, error } };
     }
   }
 
@@ -114,7 +115,7 @@ function judge(
   const failed = Failed.find(({ Id }) => Id === String(delivered));
   const error = `the sink refused a message: ${failed?.Code ?? 'no reason'} ${failed?.Message ?? ''}`.trim();
   const isInvalid = failed?.Code === 'InvalidMessageContents' || failed?.Code === 'MessageTooLong';
-  return { delivered, failure: { kind: isInvalid ? 'refused' : 'unavailable', error } };
+  return { delivered, failure: { kind: isInvalid ? 'refused' : 'failed', error } };
 }
 
 function refusal(status: number, text: string): SinkFailure {

@@ -4,14 +4,17 @@
  */
 import { readFile } from 'node:fs/promises';
 import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { guardedAgent } from '../egress/guarded-agent.ts';
+import { endedAfterConnect, guardedAgent } from '../egress/guarded-agent.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Bytes of an answer that are read; the connection is closed where there are more. */
 const answerMax = 64 * 1024;
 /** Connections to one sink; the messages of an object use one at a time. */
 const connectionsMax = 16;
-/** Statuses by which a sink refuses this message for good. All other errors are retried. */
+/**
+ * Statuses by which a sink refuses this message for good. All other errors are retried; each may be about this message only, for example where
+ * a filter in front of the receiver dislikes its key.
+ */
 const refusals: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 
 const readText = (path: string | undefined): Promise<string> | undefined =>
@@ -48,10 +51,10 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
       return judge(status, reply.headers['location']);
     } catch (cause) {
       signal.throwIfAborted();
-      const error = late.signal.aborted
-        ? `the sink did not answer within ${timeoutMs} ms`
-        : `the sink cannot be reached: ${(cause as Error).message || String(cause)}${closedHint(target, cause)}`;
-      return { kind: 'unavailable', error };
+      if (late.signal.aborted)
+        return { kind: 'lost', error: `the sink did not answer within ${timeoutMs} ms` };
+      const error = `the sink cannot be reached: ${(cause as Error).message || String(cause)}${closedHint(target, cause)}`;
+      return { kind: endedAfterConnect(cause) ? 'lost' : 'unavailable', error };
     } finally {
       clearTimeout(timer);
     }
@@ -84,7 +87,7 @@ function judge(status: number, location: string | string[] | undefined): SinkFai
   if (status >= 200 && status < 300) return undefined;
   if (status >= 300 && status < 400)
     return {
-      kind: 'unavailable',
+      kind: 'failed',
       error: `the sink answered ${status} with a redirect${location === undefined ? '' : ` to ${String(location).slice(0, 200)}`}, which is not followed: name the final URL in SVC_NOTIFY_TARGETS`,
     };
   const hint =
@@ -94,7 +97,7 @@ function judge(status: number, location: string | string[] | undefined): SinkFai
         ? ': check the URL of the target'
         : '';
   return {
-    kind: refusals.has(status) ? 'refused' : 'unavailable',
+    kind: refusals.has(status) ? 'refused' : 'failed',
     error: `the sink answered ${status}${hint}`,
   };
 }

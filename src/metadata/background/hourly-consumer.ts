@@ -123,6 +123,34 @@ export async function finishHourlyRows(
     await metadata.apply(rows.slice(n, n + commitLimits.changes).map(finishedRow));
 }
 
+/** Rows that are put together; a row has up to 24 KiB. */
+const movedMax = 16;
+
+/**
+ * Moves rows, the oldest first, to another slot, where they keep their places in time. They are put before they are removed: a kill between
+ * the two leaves both, and loses none.
+ * @returns the hours that they are in
+ */
+export async function moveHourlyRows(
+  ctx: QueueCtx,
+  moves: readonly { readonly row: HourlyRow; readonly slot: number }[],
+): Promise<readonly number[]> {
+  const puts: SideChange[] = [];
+  for (const { row, slot } of moves) {
+    const { due, id, task, attempts, requestId, traceparent } = row;
+    // The cast: only the names of hourly queues are stored in this table.
+    const at = { queue: row.queue as HourlyQueue, slot };
+    puts.push(await queuedByHour(ctx, at, { due, id, task, attempts, requestId, traceparent }));
+  }
+  for (let n = 0; n < puts.length; n += movedMax) await ctx.metadata.apply(puts.slice(n, n + movedMax));
+  await finishHourlyRows(
+    ctx.metadata,
+    moves.map(({ row }) => row),
+  );
+  // The cast: each of them puts a row of this table.
+  return puts.map((change) => (change as { readonly put: HourlyRow }).put.hour);
+}
+
 /**
  * Replaces a row by one that is due later, with one attempt more. The new row is written first: a kill between the two writes leaves both,
  * so the task is carried out twice and never lost.

@@ -73,7 +73,20 @@ const lanes = 65_536;
 export const laneOf = (target: string): number => shardOf(target, lanes);
 /** The slot of a key in the lane of a target. */
 export const laneSlot = (target: string, key: string): number => laneOf(target) * queueSlots + slotOf(key);
-export const laneOfSlot = (slot: number): number => Math.floor(slot / queueSlots);
+export const laneOfSlot = (slot: number): number => Math.floor(slot / queueSlots) % lanes;
+
+/**
+ * Beside its lane a target has a waiting lane for each shard of its tenants, into which the consumer moves rows that shall not stand in the way
+ * of others. The highest slot still fits into 31 bits.
+ */
+const waitingShards = 2_047;
+const laneSlots = lanes * queueSlots;
+/** The slot of the waiting lane of a tenant that belongs to a slot of the target's lane. */
+export const waitingSlot = (slot: number, tenant: string): number =>
+  (1 + shardOf(tenant, waitingShards)) * laneSlots + (slot % laneSlots);
+export const isWaitingSlot = (slot: number): boolean => slot >= laneSlots;
+/** One number for each lane, those of waiting rows included. */
+export const anyLaneOfSlot = (slot: number): number => Math.floor(slot / queueSlots);
 
 /**
  * The side change that queues a task in the commit that requires it. The hour is announced first, by a write of its own: an announced

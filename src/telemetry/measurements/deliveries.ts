@@ -35,6 +35,13 @@ export const deliveries = {
     doc: 'Versions that became FAILED, by cause: as above, `overdue` after SVC_REPLICATION_RETRY_MAX, `client-key` (SSE-C), `superseded` by a newer version at a service that cannot take older ones.',
     act: '`GET /admin/v1/replication/failed` lists them. Remove the cause, then `POST /admin/v1/replication/retry`.',
   },
+  svc_replication_refused_objects: {
+    kind: 'gauge',
+    labels: ['destination'],
+    doc: 'Objects whose versions wait, because the destination refuses one of them, or it cannot be read here; versions of other objects pass. Of the process that leads `replicator`.',
+    act: 'Not 0: `GET /admin/v1/replication/status` has the reasons.',
+    across: 'max',
+  },
   svc_replication_pending_versions: {
     kind: 'gauge',
     labels: ['destination'],
@@ -79,8 +86,15 @@ export const deliveries = {
   svc_notify_failures_total: {
     kind: 'counter',
     labels: ['target', 'why'],
-    doc: 'Deliveries that failed: the target refused the event (`refused`), or took none (`unavailable`).',
-    act: '`unavailable`: the target does not answer, and its events wait. `refused`: correct its credentials or its queue.',
+    doc: 'Deliveries that failed: the target refused the event for good (`refused`) or for now (`failed`), or took none (`unavailable`).',
+    act: '`unavailable`: the target does not answer, and its events wait. `failed`: the events of some objects wait, those of others pass. `refused`: the event is a dead letter.',
+  },
+  svc_notify_refused_objects: {
+    kind: 'gauge',
+    labels: ['target'],
+    doc: 'Objects whose events wait, because the target refuses one of them; events of other objects pass. Of the process that leads `notify`.',
+    act: 'Not 0: `GET /admin/v1/notify/targets` has the reasons. Correct the receiver, or let the events become dead letters.',
+    across: 'max',
   },
   svc_notify_dead_letters_total: {
     kind: 'counter',

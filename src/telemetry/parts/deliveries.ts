@@ -10,6 +10,7 @@ type Told =
   | 'accessLogKept'
   | 'eventsDelivered'
   | 'eventFailed'
+  | 'deliveriesRefused'
   | 'eventGivenUp'
   | 'replicated'
   | 'replicationFailed'
@@ -40,6 +41,11 @@ export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
   accessLogKept: (why) => metrics.add('svc_access_log_kept_total', [why]),
   eventsDelivered: (target, events) => metrics.add('svc_notify_delivered_total', [target], events),
   eventFailed: (target, why) => metrics.add('svc_notify_failures_total', [target, why]),
+  deliveriesRefused: (queue, refused) =>
+    metrics.replace(
+      queue === 'notify' ? 'svc_notify_refused_objects' : 'svc_replication_refused_objects',
+      refused.map(({ target, objects }) => [[target], objects] as const),
+    ),
   eventGivenUp: (target) => metrics.add('svc_notify_dead_letters_total', [target]),
   replicated: (peer, { bytes, lagSeconds }) => {
     metrics.add('svc_replication_versions_total', [peer]);

@@ -1,13 +1,16 @@
-/** The targets of a queue that take nothing now, stored so that every process can show them. */
+/** The targets of a queue that take nothing now, or refuse some objects, stored so that every process can show them. */
 import { everyTask, findTask, putTask, putTasks, type TaskKind } from '../../../metadata/background/tasks.ts';
 import type { MetadataStore } from '../../../ports/metadata-store.ts';
+import type { Refused } from './target-states.ts';
 
 export interface FailingTarget {
-  /** Failures since the last delivery. */
+  /** Failures since the last delivery; 0 for a target that takes events of other objects. */
   readonly failures: number;
   readonly error: string;
-  /** Store time (ms) of the last failure. */
+  /** Store time (ms) of the last change. */
   readonly at: number;
+  /** The objects that it refuses. */
+  readonly refused?: Refused;
 }
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
@@ -20,11 +23,11 @@ const keptMs = 7 * 24 * 60 * 60 * 1000;
 export async function storeFailure(
   metadata: Metadata,
   queue: string,
-  { target, failures, error }: { readonly target: string } & Omit<FailingTarget, 'at'>,
+  { target, ...failure }: { readonly target: string } & Omit<FailingTarget, 'at'>,
 ): Promise<void> {
   const at = await metadata.now();
   const found = await findTask(metadata, kindOf(queue), target);
-  const state: FailingTarget = { failures, error, at };
+  const state: FailingTarget = { ...failure, at };
   const expect = found?.revision ?? 'absent';
   await putTask(metadata, kindOf(queue), { name: target, state, expect, expiresAt: at + keptMs });
 }

@@ -1,4 +1,4 @@
-/** Carries out the tasks of the queue `replication`, in order for each key, and stores the replication status of their versions. */
+/** Carries out the tasks of the queue `replication`, in order for each object, and stores the replication status of their versions. */
 import { inParallel } from '../../../base/in-parallel.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
@@ -7,15 +7,17 @@ import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow } from '../../../metadata/records/queues.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import type { PeerRequests } from '../../../ports/peer-requests.ts';
+import { type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
 import type { Attributes } from '../../../ports/trace.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import { traceDelivery } from '../delivery-trace.ts';
-import type { LaneQueue, Pass } from '../lanes/lanes.ts';
-import { PausedKeys } from '../lanes/paused-keys.ts';
+import type { LaneQueue } from '../lanes/lanes.ts';
+import type { Pass } from '../lanes/pass.ts';
+import { nameObject, type Subject } from '../lanes/target-states.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
-import { Destinations } from './destinations.ts';
-import { DestinationAway, explainFailure, Unreplicable } from './explain-failure.ts';
+import { Destinations, noVersioning } from './destinations.ts';
+import { DescriptionFailed, explainFailure, Unreplicable } from './explain-failure.ts';
+import { UnexpectedAnswer } from './send-content.ts';
 import { sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
 import { complete, giveUp } from './store-status.ts';
@@ -32,62 +34,74 @@ export type Ctx = Pick<
 const batchMax = 64;
 /** Keys of a slot that are sent at a time. */
 const keysMax = 4;
-/** Keys whose later rows wait for an earlier one, for each slot. Beyond these, rows are sent out of order, which gateways bear. */
-const stuckMax = 1_000;
 
 /** Larger contents take one of a few turns. */
 const largeMin = 1024 * 1024;
 
 export const replicationQueue = (ctx: Ctx): LaneQueue => {
   const destinations = new Destinations();
-  const paused = new PausedKeys(ctx);
   return {
     queue: 'replication',
     batchMax,
     targets: [],
-    targetOf: (row) => nameDestination(destinationOf(row)),
-    deliver: (rows, pass) => deliverRows(ctx, { rows, pass, destinations, paused }),
+    retryMaxMs: ctx.config.SVC_REPLICATION_RETRY_MAX,
+    subjectOf,
+    compare: (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
+    deliver: (_target, rows, pass) => deliverRows(ctx, { rows, pass, destinations }),
+    giveUp: async (rows, { error }) => {
+      for (const row of rows) await giveUp(ctx, row, { error, why: 'overdue' });
+    },
+    probe: (row, signal) => probe(ctx, { row, destinations, signal }),
   };
 };
+
+function subjectOf(row: HourlyRow): Subject {
+  const { bucketId, key } = taskOf(row);
+  const target = nameDestination(destinationOf(row));
+  return { target, tenant: bucketId, object: nameObject(target, bucketId, key) };
+}
 
 interface Delivery {
   readonly rows: readonly HourlyRow[];
   readonly pass: Pass;
   readonly destinations: Destinations;
-  readonly paused: PausedKeys;
 }
 
-/** What the tasks of a key at a destination wait for one another by. */
-const orderOf = (row: HourlyRow, target: string): string =>
-  `${target}/${taskOf(row).bucketId}/${taskOf(row).key}`;
+async function deliverRows(ctx: Ctx, { rows, pass, destinations }: Delivery): Promise<void> {
+  const byObject = [...Map.groupBy(rows, (row) => subjectOf(row).object).values()];
+  await inParallel(keysMax, byObject, async (ofObject) => {
+    for (const row of ofObject) {
+      pass.signal.throwIfAborted();
+      if (!pass.mayTry(row)) return;
+      await carryOut(ctx, { row, pass, destinations });
+    }
+  });
+}
 
-async function deliverRows(ctx: Ctx, { rows, pass, destinations, paused }: Delivery): Promise<number> {
-  let done = 0;
-  const byTarget = Map.groupBy(rows, (row) => nameDestination(destinationOf(row)));
-  for (const [target, group] of byTarget) {
-    const keys = Map.groupBy(group, (row) => orderOf(row, target));
-    const ready = [...keys].filter(([key]) => !pass.stuck.has(key) && !paused.isPaused(key));
-    await inParallel(keysMax, ready, async ([key, ofKey]) => {
-      for (const row of ofKey) {
-        pass.signal.throwIfAborted();
-        if (!(await carryOut(ctx, { row, target, pass, destinations, paused }))) {
-          if (pass.stuck.size < stuckMax) pass.stuck.add(key);
-          return;
-        }
-        paused.forget(key);
-        done += 1;
-      }
-    });
+/** Asks the destination again what it is: a question that has nothing to do with any version. */
+async function probe(
+  ctx: Ctx,
+  {
+    row,
+    destinations,
+    signal,
+  }: { readonly row: HourlyRow; readonly destinations: Destinations; readonly signal: AbortSignal },
+): Promise<string | undefined> {
+  try {
+    const destination = destinationOf(row);
+    const { access } = await destinations.open(ctx, destination);
+    await destinations.probe(ctx, { destination, access }, signal);
+    return undefined;
+  } catch (cause) {
+    signal.throwIfAborted();
+    return explainFailure(new DescriptionFailed(cause)).message;
   }
-  return done;
 }
 
 interface Step {
   readonly row: HourlyRow;
-  readonly target: string;
   readonly pass: Pass;
   readonly destinations: Destinations;
-  readonly paused: PausedKeys;
 }
 
 /** By the conventions of messaging: a task of our own queue is processed. What is sent to the peer has spans of its own. */
@@ -105,16 +119,13 @@ const faults = {
   version: 'a replication destination refuses a version; it is tried again',
 } as const;
 
-/** @returns whether the row is done; otherwise it stays in the queue, and those of its key behind it */
-async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
-  const { row, target, pass } = step;
-  const { states } = pass;
-  const isOverdue = row.due + ctx.config.SVC_REPLICATION_RETRY_MAX <= pass.now;
-  if (states.isResting(target)) {
-    if (!isOverdue || !states.failsSteadily(target)) return false;
-    await giveUp(ctx, row, { error: states.get(target).error, why: 'overdue' });
-    return true;
-  }
+const isNoAnswer = (cause: unknown): boolean =>
+  cause instanceof PeerSilent || cause instanceof UnexpectedAnswer;
+
+/** Sends the version of a row; where that fails, the row stays in the queue, and those of its object behind it. */
+async function carryOut(ctx: Ctx, step: Step): Promise<void> {
+  const { row, pass } = step;
+  const { target } = subjectOf(row);
   try {
     const { bucket: bucketName, key } = taskOf(row);
     const about = { rows: [row], about: target, bucketName, key };
@@ -124,42 +135,45 @@ async function carryOut(ctx: Ctx, step: Step): Promise<boolean> {
       { ...about, kind: 'consumer', describe: () => describeTask(bucketName, key) },
       (view) => replicate(view, step),
     );
-    states.succeeded(target);
     if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
+    pass.delivered([row]);
     if (bytes !== undefined)
       ctx.telemetry.replicated(destinationOf(row).peer, {
         bytes,
         lagSeconds: ((await ctx.metadata.now()) - row.due) / 1000,
       });
-    return true;
   } catch (cause) {
     pass.signal.throwIfAborted();
-    const { message, why, isFinal = false, faultOf } = explainFailure(cause);
-    if (!isFinal && faultOf === undefined) states.failed(target, message);
-    if (isFinal || (isOverdue && (faultOf !== undefined || states.failsSteadily(target)))) {
-      await giveUp(ctx, row, { error: message, why });
-      return true;
-    }
-    ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
-    if (faultOf !== undefined) {
-      const { bucket, key, version } = taskOf(row);
-      if (faultOf === 'version' && !step.paused.pause(orderOf(row, target))) states.failed(target, message);
-      ctx.telemetry.log('WARN', faults[faultOf], {
-        bucket,
-        key,
-        version,
-        destination: target,
-        error: message,
-      });
-      return false;
-    }
-    ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
-      destination: target,
-      error: message,
-      failures: states.get(target).failures,
-    });
-    return false;
+    await carryFailure(ctx, step, cause);
   }
+}
+
+async function carryFailure(ctx: Ctx, { row, pass, destinations }: Step, cause: unknown): Promise<void> {
+  const { message, why, isFinal = false, faultOf: fault } = explainFailure(cause);
+  let faultOf = fault;
+  // A peer that still describes itself may hang, or break, because of this version only.
+  if (isNoAnswer(cause) && (await probe(ctx, { row, destinations, signal: pass.signal })) === undefined)
+    faultOf = 'version';
+  const { target } = subjectOf(row);
+  if (isFinal) {
+    await giveUp(ctx, row, { error: message, why });
+    pass.finished([row]);
+    return;
+  }
+  ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
+  if (faultOf !== undefined) {
+    const { bucket, key, version } = taskOf(row);
+    pass.refused(row, message, { isOwnFault: faultOf === 'source' });
+    const about = { bucket, key, version, destination: target, error: message };
+    ctx.telemetry.log('WARN', faults[faultOf], about);
+    return;
+  }
+  pass.unavailable(target, message);
+  ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
+    destination: target,
+    error: message,
+    failures: pass.failuresOf(target),
+  });
 }
 
 interface Replicated {
@@ -192,8 +206,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
   const hasIt = site !== undefined && trace.includes(site.id) && task.restores !== true;
   if (hasIt || site?.id === own)
     return { isFinished: await complete(ctx, bucket, { found, task: step.row }) };
-  if (site !== undefined && site.versioning !== 'Enabled')
-    throw new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
+  if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
   const objectKey =
     row.encryption &&
     (await openObjectKey(ctx, { bucket, key: row.key }, { encryption: row.encryption, user: serviceUser }));

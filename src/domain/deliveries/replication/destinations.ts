@@ -10,7 +10,7 @@ import type { Revision, Stored } from '../../../ports/metadata-store.ts';
 import type { PeerAccess, PeerRequests } from '../../../ports/peer-requests.ts';
 import { openPace, type Pace } from '../../storage/rebalance/pace.ts';
 import { type Destination, nameDestination } from './destination.ts';
-import { DestinationAway } from './explain-failure.ts';
+import { DescriptionFailed, DestinationAway } from './explain-failure.ts';
 import { openAccess } from './peers.ts';
 import { askSite, type PeerSite } from './send-replica.ts';
 import { askLock } from './send-to-service.ts';
@@ -37,11 +37,18 @@ class Recent<V> {
     return found === undefined || found.until <= now ? undefined : found;
   }
 
+  forget(name: string): void {
+    this.#known.delete(name);
+  }
+
   set(name: string, value: V, until: number): void {
     if (this.#known.size >= knownMax) this.#known.clear();
     this.#known.set(name, { value, until });
   }
 }
+
+export const noVersioning = (): DestinationAway =>
+  new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
 
 export interface OpenDestination {
   readonly access: PeerAccess;
@@ -99,10 +106,23 @@ export class Destinations {
     const now = ctx.clock.elapsed();
     const known = this.#sites.get(name, now);
     if (known !== undefined) return known.value;
-    const site = await askSite(ctx, access, destination.bucket, signal);
+    const site = await askSite(ctx, access, destination.bucket, signal).catch((cause: unknown) => {
+      throw new DescriptionFailed(cause);
+    });
     // One that cannot take versions is asked again, because its operator may just be enabling versioning.
     if (site === undefined || site.versioning === 'Enabled') this.#sites.set(name, site, now + siteMs);
     return site;
+  }
+
+  /** Asks again what the peer says about its bucket. @throws DescriptionFailed, DestinationAway */
+  async probe(
+    ctx: Ctx,
+    at: { readonly destination: Destination; readonly access: PeerAccess },
+    signal: AbortSignal,
+  ): Promise<void> {
+    this.#sites.forget(`${nameDestination(at.destination)} ${at.access.endpoint}`);
+    const site = await this.describe(ctx, at, signal);
+    if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
   }
 
   /** Whether the bucket of another S3 service has Object Lock. */

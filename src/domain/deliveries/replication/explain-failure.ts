@@ -26,11 +26,18 @@ export interface Explained {
   /** The cause as metrics count it. */
   readonly why: string;
   readonly isFinal?: boolean;
-  /** This site cannot read the version, or the destination refuses this one. Absent: the destination takes nothing. */
+  /** This site cannot read the version, or the destination refuses it, and may take others. Absent: the destination takes nothing. */
   readonly faultOf?: 'source' | 'version';
 }
 
 const checkAdvice = 'POST /admin/v1/replication/peers/{id}/check says which step fails';
+
+/** The destination did not describe itself, which has nothing to do with a version. */
+export class DescriptionFailed extends Error {
+  constructor(cause: unknown) {
+    super('the destination does not describe itself', { cause });
+  }
+}
 
 /** @throws the cause where metadata is away: nothing works, and the supervisor starts the worker again */
 export function explainFailure(cause: unknown): Explained {
@@ -39,6 +46,10 @@ export function explainFailure(cause: unknown): Explained {
   if (cause instanceof PeerSilent) return { message: `${cause.message}: ${checkAdvice}`, why: 'no-answer' };
   if (cause instanceof DestinationAway) return { message: cause.message, why: cause.why };
   if (cause instanceof UnexpectedAnswer) return { message: cause.message, why: 'not-s3' };
+  if (cause instanceof DescriptionFailed) {
+    const { faultOf: _, isFinal: __, ...explained } = explainFailure(cause.cause);
+    return explained;
+  }
   if (cause instanceof PeerRefused) return explainRefusal(cause);
   if (cause instanceof StoreUnavailable || cause instanceof StoreRefused) throw cause;
   // A key provider that refuses, an archived content, a cluster that is away, damaged bytes.
@@ -65,12 +76,16 @@ const refusals: Readonly<Record<string, readonly [why: string, advice: string]>>
   RequestTimeTooSkewed: ['clock', 'correct the clock of this machine or of the peer'],
 };
 
+/** Codes that no version causes. */
+const isAboutDestination = (code: string): boolean =>
+  isAboutCaller(code) ||
+  ['no-bucket', 'no-versioning', 'credentials', 'clock'].includes(refusals[code]?.[0] ?? '');
+
 function explainRefusal(cause: PeerRefused): Explained {
   const { code, status } = cause;
   const mayPass = passingCodes.has(code) || isAboutCaller(code);
   const isFinal = finalStatus.has(status) && !mayPass;
   const [why, advice = cause.said] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
   const message = advice === '' ? cause.message : `${cause.message}: ${advice}`;
-  // A smaller version may fit, and a removal makes room.
-  return { message, why, isFinal, ...(why === 'quota' ? { faultOf: 'version' } : {}) };
+  return { message, why, isFinal, ...(isAboutDestination(code) ? {} : { faultOf: 'version' }) };
 }

@@ -1,4 +1,4 @@
-/** Delivers rows of the queue `notify` to their targets, in order, and removes the ones that are done. */
+/** Delivers rows of the queue `notify` to their targets, those of an object in order, and removes the ones that are done. */
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { deadLetter } from '../../../metadata/background/dead-letters.ts';
@@ -7,7 +7,9 @@ import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts'
 import type { Delivery, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import type { Trace } from '../../../ports/trace.ts';
 import { beginDelivery } from '../../deliveries/delivery-trace.ts';
-import type { LaneQueue, Pass } from '../../deliveries/lanes/lanes.ts';
+import type { LaneQueue } from '../../deliveries/lanes/lanes.ts';
+import type { Pass } from '../../deliveries/lanes/pass.ts';
+import { nameObject, type Subject } from '../../deliveries/lanes/target-states.ts';
 import { wrapMessage } from './envelope.ts';
 import { describeDelivery } from './messaging-attributes.ts';
 import { readSubject } from './subject.ts';
@@ -32,21 +34,20 @@ export const notifyQueue = (ctx: Ctx): LaneQueue => ({
   queue: 'notify',
   batchMax,
   targets: ctx.config.SVC_NOTIFY_TARGETS.map(({ id }) => id),
-  targetOf: (row) => taskOf(row).sink,
-  deliver: (rows, pass) => deliverRows(ctx, rows, pass),
+  retryMaxMs: ctx.config.SVC_NOTIFY_RETRY_MAX,
+  subjectOf,
+  // Two changes of an object in one millisecond are ordered by their sequencers; the ids of requests have no order.
+  compare: (a, b) => compare(sequencerOf(a), sequencerOf(b)) || compare(a.id, b.id),
+  deliver: (target, rows, pass) => deliverRows(ctx, { target, rows, pass }),
+  giveUp: (rows, why) => giveUp(ctx, rows, why),
 });
 
-/** Rows that were retried for long enough become dead letters, also where their target rests. */
-async function deliverRows(ctx: Ctx, rows: readonly HourlyRow[], pass: Pass): Promise<number> {
-  let done = 0;
-  const byTarget = Map.groupBy(rows.toSorted(inOrder), (row) => taskOf(row).sink);
-  for (const [target, group] of byTarget) done += await deliverGroup(ctx, { target, rows: group, pass });
-  return done;
+function subjectOf(row: HourlyRow): Subject {
+  const { sink, message } = taskOf(row);
+  const { bucket, key = '' } = readSubject(message);
+  return { target: sink, tenant: bucket, object: nameObject(sink, bucket, key) };
 }
 
-/** Two changes of an object in one millisecond are ordered by their sequencers; the ids of requests have no order. */
-const inOrder = (a: HourlyRow, b: HourlyRow): number =>
-  a.due - b.due || compare(sequencerOf(a), sequencerOf(b)) || compare(a.id, b.id);
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 const sequencerOf = (row: HourlyRow): string => readSubject(taskOf(row).message).sequencer ?? '';
@@ -57,47 +58,46 @@ interface Group {
   readonly pass: Pass;
 }
 
-async function deliverGroup(ctx: Ctx, { target, rows, pass }: Group): Promise<number> {
-  const { states, signal } = pass;
+async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<void> {
   let left = rows;
-  let done = 0;
-  while (left.length > 0 && !states.isResting(target)) {
+  let batch = batchMax;
+  while (true) {
+    left = left.filter((row) => pass.mayTry(row));
+    const [first] = left;
+    if (first === undefined) return;
     const sink = (await ctx.sinks?.open(target)) ?? 'this process has no sinks';
-    if (typeof sink === 'string') {
-      fail(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
-      break;
-    }
+    if (typeof sink === 'string')
+      return reportAway(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
+    const sent = left.slice(0, batch);
     const trace = beginDelivery(ctx, 'notify', {
-      rows: left,
+      rows: sent,
       about: target,
       kind: 'producer',
-      describe: () => describeDelivery(ctx.config.SVC_NOTIFY_TARGETS, target, messages.length),
+      describe: () => describeDelivery(ctx.config.SVC_NOTIFY_TARGETS, target, sent.length),
     });
-    const messages = left.map(toMessage(ctx, target, trace?.traceparent));
-    const { delivered, failure } = await traced(trace, sink.deliver(messages, signal));
+    const messages = sent.map(toMessage(ctx, target, trace?.traceparent));
+    const { delivered, failure } = await traced(trace, sink.deliver(messages, pass.signal));
     if (delivered > 0) {
-      await finishHourlyRows(ctx.metadata, left.slice(0, delivered));
-      states.succeeded(target);
+      await finishHourlyRows(ctx.metadata, sent.slice(0, delivered));
+      pass.delivered(sent.slice(0, delivered));
       ctx.telemetry.eventsDelivered(target, delivered);
-      done += delivered;
-      left = left.slice(delivered);
     }
-    if (failure === undefined) break;
+    left = left.slice(delivered);
     const [failed] = left;
-    if (failed === undefined) break;
+    if (failure === undefined || failed === undefined) continue;
+    if (failure.kind === 'unavailable') return reportAway(ctx, { target, pass, failure });
+    if (failure.kind === 'lost' && sent.length - delivered > 1) {
+      // Any of them may be the cause: from now on each goes alone.
+      batch = 1;
+      continue;
+    }
+    left = left.slice(1);
     if (failure.kind === 'refused') {
       ctx.telemetry.eventFailed(target, failure.kind);
-      await giveUp(ctx, { rows: [failed], error: failure.error, attempts: 1 });
-      done += 1;
-      left = left.slice(1);
-    } else fail(ctx, { target, pass, failure });
+      await giveUp(ctx, [failed], { error: failure.error, attempts: 1 });
+      pass.finished([failed]);
+    } else reportFailed(ctx, failed, { target, pass, failure });
   }
-  if (!states.isResting(target)) return done;
-  if (!states.failsSteadily(target)) return done;
-  const { error, failures } = states.get(target);
-  const overdue = left.filter(({ due }) => due + ctx.config.SVC_NOTIFY_RETRY_MAX <= pass.now);
-  await giveUp(ctx, { rows: overdue, error, attempts: failures });
-  return done + overdue.length;
 }
 
 async function traced(trace: Trace | undefined, delivering: Promise<Delivery>): Promise<Delivery> {
@@ -111,28 +111,32 @@ async function traced(trace: Trace | undefined, delivering: Promise<Delivery>): 
   }
 }
 
-function fail(
-  ctx: Ctx,
-  { target, pass, failure }: Pick<Group, 'target' | 'pass'> & { readonly failure: SinkFailure },
-): void {
-  const { states } = pass;
-  states.failed(target, failure.error);
-  ctx.telemetry.eventFailed(target, failure.kind);
-  ctx.telemetry.log('WARN', 'a target takes no events; they stay queued', {
+type Failed = Pick<Group, 'target' | 'pass'> & { readonly failure: SinkFailure };
+
+function reportAway(ctx: Ctx, { target, pass, failure: { error } }: Failed): void {
+  pass.unavailable(target, error);
+  ctx.telemetry.eventFailed(target, 'unavailable');
+  const failures = pass.failuresOf(target);
+  ctx.telemetry.log('WARN', 'a target takes no events; they stay queued', { target, error, failures });
+}
+
+function reportFailed(ctx: Ctx, row: HourlyRow, { target, pass, failure: { error } }: Failed): void {
+  pass.refused(row, error);
+  ctx.telemetry.eventFailed(target, 'failed');
+  const { bucket, key } = readSubject(taskOf(row).message);
+  ctx.telemetry.log('WARN', 'a target does not take an event; it and later ones of its object are retried', {
     target,
-    error: failure.error,
-    failures: states.get(target).failures,
+    bucket,
+    key,
+    error,
   });
 }
 
 /** Rows become dead letters. The letter is written first: a kill between the two writes leaves both, and loses none. */
 async function giveUp(
   { metadata, telemetry, config }: Ctx,
-  {
-    rows,
-    error,
-    attempts,
-  }: { readonly rows: readonly HourlyRow[]; readonly error: string; readonly attempts: number },
+  rows: readonly HourlyRow[],
+  { error, attempts }: { readonly error: string; readonly attempts: number },
 ): Promise<void> {
   for (const row of rows) {
     const now = await metadata.now();

@@ -110,6 +110,11 @@ export const failingFields = {
   state: jsonChoice(['ok', 'failing']),
   failures: jsonOptional(count),
   lastError: jsonOptional(jsonObject({ at: isoTime, message: longText })),
+  /** Objects that wait, because the target refuses one of their events or versions; those of other objects pass. */
+  refused: jsonObject({
+    objects: count,
+    reasons: jsonRows(jsonObject({ error: longText, objects: count })),
+  }),
 };
 
 const resync = jsonObject({

@@ -1,0 +1,274 @@
+/**
+ * No event that its receiver refuses, and no backlog of a bucket, delays the events of others; and the events of an object arrive in their
+ * order, whatever fails in between. The receiver records what it saw, and answers by what a test chooses.
+ */
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Caches } from '../../src/base/caches.ts';
+import type { Context } from '../../src/context.ts';
+import { deliverNotifications } from '../../src/workers/queues/notify.ts';
+import { openDice } from '../support/dice.ts';
+import { backends, operator } from '../support/gateway.ts';
+import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
+import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
+
+interface Seen {
+  readonly bucket: string;
+  readonly key: string;
+  readonly sequencer: string;
+}
+const seenIn = ({ body }: Received): Seen | undefined => {
+  const s3 = JSON.parse(body).Records?.[0]?.s3;
+  return s3 && { bucket: s3.bucket.name, key: s3.object.key, sequencer: s3.object.sequencer };
+};
+
+type World = Awaited<ReturnType<typeof openNotifyWorld>>;
+
+async function addBucket({ client }: World, name: string): Promise<void> {
+  await client.put(`/${name}`);
+  const body = `<NotificationConfiguration>${rule('hook')}</NotificationConfiguration>`;
+  expect((await client.put(`/${name}?notification`, { body })).status).toBe(200);
+}
+
+const shown = async ({ world }: World) =>
+  JSON.parse((await world.as({ credential: operator }).get('/admin/v1/notify/targets')).text).targets[0];
+
+const ok = status(204);
+/** Answers by the key of the event; test events are taken. */
+const byKey =
+  (isBad: (seen: Seen) => boolean, bad: Answer): Answer =>
+  (reply, request) => {
+    const seen = seenIn(request);
+    (seen !== undefined && isBad(seen) ? bad : ok)(reply, request);
+  };
+
+describe.each(backends)('on %s', (backend) => {
+  test.each<[how: string, bad: Answer]>([
+    ['answers with 500', status(500)],
+    ['answers with 403', status(403)],
+    ['never answers', () => {}],
+    ['drops the connection of', (reply) => reply.socket?.destroy()],
+  ])('an event that its receiver %s delays no event of another object, in any bucket', async (_, bad) => {
+    await using sink = await openWebhookSink();
+    sink.answer = byKey(({ key }) => key.startsWith('poison'), bad);
+    await using world = await openNotifyWorld({
+      backend,
+      targets: targetsAt({ hook: sink }),
+      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+    });
+    await addBucket(world, 'other');
+    await world.client.put('/bucket/poison', { body: 'x' });
+    const keys = Array.from({ length: 50 }, (_unused, n) => `k${n}`);
+    for (const key of keys) {
+      await world.client.put(`/bucket/${key}`, { body: 'x' });
+      await world.client.put(`/other/${key}`, { body: 'x' });
+    }
+    await world.client.put('/bucket/poison', { body: 'later' });
+    world.worker.start();
+    // Without the clock of the test moving on, so that no rest of the target ends.
+    await vi.waitFor(
+      () => expect(new Set(keysIn(sink.received).filter((key) => key !== 'poison')).size).toBe(keys.length),
+      until,
+    );
+    await vi.waitFor(async () => expect(await world.queued()).toHaveLength(2), until);
+    await vi.waitFor(
+      async () =>
+        expect(await shown(world)).toMatchObject({
+          queued: 2,
+          refused: { objects: 1, reasons: [{ error: expect.stringMatching(/./), objects: 1 }] },
+        }),
+      until,
+    );
+    // The later event of the object was never tried.
+    const poison = new Set(
+      sink.received.map(seenIn).flatMap((seen) => (seen?.key === 'poison' ? [seen.sequencer] : [])),
+    );
+    expect(poison.size).toBe(1);
+    sink.answer = ok;
+    await vi.waitFor(async () => {
+      world.clock.hurry(1_000);
+      expect(await world.queued()).toEqual([]);
+    }, until);
+    await vi.waitFor(async () => {
+      world.clock.hurry(1_000);
+      expect(await shown(world)).toMatchObject({
+        state: 'ok',
+        queued: 0,
+        refused: { objects: 0, reasons: [] },
+      });
+    }, until);
+  });
+});
+
+test('a bucket all of whose events are refused delays no other bucket, and its target is asked about few of them', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = byKey(({ bucket }) => bucket === 'bucket', status(500));
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  await addBucket(world, 'other');
+  for (let n = 0; n < 200; n += 1) await world.client.put(`/bucket/bad-${n}`, { body: 'x' });
+  for (let n = 0; n < 50; n += 1) await world.client.put(`/other/good-${n}`, { body: 'x' });
+  world.worker.start();
+  const arrived = (): number => new Set(keysIn(sink.received).filter((key) => key.startsWith('good'))).size;
+  await vi.waitFor(() => expect(arrived()).toBe(50), until);
+  // The bucket rests after some refusals in a row; those that were on their way are more.
+  expect(keysIn(sink.received).filter((key) => key.startsWith('bad')).length).toBeLessThan(100);
+  await world.client.put('/other/later', { body: 'x' });
+  await vi.waitFor(() => expect(keysIn(sink.received)).toContain('later'), until);
+  sink.answer = ok;
+  await vi.waitFor(async () => {
+    world.clock.hurry(1_000);
+    expect(await world.queued()).toEqual([]);
+  }, until);
+  expect(await world.letters()).toEqual([]);
+});
+
+test('a target that refuses events of several buckets rests as a whole, and the first event that it takes ends the rest', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = status(500);
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  for (const bucket of ['other', 'third']) await addBucket(world, bucket);
+  for (let n = 0; n < 60; n += 1)
+    for (const bucket of ['bucket', 'other', 'third'])
+      await world.client.put(`/${bucket}/k${n}`, { body: 'x' });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await shown(world)).toMatchObject({ state: 'failing' }), until);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(sink.received.length).toBeLessThan(150);
+  sink.answer = ok;
+  await vi.waitFor(async () => {
+    world.clock.hurry(1_000);
+    expect(await world.queued()).toEqual([]);
+  }, until);
+  await vi.waitFor(async () => {
+    world.clock.hurry(1_000);
+    expect(await shown(world)).toMatchObject({ state: 'ok' });
+  }, until);
+});
+
+test('a long backlog of a bucket does not delay the events of another one', async () => {
+  await using sink = await openWebhookSink();
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  await addBucket(world, 'other');
+  const backlog = 8_000;
+  await Promise.all(
+    Array.from({ length: 32 }, async (_, lane) => {
+      for (let n = lane; n < backlog; n += 32) await world.client.put(`/bucket/b${n}`, { body: 'x' });
+    }),
+  );
+  for (let n = 0; n < 16; n += 1) await world.client.put(`/other/o${n}`, { body: 'x' });
+  world.worker.start();
+  const others = (): number => new Set(keysIn(sink.received).filter((key) => key.startsWith('o'))).size;
+  let before = 0;
+  await vi.waitFor(() => {
+    expect(others()).toBe(16);
+    before ||= sink.received.length;
+  }, until);
+  // Each slot delivers its share of the long backlog first.
+  expect(before).toBeLessThan(backlog * 0.8);
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), { ...until, timeout: 110_000 });
+  expect(new Set(keysIn(sink.received)).size).toBe(backlog + 16);
+}, 120_000);
+
+/** A store that answers scans late and in short pages, as one across a network may. */
+function slowScans(context: Context): Context {
+  const { metadata } = context;
+  const scan: typeof metadata.scan = (...call) => {
+    const cursor = metadata.scan(...call);
+    return Object.assign(Object.create(cursor), {
+      next: async (count: number) => {
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        return cursor.next(Math.min(count, 8));
+      },
+    });
+  };
+  return { ...context, metadata: Object.create(metadata, { scan: { value: scan } }) };
+}
+
+/** The order of the events of each object as a receiver sees it, repetitions left out. */
+function assertOrder(received: readonly Received[]): void {
+  const last = new Map<string, string>();
+  const known = new Set<string>();
+  for (const each of received) {
+    const seen = seenIn(each);
+    if (seen === undefined) continue;
+    const object = `${seen.bucket}/${seen.key}`;
+    const event = `${object} ${seen.sequencer}`;
+    if (known.has(event)) continue;
+    known.add(event);
+    expect((last.get(object) ?? '') < seen.sequencer, `${event} after ${last.get(object)}`).toBe(true);
+    last.set(object, seen.sequencer);
+  }
+}
+
+test.each(Array.from({ length: 4 }, (_, n) => n))(
+  'the events of an object arrive in their order through random refusals, and losses of the leader: run %i',
+  async () => {
+    const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+    onTestFinished(({ task }) => void (task.result?.state === 'fail' && console.error(`SEED=${seed}`)));
+    const dice = openDice(seed);
+    await using sink = await openWebhookSink();
+    const taken: Received[] = [];
+    let mood = 0;
+    const bad: readonly Answer[] = [
+      status(503),
+      status(500),
+      (reply) => reply.socket?.destroy(),
+      status(429),
+    ];
+    sink.answer = (reply, request) => {
+      const isBad = dice.roll(100) < mood;
+      // A lost answer: the receiver has the event, and gets it again.
+      if (!isBad || dice.chance(10)) taken.push(request);
+      ((isBad ? dice.pick(bad) : undefined) ?? ok)(reply, request);
+    };
+    await using world = await openNotifyWorld({
+      targets: targetsAt({ hook: sink }),
+      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+    });
+    const buckets = ['bucket', 'other', 'third'];
+    for (const bucket of buckets.slice(1)) await addBucket(world, bucket);
+    let written = 0;
+    const write = async (events: number): Promise<void> => {
+      for (let n = 0; n < events; n += 1) {
+        await world.client.put(`/${dice.pick(buckets)}/k${dice.roll(6)}`, { body: `${n}` });
+        written += 1;
+      }
+    };
+    /** A leader of its own process: it knows nothing of what others have in memory. */
+    const lead = () => {
+      const stop = new AbortController();
+      const context = slowScans({ ...world.world.context, caches: new Caches() });
+      const ended = deliverNotifications(context)(stop.signal).catch((cause: unknown) => {
+        if (!stop.signal.aborted) throw cause;
+      });
+      return async () => {
+        stop.abort();
+        await ended;
+      };
+    };
+    // More than a slot holds in memory.
+    await write(1_500);
+    for (let round = 0; round < 8; round += 1) {
+      mood = dice.pick([1, 3, 30, 100]);
+      const stop = lead();
+      await write(40);
+      for (let step = 0; step < 6; step += 1) {
+        await new Promise((resolve) => setTimeout(resolve, dice.roll(40)));
+        world.clock.hurry(dice.roll(3_000));
+      }
+      await stop();
+    }
+    mood = 0;
+    const stop = lead();
+    await vi.waitFor(async () => {
+      world.clock.hurry(1_000);
+      expect(await world.queued()).toEqual([]);
+    }, until);
+    await stop();
+    assertOrder(taken);
+    const events = new Set(
+      taken.map(seenIn).flatMap((seen) => (seen ? [`${seen.bucket}/${seen.key} ${seen.sequencer}`] : [])),
+    );
+    expect(events.size).toBe(written);
+  },
+  120_000,
+);
