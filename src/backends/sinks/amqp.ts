@@ -74,17 +74,7 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
         const envelope = { exchange, routingKey, durable: true, mandatory: true, ...named };
         await publisher.send(envelope, Buffer.from(body));
       } catch (cause) {
-        const { code } = cause as { readonly code?: string };
-        // Too large for the broker: it closes the channel, and the library opens another.
-        const isFinal = code === 'PRECONDITION_FAILED' && /message size/.test(describe(cause));
-        const kind = isFinal
-          ? 'refused'
-          : code === 'NACK'
-            ? 'failed'
-            : isOfTarget(code)
-              ? 'unavailable'
-              : 'lost';
-        return { kind, error: `the sink answered ${describe(cause)}` };
+        return { kind: kindOf(cause), error: `the sink answered ${describe(cause)}` };
       }
       // The broker returns a message before it confirms it, and the library tells of it in the next turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
@@ -102,5 +92,12 @@ export async function openAmqp(target: SinkTarget, options: SinkOptions): Promis
 }
 
 /** Answers about the exchange or the user. */
-const isOfTarget = (code: string | undefined): boolean =>
-  code === 'NOT_FOUND' || code === 'ACCESS_REFUSED' || code === 'NOT_ALLOWED' || code === 'RESOURCE_LOCKED';
+const targetCodes = new Set(['NOT_FOUND', 'ACCESS_REFUSED', 'NOT_ALLOWED', 'RESOURCE_LOCKED']);
+
+function kindOf(cause: unknown): SinkFailure['kind'] {
+  const { code = '' } = cause as { readonly code?: string };
+  // Too large for the broker: it closes the channel, and the library opens another.
+  if (code === 'PRECONDITION_FAILED' && /message size/.test(describe(cause))) return 'refused';
+  if (code === 'NACK') return 'failed';
+  return targetCodes.has(code) ? 'unavailable' : 'lost';
+}

@@ -2,7 +2,7 @@
  * Sends messages to a topic of Kafka with `acks=all`. The object is the key, so its events are in one partition, in order. The brokers
  * that the cluster names are checked like the first one.
  */
-import type { Delivery, EventSink, SinkTarget } from '../../ports/event-sink.ts';
+import type { Delivery, EventSink, SinkFailure, SinkTarget } from '../../ports/event-sink.ts';
 import { resolveGuarded } from '../egress/guarded-address.ts';
 import { guardedLookup } from '../egress/guarded-agent.ts';
 import { loadClient } from './common/load-client.ts';
@@ -66,17 +66,7 @@ export async function openKafka(target: SinkTarget, options: SinkOptions): Promi
           });
           return { delivered: messages.length };
         } catch (cause) {
-          const text = describe(cause);
-          const hint = /UNKNOWN.?TOPIC|does not host this topic/i.test(text)
-            ? `: create the topic ${topic}`
-            : '';
-          const error = `the sink answered ${text}${hint}`;
-          const isRefusal = /TOO_LARGE|TOO.LARGE|INVALID_RECORD|CORRUPT_MESSAGE|INVALID_TIMESTAMP/i.test(
-            text,
-          );
-          // The answer is about the batch: one of its messages may be the cause.
-          const kind = !isRefusal ? 'unavailable' : messages.length > 1 ? 'lost' : 'refused';
-          return { delivered: 0, failure: { kind, error } };
+          return { delivered: 0, failure: explain(cause, { topic, messages: messages.length }) };
         }
       },
       close: () => producer.close(true),
@@ -97,3 +87,16 @@ const saslOf = ({ username = '', password = '', mode = 'SCRAM-SHA-512' }: SinkTa
   username,
   password,
 });
+
+function explain(
+  cause: unknown,
+  { topic, messages }: { readonly topic: string; readonly messages: number },
+): SinkFailure {
+  const text = describe(cause);
+  const hint = /UNKNOWN.?TOPIC|does not host this topic/i.test(text) ? `: create the topic ${topic}` : '';
+  const error = `the sink answered ${text}${hint}`;
+  const isRefusal = /TOO.?LARGE|INVALID_RECORD|CORRUPT_MESSAGE|INVALID_TIMESTAMP/i.test(text);
+  if (!isRefusal) return { kind: 'unavailable', error };
+  // The answer is about the batch: one of its messages is the cause.
+  return { kind: messages > 1 ? 'lost' : 'refused', error };
+}

@@ -68,31 +68,28 @@ export async function openNats(target: SinkTarget, options: SinkOptions): Promis
 
     async function publish({ id, body, traceparent }: SinkMessage): Promise<SinkFailure | undefined> {
       try {
-        // The stream recognizes a repetition by the id, within its window for duplicates.
+        // The stream recognizes a repetition by its id.
         const headers = transport.headers();
         if (traceparent !== undefined) headers.set('traceparent', traceparent);
         await stream.publish(subject, body, { msgID: id, timeout: timeoutMs, retries: 0, headers });
         return undefined;
       } catch (cause) {
-        return judge(cause);
+        return explain(cause);
       }
     }
   }
 
-  function judge(cause: unknown): SinkFailure {
+  function explain(cause: unknown): SinkFailure {
     const text = describe(cause);
     if (/no responders|jetstream is not enabled|503/i.test(text))
       return {
         kind: 'unavailable',
         error: `no stream of the sink takes the subject ${subject}: create a JetStream stream with it`,
       };
-    const isTooLarge = /maximum payload|max_payload|message size exceeds/i.test(text);
-    // The stream has answered, and refused this message.
+    if (/maximum payload|max_payload|message size exceeds/i.test(text))
+      return { kind: 'refused', error: `the sink answered ${text}` };
     const isAnswer = cause instanceof streams.JetStreamError || cause instanceof streams.JetStreamApiError;
-    return {
-      kind: isTooLarge ? 'refused' : isAnswer ? 'failed' : 'lost',
-      error: `the sink answered ${text}`,
-    };
+    return { kind: isAnswer ? 'failed' : 'lost', error: `the sink answered ${text}` };
   }
 
   return sessionSink(target, options, { port: 4222, tlsSchemes: ['tls'], connect });
