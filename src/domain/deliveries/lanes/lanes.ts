@@ -18,7 +18,7 @@ import {
   laneOfSlot,
 } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
-import { Pass } from './pass.ts';
+import { type LaneQueue, Pass } from './pass.ts';
 import { forgetFailure, storeFailure } from './stored-states.ts';
 import { type Subject, TargetStates } from './target-states.ts';
 import { WaitingRows } from './waiting-rows.ts';
@@ -39,31 +39,6 @@ const idleFactor = 10;
 const storedEveryMs = 1_000;
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
-
-export interface LaneQueue {
-  readonly queue: HourlyQueue;
-  /** Rows that a slot has in memory. After a kill at most these are delivered again. */
-  readonly batchMax: number;
-  /** The targets that are known; rows may name others. */
-  readonly targets: readonly string[];
-  /** How long a row is retried, by its `due`. */
-  readonly retryMaxMs: number;
-  subjectOf(row: HourlyRow): Subject;
-  /** Orders rows of one millisecond. */
-  compare(a: HourlyRow, b: HourlyRow): number;
-  /**
-   * Delivers rows of one slot and target, the oldest first, and tells the pass what became of each. It stops where the pass says that a row
-   * may not be tried.
-   */
-  deliver(target: string, rows: readonly HourlyRow[], pass: Pass): Promise<void>;
-  /** Rows that were retried for too long. */
-  giveUp(
-    rows: readonly HourlyRow[],
-    why: { readonly error: string; readonly attempts: number },
-  ): Promise<void>;
-  /** Asks the target for something harmless. @returns why it takes nothing; undefined where it answers as it should */
-  probe?(row: HourlyRow, signal: AbortSignal): Promise<string | undefined>;
-}
 
 export class Lanes {
   readonly #ctx: Ctx;

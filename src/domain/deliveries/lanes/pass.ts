@@ -1,7 +1,32 @@
 /** One pass over a slot: which of its rows may be tried, and what became of them. */
+import type { HourlyQueue } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow } from '../../../metadata/records/queues.ts';
-import type { LaneQueue } from './lanes.ts';
 import type { Subject, TargetStates } from './target-states.ts';
+
+export interface LaneQueue {
+  readonly queue: HourlyQueue;
+  /** Rows that a slot has in memory. After a kill at most these are delivered again. */
+  readonly batchMax: number;
+  /** The targets that are known; rows may name others. */
+  readonly targets: readonly string[];
+  /** How long a row is retried, by its `due`. */
+  readonly retryMaxMs: number;
+  subjectOf(row: HourlyRow): Subject;
+  /** Orders rows of one millisecond. */
+  compare(a: HourlyRow, b: HourlyRow): number;
+  /**
+   * Delivers rows of one slot and target, the oldest first, and tells the pass what became of each. It stops where the pass says that a row
+   * may not be tried.
+   */
+  deliver(target: string, rows: readonly HourlyRow[], pass: Pass): Promise<void>;
+  /** Rows that were retried for too long. */
+  giveUp(
+    rows: readonly HourlyRow[],
+    why: { readonly error: string; readonly attempts: number },
+  ): Promise<void>;
+  /** Asks the target for something harmless. @returns why it takes nothing; undefined where it answers as it should */
+  probe?(row: HourlyRow, signal: AbortSignal): Promise<string | undefined>;
+}
 
 interface Opening {
   readonly queue: LaneQueue;

@@ -7,8 +7,7 @@ import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts'
 import type { Delivery, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import type { Trace } from '../../../ports/trace.ts';
 import { beginDelivery } from '../../deliveries/delivery-trace.ts';
-import type { LaneQueue } from '../../deliveries/lanes/lanes.ts';
-import type { Pass } from '../../deliveries/lanes/pass.ts';
+import type { LaneQueue, Pass } from '../../deliveries/lanes/pass.ts';
 import { nameObject, type Subject } from '../../deliveries/lanes/target-states.ts';
 import { wrapMessage } from './envelope.ts';
 import { describeDelivery } from './messaging-attributes.ts';
