@@ -12,7 +12,6 @@ import type { Context } from '../../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
 import {
   anyLaneOfSlot,
-  type HourlyQueue,
   isWaitingSlot,
   laneOf,
   laneOfSlot,
