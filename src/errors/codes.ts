@@ -19,6 +19,7 @@ export const errorCodes = [
   'EntityTooSmall',
   'ExpiredToken',
   'IdempotencyKeyReused',
+  'IllegalLocationConstraintException',
   'IllegalVersioningConfigurationException',
   'IncompleteBody',
   'InsufficientStorage',

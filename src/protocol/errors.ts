@@ -47,6 +47,11 @@ export const errorCatalogue: { readonly [C in ErrorCode]: ErrorEntry } = {
     status: 422,
     message: 'The Idempotency-Key was given with another request before: use a new key.',
   },
+  IllegalLocationConstraintException: {
+    status: 400,
+    message:
+      'The location constraint is incompatible for the region specific endpoint this request was sent to.',
+  },
   IllegalVersioningConfigurationException: {
     status: 400,
     message: 'The versioning configuration specified in the request is invalid.',

@@ -62,7 +62,7 @@ describe('the policy', () => {
 
   test('must be satisfied in each of its conditions', async () => {
     const conditions = [bucket, anyKey, { key: 'other' }];
-    await refuses(post(form({}, { conditions })), 403, 'AccessDenied', /\["eq","\$key","other"\]$/);
+    await refuses(post(form({}, { conditions })), 403, 'AccessDenied', /\["eq", "\$key", "other"\]$/);
     await refuses(post(form({}, { conditions: [...covered, { absent: 'x' }] })), 403, 'AccessDenied', failed);
     await refuses(
       post(form({ Key2: 'y' }, { conditions: [...covered, ['eq', '$key2', 'Y']] })),

@@ -80,6 +80,32 @@ describe('CreateBucket', () => {
     expect((await client.head('/other')).status).toBe(404);
   });
 
+  test('where regions are strict, takes its own region only', async () => {
+    const settings = { SVC_REGION: 'us-east-1', SVC_REGION_STRICT: 'true' };
+    await using world = await openGateway({ settings });
+    const { client } = world;
+    const other = await client.put('/bucket', { body: location('eu-west-3') });
+    expect([other.status, other.code]).toEqual([400, 'IllegalLocationConstraintException']);
+    expect((await client.head('/bucket')).status).toBe(404);
+    expect((await client.put('/bucket', { body: location('us-east-1') })).status).toBe(200);
+    expect((await client.put('/other')).status).toBe(200);
+  });
+
+  test.each([
+    ['default', 'default', ''],
+    ['us-east-1', 'us-east-1', ''],
+    ['eu-west-3', 'eu-west-3', 'eu-west-3'],
+  ])('in the region %s HeadBucket shows %s and GetBucketLocation "%s"', async (SVC_REGION, head, where) => {
+    await using world = await openGateway({ settings: { SVC_REGION } });
+    await world.client.put('/bucket');
+    await world.client.put('/named', { body: location(SVC_REGION) });
+    for (const bucket of ['/bucket', '/named']) {
+      expect((await world.client.head(bucket)).header('*-bucket-region')).toBe(head);
+      expect((await world.client.get(`${bucket}?location`)).one('LocationConstraint')).toBe(where);
+    }
+    expect((await world.client.get('/')).all('BucketRegion')).toEqual([head, head]);
+  });
+
   test('stores the shard count of the setting, and knows canned ACLs', async () => {
     await using world = await openGateway({ settings: { SVC_BUCKET_SHARDS: '8' } });
     await world.client.put('/bucket', { headers: { '*-acl': 'public-read' } });

@@ -34,7 +34,10 @@ export const acceptedServices = ({
   readonly isActionQuery: boolean;
 }): readonly Service[] => (isActionQuery ? actionServices : storageServices);
 
-export type MalformedCode = 'AuthorizationHeaderMalformed' | 'AuthorizationQueryParametersError';
+export type MalformedCode =
+  | 'AuthorizationHeaderMalformed'
+  | 'AuthorizationQueryParametersError'
+  | 'InvalidArgument';
 
 /** Splits `<access key>/<date>/<region>/<service>/<terminator>`; the access key may itself hold slashes. */
 export function parseCredential(

@@ -26,7 +26,8 @@ export interface SignedForm {
   readonly exempt: ReadonlySet<string>;
 }
 
-const code = 'AuthorizationQueryParametersError';
+/** A form has no header and no query that could be malformed (public API). */
+const code = 'InvalidArgument';
 const version2 = { accessKey: 'awsaccesskeyid', signature: 'signature' } as const;
 const marks = (dialect: Dialect): string[] =>
   ['algorithm', 'credential', 'date', 'signature'].map((name) => dialect.headerPrefix + name);

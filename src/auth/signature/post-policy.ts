@@ -13,6 +13,8 @@ interface Match {
   /** In lower case. */
   readonly field: string;
   readonly value: string;
+  /** As a refusal shows it. */
+  readonly text: string;
 }
 
 /** Bytes of the file, both ends included. */
@@ -74,7 +76,10 @@ function readCondition(condition: Json): Match | LengthRange {
   if (field === undefined || pairs.length > 1)
     throw invalid('Invalid Simple-Condition: Simple-Conditions must have exactly one property specified.');
   if (typeof value !== 'string') throw invalid('Invalid Simple-Condition: value must be a string.');
-  return { kind: 'eq', field: field.toLowerCase(), value };
+  const name = field.toLowerCase();
+  // The public service writes such a condition with blanks, and a list without.
+  const text = `["eq", ${JSON.stringify(`$${name}`)}, ${JSON.stringify(value)}]`;
+  return { kind: 'eq', field: name, value, text };
 }
 
 function readList(condition: readonly Json[]): Match | LengthRange {
@@ -91,8 +96,10 @@ function readList(condition: readonly Json[]): Match | LengthRange {
     typeof left === 'string' &&
     left.startsWith('$') &&
     typeof right === 'string'
-  )
-    return { kind, field: left.slice(1).toLowerCase(), value: right };
+  ) {
+    const field = left.slice(1).toLowerCase();
+    return { kind, field, value: right, text: JSON.stringify([kind, `$${field}`, right]) };
+  }
   throw invalid(`Invalid condition: ${JSON.stringify(condition).slice(0, 200)}`);
 }
 
@@ -116,10 +123,7 @@ export interface PolicyCase {
 export function checkPostPolicy(policy: PostPolicy, { fields, exempt, now }: PolicyCase): void {
   if (now > policy.expiration) throw denied('Policy expired.');
   for (const match of policy.matches) {
-    if (!holds(match, fields.get(match.field) ?? ''))
-      throw denied(
-        `Policy Condition failed: ${JSON.stringify([match.kind, `$${match.field}`, match.value])}`,
-      );
+    if (!holds(match, fields.get(match.field) ?? '')) throw denied(`Policy Condition failed: ${match.text}`);
   }
   const covered = new Set(policy.matches.map(({ field }) => field));
   const extra = [...fields.keys()].filter(

@@ -17,6 +17,7 @@ export const DeleteBucket: HandlerOf<'DeleteBucket'> = async (ctx, { bucket, rec
   return emptyReply(204);
 };
 
-/** The region that is called `default` is shown as empty. */
+/** Shown as empty: the region called `default` (specification), and the one that the public API shows so. */
+const unnamed = ['default', 'us-east-1'];
 export const GetBucketLocation: HandlerOf<'GetBucketLocation'> = async (_ctx, { bucket }) =>
-  xmlReply(locationConstraint, 'LocationConstraint', bucket.region === 'default' ? '' : bucket.region);
+  xmlReply(locationConstraint, 'LocationConstraint', unnamed.includes(bucket.region) ? '' : bucket.region);

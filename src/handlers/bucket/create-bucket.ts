@@ -1,5 +1,6 @@
 /** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
 import { callerOf } from '../../auth/session/principal.ts';
+import type { Context } from '../../context.ts';
 import { assertNoAccessPoint } from '../../domain/access/access-points.ts';
 import { type GivenAcl, isPlainAcl, resolveGrants } from '../../domain/access/acl.ts';
 import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
@@ -33,7 +34,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
   assertBucketName(bucketName);
   await assertNoAccessPoint(ctx, bucketName);
   const asked: Asked = {
-    region: parseRegion(request),
+    region: parseRegion(ctx.config, request),
     tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
     ownership: readOwnership(request),
     acl: await givenAcl(ctx, request, 'bucket'),
@@ -84,12 +85,23 @@ export const creationFacts: ReadFacts = (body) => {
   return { named, along: Tags.length === 0 ? [] : ['s3:TagResource'] };
 };
 
-/** The region of the body; none means this endpoint's own. */
-function parseRegion({ body }: Authorized): string | undefined {
+/**
+ * The region of the body; none means this endpoint's own. Any other is stored with the bucket, because clients name the region that they
+ * are configured with, unless regions are strict: then the client could not sign for it.
+ */
+function parseRegion(
+  { SVC_REGION, SVC_REGION_STRICT }: Context['config'],
+  { body }: Authorized,
+): string | undefined {
   const { LocationConstraint = '' } = creationIn(body);
-  if (LocationConstraint === '') return undefined;
-  if (/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint)) return LocationConstraint;
-  throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
+  if (LocationConstraint === '' || LocationConstraint === SVC_REGION) return undefined;
+  if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint))
+    throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
+  if (SVC_REGION_STRICT)
+    throw fail('IllegalLocationConstraintException', {
+      message: `The ${LocationConstraint} location constraint is incompatible for the region specific endpoint this request was sent to.`,
+    });
+  return LocationConstraint;
 }
 
 function readOwnership(request: Authorized): Ownership | undefined {

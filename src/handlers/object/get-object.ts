@@ -111,8 +111,10 @@ async function choosePart(
 ): Promise<Chosen> {
   const found = await findPart(ctx, row, number);
   if (found === undefined) {
+    // The specification's code; the public service answers as for a part that an upload does not have.
     if (number !== 1)
-      throw fail('InvalidPartNumber', {
+      throw fail('InvalidPart', {
+        message: 'The object was not uploaded in parts: its only part number is 1.',
         elements: { ActualPartCount: 1, PartNumberRequested: number },
       });
     return {

@@ -3,6 +3,7 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
  */
 import {
+  atMostOne,
   bool,
   checked,
   date,
@@ -23,12 +24,21 @@ const tag = element({ Key: text, Value: optional(text) });
 
 const size = optional(int({ min: 0 }));
 
-const and = element({
-  Prefix: optional(text),
-  Tag: many(tag, { max: 50 }),
-  ObjectSizeGreaterThan: size,
-  ObjectSizeLessThan: size,
-});
+const isGiven = (value: unknown): boolean => value !== undefined;
+
+/** Two conditions or more, of which several may be tags (public API). */
+const and = checked(
+  element({
+    Prefix: optional(text),
+    Tag: many(tag, { max: 50 }),
+    ObjectSizeGreaterThan: size,
+    ObjectSizeLessThan: size,
+  }),
+  ({ Tag, ...others }) =>
+    Tag.length + Object.values(others).filter(isGiven).length < 2
+      ? 'must hold two conditions or more'
+      : undefined,
+);
 
 const filterFields = {
   Prefix: optional(text),
@@ -37,11 +47,10 @@ const filterFields = {
   ObjectSizeLessThan: size,
   And: optional(and),
 };
-/** Clients write several conditions side by side as well as inside And: all of them must hold either way. */
-const filter = checked(element(filterFields), ({ And, ...others }) =>
-  And !== undefined && Object.values(others).some((each) => each !== undefined)
-    ? 'must hold its conditions inside And, or none of them'
-    : undefined,
+/** One condition at most: several are inside And (public API). */
+const filter = checked(
+  element(filterFields),
+  atMostOne('Prefix', 'Tag', 'ObjectSizeGreaterThan', 'ObjectSizeLessThan', 'And'),
 );
 export type LifecycleFilter = Infer<typeof filter>;
 
