@@ -12,6 +12,7 @@ import { drawRequestId } from './domain/objects/version-ids.ts';
 import type { Refusal } from './errors/refusal.ts';
 import { areaRequest } from './gateway/area-request.ts';
 import { PacedBody } from './gateway/body-pace.ts';
+import { consolePreflight } from './gateway/console-origin.ts';
 import { crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
 import { recordingOfUnknown } from './gateway/records/recording.ts';
@@ -130,6 +131,11 @@ function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply
 /** The stages: where it went, who sent it, which operation it asks for; then the bucket, the permission and the handler. */
 async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): Promise<Reply> {
   const located = locate(ctx.config, rules, received);
+  const preflight = consolePreflight(ctx.config, located);
+  if (preflight !== undefined) {
+    establish(located, { operation: 'area:console' });
+    return preflight;
+  }
   const identified = await identify(ctx, located);
   const { area, local, isSite } = identified;
   if (area !== undefined) {

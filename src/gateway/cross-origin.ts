@@ -6,6 +6,7 @@ import { bucketCors } from '../domain/configurations/families.ts';
 import { Refusal } from '../errors/refusal.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
 import type { HeaderPair } from '../protocol/reply/reply.ts';
+import { consoleHeaders } from './console-origin.ts';
 import type { RequestContext } from './request.ts';
 import { bucketNameAt, whereLocated } from './stages/locate.ts';
 
@@ -18,6 +19,9 @@ export async function crossOriginHeaders(
   const { bucket, incoming } = request;
   const { wire } = incoming;
   if (wire.method === 'OPTIONS') return none;
+  const located = whereLocated(request);
+  const ofConsole = located && consoleHeaders(ctx.config, located);
+  if (ofConsole !== undefined) return ofConsole;
   const concerns = bucket === undefined ? wire.headers.has('origin') : bucketCors.name in bucket.documents;
   return concerns ? headersFor(ctx, request) : none;
 }
