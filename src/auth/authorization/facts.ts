@@ -4,7 +4,7 @@ import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 import type { Identity, Signed } from '../identity.ts';
-import type { Facts } from '../policy/request.ts';
+import { type Fact, type Facts, unknownFact } from '../policy/request.ts';
 import { networkOrigin } from './access-point.ts';
 
 /** The parts of a request that its authorization uses. */
@@ -41,7 +41,7 @@ interface Circumstances {
   readonly account: string | undefined;
 }
 interface Source extends Asking, About, Circumstances {}
-type Read = (source: Source) => string | readonly string[] | undefined;
+type Read = (source: Source) => Fact;
 
 const dayMs = 24 * 60 * 60 * 1000;
 const header =
@@ -78,7 +78,7 @@ const secondsSince = (then: number | undefined, now: number): string | undefined
 
 const readers: Readonly<Record<string, Read>> = {
   'aws:SourceIp': ({ wire: { remote } }) =>
-    (remote.startsWith(':') ? remote.replace(/^::ffff:(?=\d+\.)/i, '') : remote) || undefined,
+    (remote.startsWith(':') ? remote.replace(/^::ffff:(?=\d+\.)/i, '') : remote) || unknownFact,
   'aws:SecureTransport': ({ wire }) => String(wire.secure),
   'aws:UserAgent': header('user-agent'),
   'aws:Referer': header('referer'),
@@ -96,7 +96,8 @@ const readers: Readonly<Record<string, Read>> = {
   's3:DataAccessPointArn': ({ accessPoint }) => accessPoint && accessPointArn(accessPoint),
   's3:DataAccessPointAccount': ({ accessPoint }) => accessPoint?.account,
   's3:AccessPointNetworkOrigin': ({ accessPoint }) => accessPoint && networkOrigin,
-  's3:TlsVersion': ({ wire }) => wire.tlsVersion,
+  // A proxy, or the program around `gateway.fetch`, has the connection.
+  's3:TlsVersion': ({ wire }) => wire.tlsVersion ?? (wire.secure ? unknownFact : undefined),
   's3:ObjectCreationOperation': ({ operation }) => makesObject[operation],
   's3:authType': ({ signed }) => signed?.type,
   's3:signatureversion': ({ signed }) => signed?.version,

@@ -19,13 +19,17 @@ export interface Principal {
   readonly tags?: ReadonlyMap<string, string>;
 }
 
+/** A fact about the connection that exists and that this process was not told. Conditions on it are decided against the caller. */
+export const unknownFact: unique symbol = Symbol('unknown');
+export type Fact = string | readonly string[] | typeof unknownFact | undefined;
+
 /**
  * The facts of a request, read only when a condition needs them. `key` is a name in the spelling of `keys.ts` (`aws:SourceIp`), where
  * applicable with the tag's name in the spelling of the policy (`s3:ExistingObjectTag/Env`). Undefined and an empty list both mean
  * that the request has no such key.
  */
 export interface Facts {
-  lookup(key: string): string | readonly string[] | undefined;
+  lookup(key: string): Fact;
 }
 
 export interface PolicyRequest {

@@ -2,13 +2,13 @@
  * The Condition element: operators, quantifiers and `IfExists`, with AWS's meaning of missing keys, several values and negation. All
  * operators and keys of a block must hold; the values of one key are alternatives (for a negated operator: none may match).
  *
- * An undetermined condition is decided against the caller: when a value of the request is not of the operator's type (an invalid
+ * An undetermined condition is decided against the caller: when a value of the request is unknown, not of the operator's type (an invalid
  * address) or too long to search, an Allow does not hold and a Deny holds. A variable without a value matches nothing, and does not make
  * a negated Allow hold either.
  */
 
 import { malformed, quoted } from '../document/malformed.ts';
-import type { PolicyRequest } from '../request.ts';
+import { type PolicyRequest, unknownFact } from '../request.ts';
 import { type ConditionKey, findForeignKey, findKey } from './keys.ts';
 import { type Matcher, type Operator, operators } from './operators.ts';
 
@@ -51,16 +51,19 @@ function readOperatorName(given: string, at: string): Named {
   return { base, quantifier, ifExists: suffix !== undefined };
 }
 
-function lookUpValues(key: ConditionKey, request: PolicyRequest): readonly string[] {
-  const value = key.valueIn(request);
-  return value === undefined ? [] : typeof value === 'string' ? [value] : value;
-}
-
-function nullTest(key: ConditionKey, values: readonly string[], at: string): Condition['holds'] {
+function nullTest(
+  key: ConditionKey,
+  values: readonly string[],
+  { at, whenUnknown }: { readonly at: string; readonly whenUnknown: boolean },
+): Condition['holds'] {
   const wanted = new Set(values);
   for (const value of wanted)
     if (value !== 'true' && value !== 'false') throw malformed(at, `${quoted(value)} is not true or false`);
-  return (request) => wanted.has(String(lookUpValues(key, request).length === 0));
+  return (request) => {
+    const value = key.valueIn(request);
+    if (value === unknownFact) return whenUnknown;
+    return wanted.has(String(value === undefined || (typeof value !== 'string' && value.length === 0)));
+  };
 }
 
 /** Whether one value of the request passes the test; `whenUnknown` is the answer where that cannot be determined. */
@@ -83,15 +86,17 @@ interface Test extends Named {
   readonly operator: Operator;
   readonly key: ConditionKey;
   readonly pass: (value: string, request: PolicyRequest) => boolean;
+  readonly whenUnknown: boolean;
 }
 
-function quantified({ quantifier, ifExists, operator, key, pass }: Test): Condition['holds'] {
+function quantified({ quantifier, ifExists, operator, key, pass, whenUnknown }: Test): Condition['holds'] {
   const whenMissing = quantifier === 'all' || ifExists || (quantifier === 'one' && operator.negated);
   // Without a quantifier a key should have one value; if a request has more, a negated operator requires that none matches.
   const wantsEvery = quantifier === 'all' || (quantifier === 'one' && operator.negated);
   return (request) => {
     const found = key.valueIn(request);
     if (typeof found === 'string') return pass(found, request);
+    if (found === unknownFact) return whenUnknown;
     if (found === undefined || found.length === 0) return whenMissing;
     return wantsEvery
       ? found.every((value) => pass(value, request))
@@ -143,8 +148,10 @@ export function compileCondition(
     values,
   };
   const operator = operators.get(named.base);
-  if (operator === undefined) return { ...shared, holds: nullTest(key, values, place) };
+  const whenUnknown = effect === 'Deny';
+  if (operator === undefined)
+    return { ...shared, holds: nullTest(key, values, { at: place, whenUnknown }) };
   const matchers = values.map((value) => operator.compile(value, { at: place, variables }));
-  const pass = passes(matchers, { negated: operator.negated, whenUnknown: effect === 'Deny' });
-  return { ...shared, holds: quantified({ ...named, operator, key, pass }) };
+  const pass = passes(matchers, { negated: operator.negated, whenUnknown });
+  return { ...shared, holds: quantified({ ...named, operator, key, pass, whenUnknown }) };
 }

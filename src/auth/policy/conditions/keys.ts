@@ -5,11 +5,10 @@
  * Keys of features that do not exist here (VPCs, organisations) are included: no request has them, as a request from outside of a
  * VPC or an organisation has none on AWS.
  */
-import type { PolicyRequest, Principal } from '../request.ts';
+import type { Fact, PolicyRequest, Principal } from '../request.ts';
 
 /** `epoch` compares as a number and as a date; `any` is free text of the user's (tags), which every operator may read. */
 export type KeyType = 'text' | 'number' | 'date' | 'epoch' | 'bool' | 'ip' | 'arn' | 'any';
-type Value = string | readonly string[] | undefined;
 
 interface Row {
   readonly type: KeyType;
@@ -109,7 +108,7 @@ export interface ConditionKey {
   readonly name: string;
   readonly type: KeyType;
   readonly multivalued: boolean;
-  valueIn(request: PolicyRequest): Value;
+  valueIn(request: PolicyRequest): Fact;
 }
 
 const byLowerCase = new Map([...conditionKeys].map(([name, row]) => [name.toLowerCase(), { name, row }]));
@@ -132,7 +131,7 @@ export function findKey(given: string): ConditionKey | undefined {
     const tag = given.slice(slash + 1);
     if (family === undefined || tag === '' || tag.length > tagNameMax) return undefined;
     const name = `${family}/${tag}`;
-    const valueIn = ({ principal, context }: PolicyRequest): Value =>
+    const valueIn = ({ principal, context }: PolicyRequest): Fact =>
       family === 'aws:PrincipalTag' ? principalTag(principal, tag) : context.lookup(name);
     return { name, type: 'any', multivalued: false, valueIn };
   }

@@ -5,7 +5,7 @@
 
 import { keptValueMax } from '../document/compiled-size.ts';
 import { malformed, quoted } from '../document/malformed.ts';
-import type { PolicyRequest } from '../request.ts';
+import { type PolicyRequest, unknownFact } from '../request.ts';
 import { type ConditionKey, findKey } from './keys.ts';
 
 /** `any` is `*`, `one` is `?`. */
@@ -83,6 +83,8 @@ type Variable = Extract<Token, { readonly is: 'variable' }>;
 function valueFor({ key, fallback }: Variable, request: PolicyRequest): string | undefined {
   const found = key.valueIn(request);
   if (typeof found === 'string') return found;
+  // Not the default, because the request has a value.
+  if (found === unknownFact) return undefined;
   return found?.length === 1 ? found[0] : fallback;
 }
 
