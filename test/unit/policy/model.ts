@@ -37,7 +37,8 @@ const facts: Readonly<Record<string, (principal: Principal) => string | undefine
 function valuesOf(request: PolicyRequest, key: string): readonly string[] {
   const own = facts[key];
   const found = own === undefined ? request.context.lookup(key) : own(request.principal);
-  return found === undefined ? [] : list(found);
+  // The model's requests are about facts that are known or absent.
+  return found === undefined || typeof found === 'symbol' ? [] : list(found);
 }
 
 /** The pieces of a text with its variables replaced; undefined when a variable has no value. */
