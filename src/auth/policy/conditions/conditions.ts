@@ -149,8 +149,7 @@ export function compileCondition(
   };
   const operator = operators.get(named.base);
   const whenUnknown = effect === 'Deny';
-  if (operator === undefined)
-    return { ...shared, holds: nullTest(key, values, { at: place, whenUnknown }) };
+  if (operator === undefined) return { ...shared, holds: nullTest(key, values, { at: place, whenUnknown }) };
   const matchers = values.map((value) => operator.compile(value, { at: place, variables }));
   const pass = passes(matchers, { negated: operator.negated, whenUnknown });
   return { ...shared, holds: quantified({ ...named, operator, key, pass, whenUnknown }) };
