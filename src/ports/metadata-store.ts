@@ -166,6 +166,8 @@ export interface CommitOptions {
   /** Refuses the commit once the op is abandoned. Conditional tables only. */
   readonly op?: Op;
   readonly then?: readonly SideChange[];
+  /** Deletions need this commit, so it may use the reserve of a full disk, as every commit that removes a row may. */
+  readonly frees?: boolean;
 }
 
 /** A node as the cluster reports it; `unknown` where it does not. */

@@ -1,4 +1,6 @@
 /** A real small file system that fills up under a gateway: clients can always delete. */
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type Answer, type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
@@ -132,6 +134,53 @@ describe.skipIf(!canMount())('a full disk', () => {
       await expectWritable(client);
       await expect.poll(hasBallast, patience).toBe(true);
     } finally {
+      client.close();
+      await server.stop();
+    }
+  });
+
+  test('while another program goes on filling the disk to the last byte, DeleteObjects and DeleteObject empty it, and gc removes the bytes', async () => {
+    using disks = new SmallDisks();
+    const { directory: dataDir } = disks.add('data', 48);
+    const server = await disks.start({ dataDir, env });
+    const client = clientOf(server);
+    try {
+      await client.expect({ method: 'PUT', path: pathOf(bucket) });
+      const keys = Array.from({ length: 60 }, (_, n) => `key-${n}`);
+      for (const [n, key] of keys.entries())
+        expect((await put(client, key, n % 2 === 0 ? 300_000 : 20_000)).status).toBe(200);
+      const has = (name: string) => () => besideServer(server, `test -e ${join(dataDir, name)}`);
+      for (const name of ['metadata/reserve', 'chunks/default/reserve'])
+        await expect.poll(has(name), patience).toBe(true);
+      const filler = `while test ! -e ${disks.own}/enough; do cat /dev/zero >> ${join(dataDir, 'another-program')} 2>/dev/null; done`;
+      expect(besideServer(server, `(${filler}) >/dev/null 2>&1 </dev/null & echo $!`)).toBe(true);
+      await expect.poll(() => put(client, 'more', 20_000).then(({ status }) => status), patience).toBe(507);
+      // Workers run meanwhile: heartbeats, leases, samples and probes of readiness.
+      await new Promise((resolve) => setTimeout(resolve, 8_000));
+      const named = keys.slice(0, 30).map((key) => `<Object><Key>${key}</Key></Object>`);
+      const body = Buffer.from(`<Delete>${named.join('')}</Delete>`);
+      const answer = await client.send({
+        method: 'POST',
+        path: pathOf(bucket),
+        query: { delete: '' },
+        body,
+        headers: { 'content-md5': createHash('md5').update(body).digest('base64') },
+      });
+      expect([answer.status, answer.text.match(/<Deleted>/g)?.length, answer.text]).toEqual([
+        200,
+        30,
+        expect.not.stringContaining('<Error>'),
+      ]);
+      await removeAll(client, keys.slice(30));
+      const hasChunks = () =>
+        besideServer(server, `find ${dataDir}/chunks/default/large -type f | grep -q .`);
+      await expect.poll(hasChunks, patience).toBe(false);
+      writeFileSync(join(disks.own, 'enough'), '');
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      besideServer(server, `rm ${join(dataDir, 'another-program')}`);
+      await expectWritable(client);
+    } finally {
+      writeFileSync(join(disks.own, 'enough'), '');
       client.close();
       await server.stop();
     }

@@ -10,6 +10,8 @@ export interface DiskRoomOptions {
   readonly directory: string;
   readonly reserveBytes: number;
   readonly clock: Pick<Clock, 'elapsed'>;
+  /** The other stores on the same disk, whose ballast deletions may use too. */
+  readonly neighbours?: () => readonly DiskRoom[];
   /** Called with each look of the timer. */
   readonly onLook?: (state: RoomState) => void;
 }
@@ -22,10 +24,8 @@ const ballastBytesMax = 16 * 1024 * 1024;
 const inodeShare = 0.02;
 const inodesMin = 16;
 const inodesMax = 1024;
-/** A metadata transaction seldom writes more: with less free space the ballast is given up. */
+/** A metadata transaction seldom writes more: with less free space only deletions commit, and they may use the ballast. */
 const wayBytes = 1024 * 1024;
-/** What the transaction of a deletion may need. */
-const wayBytesMin = 64 * 1024;
 /** Written to find out whether a disk that failed is full. */
 const trialBytes = 64 * 1024;
 
@@ -60,6 +60,10 @@ export class DiskRoom {
     return this.#options.component;
   }
 
+  get directory(): string {
+    return this.#options.directory;
+  }
+
   state(): RoomState {
     const look = this.#look();
     const complaint = this.#complaintOf(look, 0);
@@ -81,12 +85,15 @@ export class DiskRoom {
 
   /**
    * After a failed write: gives up the ballast where the disk is full, so that a retried deletion finds space.
+   * @param frees whether the write was a deletion; other writes do not use the ballast
    * @returns the error to report: `StorageFull` where that was the cause
    */
-  yieldToClients(cause: unknown): { readonly error: unknown; readonly isWorthRetry: boolean } {
+  yieldToClients(
+    cause: unknown,
+    { frees = true }: { readonly frees?: boolean } = {},
+  ): { readonly error: unknown; readonly isWorthRetry: boolean } {
     if (!isStorageFull(cause) && !this.#isFull()) return { error: cause, isWorthRetry: false };
-    const isWorthRetry = this.#ballast.spend();
-    this.#last = undefined;
+    const isWorthRetry = frees && this.spend();
     const { component, directory } = this.#options;
     return {
       error: new StorageFull(`${component}: no space is left in ${directory}`, { cause }),
@@ -94,15 +101,23 @@ export class DiskRoom {
     };
   }
 
-  /** Before a write that must not meet a full disk: gives up the ballast in time. @throws StorageFull where that is not enough */
-  makeWay(): void {
-    if ((this.#look()?.freeBytes ?? Number.POSITIVE_INFINITY) >= wayBytes) return;
-    this.#ballast.spend();
+  /** Why only deletions may commit now; undefined where everything may. */
+  shortage(): StorageFull | undefined {
+    const look = this.#look();
+    if (look === undefined) return undefined;
+    const { component, directory, reserveBytes } = this.#options;
+    // What the ballast has given back belongs to deletions until the reserve is free again.
+    const bytesMin = look.isSpent ? Math.max(wayBytes, reserveBytes) : wayBytes;
+    return look.freeBytes >= bytesMin
+      ? undefined
+      : new StorageFull(`${component}: no space is left in ${directory} (${look.freeBytes} bytes)`);
+  }
+
+  /** Gives up the ballast of every store on this disk. @returns whether there was any */
+  spend(): boolean {
     this.#last = undefined;
-    const freeBytes = this.#look()?.freeBytes ?? Number.POSITIVE_INFINITY;
-    const { component, directory } = this.#options;
-    if (freeBytes < wayBytesMin)
-      throw new StorageFull(`${component}: no space is left in ${directory} (${freeBytes} bytes)`);
+    const spent = [this, ...(this.#options.neighbours?.() ?? [])].map((room) => room.#ballast.spend());
+    return spent.includes(true);
   }
 
   async close(): Promise<void> {

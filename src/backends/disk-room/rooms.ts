@@ -1,4 +1,5 @@
 /** The disks of a gateway: those of its stores, by component. */
+import { statSync } from 'node:fs';
 import type { RoomState, StorageRoom } from '../../ports/storage/storage-room.ts';
 import { DiskRoom, type DiskRoomOptions } from './disk-room.ts';
 
@@ -15,7 +16,9 @@ export class DiskRooms implements StorageRoom {
   /** Undefined where no reserve is kept. */
   open(component: string, directory: string): DiskRoom | undefined {
     if (this.#shared.reserveBytes === 0) return undefined;
-    const room = new DiskRoom({ ...this.#shared, component, directory });
+    const neighbours = (): readonly DiskRoom[] =>
+      this.#rooms.filter((each) => each !== room && diskOf(each.directory) === diskOf(directory));
+    const room = new DiskRoom({ ...this.#shared, component, directory, neighbours });
     this.#rooms.push(room);
     return room;
   }
@@ -37,3 +40,6 @@ export class DiskRooms implements StorageRoom {
     await Promise.all(this.#rooms.map((room) => room.close()));
   }
 }
+
+/** The device; undefined where the directory does not exist yet. */
+const diskOf = (directory: string): number | undefined => statSync(directory, { throwIfNoEntry: false })?.dev;

@@ -38,7 +38,7 @@ export interface Emptying {
   /** Set at the end: no rows were left, and none were added meanwhile. */
   readonly empty?: boolean;
 }
-const emptyings: TaskKind<Emptying> = { kind: 'force-empty' };
+const emptyings: TaskKind<Emptying> = { kind: 'force-empty', frees: true };
 
 /** How long a result is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;

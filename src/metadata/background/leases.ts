@@ -45,6 +45,9 @@ export const slotLease = (worker: string, slot: number): string => `${worker}-${
 /** The lease of a run of fsck that changes something. */
 export const mendingLease = 'fsck-mending';
 
+/** Their leases are written on a full disk too, because they free it. */
+const freeingWorkers = ['gc', 'force-empty', 'lifecycle'] as const;
+
 const leaseAt = (name: string): At<typeof leases> => ({ table: leases, in: { name } });
 
 async function put(
@@ -52,7 +55,8 @@ async function put(
   row: LeaseRow,
   expect: 'absent' | Revision,
 ): Promise<Lease | undefined> {
-  const outcome = await metadata.commit(leaseAt(row.name), [{ put: row, expect }]);
+  const frees = freeingWorkers.some((worker) => row.name.startsWith(`${worker}-`));
+  const outcome = await metadata.commit(leaseAt(row.name), [{ put: row, expect }], { frees });
   return outcome.applied ? { ...row, revision: outcome.revision } : undefined;
 }
 

@@ -11,6 +11,8 @@ export interface TaskKind<State> {
   readonly kind: string;
   /** Never set; it only carries the type. */
   readonly state?: State;
+  /** Its tasks free space, so they are written on a full disk too. */
+  readonly frees?: boolean;
 }
 
 export interface Task<State> {
@@ -97,7 +99,7 @@ export async function pageTasks<State>(
 /** Writes the state of a task; refused when the task has changed since `expect` was read. */
 export const putTask = <State>(
   metadata: Pick<MetadataStore, 'commit'>,
-  { kind }: TaskKind<State>,
+  { kind, frees = false }: TaskKind<State>,
   {
     name,
     state,
@@ -122,7 +124,7 @@ export const putTask = <State>(
       { put: { kind, name, state }, expect, ...(expiresAt === undefined ? {} : { expiresAt }) },
       ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
     ],
-    { then },
+    { then, frees },
   );
 
 export type TaskChange<State> =

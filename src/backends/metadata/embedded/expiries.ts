@@ -43,7 +43,7 @@ export class Expiries {
       const { entries, left }: Due = this.#due(span);
       // Read ahead of the transaction, because lmdb refuses everything else in one that has met a damaged page.
       const sound = entries.filter((entry) => this.#hasSoundRow(entry));
-      if (sound.length > 0) await this.#ports.journal.submit(() => this.#remove(sound, now));
+      if (sound.length > 0) await this.#ports.journal.submit(() => this.#remove(sound, now), { frees: true });
       span = left;
     }
   }

@@ -44,7 +44,14 @@ export interface Batch {
 
 export type Work<Result> = (batch: Batch) => Result;
 
+/** How a work is treated on a full disk. */
+export interface SubmitOptions {
+  /** It deletes, or deletions need it: it may use the reserve. Others are refused. */
+  readonly frees?: boolean;
+}
+
 interface Entry {
+  readonly frees: boolean;
   readonly work: Work<unknown>;
   readonly resolve: (result: never) => void;
   readonly reject: (error: unknown) => void;
@@ -78,10 +85,10 @@ export class Journal {
   }
 
   /** Resolves once the transaction that ran `work` is durable. */
-  submit<Result>(work: Work<Result>): Promise<Result> {
+  submit<Result>(work: Work<Result>, { frees = false }: SubmitOptions = {}): Promise<Result> {
     if (this.#closed) return Promise.reject(new Error('the metadata store is closed'));
     return new Promise<Result>((resolve, reject) => {
-      this.#waiting.push({ work, resolve: resolve as (result: never) => void, reject });
+      this.#waiting.push({ work, frees, resolve: resolve as (result: never) => void, reject });
       this.#running ??= this.#transactAll();
     });
   }
@@ -110,7 +117,14 @@ export class Journal {
       await new Promise((resolve) => setImmediate(resolve));
       return;
     }
-    await this.#runWithout(await this.#attempt([]));
+    const shortage = this.#room?.shortage();
+    if (shortage === undefined) return this.#runWithout(await this.#attempt([]));
+    const taken = this.#waiting.splice(0);
+    for (const entry of taken) if (!entry.frees) entry.reject(shortage);
+    const freeing = taken.filter(({ frees }) => frees);
+    this.#waiting.unshift(...freeing.splice(batchLimit));
+    if (freeing.length > 0) return this.#runWithout(await this.#attempt(freeing));
+    await new Promise((resolve) => setImmediate(resolve));
   }
 
   /**
@@ -134,6 +148,8 @@ export class Journal {
     for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
       try {
         await this.#database.transaction(() => {
+          if (this.#room?.shortage() !== undefined && taken.some(({ frees }) => frees))
+            this.#guard.ensureHeadroom();
           if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
           batch = this.#run(taken);
         });
@@ -151,7 +167,13 @@ export class Journal {
           for (const entry of damaged) entry.reject(entry.error);
           return taken.filter((entry) => !damaged.includes(entry));
         }
-        const way = this.#room?.yieldToClients(reason) ?? { error: reason, isWorthRetry: false };
+        const frees = taken.some((entry) => entry.frees);
+        const way = this.#room?.yieldToClients(reason, { frees }) ?? { error: reason, isWorthRetry: false };
+        if (way.isWorthRetry)
+          for (const other of taken.filter((entry) => !entry.frees)) {
+            taken.splice(taken.indexOf(other), 1);
+            other.reject(way.error);
+          }
         if (isRefused) this.#database.onRefused?.(reason);
         const isWorthRetry = way.isWorthRetry || isRefused;
         if (isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;

@@ -132,7 +132,10 @@ class Embedded implements EmbeddedStore {
   ): Promise<Outcome<T>> {
     assertCommit(at, changes as readonly Change<AnyTable>[], options);
     const prepared = this.#transactions.prepare(at, changes as readonly Change<AnyTable>[], options);
-    return this.#journal.submit((batch) => this.#transactions.commit(batch, prepared) as Outcome<T>);
+    const frees = options.frees === true || isAnyRemoval([...changes, ...(options.then ?? [])]);
+    return this.#journal.submit((batch) => this.#transactions.commit(batch, prepared) as Outcome<T>, {
+      frees,
+    });
   }
 
   async end(op: Op): Promise<void> {
@@ -163,7 +166,8 @@ class Embedded implements EmbeddedStore {
   async apply(changes: readonly SideChange[]): Promise<void> {
     assertSideChanges(changes);
     const writes = changes.map((change) => this.#transactions.prepareSide(change));
-    await this.#journal.submit((batch) => this.#transactions.write(batch, writes));
+    const frees = isAnyRemoval(changes);
+    await this.#journal.submit((batch) => this.#transactions.write(batch, writes), { frees });
   }
 
   async update<T extends AnyTable>(
@@ -193,7 +197,9 @@ class Embedded implements EmbeddedStore {
     const limit = removalsPerTransaction;
     // In steps, so that a long range does not hold the writers up.
     for (let removed = limit; removed === limit; ) {
-      removed = await this.#journal.submit(() => this.#database.removeRange({ low, high, limit }));
+      removed = await this.#journal.submit(() => this.#database.removeRange({ low, high, limit }), {
+        frees: true,
+      });
     }
   }
 
@@ -255,8 +261,12 @@ class Embedded implements EmbeddedStore {
   }
 
   async maintain(): Promise<void> {
-    await this.#intents.own.renew();
-    await this.#expiries.sweep(this.#clock.now());
+    try {
+      await this.#intents.own.renew();
+    } finally {
+      // On a full disk renewals are refused, and expired rows are removed.
+      await this.#expiries.sweep(this.#clock.now());
+    }
     // A process that was killed while it read would else keep old pages from being used again.
     this.#database.readerCheck();
   }
@@ -277,6 +287,8 @@ class Embedded implements EmbeddedStore {
     if (this.#closing !== undefined) throw new Error('the metadata store is closed');
   }
 }
+
+const isAnyRemoval = (changes: readonly object[]): boolean => changes.some((change) => 'remove' in change);
 
 export function embeddedStore(options: EmbeddedOptions): EmbeddedStore {
   return new Embedded(options);

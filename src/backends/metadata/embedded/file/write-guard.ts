@@ -10,6 +10,7 @@ import { accessSync, closeSync, constants, openSync, writeSync } from 'node:fs';
 import { StoreUnavailable } from '../../../../ports/metadata-store.ts';
 import { isStorageFull, isStorageReadOnly, StorageReadOnly } from '../../../../ports/storage/storage-room.ts';
 import type { DiskRoom } from '../../../disk-room/disk-room.ts';
+import { ensureHeadroom } from './headroom.ts';
 import { dataFile } from './meta-page.ts';
 
 export interface WriteGuardOptions {
@@ -39,8 +40,6 @@ export class WriteGuard {
   complaint(): Error | undefined {
     if (this.#broken !== undefined) return this.#broken;
     try {
-      // The write would fail inside lmdb on a file system without free blocks: give up the reserve before that.
-      this.#options.room?.makeWay();
       accessSync(this.#path, constants.W_OK);
       // ext4 after an error of the disk grants access and refuses writes: one of no bytes finds out and changes nothing.
       this.#descriptor ??= openSync(this.#path, 'r+');
@@ -51,6 +50,12 @@ export class WriteGuard {
         return new StorageReadOnly('the file system of the metadata is read-only', { cause });
     }
     return undefined;
+  }
+
+  /** Inside a transaction on a full disk. @throws StorageFull */
+  ensureHeadroom(): void {
+    const { room } = this.#options;
+    if (room !== undefined && this.#descriptor !== undefined) ensureHeadroom(this.#descriptor, room);
   }
 
   close(): void {
