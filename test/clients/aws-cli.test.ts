@@ -74,6 +74,16 @@ test('a synchronisation transfers what changed, and deletes what was removed', a
   expect(readFileSync(world.path('synced/changed'), 'utf8')).toBe('changed again');
 });
 
+test('a synchronisation with exact timestamps transfers nothing twice', async () => {
+  const tree = world.path('exact');
+  mkdirSync(tree);
+  for (const name of ['a', 'b']) writeFileSync(`${tree}/${name}`, name);
+  await aws('s3', 'sync', tree, `s3://${bucket}/exact`);
+  const down = ['s3', 'sync', '--exact-timestamps', `s3://${bucket}/exact`, world.path('exact-back')];
+  expect((await aws(...down)).trim().split('\n')).toHaveLength(2);
+  expect(await aws(...down)).toBe('');
+});
+
 test('a range brings its bytes alone', async () => {
   const range = `bytes=${5 * mib}-${5 * mib + 9}`;
   const told = await api('get-object', '--key', 'large.bin', '--range', range, 'range.back');

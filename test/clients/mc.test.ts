@@ -42,6 +42,20 @@ test('a small object is downloaded unchanged, with its metadata', async () => {
   expect(stat).toMatchObject({ size: world.small.size, metadata: { 'X-Amz-Meta-Colour': 'blue' } });
 });
 
+test('metadata beyond ASCII returns in encoded words', async () => {
+  await mc('cp', '--attr', 'note=café 日本', world.small.path, `${bucket}/noted.bin`);
+  const [stat] = await runJson('stat', `${bucket}/noted.bin`);
+  const note = (stat?.['metadata'] as Record<string, string> | undefined)?.['X-Amz-Meta-Note'] ?? '';
+  expect(
+    note
+      .replace(/^=\?UTF-8\?Q\?(.*)\?=$/, '$1')
+      .replaceAll('_', ' ')
+      .replaceAll('=', '%'),
+  ).toBe(encodeURIComponent('café 日本').replaceAll('%20', ' '));
+  await mc('cp', `${bucket}/noted.bin`, 'noted.back');
+  expect(await shaOfFile(world.path('noted.back'))).toBe(world.small.sha);
+});
+
 test('100 MiB are uploaded in 7 parts and downloaded unchanged', async () => {
   await mc('cp', world.large.path, `${bucket}/large.bin`);
   expect((await runJson('stat', `${bucket}/large.bin`))[0]?.['etag']).toMatch(/-7$/);
