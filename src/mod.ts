@@ -3,6 +3,7 @@
 // First, because other modules stop an old runtime with a stack trace.
 import './base/assert-runtime.ts';
 
+export { bunHandler, denoHandler, honoHandler, workerHandler } from './adapters.ts';
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher } from './backends/ciphering/portable.ts';
 export { bodyBudget } from './backends/data/chunked/body-budget.ts';
@@ -18,6 +19,20 @@ export type { Config } from './config.ts';
 export type { Context } from './context.ts';
 export { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
+export {
+  type AccessKey,
+  type CustomStorage,
+  directory,
+  memory,
+  type OpenGateway,
+  type OpenOptions,
+  openGateway,
+  type PresignOptions,
+  type S3Storage,
+  type Settings,
+  type Storage,
+  s3,
+} from './open-gateway.ts';
 export { type Clock, systemClock } from './ports/clock.ts';
 export type { ConsoleAsset, ConsoleAssets } from './ports/console-assets.ts';
 export { type Cipher, cipherKeyBytes } from './ports/crypto/cipher.ts';

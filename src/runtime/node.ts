@@ -17,6 +17,7 @@ import { refuseSocket } from './node/node-refusal.ts';
 import { readKeyPair, reloadOnChange, type TlsFiles } from './node/node-tls.ts';
 
 export { type Composed, type ComposeOptions, compose } from './compose/compose.ts';
+export { type NodeHandler, type NodeHandlerOptions, toNodeHandler } from './node/node-handler.ts';
 
 /** Request line and headers together. */
 const headBytesMax = 32 * 1024;

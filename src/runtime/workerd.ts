@@ -3,24 +3,12 @@
  * `request.url`, so a key with a `.` or `..` segment cannot be addressed.
  */
 
-import { openCredentials } from '../auth/session/credentials.ts';
-import { portableCipher } from '../backends/ciphering/portable.ts';
-import { bodyBudget } from '../backends/data/chunked/body-budget.ts';
-import { chunked } from '../backends/data/chunked/chunked.ts';
-import { memoryChunks } from '../backends/data/memory.ts';
-import { portableHasher } from '../backends/hashing/portable.ts';
-import { masterSealer } from '../backends/keys/master-sealer.ts';
-import { lateWrites } from '../backends/metadata/late-writes.ts';
-import { memoryStore } from '../backends/metadata/memory/store.ts';
-import { Caches } from '../base/caches.ts';
 import { parseConfig } from '../config/read/read-config.ts';
 import type { Environment } from '../config.ts';
-import { openClusterStates } from '../domain/storage/clusters/cluster-states.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
+import { openPortable } from '../portable-context.ts';
 import { systemClock } from '../ports/clock.ts';
-import { cipherKeyBytes } from '../ports/crypto/cipher.ts';
 import { systemRandom } from '../ports/random.ts';
-import { noSiblings } from '../ports/siblings.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
@@ -33,45 +21,19 @@ function gatewayFrom(env: Environment): Gateway {
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
   configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
-  const random = systemRandom();
-  const hasher = portableHasher();
-  const cipher = portableCipher();
   const clock = systemClock;
-  const metadata = memoryStore({ clock, random });
   const telemetry = { ...silentTelemetry, log: createLog() };
   // No exporter: the requests that an isolate makes belong to one that it serves, so nothing could send a queue in the background.
   const tracer = createTracer({
     clock,
-    random,
+    random: systemRandom(),
     process: 'isolate',
     sample: 0,
     browser: config.SVC_TRACE_BROWSER,
   });
   if (config.SVC_OTLP_ENDPOINT !== undefined)
     telemetry.log('WARN', 'SVC_OTLP_ENDPOINT has no effect: this runtime exports no spans');
-  // Everything that it seals is lost with the isolate too.
-  const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
-  const late = lateWrites({ metadata, clock, telemetry });
-  const identities = { metadata, sealer, clock, lateWrites: late, believedMs: 0 };
-  const bytes = chunked({ default: memoryChunks() });
-  return createGateway({
-    config,
-    metadata,
-    lateWrites: late,
-    bytes,
-    clusterStates: openClusterStates({ metadata, bytes, clock, telemetry, siblings: noSiblings }),
-    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
-    caches: new Caches(),
-    siblings: noSiblings,
-    clock,
-    random,
-    hasher,
-    cipher,
-    credentials: openCredentials(identities, config.SVC_CREDENTIALS),
-    sealer,
-    telemetry,
-    ...(tracer === undefined ? {} : { tracer }),
-  });
+  return createGateway(openPortable(config, { clock, telemetry, tracer }).context);
 }
 
 /** Created by the first request, because workerd refuses to draw random bytes before one. */

@@ -43,9 +43,35 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
     'ports',
     'mod',
+    'portable-context',
     'metadata',
   ],
-  mod: ['gateway', 'workers', 'backends', 'auth', 'domain', 'config', 'context', 'ports'],
+  'portable-context': ['backends', 'auth', 'domain', 'config', 'context', 'ports'],
+  // `directory()` and `s3()` load the runtime's backends when they are used.
+  'open-gateway': [
+    'gateway',
+    'workers',
+    'runtime',
+    'portable-context',
+    'config',
+    'context',
+    'protocol',
+    'signing',
+    'ports',
+  ],
+  adapters: ['open-gateway'],
+  mod: [
+    'adapters',
+    'open-gateway',
+    'gateway',
+    'workers',
+    'backends',
+    'auth',
+    'domain',
+    'config',
+    'context',
+    'ports',
+  ],
 };
 
 const layerOf = (path: string): string =>

@@ -2,11 +2,14 @@
 import type { Reply } from '../reply/reply.ts';
 import { type Incoming, type Wire, WireHeaders } from './wire.ts';
 
+/** What a runtime knows of a request beyond its `Request`: the client's address (`remote`), TLS (`secure`), raw target and headers. */
+export type FetchFacts = Partial<Pick<Wire, 'remote' | 'secure' | 'target' | 'headers'>>;
+
 /**
  * A runtime that knows more than the `Request` (raw target, raw headers, peer, TLS) passes it in `wire`. Otherwise the target is derived
  * from `request.url`, where dot segments and tabs are already rewritten.
  */
-export function fromRequest(request: Request, wire: Partial<Wire> = {}): Incoming {
+export function fromRequest(request: Request, wire: FetchFacts = {}): Incoming {
   return {
     wire: {
       method: request.method,

@@ -1,0 +1,69 @@
+/** A context of parts that run on every runtime: everything in memory, unless an application brings stores of its own. */
+import { openCredentials } from './auth/session/credentials.ts';
+import { portableCipher } from './backends/ciphering/portable.ts';
+import { bodyBudget } from './backends/data/chunked/body-budget.ts';
+import { chunked } from './backends/data/chunked/chunked.ts';
+import { memoryChunks } from './backends/data/memory.ts';
+import { portableHasher } from './backends/hashing/portable.ts';
+import { masterSealer } from './backends/keys/master-sealer.ts';
+import { lateWrites } from './backends/metadata/late-writes.ts';
+import { memoryStore } from './backends/metadata/memory/store.ts';
+import { Caches } from './base/caches.ts';
+import type { Config } from './config.ts';
+import type { Context } from './context.ts';
+import { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
+import { type Clock, systemClock } from './ports/clock.ts';
+import { cipherKeyBytes } from './ports/crypto/cipher.ts';
+import type { MetadataStore } from './ports/metadata-store.ts';
+import { systemRandom } from './ports/random.ts';
+import { noSiblings } from './ports/siblings.ts';
+import type { ObjectBytes } from './ports/storage/object-bytes.ts';
+import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
+import type { Tracer } from './ports/trace.ts';
+
+export interface PortableOptions {
+  readonly clock?: Clock;
+  readonly telemetry?: Telemetry;
+  readonly tracer?: Tracer | undefined;
+  readonly metadata?: MetadataStore;
+  readonly bytes?: ObjectBytes;
+}
+
+export function openPortable(
+  config: Config,
+  options: PortableOptions = {},
+): { readonly context: Context; close(): Promise<void> } {
+  const { clock = systemClock, telemetry = silentTelemetry, tracer } = options;
+  const random = systemRandom();
+  const hasher = portableHasher();
+  const cipher = portableCipher();
+  const metadata = options.metadata ?? memoryStore({ clock, random });
+  const bytes = options.bytes ?? chunked({ default: memoryChunks() });
+  // What it seals lasts as long as this process, like everything in memory.
+  const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
+  const late = lateWrites({ metadata, clock, telemetry });
+  const identities = { metadata, sealer, clock, lateWrites: late, believedMs: 0 };
+  const context: Context = {
+    config,
+    metadata,
+    lateWrites: late,
+    bytes,
+    clusterStates: openClusterStates({ metadata, bytes, clock, telemetry, siblings: noSiblings }),
+    bodyMemory: bodyBudget(config.SVC_MEMORY_MAX / 8),
+    caches: new Caches(),
+    siblings: noSiblings,
+    clock,
+    random,
+    hasher,
+    cipher,
+    credentials: openCredentials(identities, config.SVC_CREDENTIALS ?? []),
+    sealer,
+    telemetry,
+    ...(tracer === undefined ? {} : { tracer }),
+  };
+  const close = async (): Promise<void> => {
+    await late.flush();
+    await Promise.all([metadata.close(), bytes.close()]);
+  };
+  return { context, close };
+}
