@@ -39,11 +39,11 @@ export function presign(
   const scope = `${timestamp.slice(0, 8)}/${region}/s3/${amz.terminator}`;
   const parameters = {
     ...query,
-    'X-Amz-Algorithm': amz.algorithm,
-    'X-Amz-Credential': `${accessKey}/${scope}`,
-    'X-Amz-Date': timestamp,
-    'X-Amz-Expires': String(expiresSeconds),
-    'X-Amz-SignedHeaders': 'host',
+    [`${amz.queryPrefix}Algorithm`]: amz.algorithm,
+    [`${amz.queryPrefix}Credential`]: `${accessKey}/${scope}`,
+    [`${amz.queryPrefix}Date`]: timestamp,
+    [`${amz.queryPrefix}Expires`]: String(expiresSeconds),
+    [`${amz.queryPrefix}SignedHeaders`]: 'host',
   };
   const encodedPath = path.split('/').map(encode).join('/');
   const asked = Object.entries(parameters)
@@ -53,5 +53,5 @@ export function presign(
   const canonical = `${method}\n${encodedPath}\n${asked}\nhost:${host}\n\nhost\nUNSIGNED-PAYLOAD`;
   const toSign = `${amz.algorithm}\n${timestamp}\n${scope}\n${hasher.sha256Hex(canonical)}`;
   const key = deriveSigningKey(hasher, secretKey, { dialect: amz, scope });
-  return `${protocol}//${host}${encodedPath}?${asked}&X-Amz-Signature=${toHex(hasher.hmacSha256(key, toSign))}`;
+  return `${protocol}//${host}${encodedPath}?${asked}&${amz.queryPrefix}Signature=${toHex(hasher.hmacSha256(key, toSign))}`;
 }
