@@ -18,13 +18,14 @@ describe('a presigned PUT', () => {
     ]).toEqual(['x', 'STANDARD_IA', '1']);
   });
 
-  it('keeps text beyond ASCII as the bytes that a header would have carried', async () => {
+  it('keeps text beyond ASCII as a header would have carried it', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     const query = { 'X-Amz-Meta-title': '日本' };
     expect((await world.client.presigned('PUT', '/bucket/key', { ...put, query })).status).toBe(200);
     const title = (await world.client.get('/bucket/key')).header('*-meta-title') ?? '';
-    expect(Buffer.from(title, 'latin1').toString('utf8')).toBe('日本');
+    const word = /^=\?UTF-8\?B\?(.*)\?=$/.exec(title)?.[1] ?? '';
+    expect(Buffer.from(word, 'base64').toString('utf8')).toBe('日本');
     expect((await world.as({ fetch: true }).get('/bucket/key')).status).toBe(200);
   });
 
