@@ -1,5 +1,5 @@
 /** The settings of replication to peers. */
-import { duration } from './read/kinds.ts';
+import { duration, toggle } from './read/kinds.ts';
 
 export const replicationSettings = {
   SVC_REPLICATION_TIMEOUT: duration({
@@ -17,6 +17,10 @@ export const replicationSettings = {
     range: ['1s', '365d'],
     doc: 'How long the replication of a version is retried; then its status is FAILED. Should be shorter than SVC_QUEUE_RETENTION.',
   }),
+  SVC_REPLICATION_LIFECYCLE: toggle(
+    'off',
+    'Delete markers that lifecycle rules create are replicated as those of clients are, and so are permanent deletions by lifecycle rules. Off, as in the public service: each site has rules of its own.',
+  ),
   SVC_REPLICATION_TOMBSTONES: duration({
     fallback: '90d',
     range: ['1d', '3650d'],

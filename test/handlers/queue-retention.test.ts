@@ -73,7 +73,12 @@ async function queueAt(
 ) {
   const due = (await context.metadata.now()) - hoursAgo * hourMs;
   for (let n = 0; n < count; n += 1) {
-    const options = { task: { n }, id: `${name}${hoursAgo}-${n}`, due, requestId: 'request' };
+    const options = {
+      task: { n, bucket: 'gone', bucketId: 'gone', key: `${n}` },
+      id: `${name}${hoursAgo}-${n}`,
+      due,
+      requestId: 'request',
+    };
     await context.metadata.apply([await queuedByHour(context, { queue, slotKey: `key ${n}` }, options)]);
   }
 }

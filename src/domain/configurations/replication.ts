@@ -8,6 +8,7 @@ import type { ReplicationTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { nameDestination, readDestination } from '../deliveries/replication/destination.ts';
+import { stampOf } from '../objects/replica/stamp.ts';
 import type { Plan } from '../objects/versions.ts';
 import { readDocument } from './documents.ts';
 import { bucketReplication, type ReplicationRule } from './families.ts';
@@ -77,6 +78,7 @@ export async function queueTask(
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
     ...(restores ? { restores } : {}),
+    stamp: stampOf(row),
     ...(hasContent ? { bytes: size } : {}),
   };
   const target = readDestination(rule.Destination.Bucket);

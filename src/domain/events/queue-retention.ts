@@ -5,6 +5,7 @@
  * Deleting an hour takes two passes: the first one closes it, so that processes with slow clocks add no more rows, and a
  * pass at least `placementsEndMs` later deletes it. Such a process adds its rows to an hour that is kept.
  */
+import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
 import {
   type ClosedHours,
@@ -19,10 +20,12 @@ import {
   laneOfSlot,
   placementsEndMs,
   rememberCount,
+  rowsOfHour,
   scanHours,
 } from '../../metadata/background/hourly-queues.ts';
 import type { QueueHour } from '../../metadata/records/queues.ts';
 import type { QueueBacklog, TargetBacklog } from '../../ports/telemetry.ts';
+import { storeFailed } from '../deliveries/replication/store-status.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
 
@@ -201,8 +204,18 @@ function chooseSurplus(
   return hours.slice(0, count);
 }
 
+/** Versions whose tasks are dropped no longer wait: their status says so, and lifecycle rules need not leave them alone. */
+async function failVersions(ctx: Ctx, hour: QueueHour, signal: AbortSignal): Promise<void> {
+  const cursor = rowsOfHour(ctx.metadata, hour);
+  for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
+    await inParallel(16, page, async ({ row }) => {
+      signal.throwIfAborted();
+      await storeFailed(ctx, row);
+    });
+}
+
 async function drop(
-  { metadata, telemetry }: Ctx,
+  ctx: Ctx,
   {
     queue,
     hours,
@@ -215,11 +228,13 @@ async function drop(
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
+  const { metadata, telemetry } = ctx;
   let dropped = 0;
   try {
     for (const hour of hours) {
       // Count again: a slow writer may have added rows after the first count.
       const { rows } = await countHour(metadata, hour, { max: closedRowsMax, signal });
+      if (queue === 'replication') await failVersions(ctx, hour, signal);
       await clearHour(metadata, hour);
       dropped += rows;
     }

@@ -76,6 +76,7 @@ async function commitAction(ctx: Ctx, run: Run, action: DueAction): Promise<bool
     known,
     id: `${requestId}-${drawVersion(ctx)}`,
     record,
+    isByLifecycle: true,
     decide: async (state) => {
       if (!isSameRule(state.bucket, bucket)) return undefined;
       const target = state.head === known ? known : await findAgain(ctx, state.bucket, version.row);

@@ -3,6 +3,7 @@ import type { Context } from '../../context.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketNotification } from '../configurations/families.ts';
 import { lineOfAction } from '../deliveries/access-log/queue-line.ts';
+import { services } from '../deliveries/service-write.ts';
 import { eventChanges } from '../events/events.ts';
 import type { KeyMove, Recorder } from '../events/recorder.ts';
 import type { DueAction } from './due-action.ts';
@@ -13,8 +14,8 @@ interface Run {
   readonly requestId: string;
 }
 
-/** The name that the public service states as the cause of its own actions. */
-const principalId = 's3.amazonaws.com';
+/** The name that the public service states as the cause and the source of its own actions. */
+const service = services.inventory;
 
 const eventOf = {
   expire: 'LifecycleExpiration',
@@ -54,7 +55,10 @@ export const recordAction = (ctx: Ctx, run: Run, action: DueAction): Recorder =>
     if (move === undefined || action.do === 'abort' || !(bucketNotification.name in bucket.documents))
       return line;
     const events = [eventOf[action.do]];
-    return [...(await eventChanges(ctx, move, { events, principalId, source: '', requestId })), ...line];
+    return [
+      ...(await eventChanges(ctx, move, { events, principalId: service, source: service, requestId })),
+      ...line,
+    ];
   },
   about: () => {},
   applied: () => {},

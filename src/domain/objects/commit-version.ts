@@ -46,6 +46,8 @@ export interface KeyChange {
    * versioning, whose older null version is read too.
    */
   readonly known?: Stored<ObjectRow> | undefined;
+  /** A lifecycle rule asks for the change. */
+  readonly isByLifecycle?: boolean;
   /** Room that the caller has reserved and gives back. */
   readonly room?: Room | undefined;
   /** Parts of an upload that leave the counters with the commit (`then`). */
@@ -89,8 +91,9 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
         : { bucket, head: known, oldNull: undefined };
     const decided = await change.decide(state);
     if (decided === undefined) return { done: 'nothing' };
-    const { requestId } = change;
-    const plan = isReplicated(bucket) ? await replicated(ctx, decided, { bucket, requestId }) : decided;
+    const { requestId, isByLifecycle } = change;
+    const mayReplicate = isReplicated(bucket) && (!isByLifecycle || ctx.config.SVC_REPLICATION_LIFECYCLE);
+    const plan = mayReplicate ? await replicated(ctx, decided, { bucket, requestId }) : decided;
     if (plan.gone.some(hasLock)) await assertUnlocked(ctx, plan, change);
     const { op } = change;
     const recorded = (await change.record?.changes({ ...plan, bucket })) ?? [];

@@ -1,6 +1,6 @@
 /** Notifications that could not be delivered: a queue without a worker, read by operators. */
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { newestFirst } from '../objects/newest-first.ts';
+import { mergeRows, newestFirst } from '../objects/newest-first.ts';
 import type { DeadLetter, NotifyTask, QueueRow } from '../records/queues.ts';
 import { allRows, queueAt, queued, queueSlots } from './queues.ts';
 
@@ -48,14 +48,12 @@ export async function readDeadLetters(
 const isNewer = (a: LetterPlace, b: LetterPlace): boolean =>
   a.due > b.due || (a.due === b.due && a.id > b.id);
 
-/** The letters slot by slot, the oldest of a slot first. */
-export async function* everyDeadLetter(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<QueueRow> {
-  for (let slot = 0; slot < queueSlots; slot += 1) {
-    const cursor = allRows(metadata, queue, slot);
-    for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
-      for (const { row } of page) yield row;
-  }
-}
+/** The letters, the oldest first. */
+export const everyDeadLetter = (metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<QueueRow> =>
+  mergeRows(
+    Array.from({ length: queueSlots }, (_, slot) => allRows(metadata, queue, slot)),
+    (a: LetterPlace, b: LetterPlace) => isNewer(b, a),
+  );
 
 export const removeDeadLetter = ({ slot, due, id }: QueueRow): SideChange => ({
   at: queueAt(queue, slot),

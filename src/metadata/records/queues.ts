@@ -137,6 +137,8 @@ export interface ReplicationTask {
   readonly isResync?: true;
   /** The peer takes the version also where it has removed it permanently. */
   readonly restores?: true;
+  /** The stamp of the version when it was queued: a later change of the version has a task of its own. */
+  readonly stamp?: string;
   /** The content that is to be sent; absent where the peer has it, or where there is none. */
   readonly bytes?: number;
 }

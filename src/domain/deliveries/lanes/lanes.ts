@@ -18,7 +18,7 @@ import {
 } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
 import { type LaneQueue, Pass } from './pass.ts';
-import { forgetFailure, storeFailure } from './stored-states.ts';
+import { forgetFailure, listFailing, storeFailure } from './stored-states.ts';
 import { type Subject, TargetStates } from './target-states.ts';
 import { WaitingRows } from './waiting-rows.ts';
 
@@ -50,6 +50,7 @@ export class Lanes {
   /** When a waiting lane ran last, by the number of runs before. */
   readonly #ranAt = new Map<number, number>();
   #runs = 0;
+  #isRestored = false;
   #storedAt = Number.NEGATIVE_INFINITY;
   #storing: Promise<void> = Promise.resolve();
   #failure: { readonly cause: unknown } | undefined;
@@ -69,6 +70,7 @@ export class Lanes {
       this.#failure = undefined;
       throw cause;
     }
+    await this.#restoreStates();
     this.#storeStates();
     const now = await this.#ctx.metadata.now();
     const hours = await listDueHours(this.#ctx, this.#queue.queue, now);
@@ -80,6 +82,14 @@ export class Lanes {
         this.#run(lane, signal, () => this.#runLane(lane, { places, ...at }));
     const due = Map.groupBy(this.#waiting.due(), (slot) => laneOfSlot(slot));
     for (const [lane, slots] of due) this.#startWaiting(lane, { slots, ...at });
+  }
+
+  /** Failures are counted on from those of the former leader. */
+  async #restoreStates(): Promise<void> {
+    if (this.#isRestored) return;
+    for (const [target, failing] of await listFailing(this.#ctx.metadata, this.#queue.queue))
+      this.#states.restore(target, failing);
+    this.#isRestored = true;
   }
 
   /** Resolves when no lane runs. */

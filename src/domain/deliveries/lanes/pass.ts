@@ -1,7 +1,7 @@
 /** One pass over a slot: which of its rows may be tried, and what became of them. */
 import type { HourlyQueue } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow } from '../../../metadata/records/queues.ts';
-import type { Subject, TargetStates } from './target-states.ts';
+import type { RefusedHow, Subject, TargetStates } from './target-states.ts';
 
 export interface LaneQueue {
   readonly queue: HourlyQueue;
@@ -105,11 +105,11 @@ export class Pass {
   }
 
   /** The target does not take this row now; it may take others. */
-  refused(row: HourlyRow, error: string, options: { readonly isOwnFault?: boolean } = {}): void {
+  refused(row: HourlyRow, error: string, how: RefusedHow = {}): void {
     const subject = this.queue.subjectOf(row);
     this.#tried.add(row);
     this.#stuck.add(subject.object);
-    if (this.#states.refused(subject, error, options)) this.#rested.push(row);
+    if (this.#states.refused(subject, error, how)) this.#rested.push(row);
   }
 
   /** The target takes nothing now. */

@@ -32,6 +32,11 @@ export interface TargetState {
   readonly restsUntil: number;
 }
 
+export interface RefusedHow {
+  readonly isOwnFault?: boolean;
+  readonly isReached?: boolean;
+}
+
 interface TenantState {
   /** Refusals in a row. */
   readonly refusals: number;
@@ -94,6 +99,11 @@ export class TargetStates {
 
   constructor(ctx: { readonly clock: Pick<Clock, 'elapsed'>; readonly random: Random }) {
     this.#ctx = ctx;
+  }
+
+  /** What a former leader has stored of a target. */
+  restore(target: string, { failures, error }: Pick<TargetState, 'failures' | 'error'>): void {
+    if (!this.#succeeded.has(target)) this.#targets.set(target, { ...this.get(target), failures, error });
   }
 
   get(target: string): TargetState {
@@ -172,10 +182,15 @@ export class TargetStates {
 
   /**
    * The row of an object was refused: it rests for a doubling time.
-   * @param isOwnFault the row cannot be read here, which says nothing about the target
+   * @param options isOwnFault: the row cannot be read here, which says nothing about the target. isReached: the target is there, and refuses this
+   * row only, so it fails no sooner than many rows in a row were refused.
    * @returns whether its tenant begins to rest
    */
-  refused(subject: Subject, error: string, { isOwnFault = false } = {}): boolean {
+  refused(
+    subject: Subject,
+    error: string,
+    { isOwnFault = false, isReached = false }: RefusedHow = {},
+  ): boolean {
     const { target, object } = subject;
     const known = this.#objects.get(object);
     const failures = (known?.failures ?? 0) + 1;
@@ -189,10 +204,8 @@ export class TargetStates {
     this.#changed.add(target);
     if (isOwnFault) return false;
     const tenant = this.#tenant(subject);
-    if (known === undefined) {
-      const state = this.get(target);
-      this.#set(target, { ...state, failures: state.failures + 1, error: error.slice(0, errorMax) });
-    } else if (tenant.rests === 0) return false;
+    if (known !== undefined && tenant.rests === 0) return false;
+    if (known === undefined && !isReached) this.#countFailure(target, error);
     if (this.isDoubtful(target)) this.unavailable(target, error);
     if (this.isTenantResting(subject)) return false;
     if (tenant.refusals + 1 < refusalsMax) {
@@ -204,6 +217,7 @@ export class TargetStates {
       rests: tenant.rests + 1,
       restsUntil: this.#pause(tenant.rests, pauseMaxMs),
     });
+    if (isReached) this.#countFailure(target, error);
     if (tenant.rests === 0) this.#tenantRests(subject, error);
     return true;
   }
@@ -257,6 +271,11 @@ export class TargetStates {
         },
       ]),
     );
+  }
+
+  #countFailure(target: string, error: string): void {
+    const state = this.get(target);
+    this.#set(target, { ...state, failures: state.failures + 1, error: error.slice(0, errorMax) });
   }
 
   #tenantRests({ target, tenant }: Subject, error: string): void {

@@ -162,7 +162,7 @@ async function carryFailure(ctx: Ctx, { row, pass, destinations }: Step, cause: 
   ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
   if (faultOf !== undefined) {
     const { bucket, key, version } = taskOf(row);
-    pass.refused(row, message, { isOwnFault: faultOf === 'source' });
+    pass.refused(row, message, { isOwnFault: faultOf === 'source', isReached: true });
     const about = { bucket, key, version, destination: target, error: message };
     ctx.telemetry.log('WARN', faults[faultOf], about);
     return;

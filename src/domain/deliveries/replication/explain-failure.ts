@@ -3,7 +3,7 @@ import { Refusal } from '../../../errors/refusal.ts';
 import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { PeerSilent } from '../../../ports/peer-requests.ts';
 import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
-import { Superseded } from './send-to-service.ts';
+import { KeyChanged, Superseded } from './send-to-service.ts';
 
 /** The version cannot be replicated, now or later. */
 export class Unreplicable extends Error {}
@@ -42,6 +42,7 @@ export class DescriptionFailed extends Error {
 /** @throws the cause where metadata is away: nothing works, and the supervisor starts the worker again */
 export function explainFailure(cause: unknown): Explained {
   if (cause instanceof Unreplicable) return { message: cause.message, why: 'client-key', isFinal: true };
+  if (cause instanceof KeyChanged) return { message: cause.message, why: 'key-changed', isFinal: true };
   if (cause instanceof Superseded) return { message: cause.message, why: 'superseded', isFinal: true };
   if (cause instanceof PeerSilent) return { message: `${cause.message}: ${checkAdvice}`, why: 'no-answer' };
   if (cause instanceof DestinationAway) return { message: cause.message, why: cause.why };

@@ -1,6 +1,7 @@
 /** Versions whose replication was given up, and that they are tried again. */
 import type { Context } from '../../../context.ts';
 import type { Refusal } from '../../../errors/refusal.ts';
+import { fail } from '../../../errors/refusal.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
 import {
   everyFailedReplication,
@@ -13,6 +14,7 @@ import type { FailedReplication, QueueRow, ReplicationTask } from '../../../meta
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { SideChange } from '../../../ports/metadata-store.ts';
 import { markPending } from '../../configurations/replication.ts';
+import { stampOf } from '../../objects/replica/stamp.ts';
 import { nameDestination, readDestination } from './destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -80,30 +82,43 @@ export async function changeFailures(
     const slot = laneSlot(destination, task.key);
     const due = await ctx.metadata.now();
     const { id, requestId } = row;
-    const queued: ReplicationTask = { ...task, isResync: true };
-    const options = { task: queued, id, due, requestId };
-    await queuePending(ctx, task, await queuedByHour(ctx, { queue: 'replication', slot }, options));
+    const queue = (stamp: string | undefined): Promise<SideChange> => {
+      const queued: ReplicationTask = { ...task, isResync: true, ...(stamp === undefined ? {} : { stamp }) };
+      const options = { task: queued, id, due, requestId };
+      return queuedByHour(ctx, { queue: 'replication', slot }, options);
+    };
+    await queuePending(ctx, task, queue);
     await ctx.metadata.apply([removeFailedReplication(row)]);
     changed += 1;
   }
   return { changed, isTruncated };
 }
 
+/** Attempts against commits that change the row of a version meanwhile. */
+const pendingAttempts = 16;
+
 /** Queues a task with the status of its version in one commit, so that lifecycle rules leave the version until it is sent. */
-async function queuePending({ metadata }: Ctx, task: ReplicationTask, queued: SideChange): Promise<void> {
-  const bucket = (await findBucket(metadata, task.bucket))?.row;
+async function queuePending(
+  { metadata }: Ctx,
+  task: ReplicationTask,
+  queue: (stamp: string | undefined) => Promise<SideChange>,
+): Promise<void> {
   const name = task.isNull ? 'null' : task.version;
-  const found =
-    bucket?.id === task.bucketId && !task.removed
-      ? await findVersion(metadata, bucket, task.key, name)
-      : undefined;
-  const then = [queued];
-  if (bucket !== undefined && found?.row.version === task.version && wasGivenUp(found.row)) {
+  for (let attempt = 0; attempt < pendingAttempts; attempt += 1) {
+    const bucket = (await findBucket(metadata, task.bucket))?.row;
+    const found =
+      bucket?.id === task.bucketId && !task.removed
+        ? await findVersion(metadata, bucket, task.key, name)
+        : undefined;
+    const isThere = found !== undefined && found.row.version === task.version;
+    // The version is gone, or needs no mark: the task is sent all the same.
+    if (bucket === undefined || !isThere || !wasGivenUp(found.row))
+      return metadata.apply([await queue(isThere ? stampOf(found.row) : undefined)]);
     const change = { put: markPending(found.row), expect: found.revision };
+    const then = [await queue(stampOf(found.row))];
     if ((await metadata.commit(objectsAt(bucket), [change], { then })).applied) return;
   }
-  // The version has changed meanwhile, or needs no mark: the task is sent all the same.
-  await metadata.apply(then);
+  throw fail('OperationAborted', `Other requests keep changing the version ${task.version} of ${task.key}.`);
 }
 
 /** A version that was sent since by another task keeps its status. */

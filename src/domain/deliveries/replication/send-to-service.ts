@@ -33,8 +33,43 @@ export interface ServiceShipment extends Shipment {
 /** The service has a newer version of the key. */
 export class Superseded extends Error {}
 
-/** @throws PeerRefused, PeerSilent, UnexpectedAnswer, Superseded */
+/** The service stores the key under another name, where it may be another object. */
+export class KeyChanged extends Error {}
+
+/** Keys that services may normalize as paths: MinIO stores `/a` as `a`. */
+const isPathLike = (key: string): boolean => /^\/|\/\/|(?:^|\/)\.{1,2}(?:\/|$)/.test(key);
+
+/** @throws PeerRefused, PeerSilent, UnexpectedAnswer, Superseded, KeyChanged */
 export async function sendToService(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
+  const { key } = shipment.row;
+  if (!isPathLike(key)) return sendVersion(ctx, shipment);
+  const keyChanged = (): KeyChanged =>
+    new KeyChanged(
+      'the destination stores the key under another name, as a path: use keys without empty parts',
+    );
+  // An object that answers to the key and is not listed under it has another key: it must not be replaced.
+  const there = await send(ctx, shipment, { method: 'HEAD' });
+  if (there.status === 200 && !(await isListed(ctx, shipment))) throw keyChanged();
+  await sendVersion(ctx, shipment);
+  if (shipment.row.marker || (await isListed(ctx, shipment))) return;
+  checkReply(await send(ctx, shipment, { method: 'DELETE' }), 'DeleteObject');
+  throw keyChanged();
+}
+
+async function isListed({ peers }: Ctx, { access, to, row, signal }: ServiceShipment): Promise<boolean> {
+  const query = [
+    ['encoding-type', 'url'],
+    ['list-type', '2'],
+    ['max-keys', '1'],
+    ['prefix', row.key],
+  ] as const;
+  const reply = await peers.send(access, { method: 'GET', bucket: to, query }, signal);
+  const [, listed] =
+    /<Key>([^<]*)<\/Key>/.exec(decoder.decode(checkReply(reply, 'ListObjectsV2').body)) ?? [];
+  return listed !== undefined && decodeURIComponent(listed.replaceAll('+', ' ')) === row.key;
+}
+
+async function sendVersion(ctx: Ctx, shipment: ServiceShipment): Promise<void> {
   const { row } = shipment;
   if (await hasVersion(ctx, shipment)) {
     if (row.stamp !== undefined) await sendTags(ctx, shipment);

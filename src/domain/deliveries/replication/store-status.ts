@@ -68,6 +68,17 @@ export const complete = (
 ): Promise<boolean> =>
   storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task)] });
 
+/** The version of a task is not sent. Where it has changed since, the task of that change decides about its status. */
+export async function storeFailed(ctx: Ctx, row: Pick<HourlyRow, 'task'>): Promise<void> {
+  const task = taskOf(row);
+  const bucket = (await findBucket(ctx.metadata, task.bucket))?.row;
+  if (bucket?.id !== task.bucketId || task.removed) return;
+  const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
+  if (found === undefined || found.row.version !== task.version) return;
+  if (task.stamp !== undefined && task.stamp !== stampOf(found.row)) return;
+  await storeStatus(ctx, bucket, found, { replication: 'FAILED' });
+}
+
 /** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
 export async function giveUp(
   ctx: Ctx,
@@ -77,12 +88,7 @@ export async function giveUp(
   const task = taskOf(row);
   const { metadata, telemetry } = ctx;
   await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
-  const bucket = (await findBucket(metadata, task.bucket))?.row;
-  if (bucket?.id === task.bucketId) {
-    const found = await findVersion(metadata, bucket, task.key, task.isNull ? 'null' : task.version);
-    if (found !== undefined && found.row.version === task.version)
-      await storeStatus(ctx, bucket, found, { replication: 'FAILED' });
-  }
+  await storeFailed(ctx, row);
   await finishHourlyRows(metadata, [row]);
   const { peer } = destinationOf(row);
   const destination = nameDestination(destinationOf(row));

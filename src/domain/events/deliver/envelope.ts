@@ -87,14 +87,17 @@ const reasons: Readonly<Record<string, string>> = {
   CompleteMultipartUpload: 'CompleteMultipartUpload',
 };
 
+/** The name of the public service in what it does by itself. */
+const serviceName = 's3.amazonaws.com';
+
 /** An event of EventBridge: https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html */
 function eventBridgeEvent(record: EventRecord, { row, storageClass, hasher }: Wrapping) {
   const { eventName, s3, eventTime } = record;
   const [kind = '', how = ''] = eventName.split(':');
   const { key, size, eTag, versionId, sequencer } = s3.object;
   const source = record.requestParameters.sourceIPAddress;
-  // The service completes a restore by itself.
-  const isByService = eventName === 'ObjectRestore:Completed';
+  // The service completes a restore by itself, and carries out the rules of buckets.
+  const isByService = eventName === 'ObjectRestore:Completed' || source === serviceName;
   return {
     version: '0',
     id: uuidOf(hasher.sha256Hex(row.id)),
@@ -117,7 +120,7 @@ function eventBridgeEvent(record: EventRecord, { row, storageClass, hasher }: Wr
         sequencer,
       },
       'request-id': row.requestId,
-      requester: isByService ? 's3.amazonaws.com' : record.userIdentity.principalId,
+      requester: isByService ? serviceName : record.userIdentity.principalId,
       ...(isByService || source === '' ? {} : { 'source-ip-address': source }),
       ...reasonOf(kind, how),
       ...classesOf(eventName, storageClass),

@@ -2,9 +2,10 @@
 import type { Context } from '../../../context.ts';
 import type { Refusal } from '../../../errors/refusal.ts';
 import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/dead-letters.ts';
+import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
 import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
-import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
-import { readSubject } from './subject.ts';
+import type { DeadLetter, NotifyTask, QueueRow } from '../../../metadata/records/queues.ts';
+import { readSubject, type Subject } from './subject.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
@@ -67,21 +68,47 @@ async function changeLetters(
   return { letters, isTruncated: false };
 }
 
+/** Rows that are read to find the events that wait behind the letters; further ones may overtake them. */
+const waitingMax = 20_000;
+
+const nameOf = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
+
+/** When the oldest waiting event of each object was due. */
+async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, number>> {
+  const oldest = new Map<string, number>();
+  let read = 0;
+  for (const place of await listDueHours(ctx, 'notify', now))
+    for await (const { due, task } of dueRowsOfHour(ctx, place, { now, max: waitingMax - read })) {
+      // The cast: each queue has one type of task.
+      const { sink, message } = task as NotifyTask;
+      const name = nameOf(sink, readSubject(message));
+      oldest.set(name, Math.min(oldest.get(name) ?? due, due));
+      read += 1;
+      if (read >= waitingMax) return oldest;
+    }
+  return oldest;
+}
+
 /**
- * Queues the events again, as new ones of their object. The event is queued before its letter is removed: a kill between the two
+ * Queues the events again, those of an object in their order, and before later ones of it that wait. The event is queued before its letter is removed: a kill between the two
  * leaves both, and loses none.
  */
-export const redriveLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
-  changeLetters(ctx, filter, async (row) => {
+export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Changed> {
+  const now = await ctx.metadata.now();
+  const waiting = await listWaiting(ctx, now);
+  return changeLetters(ctx, filter, async (row) => {
     const { error: _error, since: _since, ...task } = letterOf(row);
     const { sink, message } = task;
-    const { bucket, key } = readSubject(message);
-    const due = await ctx.metadata.now();
+    const subject = readSubject(message);
+    const { bucket, key } = subject;
+    // Rows of one millisecond sort by their ids, which begin with the sequencer.
+    const due = waiting.get(nameOf(sink, subject)) ?? now;
     const { id, requestId } = row;
     const at = { queue: 'notify', slot: laneSlot(sink, key ?? bucket) } as const;
     await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
     await ctx.metadata.apply([removeDeadLetter(row)]);
   });
+}
 
 export const discardLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
   changeLetters(ctx, filter, (row) => ctx.metadata.apply([removeDeadLetter(row)]));

@@ -12,6 +12,7 @@ import { ownershipControls } from '../../../domain/configurations/families.ts';
 import { amendVersion } from '../../../domain/objects/amend-version.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
 import { aclReply } from '../../access/acl/acl-body.ts';
 import { givenAcl, namesAcl } from '../../access/acl/given-acl.ts';
 import { readPutAcl } from '../../access/acl/put-acl.ts';
@@ -65,12 +66,22 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
     versionId: query.get('versionId'),
     record,
     requestId,
-    amend: async ({ acl: _, ...found }, current) => {
+    amend: async (row, current) => {
+      const { acl, ...found } = row;
       // The caller was judged by another version, which may have been another's.
       if (found.version !== judged.version) throw fail('OperationAborted');
       await assertUnblocked(ctx, current, grants);
-      return isPlainAcl(grants, owner) ? found : { ...found, acl: grants };
+      const next = isPlainAcl(grants, owner) ? undefined : grants;
+      // The event `ObjectAcl:Put` tells of a change.
+      if (describeGrants(acl) === describeGrants(next)) return row;
+      return next === undefined ? found : { ...found, acl: next };
     },
   });
   return emptyReply(200, versionHeader(request, row));
 };
+
+/** Equal texts for equal grants, whatever the order of their fields. */
+const describeGrants = (grants: ObjectRow['acl']): string =>
+  JSON.stringify(
+    grants?.map(({ grantee, permission }) => [permission, ...Object.entries(grantee).toSorted()]) ?? null,
+  );

@@ -1,0 +1,74 @@
+/** Who caused an event, which changes have one, and the order of events that operators deliver again. */
+import { expect, test, vi } from 'vitest';
+import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
+import { openGateway, operator } from '../support/gateway.ts';
+import { hurriedClock, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';
+import { eventsOf } from '../support/recorded.ts';
+import { openWebhookSink, status } from '../support/webhook-sink.ts';
+
+const configuration = (...events: readonly string[]): string =>
+  `<NotificationConfiguration><QueueConfiguration>${events.map((event) => `<Event>${event}</Event>`).join('')}
+   <Queue>arn:aws:sqs:default:123456789012:hook</Queue></QueueConfiguration></NotificationConfiguration>`;
+const targets = JSON.stringify([{ id: 'hook', type: 'webhook', url: 'http://127.0.0.1:1/' }]);
+
+test('an event of a lifecycle rule names the service as its source', async () => {
+  const clock = hurriedClock();
+  await using world = await openGateway({ clock, settings: { SVC_NOTIFY_TARGETS: targets } });
+  const { client, context } = world;
+  await client.put('/bucket');
+  await client.put('/bucket?notification', { body: configuration('s3:LifecycleExpiration:*') });
+  const body =
+    '<LifecycleConfiguration><Rule><ID>r</ID><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>';
+  await client.put('/bucket?lifecycle', { body });
+  await client.put('/bucket/old', { body: 'x' });
+  clock.hurry(2.5 * 24 * 3_600_000);
+  const unit = carryOutLifecycles(context);
+  while ((await unit(new AbortController().signal)) === 'busy');
+  expect(await eventsOf(context)).toMatchObject([
+    {
+      eventName: 'LifecycleExpiration:Delete',
+      userIdentity: { principalId: 's3.amazonaws.com' },
+      requestParameters: { sourceIPAddress: 's3.amazonaws.com' },
+    },
+  ]);
+});
+
+test('PutObjectAcl sends ObjectAcl:Put where it changes the ACL, and nothing where the ACL stays', async () => {
+  await using world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: targets } });
+  const { client, context } = world;
+  await client.put('/bucket', { headers: { '*-object-ownership': 'ObjectWriter' } });
+  await client.put('/bucket?notification', { body: configuration('s3:ObjectAcl:Put') });
+  await client.put('/bucket/key', { body: 'x' });
+  const put = async (acl: string): Promise<number> => {
+    const { status: code, text } = await client.put('/bucket/key?acl', { headers: { '*-acl': acl } });
+    expect(code, text).toBe(200);
+    return (await eventsOf(context)).length;
+  };
+  const counts: number[] = [];
+  for (const acl of ['private', 'authenticated-read', 'authenticated-read', 'private', 'private'])
+    counts.push(await put(acl));
+  expect(counts).toEqual([0, 1, 1, 2, 2]);
+});
+
+test('redriven events of an object arrive in their order, and before later ones that wait', async () => {
+  await using sink = await openWebhookSink();
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }), rules: [rule('hook')] });
+  const { client } = world;
+  const etags: (string | undefined)[] = [];
+  const write = async (body: string): Promise<void> =>
+    void etags.push((await client.put('/bucket/key', { body })).header('etag')?.replaceAll('"', ''));
+  sink.answer = status(400);
+  for (let n = 0; n < 30; n += 1) await write(`given up ${n}`);
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  await world.worker.stop();
+  for (let n = 0; n < 5; n += 1) await write(`waits ${n}`);
+  sink.received.length = 0;
+  sink.answer = status(204);
+  const admin = world.world.as({ credential: operator });
+  const reply = await admin.post('/admin/v1/notify/redrive', { body: '{"target": "hook"}' });
+  expect(JSON.parse(reply.text)).toEqual({ redriven: 31, isTruncated: false });
+  world.worker.start();
+  await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
+  expect(recordsIn(sink.received).map(({ s3 }) => s3.object.eTag)).toEqual(etags);
+});
