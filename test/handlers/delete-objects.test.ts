@@ -1,6 +1,9 @@
 /** DeleteObjects: each key succeeds or fails for itself. @storage */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
+import { MetadataDamaged, StoreUnavailable } from '../../src/ports/metadata-store.ts';
+import { StorageFull } from '../../src/ports/storage/storage-room.ts';
+import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { deletion, setVersioning } from '../support/gateway-bodies.ts';
 
@@ -136,7 +139,7 @@ test('an invalid body deletes nothing', async () => {
   });
   expect([huge.status, huge.code]).toEqual([400, 'MaxMessageLengthExceeded']);
   const refused = await world.bob.post('/bucket?delete', { body: deletion(['key', 'other']) });
-  expect([refused.status, refused.all('Code')]).toEqual([200, ['AccessDenied', 'AccessDenied']]);
+  expect([refused.status, refused.all('Code')]).toEqual([403, ['AccessDenied']]);
   // Where no policy or ACL could allow the request, its body is not read.
   expect((await world.anonymous.post('/bucket?delete', { body: deletion(['key']) })).status).toBe(403);
   expect((await client.get('/bucket/key')).text).toBe('x');
@@ -169,4 +172,60 @@ test('other requests are served while many keys are authorized and deleted', asy
   const answer = await world.client.post('/bucket?delete', { body: `<Delete>${keys.join('')}</Delete>` });
   expect(answer.all('Deleted')).toHaveLength(100);
   expect(slept.filter((ms) => ms === 0).length).toBeGreaterThan(1);
+});
+
+test.each([
+  ['a full disk', () => new StorageFull('full'), 507, 'InsufficientStorage'],
+  ['a metadata store that is away', () => new StoreUnavailable('away'), 503, 'ServiceUnavailable'],
+  [
+    'damaged metadata',
+    () => new MetadataDamaged('torn', { table: 'objects', row: 'key', key: new Uint8Array() }),
+    500,
+    'MetadataDamaged',
+  ],
+  ['a defect', () => new Error('defect'), 500, 'InternalError'],
+] as const)('names %s as DeleteObject does', async (_, fault, status, code) => {
+  let isBroken = false;
+  await using world = await openGateway({
+    wrap: (context) => {
+      const { metadata } = context;
+      const commit: typeof metadata.commit = async (...call) => {
+        if (isBroken) throw fault();
+        return metadata.commit(...call);
+      };
+      return { ...context, metadata: faulty(metadata, { commit }) };
+    },
+  });
+  const { client } = world;
+  await client.put('/bucket');
+  await client.put('/bucket/key', { body: 'x' });
+  isBroken = true;
+  const one = await client.delete('/bucket/key');
+  expect([one.status, one.code]).toEqual([status, code]);
+  const many = await client.post('/bucket?delete', { body: deletion(['key']) });
+  expect([many.status, many.all('Code'), many.all('Message')]).toEqual([200, [code], one.all('Message')]);
+  isBroken = false;
+  expect((await client.delete('/bucket/key')).status).toBe(204);
+});
+
+test('is refused to an account that no policy and no ACL lets in, before its body is parsed', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/key', { body: 'x' });
+  expect((await world.bob.post('/bucket?delete', { body: '<torn' })).code).toBe('AccessDenied');
+  const policy = {
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Principal: { AWS: 'bob-account' },
+        Action: 's3:DeleteObject',
+        Resource: 'arn:aws:s3:::bucket/key',
+      },
+    ],
+  };
+  expect((await world.client.put('/bucket?policy', { body: JSON.stringify(policy) })).status).toBe(204);
+  const done = await world.bob.post('/bucket?delete', { body: deletion(['key', 'other']) });
+  expect([done.status, done.all('Code')]).toEqual([200, ['AccessDenied']]);
+  expect((await world.bob.post('/bucket?delete', { body: '<torn' })).code).toBe('MalformedXML');
 });

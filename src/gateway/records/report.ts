@@ -4,10 +4,10 @@
  * small one, so answered requests have theirs at DEBUG.
  */
 import type { Context } from '../../context.ts';
+import type { Failure } from '../../handlers/common/failure.ts';
 import type { Fields } from '../../ports/telemetry.ts';
 import { ignoredParameters } from '../../protocol/operations/select.ts';
 import { PacedBody } from '../body-pace.ts';
-import type { Failure } from '../refusal.ts';
 import type { RequestContext } from '../request.ts';
 import { receivedBytesOf } from './traffic.ts';
 

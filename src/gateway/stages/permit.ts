@@ -107,10 +107,18 @@ function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {
 
 /**
  * Before a body is read that the decision needs.
- * @throws AccessDenied to a caller whom no body could make allowed: an anonymous one, where no policy and no ACL is set
+ * @throws AccessDenied to a caller whom no body could make allowed: one of another account, or an anonymous one, where no policy and no
+ *   ACL is set
  */
-export function assertMayAsk({ identity, bucket }: Pick<Asking, 'identity' | 'bucket'>): void {
-  if (identity === undefined && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');
+export function assertMayAsk({
+  identity,
+  bucket,
+  accessPoint,
+}: Pick<Asking, 'identity' | 'bucket' | 'accessPoint'>): void {
+  const isStranger =
+    identity === undefined ||
+    (bucket !== undefined && accessPoint === undefined && identity.owner !== bucket.owner);
+  if (isStranger && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');
 }
 
 /** The initiator of an upload may list and abort it, though the bucket belongs to another account (public API). */
@@ -170,6 +178,6 @@ function listAlong(request: Pick<Selected, 'own' | 'operation'>): readonly strin
   return asked;
 }
 
-/** An anonymous caller is refused by a bucket that has neither policy nor ACL, so its body need not be parsed. */
+/** A caller from outside is refused by a bucket that has neither policy nor ACL, so its body need not be parsed. */
 const letsAnybodyIn = ({ documents }: BucketRow): boolean =>
   bucketPolicy.name in documents || bucketAcl.name in documents;

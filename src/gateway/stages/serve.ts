@@ -41,7 +41,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   // A decision that needs the body waits for it, unless the caller is refused in any case.
   const needsBody = !isAction && handlers[operation].facts !== undefined;
   ctx.trace?.stage('authorize');
-  if (needsBody) assertMayAsk(request);
+  if (needsBody) await assertMayAskFresh(ctx, request);
   if (!needsBody) {
     await judgeFresh(ctx, request);
     if (row.adds) assertRoom(ctx);
@@ -118,6 +118,18 @@ async function judge(ctx: Context, request: Judged): Promise<void> {
     target,
     requesterPays: bucket !== undefined && row.judges !== 'none' && (await isCharged(ctx, request, bucket)),
   });
+}
+
+/** Before a body is read: a refusal by a cached row of the bucket is repeated with a fresh one. @throws AccessDenied */
+async function assertMayAskFresh(ctx: Context, request: Judged): Promise<void> {
+  if (!request.isCached) return assertMayAsk(request);
+  try {
+    assertMayAsk(request);
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause;
+    establish(request, found(request, await findBucket(ctx, request)));
+    assertMayAsk(request);
+  }
 }
 
 /** As `judge`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */

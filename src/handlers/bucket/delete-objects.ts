@@ -7,10 +7,8 @@ import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
 import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
-import type { ErrorCode } from '../../errors/codes.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
+import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
-import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import {
@@ -21,6 +19,7 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object/delete.ts';
+import { toFailure } from '../common/failure.ts';
 import { assertKey, keyBytesMax } from '../common/key.ts';
 import { hasShownMfa } from '../common/mfa.ts';
 import { defined } from '../common/parameters.ts';
@@ -116,23 +115,16 @@ async function deleteOne(
       : {};
     return { deleted: { Key, ...defined({ VersionId }), ...marker } };
   } catch (cause) {
-    if (!(cause instanceof Refusal)) {
-      ctx.telemetry.log('ERROR', 'a key of DeleteObjects failed', {
+    // As DeleteObject answers.
+    const { refusal, level, fields } = toFailure(cause, request.signal);
+    if (refusal !== cause)
+      ctx.telemetry.log(level, 'a key of DeleteObjects failed', {
         request_id: request.requestId,
         index: i,
-        cause,
+        ...fields,
       });
-    }
-    const Code = toErrorCode(cause);
-    const Message =
-      cause instanceof Refusal && cause.details.message !== undefined
-        ? cause.details.message
-        : errorCatalogue[Code].message;
+    const Code = refusal.code;
+    const Message = refusal.details.message ?? errorCatalogue[Code].message;
     return { error: { Key: Key.slice(0, keyBytesMax), ...defined({ VersionId }), Code, Message } };
   }
-}
-
-function toErrorCode(cause: unknown): ErrorCode {
-  if (cause instanceof Refusal) return cause.code;
-  return cause instanceof MetadataDamaged ? 'MetadataDamaged' : 'InternalError';
 }

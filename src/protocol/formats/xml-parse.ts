@@ -1,7 +1,11 @@
-/** Bytes to a small tree of elements; the one import of fast-xml-parser. */
-import { XMLParser } from 'fast-xml-parser';
-import { Refusal } from '../../errors/refusal.ts';
-import { checkWellFormed, malformed, type References, resolveReferences } from './xml.ts';
+/**
+ * Bytes to a small tree of elements, in one pass without recursion or backtracking, so that a body costs time that is linear in its length.
+ *
+ * Two parsers that understand one document differently could be used to bypass a check. So this one accepts only a small subset on which
+ * every parser agrees: no DOCTYPE, no processing instruction, no reference but the five predefined and the numeric ones.
+ */
+import type { Refusal } from '../../errors/refusal.ts';
+import { malformed, type References, resolveReferences } from './xml.ts';
 
 export interface Node {
   /** Without its namespace prefix, because clients send various prefixes. */
@@ -14,54 +18,34 @@ export interface Node {
   readonly attributes: ReadonlyMap<string, string>;
 }
 
-const parser = new XMLParser({
-  preserveOrder: true,
-  parseTagValue: false,
-  trimValues: false,
-  removeNSPrefix: true,
-  ignoreAttributes: false,
-  attributeNamePrefix: '',
-  cdataPropName: '#cdata',
-  // References are resolved here, separately for text and CDATA: the parser's own decoder keeps unknown references.
-  processEntities: false,
-  ignoreDeclaration: true,
-  jPath: false,
-  // `toString` and the like are names as good as any other: nothing below uses a name as a property.
-  onDangerousProperty: (name: string) => name,
-});
-
-/** The parser's shape: one property for the name with the list of what is inside, and `:@` for the attributes. */
-type Raw = Readonly<Record<string, unknown>>;
+type Building = { -readonly [K in keyof Node]: Node[K] } & { children: Building[] };
 const noAttributes: ReadonlyMap<string, string> = new Map();
-type Building = { -readonly [K in keyof Node]: Node[K] };
+
+/** Elements inside elements, the root included. The deepest public S3 body has 7. */
+const depthMax = 32;
+/** Attributes of one element. The public S3 bodies have 2. */
+const attributesMax = 16;
 
 /** Refused before a byte of it is parsed: an element takes 4 bytes to send and 200 to keep. */
 export interface XmlLimits {
   readonly maxBytes: number;
   readonly elementsMax?: number;
+  /** Characters directly inside one element. A longer text is refused as soon as it is read. */
+  readonly textMax?: number;
 }
 const elementsMaxDefault = 10_000;
+/** Above every text of a public S3 body: keys have 1,024 bytes, ARNs and redirects 2,048. */
+const textMaxDefault = 16_384;
 
 export function parseXml(bytes: Uint8Array, limits: XmlLimits): Node {
-  const { maxBytes, elementsMax = elementsMaxDefault } = limits;
+  const { maxBytes, elementsMax = elementsMaxDefault, textMax = textMaxDefault } = limits;
   if (bytes.length > maxBytes) {
     throw malformed(`The body has ${bytes.length} bytes; at most ${maxBytes} are accepted here`);
   }
   if (hasMoreElements(bytes, elementsMax)) {
     throw malformed(`The body has more than ${elementsMax} elements, which is the most accepted here`);
   }
-  const source = decodeUtf8(bytes);
-  const { elements, start, controls } = checkWellFormed(source);
-  const context = { references: { controls, refuse: malformed }, elements: 0 };
-  let root: Node | undefined;
-  for (const raw of parse(source.slice(start))) {
-    if ('#text' in raw) continue;
-    root = toNode(raw, undefined, context);
-  }
-  // Never observed. It would mean that the check and the parser read two different documents.
-  if (root === undefined || context.elements !== elements)
-    throw malformed('The body could not be understood');
-  return root;
+  return parseText(decodeUtf8(bytes), textMax);
 }
 
 const lessThan = 0x3c;
@@ -93,47 +77,189 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-function parse(source: string): Raw[] {
-  try {
-    return parser.parse(source) as Raw[];
-  } catch (cause) {
-    if (cause instanceof Refusal) throw cause;
-    // `constructor`, `prototype` and `__proto__` as element names end here; no S3 element has such a name.
-    throw malformed('The body holds an element or attribute that no S3 document has', cause);
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+const rawControl = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
+
+/** The tree of a document. @throws MalformedXML with line and column */
+export function parseText(given: string, textMax: number = textMaxDefault): Node {
+  // As every parser reads line ends.
+  const source = given.includes('\r') ? given.replace(/\r\n?/g, '\n') : given;
+  const control = source.search(rawControl);
+  if (control >= 0) throw at(source, control, 'a character that XML cannot carry');
+  const { start, controls } = readDeclaration(source);
+  const reading: Reading = { source, controls, textMax };
+  let root: Building | undefined;
+  let open: { readonly node: Building; readonly tag: string; readonly outer: typeof open } | undefined;
+  let depth = 0;
+  for (let here = start; here < source.length; ) {
+    if (source.charCodeAt(here) !== lessThan) {
+      const next = source.indexOf('<', here);
+      const end = next < 0 ? source.length : next;
+      readText(reading, open?.node, { here, end });
+      here = end;
+    } else if (source.startsWith('<!', here)) {
+      here = readSection(reading, open?.node, here);
+    } else if (source.startsWith('</', here)) {
+      closeTag.lastIndex = here;
+      const name = closeTag.exec(source)?.[1];
+      if (name === undefined || name !== open?.tag) {
+        const other = name === undefined ? '' : `, not </${name}>`;
+        throw at(source, here, `</${open?.tag ?? ''}> was expected${other}`);
+      }
+      open = open.outer;
+      depth -= 1;
+      here = closeTag.lastIndex;
+    } else {
+      if (open === undefined && root !== undefined) throw at(source, here, 'a second root element');
+      const tag = readOpenTag(reading, here);
+      const node: Building = {
+        name: tag.name.slice(tag.name.indexOf(':') + 1),
+        text: '',
+        children: [],
+        parent: open?.node,
+        attributes: tag.attributes,
+      };
+      root ??= node;
+      open?.node.children.push(node);
+      if (!tag.isEmpty) {
+        open = { node, tag: tag.name, outer: open };
+        depth += 1;
+        if (depth > depthMax) throw at(source, here, `elements nested more than ${depthMax} deep`);
+      }
+      here = tag.end;
+    }
   }
+  if (open !== undefined) throw malformed(`<${open.tag}> is not closed`);
+  if (root === undefined) throw malformed('There is no element in the body');
+  return root;
 }
 
-/** Recursion is safe: the check bounds the depth. */
-function toNode(
-  raw: Raw,
-  parent: Node | undefined,
-  context: { readonly references: References; elements: number },
-): Node {
-  context.elements += 1;
-  let name = '';
-  let attributes = noAttributes;
-  for (const key of Object.keys(raw)) {
-    if (key === ':@') attributes = readAttributes(raw[key] as Raw, context.references);
-    else name = key;
-  }
-  const children: Node[] = [];
-  const node: Building = { name, text: '', children, parent, attributes };
-  for (const part of raw[name] as Raw[]) {
-    const text = part['#text'];
-    const cdata = part['#cdata'];
-    if (typeof text === 'string') node.text += resolveReferences(text, context.references);
-    else if (cdata !== undefined) for (const each of cdata as Raw[]) node.text += each['#text'] as string;
-    else children.push(toNode(part, node, context));
-  }
-  return node;
+interface Reading {
+  readonly source: string;
+  /** Whether references may name control characters: the document declares XML 1.1. */
+  readonly controls: boolean;
+  readonly textMax: number;
 }
 
-const readAttributes = (raw: Raw, references: References): ReadonlyMap<string, string> =>
-  new Map(
-    Object.entries(raw)
-      .filter(([name]) => name !== 'xmlns')
-      .map(([name, value]) => [name, resolveReferences(String(value), references)]),
-  );
+const declaration =
+  /^<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(["'])(1\.[01])\1(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(["'])([A-Za-z0-9._-]+)\3)?(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(["'])(?:yes|no)\5)?[ \t\r\n]*\?>/;
+
+function readDeclaration(source: string): { readonly start: number; readonly controls: boolean } {
+  if (!/^<\?xml[ \t\r\n]/.test(source)) return { start: 0, controls: false };
+  const found = declaration.exec(source);
+  if (found === null) throw at(source, 0, 'the XML declaration is not valid');
+  if (found[4] !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(found[4])) {
+    throw at(source, 0, `the encoding must be UTF-8, not ${found[4]}`);
+  }
+  return { start: found[0].length, controls: found[2] === '1.1' };
+}
+
+function readText(
+  reading: Reading,
+  node: Building | undefined,
+  { here, end }: { readonly here: number; readonly end: number },
+): void {
+  const { source, textMax } = reading;
+  // The longest reference, such as `&#x0010FFFF;`, has twelve characters: nothing is resolved that would be too long in any case.
+  if (node !== undefined && end - here > textMax * 12) throw tooLong(node, textMax);
+  const text = source.slice(here, end);
+  if (node === undefined) {
+    if (/[^ \t\r\n]/.test(text)) throw at(source, here, 'text outside the root element');
+    return;
+  }
+  if (text.includes(']]>')) throw at(source, here, ']]> in text must be written ]]&gt;');
+  // Line feeds and indentation between the children of an element.
+  if (node.children.length > 0 && !/[^ \t\n]/.test(text)) return;
+  // Each piece by itself: `&am<!-- -->p;` must not become a reference when the comment is removed.
+  addText(reading, node, resolveReferences(text, referencesAt(reading, here)));
+}
+
+function addText({ textMax }: Reading, node: Building, text: string): void {
+  if (node.text.length + text.length > textMax) throw tooLong(node, textMax);
+  node.text += text;
+}
+
+const tooLong = (node: Node, textMax: number): Refusal =>
+  malformed(`${formatPath(node)} must have at most ${textMax} characters`);
+
+const referencesAt = ({ source, controls }: Reading, from: number): References => ({
+  controls,
+  refuse: (problem) => at(source, from, problem),
+});
+
+/** A comment or a CDATA section; every other `<!` declares a document type or an entity. */
+function readSection(reading: Reading, node: Building | undefined, here: number): number {
+  const { source } = reading;
+  if (source.startsWith('<!--', here)) {
+    const end = source.indexOf('--', here + 4);
+    if (end < 0 || source.charAt(end + 2) !== '>') {
+      throw at(source, here, 'a comment that is not closed or has -- in it');
+    }
+    return end + 3;
+  }
+  if (node !== undefined && source.startsWith('<![CDATA[', here)) {
+    const end = source.indexOf(']]>', here);
+    if (end < 0) throw at(source, here, 'a CDATA section that is not closed');
+    addText(reading, node, source.slice(here + '<![CDATA['.length, end));
+    return end + 3;
+  }
+  throw at(source, here, 'a document type, entity or misplaced declaration, which is refused');
+}
+
+const nameStart =
+  'A-Z_a-z\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u02ff\\u0370-\\u037d\\u037f-\\u1fff\\u200c\\u200d\\u2070-\\u218f\\u2c00-\\u2fef\\u3001-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\ufffd';
+const plainName = `[${nameStart}][${nameStart}\\-.0-9\\u00b7\\u0300-\\u036f\\u203f-\\u2040]*`;
+const qualifiedName = `${plainName}(?::${plainName})?`;
+const openTag = new RegExp(`<(${qualifiedName})`, 'y');
+const closeTag = new RegExp(`</(${qualifiedName})[ \\t\\r\\n]*>`, 'y');
+const attribute = new RegExp(
+  `[ \\t\\r\\n]+(${qualifiedName})[ \\t\\r\\n]*=[ \\t\\r\\n]*("[^<"]*"|'[^<']*')`,
+  'y',
+);
+const endOfOpenTag = /[ \t\r\n]*(\/?)>/y;
+interface OpenTag {
+  /** With its prefix. */
+  readonly name: string;
+  readonly attributes: ReadonlyMap<string, string>;
+  readonly end: number;
+  readonly isEmpty: boolean;
+}
+
+function readOpenTag(reading: Reading, here: number): OpenTag {
+  const { source } = reading;
+  openTag.lastIndex = here;
+  const name = openTag.exec(source)?.[1];
+  if (name === undefined) throw at(source, here, 'a tag that is not valid (or a processing instruction)');
+  let end = openTag.lastIndex;
+  if (source.charCodeAt(end) === 62) return { name, attributes: noAttributes, end: end + 1, isEmpty: false };
+  const names = new Set<string>();
+  const attributes = new Map<string, string>();
+  for (;;) {
+    attribute.lastIndex = end;
+    const found = attribute.exec(source);
+    if (found === null) break;
+    const [, whole = '', value = ''] = found;
+    // Prefixes are dropped, so two attributes may not differ in their prefix only.
+    const local = whole.startsWith('xmlns:') ? whole : whole.slice(whole.indexOf(':') + 1);
+    if (names.has(local)) throw at(source, end, `attribute ${whole} appears more than once`);
+    names.add(local);
+    if (names.size > attributesMax)
+      throw at(source, end, `<${name}> has more than ${attributesMax} attributes`);
+    const text = resolveReferences(value.slice(1, -1), referencesAt(reading, end));
+    if (local !== 'xmlns' && !local.startsWith('xmlns:')) attributes.set(local, text);
+    end = attribute.lastIndex;
+  }
+  endOfOpenTag.lastIndex = end;
+  const close = endOfOpenTag.exec(source);
+  if (close === null) throw at(source, end, `<${name}> is not a valid tag`);
+  return { name, attributes, end: endOfOpenTag.lastIndex, isEmpty: close[1] === '/' };
+}
+
+function at(source: string, offset: number, problem: string): Refusal {
+  const before = source.slice(0, offset);
+  const line = before.split('\n').length;
+  return malformed(`Line ${line}, column ${offset - before.lastIndexOf('\n')}: ${problem}`);
+}
 
 /** The path of an element, such as `Delete/Object[3]/Key`, counted from 1 as in XPath. */
 export function formatPath(node: Node): string {

@@ -1,18 +1,7 @@
-/**
- * The rules of XML 1.0 that reading and writing share: characters, escapes, references, and whether a document is well-formed.
- *
- * The check runs before fast-xml-parser, which accepts mismatched and unclosed elements, unquoted attributes and stray markup. Two
- * parsers that understand one document differently could be used to bypass a check, so this one accepts only a small subset on which
- * every parser agrees: no DOCTYPE, no processing instruction, no reference but the five predefined and the numeric ones.
- */
+/** The rules of XML 1.0 that reading and writing share: characters, escapes and references. */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 
 export const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
-/** Elements inside elements, the root included. The deepest public S3 body has 7. */
-export const depthMax = 32;
-/** Attributes of one element. The public S3 bodies have 2. */
-const attributesMax = 16;
-
 export const malformed = (message: string, cause?: unknown): Refusal =>
   fail('MalformedXML', cause === undefined ? { message } : { message, cause });
 
@@ -64,20 +53,21 @@ export const parseableText = (text: string): string =>
 export const escapeAttribute = (text: string): string =>
   escapeText(text).replace(/[\t\n]/g, (char) => `&#${char.charCodeAt(0)};`);
 
-const predefined: ReadonlyMap<string, string> = new Map([
-  ['amp', '&'],
-  ['lt', '<'],
-  ['gt', '>'],
-  ['quot', '"'],
-  ['apos', "'"],
+/** By name: the codes of the references that every document may have. */
+const predefined: ReadonlyMap<string, number> = new Map([
+  ['amp', 0x26],
+  ['lt', 0x3c],
+  ['gt', 0x3e],
+  ['quot', 0x22],
+  ['apos', 0x27],
 ]);
 
-/** The character of the reference from `at` up to the semicolon at `end`. */
-function resolveReference(
+/** The code point that the reference from `at` up to the semicolon at `end` names. */
+function referencedCode(
   text: string,
   { at, end }: { readonly at: number; readonly end: number },
   { controls, refuse }: References,
-): string {
+): number {
   const isNumeric = end > 0 && text.charCodeAt(at + 1) === hash;
   const named = isNumeric || end < 0 ? undefined : predefined.get(text.slice(at + 1, end));
   if (named !== undefined) return named;
@@ -87,7 +77,7 @@ function resolveReference(
   const isCharacter =
     code === 9 || code === 10 || code === 13 || (code < 32 ? controls && code > 0 : isPlainCodePoint(code));
   if (!isCharacter) throw refuse(`${whole()} does not name a character that XML can carry`);
-  return String.fromCodePoint(code);
+  return code;
 }
 
 const [hash, smallX] = [0x23, 0x78];
@@ -121,6 +111,9 @@ export interface References {
   readonly refuse: (problem: string) => Error;
 }
 
+// Most references are predefined, and need no replacing to be found valid.
+const unusualReference = /&(?!(?:amp|lt|gt|quot|apos);)/;
+
 /** Replaces references by their characters; any other `&` is refused. */
 export function resolveReferences(text: string, rules: References): string {
   if (!text.includes('&')) return text;
@@ -133,15 +126,37 @@ export function resolveReferences(text: string, rules: References): string {
       .replaceAll('&apos;', "'")
       .replaceAll('&amp;', '&');
   }
+  // Code units in a buffer: to concatenate each character would take seven times as long, and keys may consist of references.
   let out = '';
-  let from = 0;
-  for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', from)) {
+  let length = 0;
+  for (let at = 0; at < text.length; ) {
+    if (length > units.length - 2) {
+      out += toText(length);
+      length = 0;
+    }
+    const unit = text.charCodeAt(at);
+    if (unit !== ampersand) {
+      units[length++] = unit;
+      at += 1;
+      continue;
+    }
     const end = semicolonAfter(text, at);
-    out += text.slice(from, at) + resolveReference(text, { at, end }, rules);
-    from = end + 1;
+    const code = referencedCode(text, { at, end }, rules);
+    if (code > 0xffff) {
+      units[length++] = 0xd800 + ((code - 0x10000) >> 10);
+      units[length++] = 0xdc00 + ((code - 0x10000) & 0x3ff);
+    } else units[length++] = code;
+    at = end + 1;
   }
-  return out + text.slice(from);
+  return out + toText(length);
 }
+
+const ampersand = 0x26;
+/** Reused: nothing is awaited while it is in use. */
+const units = new Uint16Array(4_096);
+// Spread would iterate over the buffer, which takes longer than all else.
+const toText = (length: number): string =>
+  Reflect.apply(String.fromCharCode, undefined, units.subarray(0, length));
 
 /** The semicolon that ends a reference, none of which is longer than 40 characters; -1 where there is none. */
 function semicolonAfter(text: string, at: number): number {
@@ -152,159 +167,4 @@ function semicolonAfter(text: string, at: number): number {
     if (char === 0x26) return -1;
   }
   return -1;
-}
-
-const nameStart =
-  'A-Z_a-z\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u02ff\\u0370-\\u037d\\u037f-\\u1fff\\u200c\\u200d\\u2070-\\u218f\\u2c00-\\u2fef\\u3001-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\ufffd';
-const plainName = `[${nameStart}][${nameStart}\\-.0-9\\u00b7\\u0300-\\u036f\\u203f-\\u2040]*`;
-const qualifiedName = `${plainName}(?::${plainName})?`;
-const openTag = new RegExp(`<(${qualifiedName})`, 'y');
-const closeTag = new RegExp(`</(${qualifiedName})[ \\t\\r\\n]*>`, 'y');
-const attribute = new RegExp(
-  `[ \\t\\r\\n]+(${qualifiedName})[ \\t\\r\\n]*=[ \\t\\r\\n]*("[^<"]*"|'[^<']*')`,
-  'y',
-);
-const endOfOpenTag = /[ \t\r\n]*(\/?)>/y;
-const declaration =
-  /^<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(["'])(1\.[01])\1(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(["'])([A-Za-z0-9._-]+)\3)?(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(["'])(?:yes|no)\5)?[ \t\r\n]*\?>/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-const rawControl = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/;
-
-export interface WellFormed {
-  /** The number of elements, which the parser must find too. */
-  readonly elements: number;
-  /** Length of the XML declaration. */
-  readonly start: number;
-  /** Whether references may name control characters: the document declares XML 1.1. */
-  readonly controls: boolean;
-}
-
-/** Refuses everything but plain well-formed XML, in one pass without recursion or backtracking. */
-export function checkWellFormed(source: string): WellFormed {
-  const control = source.search(rawControl);
-  if (control >= 0) throw at(source, control, 'a character that XML cannot carry');
-  const head = readDeclaration(source);
-  const open: string[] = [];
-  let elements = 0;
-  for (let here = head.start; here < source.length; ) {
-    if (source.charCodeAt(here) !== 60) {
-      const next = source.indexOf('<', here);
-      const end = next < 0 ? source.length : next;
-      checkText(source, here, { end, inside: open.length > 0, controls: head.controls });
-      here = end;
-    } else if (source.startsWith('<!', here)) {
-      here = skipMarkup(source, here, open.length > 0);
-    } else if (source.startsWith('</', here)) {
-      closeTag.lastIndex = here;
-      const name = closeTag.exec(source)?.[1];
-      const opened = open.pop();
-      if (name === undefined || name !== opened) {
-        throw at(
-          source,
-          here,
-          `</${opened ?? ''}> was expected${name === undefined ? '' : `, not </${name}>`}`,
-        );
-      }
-      here = closeTag.lastIndex;
-    } else {
-      if (open.length === 0 && elements > 0) throw at(source, here, 'a second root element');
-      elements += 1;
-      const tag = readOpenTag(source, here, head.controls);
-      if (!tag.isEmpty) open.push(tag.name);
-      if (open.length > depthMax) throw at(source, here, `elements nested more than ${depthMax} deep`);
-      here = tag.end;
-    }
-  }
-  const unclosed = open.pop();
-  if (unclosed !== undefined) throw malformed(`<${unclosed}> is not closed`);
-  if (elements === 0) throw malformed('There is no element in the body');
-  return { elements, ...head };
-}
-
-function readDeclaration(source: string): Omit<WellFormed, 'elements'> {
-  if (!/^<\?xml[ \t\r\n]/.test(source)) return { start: 0, controls: false };
-  const found = declaration.exec(source);
-  if (found === null) throw at(source, 0, 'the XML declaration is not valid');
-  if (found[4] !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(found[4])) {
-    throw at(source, 0, `the encoding must be UTF-8, not ${found[4]}`);
-  }
-  return { start: found[0].length, controls: found[2] === '1.1' };
-}
-
-function checkText(
-  source: string,
-  from: number,
-  { end, inside, controls }: { end: number; inside: boolean; controls: boolean },
-): void {
-  const text = source.slice(from, end);
-  if (!inside) {
-    if (/[^ \t\r\n]/.test(text)) throw at(source, from, 'text outside the root element');
-    return;
-  }
-  // Check each piece separately: `&am<!-- -->p;` must not become a reference when the comment is removed.
-  checkReferences(text, { source, from, controls });
-  if (text.includes(']]>')) throw at(source, from, ']]> in text must be written ]]&gt;');
-}
-
-// Most references are predefined, and need no replacing to be found valid.
-const unusualReference = /&(?!(?:amp|lt|gt|quot|apos);)/;
-const checkReferences = (
-  text: string,
-  { source, from, controls }: { source: string; from: number; controls: boolean },
-): unknown =>
-  unusualReference.test(text) &&
-  resolveReferences(text, { controls, refuse: (problem) => at(source, from, problem) });
-
-/** A comment or a CDATA section; every other `<!` declares a document type or an entity. */
-function skipMarkup(source: string, here: number, inside: boolean): number {
-  if (source.startsWith('<!--', here)) {
-    const end = source.indexOf('--', here + 4);
-    if (end < 0 || source.charAt(end + 2) !== '>') {
-      throw at(source, here, 'a comment that is not closed or has -- in it');
-    }
-    return end + 3;
-  }
-  if (inside && source.startsWith('<![CDATA[', here)) {
-    const end = source.indexOf(']]>', here);
-    if (end < 0) throw at(source, here, 'a CDATA section that is not closed');
-    return end + 3;
-  }
-  throw at(source, here, 'a document type, entity or misplaced declaration, which is refused');
-}
-
-function readOpenTag(
-  source: string,
-  here: number,
-  controls: boolean,
-): { name: string; end: number; isEmpty: boolean } {
-  openTag.lastIndex = here;
-  const name = openTag.exec(source)?.[1];
-  if (name === undefined) throw at(source, here, 'a tag that is not valid (or a processing instruction)');
-  let end = openTag.lastIndex;
-  if (source.charCodeAt(end) === 62) return { name, end: end + 1, isEmpty: false };
-  const names = new Set<string>();
-  for (;;) {
-    attribute.lastIndex = end;
-    const found = attribute.exec(source);
-    if (found === null) break;
-    const [, whole = '', value = ''] = found;
-    // The parser drops prefixes, so two attributes may not differ in their prefix only.
-    const local = whole.startsWith('xmlns:') ? whole : whole.slice(whole.indexOf(':') + 1);
-    if (names.has(local)) throw at(source, end, `attribute ${whole} appears more than once`);
-    names.add(local);
-    if (names.size > attributesMax)
-      throw at(source, end, `<${name}> has more than ${attributesMax} attributes`);
-    checkReferences(value, { source, from: end, controls });
-    end = attribute.lastIndex;
-  }
-  endOfOpenTag.lastIndex = end;
-  const close = endOfOpenTag.exec(source);
-  if (close === null) throw at(source, end, `<${name}> is not a valid tag`);
-  return { name, end: endOfOpenTag.lastIndex, isEmpty: close[1] === '/' };
-}
-
-function at(source: string, offset: number, problem: string): Refusal {
-  const before = source.slice(0, offset);
-  const line = before.split('\n').length;
-  return malformed(`Line ${line}, column ${offset - before.lastIndexOf('\n')}: ${problem}`);
 }
