@@ -17,7 +17,7 @@ const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
     expect(adminOperationNames.length).toBeGreaterThan(0);
     for (const method of ['GET', 'PUT', 'POST', 'DELETE']) matchAdmin(method, '/none');
   },
-  'src/protocol/formats/xml.ts': () => import('../../src/protocol/formats/xml.ts'),
+  'src/protocol/formats/xml-parse.ts': () => import('../../src/protocol/formats/xml-parse.ts'),
 };
 
 /**
