@@ -145,9 +145,10 @@ export async function buildConsole(folder = consoleFolder): Promise<Built> {
     await writeFile(join(fresh, 'assets', name), bytes);
     await writeFile(join(fresh, 'assets', `${name}.gz`), zipped);
   }
+  const imports = Object.fromEntries(chunks.map((chunk) => [chunk.fileName, chunk.imports]));
   const first = [entry.fileName, ...before, styleName];
   await writeFile(join(fresh, 'page.html'), page);
-  await writeFile(join(fresh, 'manifest.json'), `${JSON.stringify({ first, sizes }, null, 2)}\n`);
+  await writeFile(join(fresh, 'manifest.json'), `${JSON.stringify({ first, sizes, imports }, null, 2)}\n`);
   await rm(folder, { recursive: true, force: true });
   await rename(fresh, folder);
   return { sizes, first };

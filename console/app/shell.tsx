@@ -40,7 +40,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
         <header class="top">
           <Button class="sheet-open" icon="menu" label={t.shell.menu} onClick={() => setOpen('sheet')} />
           <Breadcrumb />
-          <button type="button" class="search-button" onClick={openPalette} aria-label={t.shell.search}>
+          <button type="button" class="search-button" onClick={openPalette}>
             <Icon name="search" />
             <span class="search-words">{t.shell.search}</span>
             <kbd>{paletteKeys}</kbd>

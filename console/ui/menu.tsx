@@ -39,10 +39,10 @@ export function Menu({ label, button, children }: MenuProps) {
         ref={opener}
         type="button"
         class="button menu-opener"
-        aria-label={label}
         aria-expanded={isOpen}
         onClick={() => setOpen(!isOpen)}
       >
+        <span class="visually-hidden">{label}: </span>
         {button}
         <Icon name="down" size={14} />
       </button>

@@ -120,7 +120,8 @@ export const NotFound = () => (
     icon="search"
     text={
       <>
-        {t.shell.notFound} <span class="quiet">{t.shell.notFoundHint}</span>
+        <h1>{t.shell.notFound}</h1>
+        <span class="quiet">{t.shell.notFoundHint}</span>
       </>
     }
     action={

@@ -1,24 +1,36 @@
-/** Every operation of the operator API by callers that are no operators. Those that are open to them: `handlers/admin-sessions`. */
+/** Every operation of the operator API by callers that are no operators. Those that are open to them: `handlers/admin-sessions`, `handlers/tenants`. */
 import { describe, expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
-import { openGateway, operator } from '../support/gateway.ts';
+import { openGateway, operator, person } from '../support/gateway.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
 
 const pathOf = (path: string): string => path.replace(/:\w+/g, 'bucket');
 
 const forOperators = adminOperationNames.filter((name) => describeAdminOperation(name).callers === undefined);
 
-test('only the operations on the caller’s own log-in are open to others', () => {
+test('only the operations on the caller’s own log-in, permissions and keys are open to others', () => {
   const open = adminOperationNames.filter((name) => !forOperators.includes(name));
-  expect(open).toEqual(['LogIn', 'GetSession', 'LogOut']);
+  expect(open).toEqual([
+    'LogIn',
+    'GetSession',
+    'LogOut',
+    'CreateSessionCredentials',
+    'CheckPermissions',
+    'ListOwnAccessKeys',
+    'CreateOwnAccessKey',
+    'PutOwnAccessKey',
+    'DeleteOwnAccessKey',
+  ]);
 });
 
 describe.each(forOperators)('%s', (name) => {
-  const { method, path, audited } = describeAdminOperation(name);
+  const { method, path, audited, tenants } = describeAdminOperation(name);
 
   test('is refused to roots, users of other accounts and anonymous callers, changes nothing, and is audited', async () => {
-    await using world = await openGateway();
-    await world.client.put('/bucket');
+    const carol = person('carol');
+    await using world = await openGateway({ people: [carol] });
+    // What every account may read of its own is refused about another's.
+    await (tenants === undefined ? world.client : world.as({ credential: carol })).put('/bucket');
     const stolen = world.as({ credential: { ...operator, secretKey: 'not the secret of the operator' } });
     for (const [client, status] of [
       [world.client, 403],

@@ -77,6 +77,7 @@ async function fillExtreme(server: TestServer): Promise<void> {
   await fillTypical(server);
   await send(server, 'PUT', `/${longName}`);
   for (const key of hostileKeys) await send(server, 'PUT', `/${longName}/${key}`, { body: 'hostile' });
+  for (const key of hostileKeys) await fetch(`${server.url}/${longName}/${encodeURIComponent(key)}`);
   for (let n = 0; n < 120; n += 1) await send(server, 'PUT', `/bucket-${String(n).padStart(4, '0')}`);
 }
 

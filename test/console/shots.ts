@@ -4,20 +4,13 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildConsole } from '../../console/build.ts';
-import { fill, parametersOf, type Seed, seeds } from './seeds.ts';
+import { addressOf, builtPages } from './addresses.ts';
+import { fill, type Seed, seeds } from './seeds.ts';
 import { type ConsoleWorld, openConsole, settled, type Tab } from './world.ts';
 
 const folder = join(import.meta.dirname, '../../.cache/console-shots');
 const schemes = ['light', 'dark'] as const;
 const sizes = ['phone', 'desktop'] as const;
-
-interface Pages {
-  readonly builtPages: readonly string[];
-  pathOf(name: string): string;
-}
-// The compiler would check the components that it names with the settings of tests.
-const pagesFile: string = '../../console/app/pages.ts';
-const { builtPages, pathOf } = (await import(pagesFile)) as Pages;
 
 /** What is no page but looked at too, and how it is opened on the overview. */
 const extras: Readonly<Record<string, (tab: Tab) => Promise<void>>> = {
@@ -29,12 +22,6 @@ const extras: Readonly<Record<string, (tab: Tab) => Promise<void>>> = {
     if (await button.isVisible()) await button.click();
   },
 };
-
-/** The address of a page, its parameters filled in. */
-export const addressOf = (name: string, seed: Seed): string =>
-  pathOf(name).replace(/\$(\w*)/g, (_, parameter: string) =>
-    encodeURIComponent(parametersOf[seed][parameter] ?? ''),
-  );
 
 async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]): Promise<void> {
   const wants = (name: string) => asked.length === 0 || asked.includes(name);
@@ -70,7 +57,8 @@ const asked = process.argv.slice(2);
 await mkdir(folder, { recursive: true });
 await buildConsole();
 for (const seed of seeds) {
-  await using world = await openConsole();
+  // Samples often enough for the pictures.
+  await using world = await openConsole({ env: { SVC_BUCKETSTATS_INTERVAL: '2s' } });
   await fill(world.server, seed);
   await shoot(world, seed, asked);
 }

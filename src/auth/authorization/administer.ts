@@ -1,7 +1,8 @@
 /**
  * Who may use the operator API: configured operator keys, and IAM users and roles of an operators' account whose policies allow the
  * action. An operators' account is one whose root key is an operator key. Other accounts cannot grant these actions: their own
- * administrators write their policies, and would make themselves operators.
+ * administrators write their policies, and would make themselves operators. What is open to every account about its own things is decided
+ * by its own policies.
  */
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Credentials } from '../../ports/crypto/credentials.ts';
@@ -18,6 +19,8 @@ export interface AdminQuestion {
   readonly path: string;
   /** Further resources that the request names. */
   readonly named?: readonly AdminResource[] | undefined;
+  /** The request is about something of the caller's own account that is open to every account (`AdminOperation.tenants`). */
+  readonly isOwn?: boolean | undefined;
 }
 
 /** A resource that a request names beside its path, with what policies must say about it (`ResourceRule`). */
@@ -46,9 +49,9 @@ export async function authorizeAdmin(
 export async function adminRefusal(
   ctx: AdminContext,
   caller: Caller,
-  { action, path, named = [] }: AdminQuestion,
+  { action, path, named = [], isOwn = false }: AdminQuestion,
 ): Promise<Refusal | undefined> {
-  const unknown = await ungrantable(ctx, caller, { action, path });
+  const unknown = isOwn ? undefined : await ungrantable(ctx, caller, { action, path });
   if (unknown !== undefined || caller.identity?.operator === true) return unknown;
   const own = await refusalOf(ctx, caller, { action, path });
   if (own?.isDenied === true) return own.refusal;

@@ -22,6 +22,7 @@ import { onceOnly } from './request/idempotency.ts';
 import {
   type Entries,
   type Fields,
+  isOwnOf,
   namedResources,
   openEntries,
   visible,
@@ -71,7 +72,8 @@ async function run(
   const may = { name, path, row };
   const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
   // Query and body are read first where they may name what the request is limited to.
-  await (isScoped(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
+  const isLate = isScoped(row) || row.tenants !== undefined;
+  await (isLate ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
   const given = readQuery(row.query, query);
   const bytes = await call.readBody();
   // The caller is authorized again below, because its policies may have changed while the body arrived.
@@ -80,7 +82,7 @@ async function run(
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
   const { bucket } = all;
   if (isScoped(row) && typeof bucket === 'string' && bucket !== '') record?.about(`bucket:${bucket}`);
-  if (row.names !== undefined || row.method !== 'GET') await permit({});
+  if (isLate || row.names !== undefined || row.method !== 'GET') await permit({});
   const asking = { caller: call.callerOf(name), action: `admin:${name}`, path, fields };
   const entries = openEntries(ctx, row, asking);
   const { identity } = call;
@@ -149,7 +151,7 @@ const isScoped = ({ names = {} }: Pick<AdminOperation, 'names'>): boolean =>
 interface May {
   readonly name: AdminOperationName;
   readonly path: string;
-  readonly row: Pick<AdminOperation, 'callers' | 'names'>;
+  readonly row: Pick<AdminOperation, 'callers' | 'names' | 'tenants'>;
 }
 
 /** @throws AccessDenied */
@@ -161,11 +163,13 @@ async function assertMayCall(
   if (row.callers === 'anyone') return assertShort(call.wire);
   if (row.callers === 'known' && call.identity !== undefined) return;
   const named = await namedResources(ctx, row, fields);
-  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path, named });
+  const isOwn = await isOwnOf(ctx, row, { identity: call.identity, fields });
+  await authorizeAdmin(ctx, call.callerOf(name), { action: `admin:${name}`, path, named, isOwn });
 }
 
 /** Before the bucket is known that decides. @throws AccessDenied where no policy can allow it */
-async function assertKnown(ctx: Context, call: AreaRequest, { name, path }: May): Promise<void> {
+async function assertKnown(ctx: Context, call: AreaRequest, { name, path, row }: May): Promise<void> {
+  if (row.tenants !== undefined && call.identity !== undefined) return;
   const refusal = await ungrantable(ctx, call.callerOf(name), { action: `admin:${name}`, path });
   if (refusal !== undefined) throw refusal;
 }

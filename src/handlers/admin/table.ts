@@ -8,6 +8,7 @@ import * as iamRoles from './access/iam/roles.ts';
 import * as iamUsers from './access/iam/users.ts';
 import { ImportAccessKey } from './access/import-access-key.ts';
 import { GetOpenApi } from './access/open-api.ts';
+import * as ownKeys from './access/own-keys.ts';
 import { CheckPermissions } from './access/permissions.ts';
 import * as session from './access/session.ts';
 import * as signingKey from './access/signing-key.ts';
@@ -43,6 +44,7 @@ import * as traffic from './usage/traffic.ts';
 import * as usage from './usage/usage.ts';
 
 export const adminHandlers: AdminHandlers = {
+  ...ownKeys,
   CheckPermissions,
   ExplainDecision,
   GetOpenApi,

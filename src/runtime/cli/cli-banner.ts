@@ -27,6 +27,10 @@ export function banner({ version, url, config, processes, root }: Banner): strin
   const keys = root?.shows === true ? root.credential : undefined;
   const rows: (readonly [string, string])[] = [
     ['endpoint', url],
+    [
+      'console',
+      `${config.SVC_ADMIN_LISTEN === undefined ? url : adminEndpoint(config.SVC_ADMIN_LISTEN, url)}/console/`,
+    ],
     ...formatOperatorLines(config, url),
     ['data', describeData(config)],
     ['processes', String(processes)],
@@ -70,8 +74,11 @@ function formatOperatorLines(
   url: string,
 ): (readonly [string, string])[] {
   if (SVC_ADMIN_LISTEN === undefined) return [];
-  return [['operators', formatEndpoint(SVC_ADMIN_LISTEN, url.startsWith('https:'))]];
+  return [['operators', adminEndpoint(SVC_ADMIN_LISTEN, url)]];
 }
+
+const adminEndpoint = (address: Parameters<typeof formatEndpoint>[0], url: string): string =>
+  formatEndpoint(address, url.startsWith('https:'));
 
 function describeData(config: Banner['config']): string {
   const backends = `metadata ${config.SVC_META_BACKEND}, data ${config.SVC_DATA_BACKEND}`;

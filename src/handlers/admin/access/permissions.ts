@@ -5,6 +5,7 @@ import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
 import { lookUpBucket } from '../../../domain/buckets/buckets.ts';
 import { fail } from '../../../errors/refusal.ts';
+import type { AdminOperation } from '../../../protocol/operations/admin/row.ts';
 import {
   type AdminOperationName,
   adminOperations,
@@ -12,7 +13,7 @@ import {
   describeAdminOperation,
 } from '../../../protocol/operations/admin.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
-import { namedResources } from '../request/named-resources.ts';
+import { type Fields, isOwnOf, namedResources } from '../request/named-resources.ts';
 
 type Question = AdminRequest<'CheckPermissions'>['body']['questions'][number];
 
@@ -46,10 +47,16 @@ async function answerAdmin(
     .replace(/:(\w+)/g, (_, part: string) => parameterOf(row.tag, part, bucket));
   const fields = { own: caller.identity?.owner, ...(bucket === undefined ? {} : { bucket, name: bucket }) };
   const named = await namedResources(ctx, row, fields);
-  const asked = { action, path: path ?? filled, named };
+  // What is the caller's own account need not be named.
+  const isOwn = await isOwnOf(ctx, row, { identity: caller.identity, fields: ownFields(row, fields) });
+  const asked = { action, path: path ?? filled, named, isOwn };
   const refusal = await adminRefusal(ctx, { ...caller, operation: name }, asked);
   return refusal === undefined ? { allowed: true } : { allowed: false, reason: refusal.message };
 }
+
+/** Operations about an account are asked about for the caller's own, unless a bucket decides. */
+const ownFields = ({ tenants }: Pick<AdminOperation, 'tenants'>, fields: Fields): Fields =>
+  tenants !== undefined && 'account' in tenants ? { ...fields, [tenants.account]: fields['own'] } : fields;
 
 /** The bucket where the path names one, else everything. */
 const parameterOf = (tag: string, part: string, bucket = '*'): string =>

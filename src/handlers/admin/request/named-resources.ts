@@ -1,7 +1,9 @@
 /** Reads which resources a request to the operator API names, from the rows of its table, and what policies say about them. */
 import { type AdminResource, denialOf } from '../../../auth/authorization/administer.ts';
 import type { Caller } from '../../../auth/authorization/authorize.ts';
+import type { Identity } from '../../../auth/identity.ts';
 import type { Context } from '../../../context.ts';
+import { lookUpBucket } from '../../../domain/buckets/buckets.ts';
 import type { Refusal } from '../../../errors/refusal.ts';
 import type { AdminOperation } from '../../../protocol/operations/admin/row.ts';
 import { parseArn } from '../../../protocol/request/arns.ts';
@@ -62,6 +64,19 @@ export async function namedResources(
     for (const path of await expand(ctx, resource.path, fields)) named.push({ path, rule: resource.rule });
   }
   return named;
+}
+
+/** Whether the request is about something of the caller's account that is open to every account. */
+export async function isOwnOf(
+  ctx: Pick<Context, 'metadata'>,
+  { tenants }: Pick<AdminOperation, 'tenants'>,
+  { identity, fields }: { readonly identity: Identity; readonly fields: Fields },
+): Promise<boolean> {
+  if (tenants === undefined || identity === undefined) return false;
+  const named = fields['bucket' in tenants ? tenants.bucket : tenants.account];
+  if (typeof named !== 'string' || named === '') return false;
+  const owner = 'bucket' in tenants ? (await lookUpBucket(ctx, named))?.owner : named;
+  return owner === identity.owner;
 }
 
 export interface Entries {

@@ -82,6 +82,7 @@ export const signingKeyRows = {
   },
   GetBucketSigningKeyStatus: {
     on: 'GET /buckets/:name/signing-key/status',
+    tenants: { bucket: 'name' },
     doc: 'Shows the age of the signing key of a bucket.',
     reply: jsonObject({
       key_id: jsonText(),
@@ -153,6 +154,7 @@ export const bucketTaskRows = {
   },
   GetBucketInventoryRun: {
     on: 'GET /buckets/:name/inventory/:id/run',
+    tenants: { bucket: 'name' },
     doc: 'Shows how far an inventory is, or what the last one wrote.',
     reply: inventoryRun,
   },
@@ -177,6 +179,7 @@ export const bucketTaskRows = {
   },
   GetLifecycle: {
     on: 'GET /buckets/:name/lifecycle',
+    tenants: { bucket: 'name' },
     doc: 'Shows how far the lifecycle of a bucket is, and what is left.',
     reply: jsonObject({
       state: jsonChoice(['waiting', 'none', 'indexing', 'running', 'done']),

@@ -93,6 +93,7 @@ export const accountRows = {
   },
   GetAccount: {
     on: 'GET /accounts/:account',
+    tenants: { account: 'account' },
     doc: 'Shows an account: what its buckets hold, its quota, the keys of its root, and how much IAM keeps in it.',
     reply: jsonObject({
       ...account,

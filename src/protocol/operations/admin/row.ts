@@ -43,6 +43,13 @@ export interface AdminOperation {
    * resources that a Deny of the operation covers are left out.
    */
   readonly lists?: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Callers of other accounts may call it too, for what is theirs, where their own policies allow it: the field names a bucket of their
+   * account, or their account.
+   */
+  readonly tenants?: { readonly bucket: string } | { readonly account: string };
+  /** It is about the cookie of a browser, so programs that sign their requests have no use for it. */
+  readonly cookie?: true;
   /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
   readonly callers?: 'anyone' | 'known' | undefined;
 }

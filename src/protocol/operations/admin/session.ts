@@ -1,6 +1,7 @@
 /** Rows about log-ins, and about what the caller may do. */
 import {
   jsonBoolean,
+  jsonChoice,
   jsonCount,
   jsonList,
   jsonObject,
@@ -23,11 +24,18 @@ const login = jsonObject({
   source: jsonText(),
   agent: jsonText(),
 });
+const ownKey = {
+  accessKey: jsonText(),
+  status: jsonText(),
+  created: isoTime,
+  lastUsed: jsonOptional(isoTime),
+};
 const byKey = { accessKey: jsonOptional(jsonText({ max: 128 })) };
 
 export const sessionRows = {
   LogIn: {
     on: 'POST /session',
+    cookie: true,
     names: {
       accessKey: noResource('The caller itself.'),
       secretKey: noResource('A secret.'),
@@ -56,9 +64,10 @@ export const sessionRows = {
       idleSeconds: jsonOptional(jsonCount),
     }),
   },
-  LogOut: { on: 'DELETE /session', doc: 'Ends the log-in of the cookie.', callers: 'known' },
+  LogOut: { on: 'DELETE /session', cookie: true, doc: 'Ends the log-in of the cookie.', callers: 'known' },
   CreateSessionCredentials: {
     on: 'POST /session/credentials',
+    cookie: true,
     doc: 'Issues temporary credentials of the caller for the storage protocol, which end with the log-in of the cookie.',
     callers: 'known',
     secret: true,
@@ -95,6 +104,30 @@ export const sessionRows = {
     reply: jsonObject({
       answers: jsonRows(jsonObject({ allowed: jsonBoolean, reason: jsonOptional(longText) })),
     }),
+  },
+  ListOwnAccessKeys: {
+    on: 'GET /session/access-keys',
+    doc: 'Lists the access keys of the caller itself, where IAM allows iam:ListAccessKeys.',
+    callers: 'known',
+    reply: jsonObject({ accessKeys: jsonRows(jsonObject(ownKey)) }),
+  },
+  CreateOwnAccessKey: {
+    on: 'POST /session/access-keys',
+    doc: 'Creates an access key of the caller itself, where IAM allows iam:CreateAccessKey; its secret is shown in this reply only.',
+    callers: 'known',
+    secret: true,
+    reply: jsonObject({ ...ownKey, secretKey: jsonText() }),
+  },
+  PutOwnAccessKey: {
+    on: 'PUT /session/access-keys/:key',
+    doc: 'Makes an access key of the caller itself active or inactive, where IAM allows iam:UpdateAccessKey.',
+    callers: 'known',
+    body: jsonObject({ status: jsonChoice(['Active', 'Inactive']) }),
+  },
+  DeleteOwnAccessKey: {
+    on: 'DELETE /session/access-keys/:key',
+    doc: 'Deletes an access key of the caller itself, where IAM allows iam:DeleteAccessKey.',
+    callers: 'known',
   },
   ListLogins: {
     on: 'GET /logins',

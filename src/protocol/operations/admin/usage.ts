@@ -22,6 +22,7 @@ const userQuota = jsonObject({
 export const quotaRows = {
   GetBucketQuota: {
     on: 'GET /buckets/:name/quota',
+    tenants: { bucket: 'name' },
     tagged: true,
     doc: 'Shows the quota of a bucket.',
     reply: bucketQuota,
@@ -39,6 +40,7 @@ export const quotaRows = {
   },
   GetUserQuota: {
     on: 'GET /iam/users/:user/quota',
+    tenants: { account: 'user' },
     names: { user: alias('accounts/{user}/quota') },
     tagged: true,
     doc: 'Shows the quota of an account.',
@@ -83,12 +85,14 @@ const amounts = {
 export const usageRows = {
   GetBucketUsage: {
     on: 'GET /buckets/:name/usage',
+    tenants: { bucket: 'name' },
     doc: 'Lists the storage that a bucket used, by closed day and class.',
     query: range,
     reply: jsonObject({ rows: jsonRows(jsonObject(stored)), next }),
   },
   GetUserUsage: {
     on: 'GET /iam/users/:user/usage',
+    tenants: { account: 'user' },
     names: { user: alias('accounts/{user}/usage') },
     lists: { rows: ['buckets/{bucket}'] },
     doc: 'Lists the storage that the buckets of an account used, by closed day and class.',
@@ -101,6 +105,7 @@ export const usageRows = {
   },
   GetBucketTraffic: {
     on: 'GET /buckets/:name/traffic',
+    tenants: { bucket: 'name' },
     doc: 'Lists requests and transferred bytes of a bucket, by day, requester and payer.',
     query: range,
     reply: jsonObject({
@@ -110,6 +115,7 @@ export const usageRows = {
   },
   GetUserTraffic: {
     on: 'GET /iam/users/:user/traffic',
+    tenants: { account: 'user' },
     names: { user: alias('accounts/{user}/traffic') },
     lists: { rows: ['buckets/{bucket}'] },
     doc: 'Lists requests and transferred bytes that an account pays for, by day, bucket and requester.',

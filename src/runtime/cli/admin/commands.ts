@@ -82,9 +82,9 @@ function flagsOf({ query, body }: ReturnType<typeof describeAdminOperation>): re
   ];
 }
 
-/** Log-ins are for browsers: the command signs its requests. */
+/** Without the operations on the cookie of a browser: the command signs its requests. */
 export const adminCommands: readonly AdminCommand[] = adminOperationNames
-  .filter((name) => describeAdminOperation(name).callers === undefined)
+  .filter((name) => describeAdminOperation(name).cookie !== true)
   .map((name) => {
     const row = describeAdminOperation(name);
     return {

@@ -37,6 +37,7 @@ const listed = {
 export const allBucketRows = {
   ListBuckets: {
     on: 'GET /buckets',
+    tenants: { account: 'owner' },
     names: { owner: mention('accounts/{owner}/buckets') },
     lists: { rows: ['buckets/{name}', 'accounts/{owner}'] },
     doc: 'Lists the buckets of all accounts by name, with what each holds. A page may be short although more follow.',
@@ -56,6 +57,7 @@ export const allBucketRows = {
   },
   GetBucket: {
     on: 'GET /buckets/:name',
+    tenants: { bucket: 'name' },
     doc: 'Shows what operators need to know of a bucket.',
     reply: jsonObject({
       ...listed,

@@ -1,0 +1,29 @@
+/** Users with narrow policies, made through the operator API, for tests of what pages offer to whom. */
+import type { TestServer } from '../support/server.ts';
+import { send } from './seeds.ts';
+import type { Pair } from './world.ts';
+
+const json = { 'content-type': 'application/json' };
+
+/** A user of an account with one managed policy, and its access key. Default: of the operators' account. */
+export async function openUser(
+  server: TestServer,
+  name: string,
+  { account = 'root-account', actions }: { readonly account?: string; readonly actions: readonly string[] },
+): Promise<Pair> {
+  const post = (path: string, body: object) =>
+    send(server, 'POST', `/admin/v1/accounts/${account}${path}`, {
+      body: JSON.stringify(body),
+      headers: json,
+    });
+  await post('/users', { name });
+  const document = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
+  });
+  const policy = (await (await post('/policies', { name: `of-${name}`, document })).json()) as {
+    readonly arn: string;
+  };
+  await post('/attachments', { kind: 'user', name, policy: policy.arn });
+  return (await (await post(`/users/${name}/access-keys`, {})).json()) as Pair;
+}
