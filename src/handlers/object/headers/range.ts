@@ -9,6 +9,8 @@ export function parseRange(raw: string | undefined, size: number): Slice | undef
   const { first, last } = wanted;
   if (first === '' && last === '') return undefined;
   if (first !== '' && last !== '' && Number(first) > Number(last)) return undefined;
+  // A suffix that is longer than the content is all of it, also of nothing (RFC 9110 §14.1.2).
+  if (size === 0 && first === '' && Number(last) > 0) return undefined;
   const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
   if (start > end || start >= size) {
@@ -26,8 +28,8 @@ function positionsIn(raw: string): { readonly first: string; readonly last: stri
   const hyphen = raw.indexOf('-', equals);
   if (equals < 0 || hyphen < 0) return undefined;
   if (raw.slice(0, equals).trim().toLowerCase() !== 'bytes') return undefined;
-  const first = raw.slice(equals + 1, hyphen).trim();
-  const last = raw.slice(hyphen + 1).trim();
+  const first = raw.slice(equals + 1, hyphen);
+  const last = raw.slice(hyphen + 1).trimEnd();
   return digits.test(first) && digits.test(last) ? { first, last } : undefined;
 }
 

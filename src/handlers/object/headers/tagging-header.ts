@@ -1,7 +1,7 @@
 /** The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them. */
 import { isAllowed } from '../../../auth/authorization/authorize.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
+import { fail, Refusal } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
@@ -19,17 +19,28 @@ const allowed = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
 /** The tags of a header value. @throws InvalidArgument, InvalidTag or BadRequest naming the tag */
 export function parseTags(raw: string | undefined): Tags {
   if (raw === undefined || raw === '') return [];
-  const tags = new Query(raw).pairs;
+  const tags = readPairs(raw);
   checkCount(tags);
-  if (new Set(tags.map(([key]) => key)).size !== tags.length) {
-    throw fail('InvalidArgument', {
-      message:
-        'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
-      elements: { ArgumentName: 'tagging', ArgumentValue: raw },
-    });
-  }
+  const names = new Set(tags.map(([key]) => key));
+  if (names.size !== tags.length || names.has('')) throw malformedHeader(raw);
   return checkTags(tags);
 }
+
+function readPairs(raw: string): Tags {
+  try {
+    return new Query(raw).pairs;
+  } catch (cause) {
+    if (cause instanceof Refusal) throw malformedHeader(raw);
+    throw cause;
+  }
+}
+
+const malformedHeader = (raw: string): Refusal =>
+  fail('InvalidArgument', {
+    message:
+      'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
+    elements: { ArgumentName: 'tagging', ArgumentValue: raw },
+  });
 
 /** The tags of a body. @throws MalformedXML, InvalidTag or BadRequest naming the tag */
 export function tagsIn(body: Uint8Array): Tags {
