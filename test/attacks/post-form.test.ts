@@ -89,6 +89,21 @@ describe('the signature', () => {
     );
   });
 
+  test('names the field that is malformed', async () => {
+    for (const [field, value, argument] of [
+      ['x-amz-algorithm', 'x', 'X-Amz-Algorithm'],
+      ['x-amz-date', 'today', 'X-Amz-Date'],
+      ['x-amz-credential', 'no slashes', 'x-amz-credential'],
+    ] as const) {
+      const refused = await broken((f) => ({ ...f, [field]: value }));
+      expect([refused.code, refused.one('ArgumentName'), refused.one('ArgumentValue')]).toEqual([
+        'InvalidArgument',
+        argument,
+        value,
+      ]);
+    }
+  });
+
   test('lacks none of its fields', async () => {
     for (const name of ['policy', 'x-amz-signature', 'x-amz-algorithm', 'x-amz-credential', 'x-amz-date'])
       await refuses(without(name), 400, 'InvalidArgument', `must contain a field named '${name}'`);

@@ -1,6 +1,6 @@
 /** Verifies the signature of a form (public API "Browser-based uploads using POST"), which covers the text of its policy. */
 import { areEqual, equalsHex } from '../../base/text/hex.ts';
-import { fail } from '../../errors/refusal.ts';
+import { fail, Refusal, type RefusalDetails } from '../../errors/refusal.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
 import { deriveSigningKey } from '../../signing/signing-key.ts';
 import { parseTimestamp } from '../../signing/timestamp.ts';
@@ -58,23 +58,28 @@ async function verifyVersion4(
   const name = (bare: string): string => dialect.headerPrefix + bare;
   const policy = required(fields, 'policy');
   const signature = required(fields, name('signature'));
-  if (required(fields, name('algorithm')) !== dialect.algorithm)
-    throw fail(code, `${name('algorithm')} only supports "${dialect.algorithm}"`);
+  const algorithm = required(fields, name('algorithm'));
+  if (algorithm !== dialect.algorithm)
+    throw malformed(`${dialect.queryPrefix}Algorithm`, algorithm, {
+      message: `${dialect.queryPrefix}Algorithm only supports "${dialect.algorithm}"`,
+    });
+  const credential = required(fields, name('credential'));
+  const ofCredential = <T>(read: () => T): T => naming(name('credential'), credential, read);
+  const services = acceptedServices({ isActionQuery: false });
   const claim = {
     dialect,
-    ...parseCredential(dialect, required(fields, name('credential')), {
-      code,
-      services: acceptedServices({ isActionQuery: false }),
-    }),
+    ...ofCredential(() => parseCredential(dialect, credential, { code, services })),
   };
   const timestamp = required(fields, name('date'));
   const at = parseTimestamp(timestamp);
   if (at === undefined)
-    throw fail(code, `${name('date')} must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
-  checkScopeDate(claim.date, timestamp, code);
+    throw malformed(`${dialect.queryPrefix}Date`, timestamp, {
+      message: `${dialect.queryPrefix}Date must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`,
+    });
+  ofCredential(() => checkScopeDate(claim.date, timestamp, code));
   const { accessKey } = claim;
   const known = await findCredential(ctx, fields, { accessKey, dialect });
-  checkRegion(ctx.settings, claim, code);
+  ofCredential(() => checkRegion(ctx.settings, claim, code));
   const secret = (await secretsOf(known, { findSecrets })).find((each) =>
     equalsHex(ctx.hasher.hmacSha256(deriveSigningKey(ctx.hasher, each.secret, claim), policy), signature),
   );
@@ -86,6 +91,22 @@ async function verifyVersion4(
     policy,
     exempt: new Set(['policy', name('signature')]),
   };
+}
+
+const malformed = (name: string, value: string, { message, elements }: RefusalDetails): Refusal =>
+  fail(code, {
+    ...(message === undefined ? {} : { message }),
+    elements: { ...elements, ArgumentName: name, ArgumentValue: value.slice(0, 256) },
+  });
+
+/** Runs a check of a field, whose refusal names the field (public API). */
+function naming<T>(name: string, value: string, check: () => T): T {
+  try {
+    return check();
+  } catch (cause) {
+    if (cause instanceof Refusal && cause.code === code) throw malformed(name, value, cause.details);
+    throw cause;
+  }
 }
 
 const utf8 = new TextEncoder();

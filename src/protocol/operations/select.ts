@@ -131,8 +131,8 @@ function refuseSubResource({ method, scope, name, value, found, query }: Misplac
   const chosen = found?.query.find((mark) => mark.name !== name)?.name;
   if (chosen !== undefined)
     return invalidArgument(
+      'ResourceType',
       chosen,
-      '',
       `Conflicting query string parameters: ${[chosen, name].sort().join(', ')}`,
     );
   const having = rows.filter((row) => row.scope === scope && row.query.some((mark) => mark.name === name));
@@ -143,7 +143,7 @@ function refuseSubResource({ method, scope, name, value, found, query }: Misplac
   const half = served.find((row) => row.method === method);
   const missing = half?.query.find((mark) => !query.has(mark.name))?.name;
   if (missing !== undefined)
-    return invalidArgument(name, value, `?${name} is accepted only with ?${missing}.`);
+    return invalidArgument('ResourceType', name, `?${name} is accepted only with ?${missing}.`);
   return notAllowed(method, name.toUpperCase(), served);
 }
 
