@@ -29,7 +29,7 @@ const dead = createServer((socket) => {
 });
 await new Promise<void>((resolve) => dead.listen(0, '127.0.0.1', resolve));
 const { port } = dead.address() as AddressInfo;
-const target = { id: 'dead', type: 'webhook', url: `http://127.0.0.1:${port}/` };
+const target = { id: 'dead', accounts: ['*'], type: 'webhook', url: `http://127.0.0.1:${port}/` };
 const rule =
   '<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:123456789012:dead</Queue></QueueConfiguration>';
 

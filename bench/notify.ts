@@ -68,7 +68,7 @@ async function measure(name: 'nats' | 'kafka'): Promise<void> {
     SVC_PROCESSES: '1',
     SVC_LOG_LEVEL: 'WARN',
     SVC_EGRESS_ALLOW: '127.0.0.0/8',
-    SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'sink', ...sink.target }]),
+    SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'sink', accounts: ['*'], ...sink.target }]),
   };
   const first = await startServer({ env: { ...env, SVC_WORKERS: 'gc', SVC_FSYNC: 'never' } });
   const client = loadClient(first.url, testCredentials.root);

@@ -6,7 +6,9 @@ import { notifyTargets } from './values/notify-targets.ts';
 
 export const notifySettings = {
   SVC_NOTIFY_TARGETS: secret(
-    notifyTargets('The targets of bucket notifications; the last field of an ARN is the id of a target.'),
+    notifyTargets(
+      'The targets of bucket notifications; the last field of an ARN is the id of a target. `accounts` lists the accounts whose buckets may name it, `"*"` means every account; a target without `accounts` serves only where all credentials belong to one account.',
+    ),
   ),
   SVC_NOTIFY_INTERVAL: duration({
     fallback: '1s',

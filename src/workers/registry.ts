@@ -25,7 +25,7 @@ import { type Unit, unsupervised, type Worker, type WorkerServices } from './sup
 import { quotaReconcileEveryMs, reconcileQuotas } from './usage/quota-reconcile.ts';
 import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
 
-export type WorkerContext = Omit<Context, 'credentials' | 'bodyMemory' | 'lateWrites'>;
+export type WorkerContext = Omit<Context, 'bodyMemory' | 'lateWrites'>;
 
 interface Registered {
   readonly leased: boolean;

@@ -18,7 +18,7 @@ test('no secret is in audit rows, events, replication tasks or access logs', asy
     settings: {
       SVC_SSE_C_REQUIRE_TLS: 'false',
       SVC_NOTIFY_TARGETS:
-        '[{"id":"jobs","type":"nats","url":"nats://example.com","subject":"events","token":"hidden-token"},{"id":"other","type":"redis","url":"redis://example.com","key":"events","password":"swordfish"}]',
+        '[{"id":"jobs","accounts":["*"],"type":"nats","url":"nats://example.com","subject":"events","token":"hidden-token"},{"id":"other","accounts":["*"],"type":"redis","url":"redis://example.com","key":"events","password":"swordfish"}]',
     },
   });
   const { client, context } = world;

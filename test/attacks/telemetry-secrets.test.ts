@@ -125,7 +125,7 @@ test('no secret is in logs, traces, metrics, audit rows, their export or the sup
   ]);
   const record = recordEverything();
   const { lines, exported } = record;
-  const target = { id: 'hook', type: 'webhook', url: sink.url };
+  const target = { id: 'hook', accounts: ['*'], type: 'webhook', url: sink.url };
   const given: Partial<Record<SettingName, string>> = {
     ...(await encryptingSettings()),
     SVC_KMS_DEFAULT_KEY_ID: 'first',

@@ -9,7 +9,12 @@ import type { Answer } from '../support/gateway-client.ts';
 import { type XmlBody, xmlBodies } from '../support/xml-bodies.ts';
 import { damaged, printTree } from '../support/xml-trees.ts';
 
-const sinks = ['topic', 'queue', 'f'].map((id) => ({ id, type: 'webhook', url: 'https://example.com' }));
+const sinks = ['topic', 'queue', 'f'].map((id) => ({
+  id,
+  accounts: ['*'],
+  type: 'webhook',
+  url: 'https://example.com',
+}));
 
 /** A bucket with everything that the documents refer to. */
 async function furnish(): Promise<GatewayWorld> {

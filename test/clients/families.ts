@@ -187,7 +187,7 @@ export const familiesOf = (bucket: string): readonly ClientFamily[] => {
 /** The sinks that the notification names. */
 export const familySettings = {
   SVC_NOTIFY_TARGETS: JSON.stringify([
-    { id: 'jobs', type: 'redis', url: 'redis://127.0.0.1:1', key: 'events' },
+    { id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://127.0.0.1:1', key: 'events' },
   ]),
 };
 

@@ -259,7 +259,7 @@ test('a target with SSE-KMS takes the log where its account may use the key', as
 
 test('a log object is audited under log delivery and causes the events of its bucket', async () => {
   const settings = {
-    SVC_NOTIFY_TARGETS: '[{"id":"jobs","type":"webhook","url":"https://example.com/hook"}]',
+    SVC_NOTIFY_TARGETS: '[{"id":"jobs","accounts":["*"],"type":"webhook","url":"https://example.com/hook"}]',
   };
   await using logs = await openLogs('memory', { settings });
   await must(

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { openGateway } from '../support/gateway.ts';
 
 const sinks = JSON.stringify([
-  { id: 'hooks', type: 'webhook', url: 'https://example.com/hook', token: 'hidden' },
-  { id: 'jobs', type: 'redis', url: 'redis://example.com', key: 'events' },
+  { id: 'hooks', accounts: ['*'], type: 'webhook', url: 'https://example.com/hook', token: 'hidden' },
+  { id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' },
 ]);
 
 const open = async () => {

@@ -9,8 +9,8 @@ import { complete, createUpload, deletion, md5, putPart, setVersioning } from '.
 import { auditRows, type EventRecord, eventsOf, tasksOf, tickingClock } from '../support/recorded.ts';
 
 const sinks = JSON.stringify([
-  { id: 'hooks', type: 'webhook', url: 'https://example.com/hook', token: 'hidden-token' },
-  { id: 'jobs', type: 'redis', url: 'redis://example.com', key: 'events' },
+  { id: 'hooks', accounts: ['*'], type: 'webhook', url: 'https://example.com/hook', token: 'hidden-token' },
+  { id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' },
 ]);
 
 interface Rule {

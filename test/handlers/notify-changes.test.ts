@@ -14,7 +14,7 @@ import { openWebhookSink, status } from '../support/webhook-sink.ts';
 /** The same installation after its processes were started again with other targets. */
 function restart(context: Context, targets: readonly { readonly id: string; readonly url: string }[]) {
   const { hasher, clock } = context;
-  const configured = targets.map((target) => ({ type: 'webhook' as const, ...target }));
+  const configured = targets.map((target) => ({ type: 'webhook' as const, accounts: ['*'], ...target }));
   const next: Context = {
     ...context,
     caches: new Caches(),

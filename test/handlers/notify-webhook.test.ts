@@ -304,7 +304,7 @@ test('events of an object within one millisecond are delivered in their order, h
   await using world = await openGateway({
     clock,
     settings: {
-      SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: sink.url }]),
+      SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', accounts: ['*'], type: 'webhook', url: sink.url }]),
       SVC_EGRESS_ALLOW: '127.0.0.0/8',
     },
   });

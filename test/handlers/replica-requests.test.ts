@@ -65,6 +65,7 @@ test('GetReplicaSite tells the id of the site, and whether the bucket takes repl
     site: await findSite(site.context),
     versioning: 'Enabled',
     objectLock: false,
+    owner: 'alice-account',
   });
   expect((await site.client.get('/missing?replica')).code).toBe('NoSuchBucket');
   expect((await site.bob.get('/bucket?replica')).code).toBe('AccessDenied');
@@ -326,7 +327,7 @@ test('each replica request needs its own permission', async () => {
 });
 
 test('replica requests send the events of what they change, and each has an audit row', async () => {
-  const sinks = JSON.stringify([{ id: 'jobs', type: 'redis', url: 'redis://example.com', key: 'events' }]);
+  const sinks = JSON.stringify([{ id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' }]);
   await using site = await openSite({ settings: { SVC_NOTIFY_TARGETS: sinks }, clock: tickingClock() });
   const { client, context } = site;
   const kinds = ['ObjectCreated', 'ObjectRemoved', 'ObjectTagging'].map(

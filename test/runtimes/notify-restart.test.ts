@@ -24,7 +24,7 @@ test('after kill -9 of a gateway with queued events none is lost, and the events
     SVC_PROCESSES: '2',
     SVC_LOG_LEVEL: 'WARN',
     SVC_EGRESS_ALLOW: '127.0.0.0/8',
-    SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: sink.url }]),
+    SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', accounts: ['*'], type: 'webhook', url: sink.url }]),
   };
   const rule =
     '<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:123456789012:hook</Queue></QueueConfiguration>';

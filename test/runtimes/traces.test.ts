@@ -29,7 +29,7 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
         SVC_TRACE_SAMPLE: '0',
         SVC_OTLP_ENDPOINT: collector.url,
         SVC_OTLP_HEADERS: 'authorization=Bearer%20a-token-of-the-collector',
-        SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: sink.url }]),
+        SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', accounts: ['*'], type: 'webhook', url: sink.url }]),
         SVC_EGRESS_ALLOW: '127.0.0.0/8',
         SVC_NOTIFY_INTERVAL: '50ms',
         SVC_LOG_LEVEL: 'INFO',

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encryptingSettings } from './encryption.ts';
 import { type LoadClient, loadClient, pathOf } from './load-client.ts';
-import { startSite } from './replicating-servers.ts';
+import { makeRootRole, servingRoot, startSite } from './replicating-servers.ts';
+import { roleArnOf } from './replication-role.ts';
 import { startServer, type TestServer, testCredentials } from './server.ts';
 import { one } from './server-tls.ts';
 import { openWebhookSink, status, type WebhookSink } from './webhook-sink.ts';
@@ -32,7 +33,7 @@ export interface LoadedGateway extends AsyncDisposable {
 }
 
 const versioned = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
-const replication = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
+const replication = `<ReplicationConfiguration><Role>${roleArnOf(testCredentials.root.owner)}</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
   <Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:bucket</Bucket></Destination>
   <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule></ReplicationConfiguration>`;
 const queue = (id: string, event: string): string =>
@@ -65,8 +66,8 @@ export async function startLoadedGateway(env: Readonly<Record<string, string>> =
       SVC_NOTIFY_INTERVAL: '50ms',
       SVC_REPLICATION_INTERVAL: '50ms',
       SVC_NOTIFY_TARGETS: JSON.stringify([
-        { id: 'hook', type: 'webhook', url: sinks[0].url, secret: `whsec_${hookSecret}` },
-        { id: 'closed', type: 'webhook', url: sinks[1].url },
+        { id: 'hook', accounts: ['*'], type: 'webhook', url: sinks[0].url, secret: `whsec_${hookSecret}` },
+        { id: 'closed', accounts: ['*'], type: 'webhook', url: sinks[1].url },
       ]),
       ...(await encryptingSettings()),
       ...env,
@@ -112,7 +113,8 @@ async function configure(client: LoadClient, peer: TestServer): Promise<string> 
   for (const bucket of ['photos', 'sealed']) await put(pathOf(bucket), {});
   await put(pathOf('photos'), { versioning: '' }, versioned);
   const { accessKey, secretKey } = testCredentials.root;
-  const far = { accessKey, secretKey, endpoint: new URL(peer.url).origin };
+  const far = { accessKey, secretKey, ...servingRoot, endpoint: new URL(peer.url).origin };
+  await makeRootRole(client);
   await put('/admin/v1/replication/peers/far', {}, JSON.stringify(far));
   await put(pathOf('photos'), { replication: '' }, replication);
   await put(pathOf('photos'), { notification: '' }, events);

@@ -62,7 +62,9 @@ export async function openNotifyWorld({
       log: (level, _, fields = {}) => void (level === 'WARN' && warned.push(fields)),
     },
     settings: {
-      SVC_NOTIFY_TARGETS: JSON.stringify(targets.map((target) => ({ type: 'webhook', ...target }))),
+      SVC_NOTIFY_TARGETS: JSON.stringify(
+        targets.map((target) => ({ type: 'webhook', accounts: ['*'], ...target })),
+      ),
       SVC_EGRESS_ALLOW: '127.0.0.0/8',
       SVC_NOTIFY_INTERVAL: '10ms',
       ...settings,

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { operatorOf } from './clusters.ts';
 import { complete, createUpload, putPart } from './gateway-bodies.ts';
 import { elements, type LoadClient, loadClient, pathOf } from './load-client.ts';
-import { openSite, run, type Site, settled, statusOf, until } from './replication-sites.ts';
+import { roleArnOf } from './replication-role.ts';
+import { keys, openSite, run, type Site, settled, statusOf, until } from './replication-sites.ts';
 
 export interface PeerService extends AsyncDisposable {
   readonly endpoint: string;
@@ -48,9 +49,9 @@ export function peerLaws({ open }: PeerLaws): void {
 
   async function replicateTo(near: Site, bucket: string, others: Partial<PeerService> = {}): Promise<void> {
     const { endpoint, region, accessKey, secretKey } = service;
-    const peer = { endpoint, region, accessKey, secretKey, ...others };
+    const peer = { ...keys, endpoint, region, accessKey, secretKey, ...others };
     await operatorOf(near.world).must('PUT', '/replication/peers/far', peer);
-    const body = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority>
+    const body = `<ReplicationConfiguration><Role>${roleArnOf('alice-account')}</Role><Rule><ID>r</ID><Priority>1</Priority>
       <Filter/><Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:${bucket}</Bucket></Destination>
       <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication>
       <DeleteReplication><Status>Enabled</Status></DeleteReplication></Rule></ReplicationConfiguration>`;

@@ -1,5 +1,8 @@
 /** Two servers, each with a versioned bucket, of which the first replicates to the second. */
+
+import { trusting } from './iam-users.ts';
 import { type LoadClient, loadClient, pathOf } from './load-client.ts';
+import { replicating, replicationService, roleArnOf } from './replication-role.ts';
 import { type StartOptions, startServer, type TestServer, testCredentials } from './server.ts';
 
 export const replicatingSettings = {
@@ -9,7 +12,7 @@ export const replicatingSettings = {
 } as const;
 
 const versioned = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
-const rule = `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
+const rule = `<ReplicationConfiguration><Role>${roleArnOf(testCredentials.root.owner)}</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
   <Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:bucket</Bucket></Destination>
   <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule></ReplicationConfiguration>`;
 
@@ -24,10 +27,30 @@ export async function startSite(
   return { server, client };
 }
 
+/** Makes the role that the rules of a server's root name. */
+export async function makeRootRole(client: LoadClient): Promise<void> {
+  const path = `/admin/v1/accounts/${testCredentials.root.owner}`;
+  const post = (noun: string, body: object) =>
+    client.expect({ method: 'POST', path: `${path}/${noun}`, body: JSON.stringify(body) }, [200, 201, 204]);
+  const name = 'replication';
+  await post('roles', { name, trust: trusting(replicationService) });
+  const document = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: replicating, Resource: '*' }],
+  });
+  await post('policies', { name, document });
+  const policy = `arn:aws:iam::${testCredentials.root.owner}:policy/${name}`;
+  await post('attachments', { kind: 'role', name, policy });
+}
+
+/** What the keys of a peer are put with. */
+export const servingRoot = { accounts: [{ account: testCredentials.root.owner }] };
+
 /** Makes the bucket of a server replicate to that of another one. */
 export async function replicateTo(client: LoadClient, { url }: TestServer): Promise<void> {
   const { accessKey, secretKey } = testCredentials.root;
-  const body = JSON.stringify({ accessKey, secretKey, endpoint: new URL(url).origin });
+  const body = JSON.stringify({ accessKey, secretKey, ...servingRoot, endpoint: new URL(url).origin });
+  await makeRootRole(client);
   await client.expect({ method: 'PUT', path: '/admin/v1/replication/peers/far', body });
   await client.expect({ method: 'PUT', path: pathOf('bucket'), query: { replication: '' }, body: rule });
 }

@@ -11,6 +11,7 @@ import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from './clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';
 import { setVersioning } from './gateway-bodies.ts';
+import { makeRole, roleArnOf } from './replication-role.ts';
 import { serveStub } from './server-stub.ts';
 
 export const settings = {
@@ -18,7 +19,11 @@ export const settings = {
   SVC_REPLICATION_TIMEOUT: '2s',
   SVC_REPLICATION_INTERVAL: '10ms',
 };
-export const keys = { accessKey: alice.accessKey, secretKey: alice.secretKey };
+export const keys = {
+  accessKey: alice.accessKey,
+  secretKey: alice.secretKey,
+  accounts: [{ account: alice.owner, buckets: ['*'] }],
+};
 /** Long enough on a machine that runs other suites at the same time. */
 export const until = { timeout: 60_000, interval: 20 };
 export const refusal = (status: number, code: string): Reply => ({
@@ -66,11 +71,12 @@ export async function openSite(options: GatewayWorldOptions = {}): Promise<Site>
   site.endpoint = `http://127.0.0.1:${port}`;
   await world.client.put('/bucket');
   await setVersioning(world.client, 'bucket', 'Enabled');
+  await makeRole(world);
   return site;
 }
 
 export const rule = (peer: string, more = '', criteria = '', destination = ''): string =>
-  `<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
+  `<ReplicationConfiguration><Role>${roleArnOf(alice.owner)}</Role><Rule><ID>r</ID><Priority>1</Priority><Filter/>
    <Status>Enabled</Status>${criteria}<Destination><Bucket>arn:sluice:replication::${peer}:bucket</Bucket>${destination}</Destination>
    <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication>${more}</Rule></ReplicationConfiguration>`;
 export const modifications =

@@ -49,6 +49,10 @@ class ConfiguredAccounts {
     this.all = [...this.#byOwner.values()].sort((a, b) => (a.owner < b.owner ? -1 : 1));
   }
 
+  get sole(): string | undefined {
+    return this.all.length === 1 ? this.all[0]?.owner : undefined;
+  }
+
   find(by: By): Account | undefined {
     return 'owner' in by ? this.#byOwner.get(by.owner) : this.#byEmail.get(by.email.toLowerCase());
   }
@@ -71,6 +75,7 @@ export function staticCredentials(records: readonly Credential[]): Credentials {
     },
     account: async (by) => accounts.find(by),
     accounts: async (page) => pageOf(accounts.all, page),
+    soleAccount: accounts.sole,
     isConfigured: (accessKey) => configured.has(accessKey),
     hasAccountLike: (owner) => accounts.hasLike(owner),
   };
@@ -101,6 +106,7 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
       return token === undefined ? parent(accessKey, metadata) : sessions.find(accessKey, token, metadata);
     },
     account: (by) => directory.find(by),
+    soleAccount: ofSettings.sole,
     async accounts({ after, limit }) {
       // An account of the settings may have a row too, so twice the limit is read at most.
       const created = await scanAccounts(ctx.metadata, { after, limit });

@@ -38,7 +38,8 @@ const aliasPattern = /^alias\/[A-Za-z0-9/_.-]{1,120}$/;
 
 const accountPattern = /^(?:\*|[A-Za-z0-9][A-Za-z0-9._@-]{0,127})$/;
 const accountsMax = 1_000;
-const isAccounts = (given: unknown): given is readonly string[] =>
+/** A list of account ids, or of `*` for every account. */
+export const isAccounts = (given: unknown): given is readonly string[] =>
   Array.isArray(given) &&
   given.length <= accountsMax &&
   given.every((each) => typeof each === 'string' && accountPattern.test(each));

@@ -1,6 +1,7 @@
 /** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to. */
 import type { SinkTarget } from '../../ports/event-sink.ts';
 import { fault, type Read, type Setting, value } from '../read/setting.ts';
+import { isAccounts } from './keys.ts';
 import { kindFaults, targetKinds } from './target-kinds.ts';
 
 const isTargetType = (type: unknown): type is SinkTarget['type'] =>
@@ -14,6 +15,8 @@ export interface NotifyTarget extends SinkTarget {
   readonly envelope?: (typeof envelopes)[number];
   /** A bucket's configuration that names the target is stored only after the target has taken a test event. */
   readonly validate?: boolean;
+  /** The accounts whose buckets may name the target, or `*`. Absent: the only account, or none of several. */
+  readonly accounts?: readonly string[];
 }
 
 const targetId = /^[A-Za-z0-9_-]{1,80}$/;
@@ -43,7 +46,7 @@ const printable = /^[\x20-\x7e]{1,2048}$/;
 function entryFaults(entry: unknown, index: number, earlier: readonly unknown[]): readonly string[] {
   const at = `: entry ${index + 1}`;
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [`${at} is not an object`];
-  const { id, type, url, token, envelope, validate, ...others } = entry as Record<string, unknown>;
+  const { id, type, url, token, envelope, validate, accounts, ...others } = entry as Record<string, unknown>;
   const faults: string[] = [];
   if (typeof id !== 'string' || !targetId.test(id)) {
     faults.push(`${at} needs an id of A-Z, a-z, 0-9, "_" and "-", at most 80 long`);
@@ -59,6 +62,8 @@ function entryFaults(entry: unknown, index: number, earlier: readonly unknown[])
     faults.push(`${at} has an envelope that is not one of ${envelopes.join(', ')}`);
   if (validate !== undefined && typeof validate !== 'boolean')
     faults.push(`${at} has a validate that is neither true nor false`);
+  if (accounts !== undefined && !isAccounts(accounts))
+    faults.push(`${at} has accounts that are not a list such as ["alice"] or ["*"]`);
   for (const name of texts) {
     const text = others[name];
     if (text !== undefined && (typeof text !== 'string' || !printable.test(text)))
@@ -99,7 +104,7 @@ function readTargets(given: string): Read<readonly NotifyTarget[]> {
 }
 
 export const notifyTargets = (doc: string): Setting<readonly NotifyTarget[]> => ({
-  kind: 'JSON array of `{id, type, url, envelope?, …}`; the fields of each type are in docs/operations.md',
+  kind: 'JSON array of `{id, type, url, accounts?, envelope?, …}`; the fields of each type are in docs/operations.md',
   doc,
   fallback: '',
   read: readTargets,

@@ -56,7 +56,16 @@ export function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<stri
   }
   for (const name of needs)
     if (entry[name] === undefined) faults.push(`is of type ${type} and needs ${name}`);
-  const known: readonly string[] = [...needs, ...takes, 'id', 'type', 'url', 'envelope', 'validate'];
+  const known: readonly string[] = [
+    ...needs,
+    ...takes,
+    'id',
+    'type',
+    'url',
+    'accounts',
+    'envelope',
+    'validate',
+  ];
   for (const name of Object.keys(entry))
     if (!known.includes(name)) faults.push(`is of type ${type} and has an unknown field "${name}"`);
   if (modes !== undefined && mode !== undefined && !modes.some((each) => each === mode))

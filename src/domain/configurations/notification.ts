@@ -98,10 +98,13 @@ function decoded(value: string): string {
   }
 }
 
-const targetArn = /^arn:[a-z0-9-]+:(sqs|sns|lambda):[a-z0-9-]*:[^:]*:(?:function:)?([A-Za-z0-9_-]{1,80})$/;
+const targetArn = /^arn:[a-z0-9-]+:(sqs|sns|lambda):[a-z0-9-]*:([^:]*):(?:function:)?([A-Za-z0-9_-]{1,80})$/;
 
 /** The id of a rule's sink: the last field of its ARN. Undefined when the ARN does not name the rule's service. */
 export function findSink({ arn, service }: Pick<TargetedRule, 'arn' | 'service'>): string | undefined {
   const found = targetArn.exec(arn);
-  return found?.[1] === service ? found[2] : undefined;
+  return found?.[1] === service ? found[3] : undefined;
 }
+
+/** The account in an ARN of a target; '' where it has none. */
+export const accountInArn = (arn: string): string => targetArn.exec(arn)?.[2] ?? '';

@@ -22,11 +22,11 @@ export async function replicated(
   plan: Plan,
   { bucket, requestId }: { readonly bucket: BucketRow; readonly requestId: string },
 ): Promise<Plan> {
-  const [rule] = (await readDocument(ctx, bucket, bucketReplication))?.Rule ?? [];
+  const { Role: role = '', Rule: [rule] = [] } = (await readDocument(ctx, bucket, bucketReplication)) ?? {};
   if (rule === undefined || rule.Status !== 'Enabled') return plan;
   const subject = plan.fresh ?? plan.amended;
   const queue = (row: ObjectRow, removed?: true): Promise<SideChange> =>
-    queueTask(ctx, { bucket, rule, row, requestId, removed });
+    queueTask(ctx, { bucket, role, rule, row, requestId, removed });
   if (subject === undefined) {
     if (rule.DeleteReplication?.Status !== 'Enabled' || bucket.versioning === '') return plan;
     const removals = await Promise.all(plan.gone.filter(wasSent).map((row) => queue(row, true)));
@@ -55,6 +55,8 @@ export const isPending = ({ replication, unsent }: Pick<ObjectRow, 'replication'
 
 interface Queued {
   readonly bucket: BucketRow;
+  /** Of the configuration. */
+  readonly role: string;
   readonly rule: ReplicationRule;
   readonly row: ObjectRow;
   readonly requestId: string;
@@ -66,7 +68,7 @@ interface Queued {
 /** The side change that queues a version for the replicator, or its removal. */
 export async function queueTask(
   ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
-  { bucket, rule, row, requestId, removed, isResync, restores }: Queued,
+  { bucket, role, rule, row, requestId, removed, isResync, restores }: Queued,
 ): Promise<SideChange> {
   const { key, version, isNull, marker, size, replication } = row;
   const hasContent = !removed && !marker && size > 0 && replication !== 'COMPLETED';
@@ -75,6 +77,8 @@ export async function queueTask(
     ...about,
     rule: rule.ID ?? '',
     destination: rule.Destination,
+    account: bucket.owner,
+    role,
     ...(removed ? { removed } : {}),
     ...(isResync ? { isResync } : {}),
     ...(restores ? { restores } : {}),
@@ -129,7 +133,7 @@ const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryptio
     rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
   tagsOf(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));
 
-const prefixOf = ({ Filter, Prefix }: ReplicationRule): string =>
+export const prefixOf = ({ Filter, Prefix }: ReplicationRule): string =>
   Filter?.And?.Prefix ?? Filter?.Prefix ?? Prefix ?? '';
 
 const tagsOf = ({ Filter }: ReplicationRule) =>

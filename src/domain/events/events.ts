@@ -60,6 +60,8 @@ export async function eventChanges(
     const task: NotifyTask = {
       sink: findSink(rule) ?? rule.arn,
       message: { Records: [record] },
+      account: bucket.owner,
+      arn: rule.arn,
       ...(/^(ObjectRestore|LifecycleTransition)/.test(name) ? { storageClass: subject.storageClass } : {}),
     };
     const { requestId } = cause;
@@ -165,7 +167,7 @@ const encodedKey = (key: string): string =>
 
 /** What a new configuration is about. */
 export interface NewConfiguration {
-  readonly bucket: Pick<BucketRow, 'name'>;
+  readonly bucket: Pick<BucketRow, 'name' | 'owner'>;
   readonly requestId: string;
 }
 
@@ -192,7 +194,7 @@ export async function testEvents(
   const due = await ctx.metadata.now();
   const message = testEvent(ctx, configuration);
   const rows = [...sinks].map((sink) => {
-    const task: NotifyTask = { sink, message };
+    const task: NotifyTask = { sink, message, account: bucket.owner };
     const id = `${requestId}/test/${sink}`;
     const slot = laneSlot(sink, bucket.name);
     return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });

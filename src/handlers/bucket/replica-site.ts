@@ -10,10 +10,10 @@ export const GetReplicaSite: HandlerOf<'GetReplicaSite'> = async (ctx, request) 
   const { bucket } = request;
   // A policy about replicas names the objects of the bucket.
   await authorize(ctx, request, { bucket, bucketName: bucket.name, key: '*', action: 's3:ReplicateObject' });
-  const { versioning, objectLock } = bucket;
+  const { versioning, objectLock, owner } = bucket;
   return {
     status: 200,
     headers: [['Content-Type', 'application/json']],
-    body: JSON.stringify({ protocol, site: await findSite(ctx), versioning, objectLock }),
+    body: JSON.stringify({ protocol, site: await findSite(ctx), versioning, objectLock, owner }),
   };
 };

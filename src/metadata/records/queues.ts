@@ -91,6 +91,10 @@ export interface NotifyTask {
   readonly sink: string;
   /** The message, delivered as JSON. */
   readonly message: object;
+  /** The account of the bucket; absent in rows of older builds. */
+  readonly account?: string;
+  /** Of the rule; absent in test events, and in rows of older builds. */
+  readonly arn?: string;
   /** The class of the object, in events that tell of it in some envelopes only. */
   readonly storageClass?: string;
 }
@@ -131,6 +135,9 @@ export interface ReplicationTask {
   /** The id of the rule, and the `Destination` that it named. */
   readonly rule: string;
   readonly destination: ReplicationDestination;
+  /** The account of the bucket and the role of its configuration; absent in rows of older builds. */
+  readonly account?: string;
+  readonly role?: string;
   /** The version was deleted permanently, and the rule replicates that. */
   readonly removed?: true;
   /** Queued by a resync: the peer may have the version. */

@@ -1,6 +1,16 @@
 /** The record of a replication peer: another S3 service that versions are replicated to. */
 import { table } from '../../ports/metadata-store.ts';
 
+/** An account that may name the peer in its rules. */
+export interface PeerAccount {
+  /** Its id, or `*` for every account. */
+  readonly account: string;
+  /** The account that must own the bucket at the peer; absent: one of the same id. */
+  readonly bucketOwner?: string;
+  /** Names of buckets at the peer, or prefixes with `*` at their end; absent: those that the peer proves to be the account's. */
+  readonly buckets?: readonly string[];
+}
+
 export interface ReplicationPeerRow {
   /** Always 0: there are few peers, and one scan reads them all. */
   readonly slot: number;
@@ -20,6 +30,8 @@ export interface ReplicationPeerRow {
   readonly proxy?: string;
   /** Bytes of bodies per second, over all versions that are sent to the peer; absent: no limit. */
   readonly bandwidth?: number;
+  /** Absent: the peer was put without a list, and serves the only account, or none of several. */
+  readonly accounts?: readonly PeerAccount[];
 }
 export const replicationPeers = table<ReplicationPeerRow>()({
   name: 'replication_peers',
@@ -37,5 +49,6 @@ export const replicationPeers = table<ReplicationPeerRow>()({
     cert: 'text',
     proxy: 'text',
     bandwidth: 'int',
+    accounts: 'json',
   },
 });

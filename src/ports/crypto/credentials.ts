@@ -92,6 +92,8 @@ export interface Credentials {
   account(by: { readonly owner: string } | { readonly email: string }): Promise<Account | undefined>;
   /** At most `limit` accounts by id, from the first one after `after`. */
   accounts(page: { readonly after: string | undefined; readonly limit: number }): Promise<readonly Account[]>;
+  /** The account that all keys of the settings belong to; undefined where they belong to several. */
+  readonly soleAccount: string | undefined;
   /** Whether the settings have the access key. */
   isConfigured(accessKey: string): boolean;
   /** Whether the settings have an account whose id differs from this one in upper and lower case at most. */

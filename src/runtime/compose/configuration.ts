@@ -59,6 +59,7 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
   if (config === undefined || faults.length > 0) return { faults, warnings, found };
   const credentials = config.SVC_CREDENTIALS ?? file.value ?? [];
   warnings.push(...warningsOfKeys(hsmKeys.value, { config, credentials }));
+  warnings.push(...warningsOfTargets({ config, credentials }));
   return { configuration: { config, credentials }, faults, warnings, found };
 }
 
@@ -76,6 +77,17 @@ function warningsOfKeys(
   const firstKeys = bare.slice(0, 5).join(', ');
   return [
     `SVC_HSM_KEYS_FILE: ${bare.length} of the keys name no accounts (${firstKeys}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these keys decrypt but encrypt for none of them; write {"key": "<base64>", "accounts": ["<account>"]}`,
+  ];
+}
+
+/** Where several accounts exist, a target that names none serves no account. */
+function warningsOfTargets({ config, credentials }: Configuration): readonly string[] {
+  if (new Set(credentials.map(({ owner }) => owner)).size < 2) return [];
+  const bare = config.SVC_NOTIFY_TARGETS.filter(({ accounts }) => accounts === undefined);
+  if (bare.length === 0) return [];
+  const first = bare.slice(0, 5).map(({ id }) => id);
+  return [
+    `SVC_NOTIFY_TARGETS: ${bare.length} of the targets name no accounts (${first.join(', ')}${bare.length > 5 ? ', …' : ''}). There are several accounts, so these targets take events of none of them; write "accounts": ["<account>"], or ["*"] for every account`,
   ];
 }
 

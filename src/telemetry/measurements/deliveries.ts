@@ -32,7 +32,7 @@ export const deliveries = {
   svc_replication_given_up_total: {
     kind: 'counter',
     labels: ['peer', 'why'],
-    doc: 'Versions that became FAILED, by cause: as above, `overdue` after SVC_REPLICATION_RETRY_MAX, `client-key` (SSE-C), `superseded` by a newer version at a service that cannot take older ones.',
+    doc: 'Versions that became FAILED, by cause: as above, `overdue` after SVC_REPLICATION_RETRY_MAX, `not-allowed` (by the accounts of the peer or the role of the rule), `client-key` (SSE-C), `superseded` by a newer version at a service that cannot take older ones.',
     act: '`GET /admin/v1/replication/failed` lists them. Remove the cause, then `POST /admin/v1/replication/retry`.',
   },
   svc_replication_refused_objects: {

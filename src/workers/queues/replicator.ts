@@ -1,4 +1,5 @@
 /** `replicator`: sends versions to the peers that replication rules name, and queues those of resyncs, until it loses its lease. */
+import { roleAsker } from '../../auth/authorization/replication-role.ts';
 import type { Context } from '../../context.ts';
 import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../../domain/deliveries/replication/deliver-tasks.ts';
@@ -6,7 +7,7 @@ import { stepResyncs } from '../../domain/deliveries/replication/resync.ts';
 import { countWaiting } from '../../domain/deliveries/replication/waiting.ts';
 import { type Unit, unsupervised } from '../supervision/worker.ts';
 
-export type ReplicatorContext = Omit<Ctx, 'peers'> & Pick<Context, 'peers'>;
+export type ReplicatorContext = Omit<Ctx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
 
 /** How often what waits is counted for metrics. */
 const countedEveryMs = 30_000;
@@ -28,7 +29,7 @@ export const replicate =
   async (signal) => {
     // This runtime opens no connections.
     if (peers === undefined) return 'idle';
-    const ctx: Ctx = { ...context, peers };
+    const ctx: Ctx = { ...context, peers, askRole: roleAsker(context) };
     const lanes = new Lanes(ctx, replicationQueue(ctx));
     let countedAt = Number.NEGATIVE_INFINITY;
     try {

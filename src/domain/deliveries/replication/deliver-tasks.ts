@@ -5,28 +5,49 @@ import type { Context } from '../../../context.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow } from '../../../metadata/records/queues.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { findSite } from '../../../metadata/site.ts';
-import type { BucketRow } from '../../../metadata/tables.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
 import type { Attributes } from '../../../ports/trace.ts';
+import { readDocument } from '../../configurations/documents.ts';
+import { bucketReplication } from '../../configurations/families.ts';
 import { openObjectKey } from '../../content/encryption/object-key.ts';
 import { traceDelivery } from '../delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/pass.ts';
 import { nameObject, type Subject } from '../lanes/target-states.ts';
+import {
+  type AskRole,
+  type Authorized,
+  asksOf,
+  assertOwned,
+  authorizeDelivery,
+} from './authorize-delivery.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
 import { Destinations, noVersioning } from './destinations.ts';
 import { DescriptionFailed, explainFailure, Unreplicable } from './explain-failure.ts';
 import { UnexpectedAnswer } from './send-content.ts';
-import { sendRemoval, sendReplica, toDocument } from './send-replica.ts';
+import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';
 import { complete, giveUp } from './store-status.ts';
 
 export type Ctx = Pick<
   Context,
-  'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'hasher' | 'cipher' | 'sealer' | 'keys' | 'telemetry'
+  | 'caches'
+  | 'credentials'
+  | 'metadata'
+  | 'bytes'
+  | 'clock'
+  | 'random'
+  | 'hasher'
+  | 'cipher'
+  | 'sealer'
+  | 'keys'
+  | 'telemetry'
 > &
   Pick<Context, 'tracer'> & {
     readonly peers: PeerRequests;
+    readonly askRole: AskRole;
     readonly config: Context['config'] & Pick<Config, 'SVC_REPLICATION_RETRY_MAX'>;
   };
 
@@ -197,8 +218,10 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
       'the object is encrypted with a key of its client (SSE-C), which this service does not have',
     );
   const destination = destinationOf(step.row);
-  const { access, pace } = await destinations.open(ctx, destination);
+  const { peer, access, pace } = await destinations.open(ctx, destination);
+  const allowed = await authorize(ctx, step, { peer, bucket, row });
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);
+  assertOwned(allowed, destination, site?.owner);
   const own = await findSite(ctx);
   const trace = row.trace ?? [own];
   // The peer has it, or sent it. It may have removed it since, and is to have it again.
@@ -208,12 +231,17 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
   if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
   const objectKey =
     row.encryption &&
-    (await openObjectKey(ctx, { bucket, key: row.key }, { encryption: row.encryption, user: serviceUser }));
+    (await openObjectKey(
+      ctx,
+      { bucket, key: row.key },
+      { encryption: row.encryption, user: allowed.user ?? serviceUser },
+    ));
   const { signal } = pass;
   const to = destination.bucket;
   const document = toDocument(row, { site: own, destination: task.destination });
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
-  const shipment = { access, to, row, objectKey, signal, pace };
+  const bucketOwner = ownerToName(allowed, site);
+  const shipment = { access, to, bucketOwner, row, objectKey, signal, pace };
   const sendIt = (): Promise<void> =>
     site === undefined
       ? deliverToService(ctx, bucket, {
@@ -236,16 +264,53 @@ async function deliverToService(
   await sendToService(ctx, { ...shipment, head });
 }
 
-/** The key's policy was checked when the rule was stored; the provider authorizes this service itself. */
+/** Other services than gateways may know other ids of accounts, so these are named only where the operator did. */
+const ownerToName = (allowed: Authorized, site: PeerSite | undefined): string | undefined =>
+  site !== undefined || allowed.isOwnerNamed ? allowed.bucketOwner : undefined;
+
+/** @throws NotAllowed */
+async function authorize(
+  ctx: Ctx,
+  { row: task }: Pick<Step, 'row'>,
+  {
+    peer,
+    bucket,
+    row,
+  }: { readonly peer: ReplicationPeerRow; readonly bucket?: BucketRow; readonly row?: ObjectRow },
+): Promise<Authorized> {
+  const { key, destination: rule, account, bucket: name, role } = taskOf(task);
+  const destination = destinationOf(task);
+  // The role of the present configuration, so that a failed version can be tried again with a corrected one.
+  const present = (bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role) ?? role;
+  const asks = asksOf({ bucket, key, ...(row === undefined ? {} : { row }) }, { destination, rule });
+  const owner = bucket?.owner ?? account ?? '';
+  return authorizeDelivery(ctx, {
+    peer,
+    destination,
+    rule,
+    account: owner,
+    bucket: name,
+    role: present,
+    asks,
+  });
+}
+
+/** Of an installation with one account, whose rules name a role that does not exist. */
 const serviceUser = { account: '', assertMayUse: async (): Promise<void> => {} };
 
-async function remove(ctx: Ctx, { row, destinations, pass }: Step): Promise<Replicated> {
+async function remove(ctx: Ctx, step: Step): Promise<Replicated> {
+  const { row, destinations, pass } = step;
   const { key, version } = taskOf(row);
   const destination = destinationOf(row);
-  const { access } = await destinations.open(ctx, destination);
+  const bucket = await destinations.findSource(ctx, taskOf(row));
+  const { peer, access } = await destinations.open(ctx, destination);
+  const allowed = await authorize(ctx, step, { peer, ...(bucket === undefined ? {} : { bucket }) });
   const site = await destinations.describe(ctx, { destination, access }, pass.signal);
   // Another service gave the version an id of its own.
   if (site === undefined) return nothingDone;
-  await sendRemoval(ctx, { access, to: destination.bucket, signal: pass.signal }, { key, version });
+  assertOwned(allowed, destination, site.owner);
+  const bucketOwner = ownerToName(allowed, site);
+  const to = destination.bucket;
+  await sendRemoval(ctx, { access, to, bucketOwner, signal: pass.signal }, { key, version });
   return nothingDone;
 }

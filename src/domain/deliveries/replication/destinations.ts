@@ -51,6 +51,7 @@ export const noVersioning = (): DestinationAway =>
   new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
 
 export interface OpenDestination {
+  readonly peer: ReplicationPeerRow;
   readonly access: PeerAccess;
   readonly pace: Pace | undefined;
 }
@@ -93,7 +94,7 @@ export class Destinations {
         'sealed-keys',
         `the master key does not open the keys of peer ${peer}: PUT the peer again`,
       );
-    return { access, pace: this.#paceOf(ctx.clock, found.row) };
+    return { peer: found.row, access, pace: this.#paceOf(ctx.clock, found.row) };
   }
 
   /** What the peer says about its bucket; undefined where it is no gateway of this kind. */

@@ -2,6 +2,7 @@
 import { Refusal } from '../../../errors/refusal.ts';
 import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { PeerSilent } from '../../../ports/peer-requests.ts';
+import { NotAllowed } from './authorize-delivery.ts';
 import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { KeyChanged, Superseded } from './send-to-service.ts';
 
@@ -43,6 +44,7 @@ export class DescriptionFailed extends Error {
 export function explainFailure(cause: unknown): Explained {
   if (cause instanceof Unreplicable) return { message: cause.message, why: 'client-key', isFinal: true };
   if (cause instanceof KeyChanged) return { message: cause.message, why: 'key-changed', isFinal: true };
+  if (cause instanceof NotAllowed) return { message: cause.message, why: 'not-allowed', isFinal: true };
   if (cause instanceof Superseded) return { message: cause.message, why: 'superseded', isFinal: true };
   if (cause instanceof PeerSilent) return { message: `${cause.message}: ${checkAdvice}`, why: 'no-answer' };
   if (cause instanceof DestinationAway) return { message: cause.message, why: cause.why };

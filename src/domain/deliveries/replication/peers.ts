@@ -6,14 +6,14 @@ import {
   findReplicationPeer,
   scanReplicationPeers,
 } from '../../../metadata/background/replication/peers.ts';
-import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { PeerAccess } from '../../../ports/peer-requests.ts';
 import { retryInTurn } from '../../buckets/retry-in-turn.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'random' | 'sealer'>;
 
-/** One page of a scan; a peer has at most 68 KiB. */
+/** One page of a scan; a peer has at most 68 KiB and its accounts. */
 const peersMax = 100;
 
 const mutexKey = 'replication peers';
@@ -35,6 +35,7 @@ export async function openPeer({ metadata }: Pick<Ctx, 'metadata'>, id: string):
 export interface PeerPut {
   readonly access: PeerAccess;
   readonly bandwidth: number | undefined;
+  readonly accounts: readonly PeerAccount[] | undefined;
   readonly record: Recorder | undefined;
   /** Refuses the change by the present row. */
   readonly check: (present: ReplicationPeerRow | undefined) => void;
@@ -44,7 +45,7 @@ export interface PeerPut {
 export async function putPeer(
   ctx: Ctx,
   id: string,
-  { access, bandwidth, record, check }: PeerPut,
+  { access, bandwidth, accounts, record, check }: PeerPut,
 ): Promise<ReplicationPeerRow> {
   const { metadata, sealer } = ctx;
   const { accessKey, secretKey, key, ...shown } = access;
@@ -58,6 +59,7 @@ export async function putPeer(
     const row: ReplicationPeerRow = {
       ...shown,
       ...(bandwidth === undefined ? {} : { bandwidth }),
+      ...(accounts === undefined ? {} : { accounts }),
       ...{ slot: 0, id, sealedKeys, changedAt: await metadata.now() },
     };
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };

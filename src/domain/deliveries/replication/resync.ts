@@ -159,11 +159,12 @@ async function isQueueLong(ctx: Ctx): Promise<boolean> {
 async function stepResync(ctx: Ctx, { name, state, revision }: Task<Resync>): Promise<boolean> {
   const bucket = (await findBucket(ctx.metadata, state.bucket))?.row;
   const rule = bucket?.id === name ? await findRule(ctx, bucket) : undefined;
+  const role = bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role;
   const now = await ctx.metadata.now();
   const next =
-    bucket === undefined || rule === undefined
+    bucket === undefined || rule === undefined || role === undefined
       ? { ...state, finishedAt: now }
-      : await queuePage(ctx, { bucket, rule, state, now });
+      : await queuePage(ctx, { bucket, role, rule, state, now });
   const isDone = next.finishedAt !== undefined;
   const expiry = isDone ? { expiresAt: now + keptMs } : {};
   // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.
@@ -180,11 +181,13 @@ async function queuePage(
   ctx: Ctx,
   {
     bucket,
+    role,
     rule,
     state,
     now,
   }: {
     readonly bucket: BucketRow;
+    readonly role: string;
     readonly rule: ReplicationRule;
     readonly state: Resync;
     readonly now: number;
@@ -197,7 +200,15 @@ async function queuePage(
   if (last === undefined) return { ...state, finishedAt: now };
   const wanted = page.filter(({ row }) => isWanted(state, row) && coversExisting(rule, row));
   for (const { row, revision } of wanted) {
-    const task = { bucket, rule, row, requestId, isResync: true, restores: state.restoresRemoved } as const;
+    const task = {
+      bucket,
+      role,
+      rule,
+      row,
+      requestId,
+      isResync: true,
+      restores: state.restoresRemoved,
+    } as const;
     const changes: SideChange[] = [await queueTask(ctx, task)];
     if (isPending(row)) await ctx.metadata.apply(changes);
     else {

@@ -17,6 +17,8 @@ export interface Shipment {
   readonly access: PeerAccess;
   /** The bucket at the peer. */
   readonly to: string;
+  /** The account that must own the bucket: a gateway refuses each request where another one does. Undefined: any may. */
+  readonly bucketOwner: string | undefined;
   readonly row: ObjectRow;
   /** For encrypted contents. */
   readonly objectKey: ObjectKey | undefined;
@@ -93,10 +95,11 @@ const hasElement =
 
 export async function send(
   { peers }: Pick<Ctx, 'peers'>,
-  { access, to, row, pace, signal }: Omit<Shipment, 'objectKey'>,
+  { access, to, bucketOwner, row, pace, signal }: Omit<Shipment, 'objectKey'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
 ): Promise<PeerReply> {
-  const about = { ...request, bucket: to, key: row.key };
+  const headers = { ...request.headers, ...ownedBy(bucketOwner) };
+  const about = { ...request, headers, bucket: to, key: row.key };
   const body = await gatherSmall(request.body);
   if (body === undefined) return peers.send(access, about, signal);
   if (!('pieces' in body)) {
@@ -106,6 +109,9 @@ export async function send(
   const pieces = pace === undefined ? body.pieces : paced(body.pieces, pace, signal);
   return peers.send(access, { ...about, body: { ...body, pieces } }, signal);
 }
+
+export const ownedBy = (bucketOwner: string | undefined): Readonly<Record<string, string>> =>
+  bucketOwner === undefined ? {} : { '*-expected-bucket-owner': bucketOwner };
 
 /** A stream costs more than so many bytes. */
 const smallMax = 64 * 1024;

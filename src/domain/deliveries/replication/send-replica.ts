@@ -14,6 +14,7 @@ import {
   contentOf,
   decoder,
   isAboutCaller,
+  ownedBy,
   type Shipment,
   send,
   sendUpload,
@@ -39,11 +40,13 @@ export interface PeerSite {
   readonly id: string;
   readonly versioning: string;
   readonly objectLock: boolean;
+  /** The account that owns the bucket; undefined where an older gateway does not say. */
+  readonly owner: string | undefined;
 }
 
 /** @returns undefined where the service is no gateway of this kind @throws PeerRefused, PeerSilent, UnexpectedAnswer */
 export async function askSite(
-  { peers }: Ctx,
+  { peers }: Pick<Ctx, 'peers'>,
   access: PeerAccess,
   bucket: string,
   signal: AbortSignal,
@@ -70,9 +73,14 @@ function readSite({ status }: PeerReply, text: string, what: string): PeerSite {
   } catch {
     throw new UnexpectedAnswer(status, what);
   }
-  const { site, versioning, objectLock } = (parsed ?? {}) as Readonly<Record<string, unknown>>;
+  const { site, versioning, objectLock, owner } = (parsed ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof site !== 'string' || typeof versioning !== 'string') throw new UnexpectedAnswer(status, what);
-  return { id: site, versioning, objectLock: objectLock === true };
+  return {
+    id: site,
+    versioning,
+    objectLock: objectLock === true,
+    owner: typeof owner === 'string' ? owner : undefined,
+  };
 }
 
 /** The document of a version for a destination, with what the rule changes. */
@@ -132,10 +140,11 @@ export async function sendReplica(ctx: Ctx, shipment: ReplicaShipment): Promise<
 /** Removes a version at the peer. A version that is gone there already is no error. */
 export async function sendRemoval(
   ctx: Pick<Ctx, 'peers'>,
-  { access, to, signal }: Pick<Shipment, 'access' | 'to' | 'signal'>,
+  { access, to, bucketOwner, signal }: Pick<Shipment, 'access' | 'to' | 'bucketOwner' | 'signal'>,
   { key, version }: { readonly key: string; readonly version: string },
 ): Promise<void> {
-  const request: PeerSending = { method: 'DELETE', bucket: to, key, query: [['replica', version]] };
+  const query = [['replica', version]] as const;
+  const request: PeerSending = { method: 'DELETE', bucket: to, key, query, headers: ownedBy(bucketOwner) };
   const reply = await ctx.peers.send(access, request, signal);
   if (reply.status !== 404 || !decoder.decode(reply.body).includes('NoSuchVersion'))
     checkSign(reply, 'ReplicateDelete', hasOutcome);

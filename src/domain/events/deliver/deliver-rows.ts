@@ -11,11 +11,12 @@ import type { LaneQueue, Pass } from '../../deliveries/lanes/pass.ts';
 import { nameObject, type Subject } from '../../deliveries/lanes/target-states.ts';
 import { wrapMessage } from './envelope.ts';
 import { describeDelivery } from './messaging-attributes.ts';
+import { splitServed } from './served-targets.ts';
 import { readSubject } from './subject.ts';
 
 export type Ctx = Pick<
   Context,
-  'caches' | 'metadata' | 'clock' | 'random' | 'hasher' | 'telemetry' | 'sinks' | 'tracer'
+  'caches' | 'credentials' | 'metadata' | 'clock' | 'random' | 'hasher' | 'telemetry' | 'sinks' | 'tracer'
 > & {
   readonly config: Pick<
     Config,
@@ -58,7 +59,12 @@ interface Group {
 }
 
 async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<void> {
-  let left = rows;
+  const { served, refused } = await splitServed(ctx, rows);
+  for (const [row, error] of refused) {
+    await giveUp(ctx, [row], { error, attempts: 0 });
+    pass.finished([row]);
+  }
+  let left = served;
   let batch = batchMax;
   while (true) {
     left = left.filter((row) => pass.mayTry(row));

@@ -18,7 +18,10 @@ export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) =>
   const now = await ctx.metadata.now();
   const rates = await readRates(ctx.metadata);
   const failing = await listFailing(ctx.metadata, 'notify');
-  const configured = targets.map(({ id, type, envelope = 's3' }) => ({ id, type, envelope }));
+  const configured = targets.map(({ id, type, envelope = 's3', accounts }) => ({
+    ...{ id, type, envelope },
+    ...(accounts === undefined ? {} : { accounts }),
+  }));
   const known = new Set(targets.map(({ id }) => id));
   // Those that the settings had when their events were queued.
   const removed = [...failing.keys()].filter((id) => !known.has(id)).map((id) => ({ id, type: 'removed' }));

@@ -7,7 +7,7 @@ import {
   putPeer,
 } from '../../../domain/deliveries/replication/peers.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { defined } from '../../common/parameters.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import type { Precondition } from '../request/precondition.ts';
@@ -22,13 +22,32 @@ function readOrigin(field: string, given: string): string {
   throw fail('MalformedJSON', { message: `${field} is not a valid address.`, field });
 }
 
+/** Of two entries of an account it would not be clear which one holds. */
+function assertOnce(accounts: readonly PeerAccount[] = []): void {
+  const names = accounts.map(({ account }) => account);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice === undefined) return;
+  throw fail('InvalidArgument', { message: `accounts has ${twice} twice.`, field: 'accounts' });
+}
+
 /** Never the keys. */
-const peerJson = ({ id, endpoint, region, ca, cert, proxy, bandwidth, changedAt }: ReplicationPeerRow) => ({
+const peerJson = ({
+  id,
+  endpoint,
+  region,
+  ca,
+  cert,
+  proxy,
+  bandwidth,
+  accounts,
+  changedAt,
+}: ReplicationPeerRow) => ({
   ...{ id, endpoint, region },
   ...(ca === undefined ? {} : { ca }),
   ...(cert === undefined ? {} : { cert }),
   ...(proxy === undefined ? {} : { proxy }),
   ...(bandwidth === undefined ? {} : { bandwidth }),
+  ...(accounts === undefined ? {} : { accounts }),
   changedAt: new Date(changedAt).toISOString(),
 });
 
@@ -53,7 +72,7 @@ export const PutReplicationPeer: AdminHandler<'PutReplicationPeer'> = async (
       field: 'id',
     });
   record?.about(`replication-peer:${id}`);
-  const { region = regionDefault, ca, cert, key, proxy, bandwidth, ...rest } = body;
+  const { region = regionDefault, ca, cert, key, proxy, bandwidth, accounts: sent, ...rest } = body;
   const endpoint = readOrigin('endpoint', rest.endpoint);
   if ((cert === undefined) !== (key === undefined))
     throw fail('MalformedJSON', {
@@ -66,7 +85,13 @@ export const PutReplicationPeer: AdminHandler<'PutReplicationPeer'> = async (
     region,
     ...defined({ ca, cert, key, proxy: proxy && readOrigin('proxy', proxy) }),
   };
-  return jsonReply(peerJson(await putPeer(ctx, id, { access, bandwidth, record, check: checkBy(match) })));
+  const accounts = sent?.map(({ account, bucketOwner, buckets }) => ({
+    account,
+    ...defined({ bucketOwner, buckets }),
+  }));
+  assertOnce(accounts);
+  const put = { access, bandwidth, accounts, record, check: checkBy(match) };
+  return jsonReply(peerJson(await putPeer(ctx, id, put)));
 };
 
 export const DeleteReplicationPeer: AdminHandler<'DeleteReplicationPeer'> = async (

@@ -11,11 +11,13 @@ import {
   readKeyFilter,
   type TargetedRule,
 } from '../../../domain/configurations/notification.ts';
+import { explainUnserved } from '../../../domain/events/deliver/served-targets.ts';
 import { refusingTargets } from '../../../domain/events/deliver/validate-targets.ts';
 import { testEvents } from '../../../domain/events/events.ts';
 import { drawId } from '../../../domain/objects/version-ids.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
 import { notificationConfiguration } from '../../../protocol/schemas/bucket/notification.ts';
 import { document } from '../../common/document.ts';
 import { utf8Length } from '../../common/parameters.ts';
@@ -73,13 +75,18 @@ function checkOverlaps(rules: readonly TargetedRule[]): void {
   }
 }
 
-function checkTargets({ config }: Pick<Context, 'config'>, rules: readonly TargetedRule[]): void {
-  const sinks = new Set(config.SVC_NOTIFY_TARGETS.map(({ id }) => id));
+/** A target must exist, and may take the events of the bucket: which of the two is missing is not for the tenant to know. */
+async function checkTargets(
+  ctx: Pick<Context, 'config' | 'credentials'>,
+  { owner }: Pick<BucketRow, 'owner'>,
+  rules: readonly TargetedRule[],
+): Promise<void> {
   for (const rule of rules) {
     const { arn } = rule;
     const sink = findSink(rule);
     if (sink === undefined) throw invalid('ARN', arn, 'The ARN is not well formed');
-    if (!sinks.has(sink))
+    const target = ctx.config.SVC_NOTIFY_TARGETS.find(({ id }) => id === sink);
+    if (target === undefined || (await explainUnserved(ctx, { account: owner, arn, target })) !== undefined)
       throw invalid(arn, 'null', 'Unable to validate the following destination configurations');
   }
 }
@@ -138,7 +145,7 @@ const configuration = document({
       throw fail('InvalidArgument', 'Same ID used for multiple configurations. IDs must be unique');
     for (const rule of rules) checkRule(rule);
     checkOverlaps(rules);
-    checkTargets(ctx, rules);
+    await checkTargets(ctx, request.bucket, rules);
     await askTargets(ctx, request, rules);
     // Give an id to configurations without one, as the public service does.
     const identified = <R extends NotificationRule>(rule: R): R => ({

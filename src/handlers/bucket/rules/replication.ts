@@ -1,12 +1,31 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
 
+import { authorize } from '../../../auth/authorization/authorize.ts';
+import { replicationService, roleAsker } from '../../../auth/authorization/replication-role.ts';
 import { toWireClass } from '../../../config/values/storage-classes.ts';
 import type { Context } from '../../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
-import { defaultPeer, readDestination } from '../../../domain/deliveries/replication/destination.ts';
+import {
+  type Authorized as Allowed,
+  asksOfRule,
+  assertOwned,
+  authorizeDelivery,
+  NotAllowed,
+} from '../../../domain/deliveries/replication/authorize-delivery.ts';
+import {
+  type Destination,
+  defaultPeer,
+  readDestination,
+} from '../../../domain/deliveries/replication/destination.ts';
+import { openAccess } from '../../../domain/deliveries/replication/peers.ts';
 import { resyncExisting } from '../../../domain/deliveries/replication/resync.ts';
+import { PeerRefused, UnexpectedAnswer } from '../../../domain/deliveries/replication/send-content.ts';
+import { askSite } from '../../../domain/deliveries/replication/send-replica.ts';
 import { fail } from '../../../errors/refusal.ts';
+import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import { PeerSilent } from '../../../ports/peer-requests.ts';
 import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
 import { document } from '../../common/document.ts';
 import type { HandlerOf } from '../../handler.ts';
@@ -90,15 +109,73 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
     throw fail('InvalidRequest', 'Metrics must be Enabled if ReplicationTime is.');
 }
 
-/** A peer that the ARN names must exist. An ARN that names a bucket only waits for the peer `default`. */
+/**
+ * A peer that the ARN names must exist, serve the bucket's account, and its bucket be that account's. An ARN that names a bucket only waits
+ * for the peer `default`.
+ */
 async function checkPeer(
-  ctx: Pick<Context, 'metadata'>,
-  { Destination: { Bucket } }: ReplicationRule,
+  ctx: Context,
+  request: AuthorizedInBucket,
+  { role, rule }: { readonly role: string; readonly rule: ReplicationRule },
 ): Promise<void> {
-  const destination = readDestination(Bucket);
-  if (destination === undefined || destination.peer === defaultPeer) return;
-  if ((await findReplicationPeer(ctx.metadata, destination.peer)) === undefined)
-    throw invalid('Bucket', Bucket, `There is no replication peer ${destination.peer}.`);
+  const { bucket, signal } = request;
+  const { Destination } = rule;
+  const destination = readDestination(Destination.Bucket);
+  if (destination === undefined) return;
+  const peer = (await findReplicationPeer(ctx.metadata, destination.peer))?.row;
+  if (peer === undefined && destination.peer === defaultPeer) return;
+  if (peer === undefined)
+    throw invalid('Bucket', Destination.Bucket, `There is no replication peer ${destination.peer}.`);
+  await assertMayPass(ctx, request, role);
+  try {
+    const asks = asksOfRule(bucket, { rule, destination });
+    const about = { peer, destination, rule: Destination, account: bucket.owner, bucket: bucket.name };
+    const allowed = await authorizeDelivery(
+      { credentials: ctx.credentials, askRole: roleAsker(ctx) },
+      { ...about, role, asks },
+    );
+    await askOwner(ctx, { allowed, destination, peer }, signal);
+  } catch (cause) {
+    if (cause instanceof NotAllowed) throw invalid('Bucket', Destination.Bucket, cause.message);
+    throw cause;
+  }
+}
+
+/** Whoever names a role in a configuration lends its permissions to the service (public API "iam:PassRole"). */
+async function assertMayPass(ctx: Context, request: AuthorizedInBucket, role: string): Promise<void> {
+  const { identity, bucket } = request;
+  if (identity?.owner !== bucket.owner)
+    throw fail('AccessDenied', 'A role can be named by users of its own account only.');
+  await authorize(ctx, request, {
+    action: 'iam:PassRole',
+    bucketName: '',
+    key: '',
+    resource: role,
+    named: new Map([['iam:PassedToService', replicationService]]),
+  });
+}
+
+/** A peer that does not answer is asked again at each delivery. @throws NotAllowed */
+async function askOwner(
+  ctx: Context,
+  {
+    allowed,
+    destination,
+    peer,
+  }: { readonly allowed: Allowed; readonly destination: Destination; readonly peer: ReplicationPeerRow },
+  signal: AbortSignal,
+): Promise<void> {
+  const access = await openAccess(ctx, peer);
+  if (ctx.peers === undefined || access === undefined || allowed.bucketOwner === undefined) return;
+  let owner: string | undefined;
+  try {
+    owner = (await askSite({ peers: ctx.peers }, access, destination.bucket, signal))?.owner;
+  } catch (cause) {
+    if (cause instanceof PeerSilent || cause instanceof PeerRefused || cause instanceof UnexpectedAnswer)
+      return;
+    throw cause;
+  }
+  assertOwned(allowed, destination, owner);
 }
 
 const replicationDocument = document({
@@ -106,7 +183,7 @@ const replicationDocument = document({
   root: 'ReplicationConfiguration',
   schema: replicationConfiguration,
   unset: 'ReplicationConfigurationNotFoundError',
-  validate: async (ctx, _call, value) => {
+  validate: async (ctx, request, value) => {
     if (value.Rule.length > rulesMax)
       throw fail(
         'InvalidRequest',
@@ -118,7 +195,7 @@ const replicationDocument = document({
       if (rule.Filter === undefined) checkFirstVersion(rule);
       else checkSecondVersion(rule);
       checkDestination(rule);
-      await checkPeer(ctx, rule);
+      await checkPeer(ctx, request, { role: value.Role, rule });
     }
     return { ...value, Rule: withIds(ctx, value.Rule) };
   },

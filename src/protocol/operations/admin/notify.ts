@@ -34,6 +34,8 @@ export const notifyRows = {
           type: jsonText(),
           /** Absent for a target that the settings no longer have. */
           envelope: jsonOptional(jsonText()),
+          /** Absent too for a target that was configured without a list. */
+          accounts: jsonOptional(jsonRows(jsonText())),
           ...failingFields,
           queued: count,
           oldestSeconds: count,

@@ -3,6 +3,7 @@ import {
   jsonBoolean,
   jsonChoice,
   jsonInteger,
+  jsonList,
   jsonNumber,
   jsonObject,
   jsonOptional,
@@ -29,6 +30,24 @@ const certificates = text(/^-----BEGIN CERTIFICATE-----\n/, 'PEM certificates', 
 const bandwidthMin = 65_536;
 const address = (example: string) => `an address such as ${example}, without a path and without credentials`;
 
+const accountPattern = /^(?:\*|[A-Za-z0-9][A-Za-z0-9._@-]{0,127})$/;
+/** Who may name the peer in replication rules. */
+const peerAccounts = jsonList(
+  jsonObject({
+    account: text(accountPattern, 'the id of an account, or * for every account', 128),
+    bucketOwner: jsonOptional(text(/^[\x21-\x7e]{1,256}$/, 'the id of an account at the peer', 256)),
+    buckets: jsonOptional(
+      jsonList(
+        text(/^[A-Za-z0-9._-]{0,255}\*?$/, 'the name of a bucket, or a prefix with * at its end', 256),
+        {
+          max: 100,
+        },
+      ),
+    ),
+  }),
+  { max: 256 },
+);
+
 const peerBody = jsonObject({
   endpoint: text(/^https?:\/\/[^/?#@\s]+\/?$/, address('https://s3.example.com:9000')),
   region: jsonOptional(text(/^[a-z0-9-]{1,64}$/, '1 to 64 characters of a-z, 0-9 and -')),
@@ -41,6 +60,7 @@ const peerBody = jsonObject({
   ),
   proxy: jsonOptional(text(/^http:\/\/[^/?#@\s]+\/?$/, address('http://proxy.example.com:3128'))),
   bandwidth: jsonOptional(jsonInteger({ min: bandwidthMin, max: 1_000_000_000_000 })),
+  accounts: jsonOptional(peerAccounts),
 });
 /** Never the keys. */
 const peer = jsonObject({
@@ -51,6 +71,7 @@ const peer = jsonObject({
   cert: jsonOptional(longText),
   proxy: jsonOptional(jsonText()),
   bandwidth: jsonOptional(count),
+  accounts: jsonOptional(peerAccounts),
   changedAt: isoTime,
 });
 
