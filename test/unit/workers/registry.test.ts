@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { staticCredentials } from '../../../src/auth/session/credentials.ts';
 import { workerNames } from '../../../src/config/values/workers.ts';
 import { classSnapshot } from '../../../src/domain/buckets/class-stats.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
@@ -12,6 +13,7 @@ import {
 } from '../../support/domain-world.ts';
 
 const never = new AbortController().signal;
+const openWorld = async () => Object.assign(await domainWorld(), { credentials: staticCredentials([]) });
 
 test('every name that the configuration accepts is a worker, and those that lease slots lead themselves', () => {
   expect(Object.keys(workers).sort()).toEqual([...workerNames].sort());
@@ -20,7 +22,7 @@ test('every name that the configuration accepts is a worker, and those that leas
 });
 
 test('gc and the sweeper clean up in the background, and stop on request', async () => {
-  const world = await domainWorld();
+  const world = await openWorld();
   const running = startWorkers(world, ['gc'], never);
   const client = world.process();
   await client.put('key', 'one');
@@ -38,7 +40,7 @@ test('gc and the sweeper clean up in the background, and stop on request', async
 });
 
 test('without named workers the sweep runs all the same, and gc does not', async () => {
-  const world = await domainWorld();
+  const world = await openWorld();
   const stop = new AbortController();
   const running = startWorkers(world, [], stop.signal);
   void world.process({ call: 4, when: 'before' }).put('key', 'one');
@@ -52,7 +54,7 @@ test('without named workers the sweep runs all the same, and gc does not', async
 });
 
 test('however many processes there are, one samples the buckets, at its start and then by the interval', async () => {
-  const world = await domainWorld();
+  const world = await openWorld();
   const told: string[] = [];
   const running = ['one', 'two', 'three'].map((name) => {
     const bucketClasses = (classes: readonly unknown[]): void => void told.push(`${name} ${classes.length}`);
