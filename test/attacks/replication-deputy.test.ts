@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { policyOf } from '../support/access.ts';
 import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
-import { alice, bob } from '../support/gateway.ts';
+import { alice, bob, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { allow, must, openUser, trusting } from '../support/iam-users.ts';
@@ -166,6 +166,22 @@ describe('a peer', () => {
     expect((await put(accounts)).status).toBe(200);
     expect(await operatorOf(near.world).must('GET', '/replication/peers/far')).toMatchObject({ accounts });
   });
+});
+
+test('an operator whose policies deny an account lets it use no peer', async () => {
+  const near = await openSite();
+  const Statement = [
+    { Effect: 'Allow', Action: 'admin:*', Resource: '*' },
+    { Effect: 'Deny', Action: 'admin:*', Resource: 'arn:aws:admin:::accounts/bob-account/*' },
+  ];
+  const policy = JSON.stringify({ Version: '2012-10-17', Statement });
+  const { credential } = await openUser(near.world, 'ops', { root: operator, policy });
+  const put = (account: string) =>
+    near.world.as({ credential }).put('/admin/v1/replication/peers/far', {
+      body: JSON.stringify({ accessKey, secretKey, endpoint: 'http://127.0.0.1:1', accounts: [{ account }] }),
+    });
+  expect((await put('bob-account')).status).toBe(403);
+  expect((await put('alice-account')).status).toBe(200);
 });
 
 describe('the role of a rule', () => {

@@ -317,7 +317,9 @@ test('a pass that runs tells for the bucket and for each rule what is done, what
 test('expirations queue their events, and the audit log counts them', async () => {
   await using world = await openWorld({
     settings: {
-      SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'sink', accounts: ['*'], type: 'webhook', url: 'https://sink.example/' }]),
+      SVC_NOTIFY_TARGETS: JSON.stringify([
+        { id: 'sink', accounts: ['*'], type: 'webhook', url: 'https://sink.example/' },
+      ]),
     },
   });
   const { client, clock } = world;

@@ -324,7 +324,9 @@ test('encryption, lock and ACL are fields of a form as they are headers of a req
 });
 
 test('a form sends ObjectCreated:Post', async () => {
-  const sink = JSON.stringify([{ id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' }]);
+  const sink = JSON.stringify([
+    { id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' },
+  ]);
   await using world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: sink } });
   await world.client.put('/bucket');
   const queue = '<Queue>arn:aws:sqs:default:123456789012:jobs</Queue><Event>s3:ObjectCreated:Post</Event>';

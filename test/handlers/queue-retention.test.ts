@@ -141,7 +141,8 @@ describe.each(backends)('on %s', (backend) => {
     await using world = await openGateway({
       backend,
       settings: {
-        SVC_NOTIFY_TARGETS: '[{"id":"here","accounts":["*"],"type":"redis","url":"redis://example.com","key":"events"}]',
+        SVC_NOTIFY_TARGETS:
+          '[{"id":"here","accounts":["*"],"type":"redis","url":"redis://example.com","key":"events"}]',
       },
     });
     const { client } = world;

@@ -327,7 +327,9 @@ test('each replica request needs its own permission', async () => {
 });
 
 test('replica requests send the events of what they change, and each has an audit row', async () => {
-  const sinks = JSON.stringify([{ id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' }]);
+  const sinks = JSON.stringify([
+    { id: 'jobs', accounts: ['*'], type: 'redis', url: 'redis://example.com', key: 'events' },
+  ]);
   await using site = await openSite({ settings: { SVC_NOTIFY_TARGETS: sinks }, clock: tickingClock() });
   const { client, context } = site;
   const kinds = ['ObjectCreated', 'ObjectRemoved', 'ObjectTagging'].map(

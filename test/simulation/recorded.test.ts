@@ -110,7 +110,8 @@ const replication = `<ReplicationConfiguration><Role>arn:aws:iam::1:role/r</Role
 
 async function worldOf({ versioned, before }: Scenario) {
   const world = frontDoor({
-    SVC_NOTIFY_TARGETS: '[{"id":"jobs","accounts":["*"],"type":"redis","url":"redis://example.com","key":"events"}]',
+    SVC_NOTIFY_TARGETS:
+      '[{"id":"jobs","accounts":["*"],"type":"redis","url":"redis://example.com","key":"events"}]',
   });
   const client = world.process();
   const configure = (name: string, body: string) =>

@@ -34,6 +34,7 @@ async function read(ctx: Ctx, placeholder: string, fields: Fields): Promise<read
     const [field = '', view] = choice.split('.');
     const value = fields[field];
     if (view === 'keys' && value instanceof Map) return [...value.keys()];
+    if (view === 'accounts' && Array.isArray(value)) return value.map(({ account }) => String(account));
     if (typeof value !== 'string' || value === '') continue;
     const seen = view === undefined ? value : await views[view]?.(ctx, value);
     if (seen !== undefined && seen !== '') return [seen];

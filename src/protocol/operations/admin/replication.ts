@@ -86,6 +86,8 @@ export const peerRows = {
     on: 'GET /replication/peers/:id',
     tagged: true,
     doc: 'Shows a peer, without its keys.',
+    // Part of the configuration, and shown with it.
+    lists: { accounts: [] },
     reply: peer,
   },
   PutReplicationPeer: {
@@ -94,7 +96,13 @@ export const peerRows = {
       accessKey: noResource('A key of the peer.'),
       secretKey: noResource('A secret of the peer.'),
       key: noResource('A private key in PEM.'),
+      accounts: mention('accounts/{accounts.accounts}/replication/peers'),
+      account: noResource('Named with its list.'),
+      bucketOwner: noResource('An account of the peer.'),
+      buckets: noResource('Buckets of the peer.'),
     },
+    // Part of the configuration, and shown with it.
+    lists: { accounts: [] },
     conditional: true,
     doc: 'Adds or replaces a peer.',
     body: peerBody,

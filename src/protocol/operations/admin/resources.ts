@@ -17,7 +17,7 @@ export interface NamedResource {
    * The resource in policies, below `arn:aws:admin:::`. `{field}` stands for a parameter of the path or query or a field of the body,
    * `{own}` for the caller's account, `{a|b}` for the first of two that the request has, and `{field.view}` for what a value leads to:
    * `account` (the account of an ARN or an access key), `name` (the name in an ARN), `bucket` (of a resource in the audit log), `peer` (of a
-   * destination), `keys` (the names of a map). A path of which the request lacks a field is not checked.
+   * destination), `keys` (the names of a map), `accounts` (the `account` of each entry of a list). A path of which the request lacks a field is not checked.
    */
   readonly path: string;
   readonly rule: ResourceRule;
