@@ -76,6 +76,8 @@ export interface SigningKey {
   readonly wrapped: string;
   /** ms since the epoch. */
   readonly createdAt: number;
+  /** The account that knows the secret, once the bucket was given to another one. Absent: the owner of the bucket. */
+  readonly knownTo?: string;
 }
 
 /** 0 is unlimited. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { acting } from '../support/access-points.ts';
 import { openActions } from '../support/actions.ts';
 import { encryptingSettings } from '../support/encryption.ts';
-import { alice, bob, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { alice, bob, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { allow, openUser, sessionOf } from '../support/iam-users.ts';
 import { combined, rotateKey, sharedSecret } from '../support/keyed-buckets.ts';
@@ -234,6 +234,28 @@ describe('the combined secret', () => {
     expect((await world.raw(alice.accessKey).get(`/${alias}/secret`)).text).toBe('of mine');
     expect((await world.raw(bob.accessKey).get(`/${alias}/secret`)).code).toBe('SignatureDoesNotMatch');
   });
+});
+
+test('the secret that a former owner has acts for no new owner of the bucket, and is of use after the bucket came back', async () => {
+  await using world = await open();
+  const give = async (owner: string) => {
+    const body = JSON.stringify({ owner });
+    const answer = await world
+      .as({ credential: operator })
+      .put('/admin/v1/buckets/mine/owner', { body, headers: { 'content-type': 'application/json' } });
+    expect(answer.status).toBe(200);
+  };
+  await give(bob.owner);
+  expect((await world.raw(bob.accessKey).get('/mine/secret')).code).toBe('SignatureDoesNotMatch');
+  expect((await world.raw(alice.accessKey).get('/mine/secret')).code).toBe('SignatureDoesNotMatch');
+  expect((await world.combined(bob).get('/mine/secret')).text).toBe('of mine');
+  expect(outcome(await world.combined(alice).get('/mine/secret'))).toEqual([403, 'AccessDenied']);
+  await give(alice.owner);
+  expect((await world.raw(alice.accessKey).get('/mine/secret')).text).toBe('of mine');
+  await give(bob.owner);
+  const next = await rotateKey(world, 'mine');
+  const holder = world.as({ credential: { ...bob, secretKey: next } });
+  expect((await holder.get('/mine/secret')).text).toBe('of mine');
 });
 
 test('a bucket with a signing key is anonymous ground to a request that its key has not signed', async () => {

@@ -1,6 +1,9 @@
 /** A document that a tenant stored runs in a browser with an origin of its own, so the log-in of an operator is out of its reach. */
 import { expect, test } from 'vitest';
-import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import type { Gateway } from '../../src/gateway.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { openClient } from '../support/gateway-client.ts';
 
 const policyOf = async (
   world: GatewayWorld,
@@ -30,6 +33,11 @@ test.each([
   'text/plain; charset=utf-8; x=",text/html',
   ' text/plain',
   'html',
+  'text/javascript',
+  'application/javascript',
+  'application/x-javascript',
+  'application/x-ecmascript',
+  'text/css',
 ])('an object of type %s is sandboxed where the operator API has the same origin', async (type) => {
   await using world = await openGateway({ settings: { SVC_DOMAIN: 's3.example.com' } });
   await world.client.put('/bucket');
@@ -54,6 +62,18 @@ test.each([
   await using world = await openGateway();
   await world.client.put('/bucket');
   expect(await policyOf(world, type)).toBeUndefined();
+});
+
+test('the storage listener of SVC_ADMIN_LISTEN sandboxes too, because cookies go to every port of a host', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  await world.client.put('/bucket/page', { body: 'x', headers: { 'content-type': 'text/html' } });
+  const gateway: Gateway = {
+    ...world.gateway,
+    handle: (incoming) => world.gateway.handle({ ...incoming, listener: 'storage' }),
+  };
+  const storage = openClient(gateway, systemClock, { credential: alice });
+  expect((await storage.get('/bucket/page')).header('content-security-policy')).toMatch(/^sandbox\b/);
 });
 
 test('response-content-type does not take the sandbox away', async () => {

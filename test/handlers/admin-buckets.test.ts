@@ -210,7 +210,7 @@ describe('PUT /buckets/{name}/owner', () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
     await world.client.put('/bucket/key', { body: 'content' });
-    expect((await give(world, { owner: bob.owner })).status).toBe(204);
+    expect((await give(world, { owner: bob.owner })).status).toBe(200);
     expect((await world.bob.get('/bucket/key')).text).toBe('content');
     expect((await world.bob.put('/bucket/more', { body: 'x' })).status).toBe(200);
     expect((await world.client.get('/bucket/key')).status).toBe(403);
@@ -218,7 +218,7 @@ describe('PUT /buckets/{name}/owner', () => {
     expect((await world.client.get('/')).all('Name')).toEqual([]);
     expect(await list(world, `owner=${alice.owner}`)).toEqual([]);
     expect((await world.bob.delete('/bucket/key')).status).toBe(204);
-    expect((await auditRows(world.context)).map(inShort)).toContain('admin:PutBucketOwner bucket:bucket 204');
+    expect((await auditRows(world.context)).map(inShort)).toContain('admin:PutBucketOwner bucket:bucket 200');
   });
 
   test('with objects that stay, each object remains its writer’s, and the ACL of the bucket names the new owner', async () => {
@@ -227,11 +227,42 @@ describe('PUT /buckets/{name}/owner', () => {
       headers: { '*-acl': 'public-read', '*-object-ownership': 'ObjectWriter' },
     });
     await world.client.put('/bucket/key', { body: 'content' });
-    expect((await give(world, { owner: bob.owner, objects: 'stay' })).status).toBe(204);
+    expect((await give(world, { owner: bob.owner, objects: 'stay' })).status).toBe(200);
     expect((await world.bob.get('/bucket/key')).status).toBe(403);
     const acl = await world.bob.get('/bucket?acl');
     expect(acl.text).toContain(`<ID>${bob.owner}</ID>`);
     expect(acl.text).not.toContain(alice.owner);
+  });
+
+  test('the answer shows the policy that the former owner left, and policy=drop removes it', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    await world.client.put('/bucket/key', { body: 'content' });
+    const policy = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Principal: { AWS: alice.owner },
+          Action: 's3:GetObject',
+          Resource: 'arn:aws:s3:::bucket/*',
+        },
+      ],
+    });
+    expect((await world.client.put('/bucket?policy', { body: policy })).status).toBe(204);
+    const kept = await give(world, { owner: bob.owner });
+    expect([kept.status, kept.json]).toEqual([200, { policy: 'kept', policyText: policy }]);
+    expect((await world.client.get('/bucket/key')).status).toBe(200);
+    const admin = operatorOf(world);
+    const dropped = await admin.ask('PUT', '/buckets/bucket/owner?policy=drop', { owner: bob.owner });
+    expect([dropped.status, dropped.json]).toEqual([
+      200,
+      { policy: 'dropped', policyText: policy },
+    ]);
+    expect((await world.client.get('/bucket/key')).status).toBe(403);
+    expect((await world.bob.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
+    const none = await give(world, { owner: alice.owner });
+    expect(none.json).toEqual({ policy: 'none' });
   });
 
   test('the quotas of both accounts count the bucket exactly', async () => {
@@ -244,7 +275,7 @@ describe('PUT /buckets/{name}/owner', () => {
     for (const { owner } of [alice, bob]) await admin.must('PUT', `/iam/users/${owner}/quota`, quota);
     expect((await world.client.put('/bucket/key', { body: '1234567' })).status).toBe(200);
     expect((await world.client.put('/other/more', { body: 'x' })).status).toBe(403);
-    expect((await give(world, { owner: bob.owner })).status).toBe(204);
+    expect((await give(world, { owner: bob.owner })).status).toBe(200);
     const counted = async (owner: string) => {
       const epoch = (await findAccountQuota(world.context.metadata, owner))?.row.epoch ?? '';
       return [...(await readUsage(world.context.metadata, accountUsage(epoch))).values()];
@@ -265,7 +296,7 @@ describe('PUT /buckets/{name}/owner', () => {
     expect(await give(world, { owner: bob.owner })).toMatchObject({ status: 403 });
     expect((await world.client.get('/bucket')).status).toBe(200);
     await world.bob.delete('/own');
-    expect((await give(world, { owner: bob.owner })).status).toBe(204);
+    expect((await give(world, { owner: bob.owner })).status).toBe(200);
   });
 
   test('unknown accounts, unknown buckets and unknown fields are refused', async () => {

@@ -254,6 +254,23 @@ describe('failed log-ins', () => {
   });
 });
 
+test('a secret that was typed in place of the access key is not audited', async () => {
+  await using world = await openGateway();
+  const swapped = { accessKey: operator.secretKey, secretKey: operator.accessKey };
+  expect((await logIn(world, swapped)).status).toBe(403);
+  const { text, all } = await world.as({ credential: operator }).get('/?audit');
+  expect(all('Action')).toEqual(['admin:LogIn']);
+  expect(text).toContain('login:unknown');
+  expect(text).not.toContain(operator.secretKey);
+});
+
+test('a secret of 256 characters logs in, as the settings allow it', async () => {
+  const long = person('long', { operator: true, secretKey: 's'.repeat(256) });
+  await using world = await openGateway({ people: [long] });
+  expect((await logIn(world, long)).status).toBe(200);
+  expect((await logIn(world, { ...long, secretKey: 's'.repeat(257) })).status).toBe(400);
+});
+
 test('log-ins, log-outs, revocations and failures are audited, without secrets', async () => {
   await using world = await openGateway();
   await logIn(world, { ...operator, secretKey: 'a-wrong-secret' });

@@ -63,8 +63,10 @@ export async function logIn(
   const throttle = caches.of(LoginThrottle);
   const now = clock.now();
   throttle.admit(now, asked);
-  record?.about(`login:${accessKey}`);
-  const credential = await findBySecret(ctx, asked);
+  const known = await ctx.credentials.find(accessKey, undefined, metadata);
+  // An access key that does not exist may be a secret that was typed in the wrong field.
+  record?.about(`login:${known === undefined ? 'unknown' : accessKey}`);
+  const credential = isSecretOf(ctx, known, asked) ? known : undefined;
   // Again: of many tries that began together, those beyond the limit do not learn whether their secret was right.
   throttle.admit(now, asked);
   if (credential === undefined) {
@@ -116,14 +118,14 @@ const isLive = (
 ): boolean => clock.now() < expiresAt && clock.now() - seenAt < config.SVC_LOGIN_IDLE;
 
 /** Takes the same time whether the key exists or not. */
-async function findBySecret(
-  { credentials, hasher, metadata }: LoginContext,
-  { accessKey, secretKey }: LoginAsked,
-): Promise<Credential | undefined> {
-  const found = await credentials.find(accessKey, undefined, metadata);
+function isSecretOf(
+  { hasher }: LoginContext,
+  known: Credential | undefined,
+  { secretKey }: LoginAsked,
+): boolean {
   const digest = (text: string) => hasher.once('sha256', new TextEncoder().encode(text));
-  const isSame = areEqual(digest(secretKey), digest(found?.secretKey ?? ''));
-  return isSame && secretKey !== '' ? found : undefined;
+  const isSame = areEqual(digest(secretKey), digest(known?.secretKey ?? ''));
+  return isSame && secretKey !== '';
 }
 
 const proofOf = (

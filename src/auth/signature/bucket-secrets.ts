@@ -18,7 +18,7 @@ export function secretsOfBucket(
     key,
     secret,
   }: {
-    readonly bucket: Pick<BucketRow, 'id' | 'name' | 'owner'>;
+    readonly bucket: Pick<BucketRow, 'id' | 'name' | 'owner' | 'signingKey'>;
     readonly key: string;
     readonly secret: string;
   },
@@ -28,7 +28,8 @@ export function secretsOfBucket(
     secret: deriveCombinedSecret(hasher, secretKey, deriveSharedSecret(hasher, secret)),
     prove: (identity) => identity && { ...identity, signedFor },
   };
-  if (owner !== bucket.owner) return [combined];
+  const knownTo = bucket.signingKey?.knownTo ?? bucket.owner;
+  if (owner !== bucket.owner || owner !== knownTo) return [combined];
   return [
     { secret, isOfBucket: true, prove: (identity) => identity && asKeyHolder(identity, signedFor) },
     combined,

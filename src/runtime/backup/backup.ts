@@ -4,7 +4,7 @@
  * backup, so `backup.json` says that the directory is incomplete until the new one is done.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
@@ -54,6 +54,8 @@ export async function backUp(
     await mkdir(draft, { mode: 0o700 });
     const at = new Date(clock.now()).toISOString();
     await copyTo.call(metadata, draft);
+    // The library creates the file with the mode that the umask allows.
+    await chmod(join(draft, 'data.mdb'), 0o600);
     await flush(join(draft, 'data.mdb'));
     const installation = (await findInstallation(metadata))?.state.id ?? '';
     const clusters = config.SVC_POOL_CLUSTERS.map(({ id }) => id);

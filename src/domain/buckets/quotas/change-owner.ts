@@ -31,6 +31,8 @@ export interface NewOwner {
    * the public API.
    */
   readonly withObjects: boolean;
+  /** Configurations that the new owner does not get, by their names. */
+  readonly without?: readonly string[];
   readonly record?: Recorder | undefined;
 }
 
@@ -50,7 +52,7 @@ export async function changeOwner(ctx: Ctx, wanted: NewOwner): Promise<BucketRow
 async function move(
   ctx: Ctx,
   bucket: Pick<BucketRow, 'name' | 'id'>,
-  { owner, ownerName, withObjects, record }: NewOwner,
+  { owner, ownerName, withObjects, without = [], record }: NewOwner,
 ): Promise<BucketRow> {
   const { metadata } = ctx;
   return retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
@@ -61,7 +63,7 @@ async function move(
     if (open !== found.row) return undefined;
     // Check before closing, so that a refusal does not disturb the bucket's writers.
     if (open.owner !== owner) await assertUnattached(ctx, open);
-    const documents = await newDocuments(ctx, open, { owner, withObjects });
+    const documents = await newDocuments(ctx, open, { owner, withObjects, without });
     const closing = { ...open, closedAt: await metadata.now(), generation: open.generation + 1 };
     const closed = await replaceBucket(metadata, found, closing);
     if (!closed.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
@@ -78,7 +80,13 @@ async function move(
     }
     const then = [...(await leaveCounters(ctx, open)), ...(await recorded(record))];
     const { accountQuota: _, ...others } = reopened;
-    const next = { ...others, owner, ownerName, creator: owner, documents: documents.all };
+    const { signingKey } = others;
+    // The former owner knows its secret.
+    const knownKey =
+      signingKey === undefined
+        ? {}
+        : { signingKey: { ...signingKey, knownTo: signingKey.knownTo ?? open.owner } };
+    const next = { ...others, ...knownKey, owner, ownerName, creator: owner, documents: documents.all };
     const outcome = await moveBucket(metadata, stored, next, then);
     if (!outcome.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
     record?.applied();
@@ -112,7 +120,7 @@ async function leaveCounters({ metadata }: Ctx, { id, accountQuota }: BucketRow)
 async function newDocuments(
   ctx: Ctx,
   bucket: BucketRow,
-  { owner, withObjects }: { readonly owner: string; readonly withObjects: boolean },
+  { owner, withObjects, without }: Required<Pick<NewOwner, 'owner' | 'withObjects' | 'without'>>,
 ) {
   const acl = await readDocument(ctx, bucket, bucketAcl);
   const rename = (grant: Grant): Grant =>
@@ -126,11 +134,14 @@ async function newDocuments(
   });
   // Under BucketOwnerEnforced there are no ACLs.
   const { [bucketAcl.name]: formerAcl, ...kept } = bucket.documents;
+  const dropped = Object.fromEntries(Object.entries(kept).filter(([name]) => without.includes(name)));
+  const remaining = Object.fromEntries(Object.entries(kept).filter(([name]) => !without.includes(name)));
   const formerControls = withObjects ? bucket.documents[ownershipControls.name] : undefined;
   return {
     made,
-    all: { ...kept, ...made },
+    all: { ...remaining, ...made },
     replaced: {
+      ...dropped,
       ...(formerAcl === undefined ? {} : { [bucketAcl.name]: formerAcl }),
       ...(formerControls === undefined ? {} : { [ownershipControls.name]: formerControls }),
     },

@@ -14,7 +14,6 @@ import { fail } from '../../../errors/refusal.ts';
 import { readUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { bucketsPageDefault } from '../../../protocol/operations/admin/overview/all-buckets.ts';
-import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query }) => {
@@ -93,19 +92,27 @@ async function signingKeyJson(ctx: Context, { name, signingKey }: BucketRow) {
   return { signingKey: { keyId, createdAt: new Date(createdAt).toISOString(), isExpired } };
 }
 
-export const PutBucketOwner: AdminHandler<'PutBucketOwner'> = async (ctx, { params, body, record }) => {
+export const PutBucketOwner: AdminHandler<'PutBucketOwner'> = async (
+  ctx,
+  { params, query, body, record },
+) => {
   const account = await ctx.credentials.account({ owner: body.owner });
   if (account === undefined)
     throw fail('InvalidArgument', {
       message: `There is no account ${body.owner}: an account has a key in the settings.`,
       field: 'owner',
     });
+  const name = params.get('name') ?? '';
+  const policy = await readDocument(ctx, await openBucket(ctx, name), bucketPolicy);
+  const isDropped = query.policy === 'drop';
   await changeOwner(ctx, {
-    bucket: params.get('name') ?? '',
+    bucket: name,
+    without: isDropped ? [bucketPolicy.name] : [],
     owner: account.owner,
     ownerName: account.displayName,
     withObjects: body.objects !== 'stay',
     record,
   });
-  return emptyReply(204);
+  if (policy === undefined) return jsonReply({ policy: 'none' });
+  return jsonReply({ policy: isDropped ? 'dropped' : 'kept', policyText: policy.text });
 };

@@ -43,7 +43,7 @@ export const sessionRows = {
     doc: 'Exchanges an access key and its secret for a cookie.',
     callers: 'anyone',
     secret: true,
-    body: jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 128 }) }),
+    body: jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 256 }) }),
     reply: jsonObject({
       ...caller,
       ...role,

@@ -78,7 +78,12 @@ export const allBucketRows = {
   PutBucketOwner: {
     on: 'PUT /buckets/:name/owner',
     names: { owner: mention('accounts/{owner}/buckets') },
-    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`.',
+    doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`. The policy stays and goes on to grant what it granted, unless `policy` is `drop`.',
+    query: { policy: jsonOptional(jsonChoice(['keep', 'drop'])) },
     body: jsonObject({ owner: jsonText({ max: 128 }), objects: jsonOptional(jsonChoice(['move', 'stay'])) }),
+    reply: jsonObject({
+      policy: jsonChoice(['none', 'kept', 'dropped']),
+      policyText: jsonOptional(jsonText()),
+    }),
   },
 } as const satisfies AdminRows;
