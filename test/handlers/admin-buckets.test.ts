@@ -255,10 +255,7 @@ describe('PUT /buckets/{name}/owner', () => {
     expect((await world.client.get('/bucket/key')).status).toBe(200);
     const admin = operatorOf(world);
     const dropped = await admin.ask('PUT', '/buckets/bucket/owner?policy=drop', { owner: bob.owner });
-    expect([dropped.status, dropped.json]).toEqual([
-      200,
-      { policy: 'dropped', policyText: policy },
-    ]);
+    expect([dropped.status, dropped.json]).toEqual([200, { policy: 'dropped', policyText: policy }]);
     expect((await world.client.get('/bucket/key')).status).toBe(403);
     expect((await world.bob.get('/bucket?policy')).code).toBe('NoSuchBucketPolicy');
     const none = await give(world, { owner: alice.owner });
