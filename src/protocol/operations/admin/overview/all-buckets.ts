@@ -9,7 +9,7 @@ import {
   jsonText,
 } from '../../../formats/json.ts';
 import { weight } from '../clusters.ts';
-import { mention } from '../resources.ts';
+import { mention, noResource } from '../resources.ts';
 import { type AdminRows, bucketName, count, isoTime, next, pagingBy } from '../row.ts';
 
 /** Each entry needs reads of its own. */
@@ -77,7 +77,10 @@ export const allBucketRows = {
   },
   PutBucketOwner: {
     on: 'PUT /buckets/:name/owner',
-    names: { owner: mention('accounts/{owner}/buckets') },
+    names: {
+      owner: mention('accounts/{owner}/buckets'),
+      policy: noResource('Whether the policy of the bucket stays.'),
+    },
     doc: 'Gives a bucket to another account, with its objects unless `objects` is `stay`. The policy stays and goes on to grant what it granted, unless `policy` is `drop`.',
     query: { policy: jsonOptional(jsonChoice(['keep', 'drop'])) },
     body: jsonObject({ owner: jsonText({ max: 128 }), objects: jsonOptional(jsonChoice(['move', 'stay'])) }),
