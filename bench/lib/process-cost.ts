@@ -58,3 +58,17 @@ export function resetPeak(pid: number): void {
     }
   }
 }
+
+/** How often the threads of a process waited for something, and how many bytes it wrote to disks, since its start. */
+export function wakeUpsOf(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const switches = threads.map((id) =>
+    numberIn(read(`/proc/${pid}/task/${id}/status`), 'voluntary_ctxt_switches'),
+  );
+  return switches.reduce((sum, each) => sum + each, 0);
+}
+
+export const bytesWrittenOf = (pid: number): number => numberIn(read(`/proc/${pid}/io`), 'write_bytes');
+
+const numberIn = (text: string | undefined, name: string): number =>
+  Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text ?? '')?.[1] ?? 0);

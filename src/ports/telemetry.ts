@@ -175,6 +175,8 @@ export interface Telemetry {
   replicationFailed(destination: string, why: string): void;
   /** A version was given up. */
   replicationGivenUp(destination: string, why: string): void;
+  /** The peers that replication may send to. */
+  peersKnown(peers: readonly string[]): void;
   /** What waits for replication; none where this process does not lead the replicator. */
   replicationWaits(waits: readonly ReplicationWait[]): void;
   /** A run of an inventory ended; `rows` is 0 where it failed. */
@@ -236,6 +238,7 @@ export const silentTelemetry: Telemetry = {
   replicated: () => {},
   replicationFailed: () => {},
   replicationGivenUp: () => {},
+  peersKnown: () => {},
   replicationWaits: () => {},
   inventoryEnded: () => {},
   lifecycleActions: () => {},

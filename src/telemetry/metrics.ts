@@ -2,12 +2,12 @@
 import type { Awaitable } from '../base/awaitable.ts';
 import { deliveries } from './measurements/deliveries.ts';
 import { engines } from './measurements/engines.ts';
-import type { Measurement } from './measurements/measurement.ts';
+import type { KnownLabel, Measurement } from './measurements/measurement.ts';
 import { requests } from './measurements/requests.ts';
 import { storage } from './measurements/storage.ts';
 import { workers } from './measurements/workers.ts';
 
-export type { Measurement } from './measurements/measurement.ts';
+export type { KnownLabel, Measurement } from './measurements/measurement.ts';
 
 /** Each group is a dashboard in `deploy/observability`. */
 export const measurementGroups = { requests, storage, workers, deliveries, engines } as const;
@@ -43,6 +43,8 @@ export interface Metrics {
   /** Sets a metric for these labels and no others. */
   replace(name: NameOf<'counter' | 'gauge'>, values: readonly (readonly [readonly string[], number])[]): void;
   observe(name: NameOf<'histogram'>, labels: readonly string[], seconds: number): void;
+  /** Exports the rows that have the label at 0 for the value, where they say so. */
+  know(label: KnownLabel, value: string): void;
   /** Called whenever metrics are about to be read. */
   onRead(sample: () => Awaitable<void>): void;
   /** The exposition of the whole node. */
@@ -58,6 +60,7 @@ export const noMetrics: Metrics = {
   remove: () => {},
   replace: () => {},
   observe: () => {},
+  know: () => {},
   onRead: () => {},
   text: async () => '# metrics are not collected on this runtime\n',
 };

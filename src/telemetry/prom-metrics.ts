@@ -2,6 +2,7 @@
 import { AggregatorRegistry, collectDefaultMetrics, type Histogram, Registry } from 'prom-client';
 import type { Awaitable } from '../base/awaitable.ts';
 import { cacheLookups, cacheSizes } from '../base/bounded-cache.ts';
+import { zeroSets } from './measurements/measurement.ts';
 import { type ExposedMetric, expose, gatherExemplars } from './meters/exposition.ts';
 import { NumberMetric } from './meters/number-metric.ts';
 import { Tally, type TallyChild } from './meters/tally.ts';
@@ -35,7 +36,7 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
     // A registry asks a metric for its name and its values.
     register.registerMetric(metric as unknown as Histogram);
   }
-  if (process) collectDefaultMetrics({ register });
+  if (process) collectProcess(register);
   const number = (name: string): NumberMetric => numbers.get(name) as NumberMetric;
   /** To find a child again costs less than to make it. */
   const children = new Map<string, Map<string, TallyChild>>();
@@ -47,6 +48,14 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
     known.set(id, found);
     return found;
   };
+  const known = new Map<string, Set<string>>();
+  const exportZeros = (): void => {
+    for (const [name, row] of Object.entries<Measurement>(measurements))
+      for (const labels of zeroSets(row, known))
+        if (row.kind === 'histogram') tally(name, labels);
+        else number(name).meter(labels);
+  };
+  exportZeros();
   const samples: (() => Awaitable<void>)[] = [() => sampleCaches(metrics)];
   const own = async (): Promise<ProcessMetrics> => {
     // A sample that fails is missing; the others are shown.
@@ -68,6 +77,12 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
       for (const [labels, value] of values) number(name).meter(labels).value = value;
     },
     observe: (name, labels, seconds) => tally(name, labels).observe(seconds),
+    know: (label, value) => {
+      const values = known.get(label) ?? new Set();
+      if (values.has(value)) return;
+      known.set(label, values.add(value));
+      exportZeros();
+    },
     onRead: (sample) => samples.push(sample),
     own,
     async text(format = 'text') {
@@ -80,6 +95,17 @@ export function promMetrics({ version, runtime, gather, process = true }: PromOp
   };
   metrics.set('svc_build_info', [version, runtime], 1);
   return metrics;
+}
+
+/** Gauges whose names end like those of counters; `nodejs_active_resources` has the same by kind. */
+const misnamed = ['resources', 'handles', 'requests'].map((of) => `nodejs_active_${of}_total`);
+const hourMs = 60 * 60 * 1000;
+
+/** The usual `process_*` and `nodejs_*` metrics. Their delay of the event loop wakes the process, and `svc_event_loop_lag_seconds` measures it. */
+function collectProcess(register: Registry): void {
+  collectDefaultMetrics({ register, eventLoopMonitoringPrecision: hourMs });
+  for (const { name } of register.getMetricsAsArray())
+    if (name.startsWith('nodejs_eventloop_lag') || misnamed.includes(name)) register.removeSingleMetric(name);
 }
 
 const newTally = (name: string, row: Measurement): Tally =>

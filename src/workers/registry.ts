@@ -2,6 +2,7 @@
 import type { WorkerName } from '../config/values/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
+import type { Clock } from '../ports/clock.ts';
 import { deliverAccessLogs } from './access-log.ts';
 import { sampleBuckets } from './bucket-stats.ts';
 import { emptyBuckets } from './force-empty.ts';
@@ -19,8 +20,10 @@ import { rewrapKeys } from './storage/rewrap.ts';
 import { scrubAll } from './storage/scrub.ts';
 import type { ClientLoad } from './supervision/client-load.ts';
 import { Heartbeats } from './supervision/heartbeats.ts';
+import { localRenewalMs, localTtlMs } from './supervision/leadership.ts';
+import { Pulses } from './supervision/pulses.ts';
 import { reportingTelemetry } from './supervision/reporting-telemetry.ts';
-import { supervise } from './supervision/supervisor.ts';
+import { type Shared, supervise } from './supervision/supervisor.ts';
 import { type Unit, unsupervised, type Worker, type WorkerServices } from './supervision/worker.ts';
 import { quotaReconcileEveryMs, reconcileQuotas } from './usage/quota-reconcile.ts';
 import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
@@ -190,6 +193,32 @@ export interface WorkerHost {
   readonly process: string;
   /** Absent: background work does not wait for clients. */
   readonly clientLoad?: ClientLoad;
+  /** Present where the metadata are on this machine. */
+  readonly local?: LocalProcess;
+}
+
+/** This process among those of its machine. */
+export interface LocalProcess extends Pick<Shared, 'hasEnded'> {
+  readonly identity: string;
+  /** Its place among the processes of its node, from 0. */
+  readonly place: number;
+  readonly places: number;
+}
+
+/** Leases are spread over the processes of a node, by the place of their worker in the list. */
+function shareWith(
+  { identity, place, places, hasEnded }: LocalProcess,
+  { clock, names }: { readonly clock: Clock; readonly names: readonly WorkerName[] },
+): Shared {
+  const leased: readonly string[] = names.filter((name) => workers[name].leased);
+  return {
+    ttlMs: localTtlMs,
+    renewalMs: localRenewalMs,
+    pulses: new Pulses(clock),
+    process: identity,
+    hasEnded,
+    isForOther: (worker) => leased.indexOf(worker) % places !== place,
+  };
 }
 
 /** Starts the named workers, and the sweeper always. They stop with the signal or by `stop`. */
@@ -197,11 +226,12 @@ export function startWorkers(
   context: WorkerContext,
   names: readonly WorkerName[],
   signal: AbortSignal,
-  { process, clientLoad }: WorkerHost = { process: 'embedded' },
+  { process, clientLoad, local }: WorkerHost = { process: 'embedded' },
 ): RunningWorkers {
   const stopping = new AbortController();
   const ends = AbortSignal.any([signal, stopping.signal]);
-  const heartbeats = new Heartbeats(context, process);
+  const shared = local && shareWith(local, { clock: context.clock, names });
+  const heartbeats = new Heartbeats(context, process, shared);
   const yieldToClients =
     clientLoad === undefined ? unsupervised.yieldToClients : clientLoad.yieldToClients.bind(clientLoad);
   const named = names.map((name): Worker => {
@@ -223,7 +253,7 @@ export function startWorkers(
   const running = [...named, sweeper].map((worker) => {
     // A worker that no process leads shows as 0 in metrics.
     context.telemetry.workerLeads(worker.name, false);
-    return supervise(context, worker, ends);
+    return supervise(context, worker, ends, shared);
   });
   return {
     async stop() {

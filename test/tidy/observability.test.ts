@@ -13,6 +13,8 @@ const rulesText = read('deploy/observability/rules.yaml');
 
 interface Rule {
   readonly alert?: string;
+  readonly record?: string;
+  readonly expr?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -97,6 +99,64 @@ test('rules, their tests and dashboards select labels that their metrics have, b
       }),
     );
   expect(wrong).toEqual([]);
+});
+
+interface RuleTest {
+  readonly input_series: readonly { readonly series: string; readonly values: string }[];
+  readonly promql_expr_test: readonly { readonly expr: string; readonly exp_samples: readonly unknown[] }[];
+}
+const ruleTests = (parse(read('deploy/observability/rules.test.yaml')) as { tests: readonly RuleTest[] })
+  .tests;
+
+/** The counters whose changes an expression asks for, with its recorded rules resolved: `svc_x_total{why=~"a|b"}`. */
+function changesIn(expr: string): readonly { readonly name: string; readonly selector: string }[] {
+  const recorded = (parse(rulesText) as { groups: readonly { rules: readonly Rule[] }[] }).groups.flatMap(
+    ({ rules }) => rules.filter(({ record }) => record !== undefined && expr.includes(record)),
+  );
+  const whole = [expr, ...recorded.map((rule) => rule.expr)].join(' ');
+  return [
+    ...whole.matchAll(/(?:rate|increase)\((svc_[a-z0-9_]+?)(?:_bucket|_count)?(?:\{([^}]*)\})?\[/g),
+  ].map(([, name = '', selector = '']) => ({ name, selector }));
+}
+const counting = alerts.flatMap(({ alert = '', expr = '' }) => {
+  const changes = changesIn(expr);
+  return changes.length === 0 ? [] : [{ alert, changes }];
+});
+
+test('a series of a counter that an alert watches exists before its first event: each label has values from the start', () => {
+  expect(counting.length).toBeGreaterThan(10);
+  const rows: Readonly<Record<string, Measurement>> = measurements;
+  const missing = counting.flatMap(({ alert, changes }) =>
+    changes.flatMap(({ name, selector }) => {
+      const { labels = [], from0 = {} } = rows[name] ?? {};
+      const without = labels.filter((label) => from0[label] === undefined);
+      const selected = [...selector.matchAll(/(\w+)(?:=~|=)"([\w|-]+)"/g)].flatMap(
+        ([, label = '', values = '']) =>
+          values.split('|').filter((value) => from0[label] !== undefined && !from0[label].includes(value)),
+      );
+      return [...without, ...selected.filter((value) => !/^[\d.]+$/.test(value))].map(
+        (what) => `${alert}: ${name} is not exported at 0 for ${what}`,
+      );
+    }),
+  );
+  expect(missing).toEqual([]);
+});
+
+test('an alert about a counter has a test of promtool in which it fires for the first events after a start', () => {
+  const untested = counting.filter(({ alert, changes }) => {
+    const names = changes.map(({ name }) => name);
+    return !ruleTests.some(
+      ({ input_series, promql_expr_test }) =>
+        promql_expr_test.some(
+          ({ expr, exp_samples }) => expr.includes(`alertname="${alert}"`) && exp_samples.length > 0,
+        ) &&
+        input_series.some(
+          ({ series, values }) =>
+            names.some((name) => series.startsWith(name)) && /^0x\d+ [1-9]\d*(?:x|\+)/.test(values),
+        ),
+    );
+  });
+  expect(untested.map(({ alert }) => alert)).toEqual([]);
 });
 
 interface Service {

@@ -29,6 +29,7 @@ export interface Lease {
   readonly generation: number;
   /** Store time. */
   readonly expires: number;
+  readonly process?: string;
   readonly revision: Revision;
 }
 
@@ -61,18 +62,35 @@ async function put(
 }
 
 /**
- * Takes a lease that is free or has expired; undefined when another holder has it, or was faster.
+ * Takes a lease that is free, has expired, or whose holder's process has ended; undefined when another holder has it, or was faster.
  * The row stays when a lease ends, so that the generation never starts again.
  */
 export async function acquireLease(
   metadata: Metadata,
-  wanted: { readonly name: string; readonly holder: string; readonly ttlMs: number },
+  wanted: {
+    readonly name: string;
+    readonly holder: string;
+    readonly ttlMs: number;
+    readonly process?: string | undefined;
+    /** Whether it is certain that a process has ended: then nothing of it can still write. */
+    readonly hasEnded?: (process: string) => boolean;
+  },
 ): Promise<Lease | undefined> {
-  const { name, holder, ttlMs } = wanted;
+  const { name, holder, ttlMs, process, hasEnded } = wanted;
   const [found, now] = await Promise.all([metadata.get(leaseAt(name), {}), metadata.now()]);
-  if (found !== undefined && found.row.expires > now) return undefined;
+  if (found !== undefined && found.row.expires > now) {
+    const { process: former } = found.row;
+    if (former === undefined || hasEnded?.(former) !== true) return undefined;
+  }
   const generation = (found?.row.generation ?? 0) + 1;
-  return put(metadata, { name, holder, generation, expires: now + ttlMs }, found?.revision ?? 'absent');
+  const row = {
+    name,
+    holder,
+    generation,
+    expires: now + ttlMs,
+    ...(process === undefined ? {} : { process }),
+  };
+  return put(metadata, row, found?.revision ?? 'absent');
 }
 
 /** The row of a lease, held or expired. */

@@ -1,11 +1,13 @@
 /** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
 import cluster from 'node:cluster';
 import { hostname } from 'node:os';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
 import { createGateway } from '../../gateway.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { noSiblings } from '../../ports/siblings.ts';
 import { createLog } from '../../telemetry/log.ts';
-import { startWorkers } from '../../workers/registry.ts';
+import { startWorkers, type WorkerHost } from '../../workers/registry.ts';
 import { ClientLoad } from '../../workers/supervision/client-load.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
@@ -21,7 +23,8 @@ import { joinSiblings } from '../processes/node-siblings.ts';
 import { nodeTelemetry } from '../processes/node-telemetry.ts';
 import { nodeTracing } from '../processes/node-tracing.ts';
 import { reportReady, reportRefused } from '../processes/node-worker-messages.ts';
-import { endWithPrimary, processCount, superviseProcesses } from '../processes/node-workers.ts';
+import { endWithPrimary, processCount, processPlace, superviseProcesses } from '../processes/node-workers.ts';
+import { hasEnded, processIdentity } from '../processes/process-identity.ts';
 import {
   keptRootCredential,
   mintRootCredential,
@@ -159,7 +162,7 @@ async function serveHere(
     throw asRefusal(error, config);
   });
   const stopping = new AbortController();
-  const host = { process: `${hostname()}:${process.pid}`, clientLoad };
+  const host = { process: `${hostname()}:${process.pid}`, clientLoad, ...localProcess(context, config) };
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
   // The process may be stopped as soon as it has printed that it serves.
   const told = toldToStop();
@@ -176,6 +179,13 @@ async function serveHere(
     endAtOnce();
   }
   return 0;
+}
+
+/** Where the metadata are on this machine, processes see which others have ended. */
+function localProcess({ metadata }: Pick<Context, 'metadata'>, config: Config): Pick<WorkerHost, 'local'> {
+  const identity = metadata.isDistant ? undefined : processIdentity();
+  if (identity === undefined) return {};
+  return { local: { identity, hasEnded, place: processPlace(), places: processCount(config) } };
 }
 
 /** Resolves on a signal to stop. The primary forwards it, because only a terminal signals every process. */

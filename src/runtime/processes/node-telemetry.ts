@@ -38,6 +38,7 @@ export function nodeTelemetry(config: Config): Telemetry {
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
   sampleProcess(metrics, config);
+  for (const { id } of config.SVC_NOTIFY_TARGETS ?? []) metrics.know('target', id);
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
   return createTelemetry({
     log: foldRepeats(createLog(), later),

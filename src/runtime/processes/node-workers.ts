@@ -18,6 +18,11 @@ export function processCount(config: Config): number {
   return backendsCanShare(config) ? availableParallelism() : 1;
 }
 
+const placeVariable = 'SLUICE_PROCESS_PLACE';
+
+/** The place of this process among those of its node, from 0; a process that replaces a dead one has its place. */
+export const processPlace = (): number => Number(process.env[placeVariable] ?? 0);
+
 /** A process that served for less is restarted more slowly each time. */
 const quickDeathMs = 10_000;
 const restartMs = [0, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
@@ -48,6 +53,7 @@ interface End {
 
 /** A slot for one process. Each slot counts its own deaths, so that one faulty process does not delay the restart of others. */
 interface Place {
+  readonly index: number;
   quickDeaths: number;
 }
 
@@ -85,13 +91,13 @@ class Processes {
   }
 
   start(): void {
-    for (let index = 0; index < this.#options.count; index += 1) this.#fork({ quickDeaths: 0 });
+    for (let index = 0; index < this.#options.count; index += 1) this.#fork({ index, quickDeaths: 0 });
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#stop());
   }
 
   #fork(place: Place): void {
     let startedAt = performance.now();
-    const worker = cluster.fork(expecting(this.#installation));
+    const worker = cluster.fork({ ...expecting(this.#installation), [placeVariable]: String(place.index) });
     worker.on('message', (message: unknown) => {
       if (isReady(message)) {
         // A slow start does not make a death any less quick.

@@ -22,6 +22,7 @@ export const deliveries = {
     doc: 'From the commit of a version to its arrival at a replication peer.',
     act: 'Beyond 15 minutes: `GET /admin/v1/replication/status` shows what waits, `POST /admin/v1/replication/peers/{id}/check` why.',
     buckets: lagSeconds,
+    from0: { peer: 'known' },
   },
   svc_replication_failures_total: {
     kind: 'counter',
@@ -34,6 +35,10 @@ export const deliveries = {
     labels: ['peer', 'why'],
     doc: 'Versions that became FAILED, by cause: as above, `overdue` after SVC_REPLICATION_RETRY_MAX, `not-allowed` (by the accounts of the peer or the role of the rule), `client-key` (SSE-C), `superseded` by a newer version at a service that cannot take older ones.',
     act: '`GET /admin/v1/replication/failed` lists them. Remove the cause, then `POST /admin/v1/replication/retry`.',
+    from0: {
+      peer: 'known',
+      why: ['client-key', 'denied', 'no-peer', 'overdue', 'refused', 'sealed-keys', 'source', 'superseded'],
+    },
   },
   svc_replication_refused_objects: {
     kind: 'gauge',
@@ -101,5 +106,6 @@ export const deliveries = {
     labels: ['target'],
     doc: 'Events that became dead letters, because the target refused them or SVC_NOTIFY_RETRY_MAX was over.',
     act: 'Repair the target, then `POST /admin/v1/notify/redrive`.',
+    from0: { target: 'known' },
   },
 } as const satisfies Measurements;

@@ -16,6 +16,10 @@ export const engines = {
     labels: ['call', 'why'],
     doc: 'Calls that failed: `timeout`, `unavailable`, `refused`, `full`, `read-only`, `damaged`, `missing` or `other`. Faults of clients are not counted.',
     act: '`timeout` and `unavailable`: the engine or the network. `damaged` and `missing`: start a scrub. `other`: the log has the cause.',
+    from0: {
+      call: ['data.read', 'data.write', 'metadata.apply', 'metadata.commit', 'metadata.get', 'metadata.scan'],
+      why: ['timeout', 'unavailable', 'damaged', 'missing'],
+    },
   },
   svc_cache_entries: {
     kind: 'gauge',

@@ -9,6 +9,7 @@ export const requests = {
     labels: ['code'],
     doc: 'Answered requests by HTTP status.',
     act: 'More 5xx: look at `svc_backend_errors_total` and `/readyz`. More 4xx: `svc_http_refusals_total` names the error.',
+    from0: { code: ['200', '500', '503', '504', '507'] },
   },
   svc_http_operations_total: {
     kind: 'counter',
@@ -34,6 +35,9 @@ export const requests = {
     doc: 'From the head of a request to the head of its reply, by operation. Buckets carry exemplars in the OpenMetrics format.',
     act: 'Compare with `svc_backend_duration_seconds`: a slow backend, or a busy event loop (`svc_event_loop_lag_seconds`). An exemplar names one request of the bucket by `trace_id` and `request_id`: `sluice admin traces <id>`.',
     buckets: seconds,
+    from0: {
+      operation: ['GetObject', 'HeadObject', 'ListObjects', 'ListObjectsV2', 'DeleteObject', 'DeleteObjects'],
+    },
   },
   svc_http_requests_in_flight: {
     kind: 'gauge',
@@ -94,12 +98,18 @@ export const requests = {
     labels: ['outcome'],
     doc: 'Keys of objects and signing keys of buckets that the key provider was asked to unwrap: `ok`, `unavailable`, `denied` or `tampered`; `expired`: requests that were refused because the signing key of their bucket is older than SVC_KEY_MAX_AGE.',
     act: '`unavailable`: the key provider is away, or takes no more calls for now (`svc_key_calls_total` shows which). `denied`: its policy changed. `tampered`: treat it as an incident. `expired`: rotate the signing key of the bucket.',
+    from0: { outcome: ['ok', 'unavailable', 'denied', 'tampered', 'expired'] },
   },
   svc_key_calls_total: {
     kind: 'counter',
     labels: ['provider', 'call', 'outcome'],
     doc: 'Calls to a key provider outside of the process, with each attempt: `ok`, `unknown-key`, `denied`, `tampered`, `throttled` (the provider takes no more calls for now), `key-unavailable` (one key), `unavailable`; `refused`: the open circuit refused the call.',
     act: '`throttled`: raise the limit of the provider, or find the account that asks so much (`svc_bucket_requests_total`). `unknown-key`: a client names keys that do not exist. `unavailable`: the provider or the network.',
+    from0: {
+      provider: 'known',
+      call: ['generate', 'wrap', 'unwrap'],
+      outcome: ['ok', 'denied', 'tampered', 'throttled', 'unavailable'],
+    },
   },
   svc_key_circuit_open: {
     kind: 'gauge',
@@ -113,6 +123,7 @@ export const requests = {
     labels: ['provider'],
     doc: 'How often the circuit of the key provider opened.',
     act: 'Rises again and again: the provider or the network to it comes and goes.',
+    from0: { provider: 'known' },
   },
   svc_signing_keys: {
     kind: 'gauge',

@@ -32,6 +32,7 @@ export const workers = {
     labels: ['worker'],
     doc: 'Attempts of a worker that failed; it pauses longer after each.',
     act: '`GET /admin/v1/workers` has the last error.',
+    from0: { worker: 'known' },
   },
   svc_worker_last_unit_timestamp_seconds: {
     kind: 'gauge',
@@ -73,6 +74,7 @@ export const workers = {
     labels: ['queue', 'why'],
     doc: 'Tasks that were dropped unread: older than SVC_QUEUE_RETENTION (`age`), or more than SVC_QUEUE_ROWS_MAX (`rows`).',
     act: 'Tasks are lost. Replication: start a resync. Events and access logs cannot be recovered.',
+    from0: { queue: ['notify', 'replication', 'access-log'], why: ['age', 'rows'] },
   },
   svc_lifecycle_actions_total: {
     kind: 'counter',

@@ -15,6 +15,7 @@ type Told =
   | 'replicated'
   | 'replicationFailed'
   | 'replicationGivenUp'
+  | 'peersKnown'
   | 'replicationWaits'
   | 'inventoryEnded'
   | 'lifecycleActions'
@@ -54,6 +55,9 @@ export const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
   },
   replicationFailed: (peer, why) => metrics.add('svc_replication_failures_total', [peer, why]),
   replicationGivenUp: (peer, why) => metrics.add('svc_replication_given_up_total', [peer, why]),
+  peersKnown: (peers) => {
+    for (const peer of peers) metrics.know('peer', peer);
+  },
   replicationWaits: (waits) => {
     const of = (value: 'waiting' | 'bytes' | 'oldestSeconds') =>
       waits.map((each) => [[each.destination], each[value]] as const);

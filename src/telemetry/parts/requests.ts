@@ -46,6 +46,7 @@ export function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Tel
     idempotencyKey: (outcome) => metrics.add('svc_idempotency_keys_total', [outcome]),
     keyCall: (provider, call, outcome) => metrics.add('svc_key_calls_total', [provider, call, outcome]),
     keyCircuit: (provider, state) => {
+      metrics.know('provider', provider);
       metrics.set('svc_key_circuit_open', [provider], state === 'open' ? 1 : 0);
       if (state === 'open') metrics.add('svc_key_circuit_opened_total', [provider]);
     },

@@ -12,7 +12,10 @@ type Told =
 
 export const workerTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
   workerPanicked: (worker, shard) => metrics.add('svc_worker_panic_total', [worker, shard]),
-  workerLeads: (worker, leads) => metrics.set('svc_worker_leader', [worker], leads ? 1 : 0),
+  workerLeads: (worker, leads) => {
+    metrics.know('worker', worker);
+    metrics.set('svc_worker_leader', [worker], leads ? 1 : 0);
+  },
   workerUnitEnded: (worker, at) => {
     metrics.add('svc_worker_units_total', [worker]);
     metrics.set('svc_worker_last_unit_timestamp_seconds', [worker], at / 1000);

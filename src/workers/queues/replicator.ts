@@ -3,6 +3,7 @@ import { roleAsker } from '../../auth/authorization/replication-role.ts';
 import type { Context } from '../../context.ts';
 import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../../domain/deliveries/replication/deliver-tasks.ts';
+import { listPeers } from '../../domain/deliveries/replication/peers.ts';
 import { stepResyncs } from '../../domain/deliveries/replication/resync.ts';
 import { countWaiting } from '../../domain/deliveries/replication/waiting.ts';
 import { type Unit, unsupervised } from '../supervision/worker.ts';
@@ -13,6 +14,7 @@ export type ReplicatorContext = Omit<Ctx, 'peers' | 'askRole'> & Pick<Context, '
 const countedEveryMs = 30_000;
 
 async function showWaiting(ctx: Ctx): Promise<void> {
+  ctx.telemetry.peersKnown((await listPeers(ctx)).map(({ id }) => id));
   const now = await ctx.metadata.now();
   const counts = await countWaiting(ctx);
   ctx.telemetry.replicationWaits(

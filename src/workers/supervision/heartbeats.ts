@@ -1,20 +1,20 @@
 /**
  * The heartbeats of the workers of a process: what each did last, how fast, and what it has left. They are written together every ten
- * seconds; the start, the end and a failure of a worker are written immediately.
+ * seconds (every minute, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a worker are written immediately.
  */
 import { maskParameters } from '../../base/text/mask-secrets.ts';
 import type { Context } from '../../context.ts';
-import { putHeartbeats } from '../../metadata/background/heartbeats.ts';
+import { heartbeatMs, putHeartbeats } from '../../metadata/background/heartbeats.ts';
 import type {
   HeartbeatProgress,
   HeartbeatRow,
   LastUnit,
 } from '../../metadata/records/background/heartbeats.ts';
+import type { LeasePace } from './leadership.ts';
 import type { Progress, Watch } from './worker.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 
-const beatMs = 10_000;
 /** A rate is the average over so many intervals between two heartbeats. */
 const intervalsMax = 6;
 const messageMax = 500;
@@ -72,10 +72,16 @@ export class Heartbeats {
   /** Writes follow each other, so that an older row never replaces a newer one. */
   #writing: Promise<void> = Promise.resolve();
 
-  /** @param process the name under which operators find the process, such as `host:pid` */
-  constructor(ctx: Ctx, process: string) {
+  readonly #pace: LeasePace | undefined;
+
+  /**
+   * @param process the name under which operators find the process, such as `host:pid`
+   * @param pace of the leases, whose renewals and heartbeats are then written together
+   */
+  constructor(ctx: Ctx, process: string, pace?: LeasePace) {
     this.#ctx = ctx;
     this.#process = process;
+    this.#pace = pace;
     this.#ended = this.#beat();
   }
 
@@ -129,7 +135,8 @@ export class Heartbeats {
   async #beat(): Promise<void> {
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      await this.#ctx.clock.sleep(beatMs, signal);
+      await (this.#pace?.pulses.next(this.#pace.renewalMs, signal) ??
+        this.#ctx.clock.sleep(heartbeatMs.distant, signal));
       if (!signal.aborted)
         this.#write([...this.#watched.values()].filter(({ row }) => row?.endedAt === undefined));
     }

@@ -1,5 +1,6 @@
 /** Work under a lease: renews it meanwhile, and aborts the work when it is lost. */
 import type { Context } from '../../context.ts';
+import { heartbeatMs } from '../../metadata/background/heartbeats.ts';
 import {
   type Lease,
   LeaseLost,
@@ -7,6 +8,7 @@ import {
   renewLease,
   renewUnexpired,
 } from '../../metadata/background/leases.ts';
+import type { Pulses } from './pulses.ts';
 
 export type LeaseContext = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 
@@ -14,9 +16,22 @@ export type LeaseContext = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 export const leaseTtlMs = 15_000;
 export const leaseRenewalMs = 5_000;
 
+/** How the leases of workers are renewed where the metadata are on this machine: seldom, and together. */
+export interface LeasePace {
+  readonly ttlMs: number;
+  readonly renewalMs: number;
+  readonly pulses: Pulses;
+}
+
+/** Each commit of an embedded store writes some 20 KiB, however little has changed. The leases of a process that was killed are free at once. */
+export const localTtlMs = 150_000;
+export const localRenewalMs = heartbeatMs.local;
+
 export interface HeldLease {
   readonly lease: Lease;
   readonly signal: AbortSignal;
+  /** Absent: `leaseTtlMs` and `leaseRenewalMs`, at times of its own. */
+  readonly pace?: LeasePace | undefined;
   /** The lease is lost also where it had run out before a renewal and no other process took it: others only read whether it is held. */
   readonly isLostOnceExpired?: boolean;
 }
@@ -27,12 +42,12 @@ export interface HeldLease {
  */
 export async function withLease<T>(
   context: LeaseContext,
-  { lease, signal, isLostOnceExpired = false }: HeldLease,
+  { lease, signal, pace, isLostOnceExpired = false }: HeldLease,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const lost = new AbortController();
   const done = new AbortController();
-  const keeping = keepLease(context, lease, { lost, done: done.signal, isLostOnceExpired });
+  const keeping = keepLease(context, lease, { lost, done: done.signal, pace, isLostOnceExpired });
   try {
     return await work(AbortSignal.any([signal, lost.signal]));
   } finally {
@@ -49,18 +64,24 @@ async function keepLease(
   ends: {
     readonly lost: AbortController;
     readonly done: AbortSignal;
+    readonly pace: LeasePace | undefined;
     readonly isLostOnceExpired: boolean;
   },
 ): Promise<Lease | undefined> {
   const { clock, telemetry } = context;
+  const { pace, done } = ends;
+  const ttlMs = pace?.ttlMs ?? leaseTtlMs;
+  const untilRenewal = (): Promise<void> =>
+    pace === undefined ? clock.sleep(leaseRenewalMs, done) : pace.pulses.next(pace.renewalMs, done);
   let held = lease;
   // By a clock that never jumps, and counted from before the renewal was sent: never too late.
   let heldSince = clock.elapsed();
-  await clock.sleep(leaseRenewalMs, ends.done);
+  await untilRenewal();
   while (!ends.done.aborted) {
     const asked = clock.elapsed();
     const renewed = await renewInTime(context, held, {
-      leftMs: heldSince + leaseTtlMs - asked,
+      ttlMs,
+      leftMs: heldSince + ttlMs - asked,
       ...ends,
     });
     if (renewed === 'lost') {
@@ -73,7 +94,7 @@ async function keepLease(
       heldSince = asked;
     }
     // After a failure sooner, so that a store that answers again finds the lease still held.
-    await clock.sleep(renewed === undefined ? leaseRenewalMs / 5 : leaseRenewalMs, ends.done);
+    await (renewed === undefined ? clock.sleep(leaseRenewalMs / 5, done) : untilRenewal());
   }
   return held;
 }
@@ -83,10 +104,16 @@ async function renewInTime(
   { metadata, clock, telemetry }: LeaseContext,
   lease: Lease,
   {
+    ttlMs,
     leftMs,
     done,
     isLostOnceExpired,
-  }: { readonly leftMs: number; readonly done: AbortSignal; readonly isLostOnceExpired: boolean },
+  }: {
+    readonly ttlMs: number;
+    readonly leftMs: number;
+    readonly done: AbortSignal;
+    readonly isLostOnceExpired: boolean;
+  },
 ): Promise<Lease | 'lost' | undefined> {
   if (leftMs <= 0) return 'lost';
   const answered = new AbortController();
@@ -95,7 +122,7 @@ async function renewInTime(
     .sleep(leftMs, AbortSignal.any([answered.signal, done]))
     .then(() => (done.aborted ? undefined : ('lost' as const)));
   const renew = isLostOnceExpired ? renewUnexpired : renewLease;
-  const renewal = renew(metadata, lease, leaseTtlMs).then(
+  const renewal = renew(metadata, lease, ttlMs).then(
     (renewed) => renewed ?? ('lost' as const),
     (cause: unknown) => {
       telemetry.log('WARN', 'a lease could not be renewed', { lease: lease.name, cause });

@@ -2,10 +2,20 @@
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
 import { acquireLease, LeaseLost, leaderLease } from '../../metadata/background/leases.ts';
-import { leaseTtlMs, withLease } from './leadership.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Worker } from './worker.ts';
 
 export type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
+
+/** What the workers of a process share. */
+export interface Shared extends LeasePace {
+  /** The name of this process in leases. */
+  readonly process: string;
+  hasEnded(process: string): boolean;
+  /** Whether another process of the node should lead the worker: this one takes a free lease later than the other does. */
+  isForOther(worker: string): boolean;
+}
 
 /** Pauses after the first, second, third and every further failure in a row. */
 const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
@@ -13,24 +23,33 @@ const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
 const healthyMs = 5 * 60_000;
 /** How often a worker that does not lead tries to get the lease. */
 const standbyMs = 5_000;
+/** How much later a process takes a free lease that is for another process of the node. */
+const courtesyMs = 15_000;
+/** A rest up to this length is shared with other workers. */
+const sharedRestMs = 5_000;
 
 /** `stopped`: by the signal, which for a leased worker includes the loss of its lease. */
 type Ended = 'stopped' | 'standby' | 'failed';
 
-/** Runs one worker until the signal aborts, and resolves when its last unit has finished. Never throws. */
+/**
+ * Runs one worker until the signal aborts, and resolves when its last unit has finished. Never throws.
+ * @param shared absent: the worker rests and renews its lease at times of its own
+ */
 export async function supervise(
   context: SupervisorContext,
   worker: Worker,
   signal: AbortSignal,
+  shared?: Shared,
 ): Promise<void> {
   const { clock } = context;
   let failures = 0;
+  if (worker.leased && shared?.isForOther(worker.name) === true) await clock.sleep(courtesyMs, signal);
   while (!signal.aborted) {
     const startedAt = clock.elapsed();
-    const ended = await attempt(context, worker, signal);
+    const ended = await attempt(context, worker, { signal, shared });
     if (signal.aborted) return;
     if (ended !== 'failed') {
-      await clock.sleep(standbyMs, signal);
+      await rest(clock, standbyMs, { signal, shared });
       continue;
     }
     if (clock.elapsed() - startedAt >= healthyMs) failures = 0;
@@ -39,16 +58,31 @@ export async function supervise(
   }
 }
 
+interface Run {
+  readonly signal: AbortSignal;
+  readonly shared: Shared | undefined;
+}
+
+const rest = (clock: Clock, ms: number, { signal, shared }: Run): Promise<void> =>
+  shared === undefined || ms > sharedRestMs || ms === 0
+    ? clock.sleep(ms, signal)
+    : shared.pulses.next(ms, signal);
+
 /** One attempt to lead and run. A store that cannot be reached for the lease is a failure, but no panic. */
-async function attempt(context: SupervisorContext, worker: Worker, signal: AbortSignal): Promise<Ended> {
-  if (!worker.leased) return run(context, worker, { signal, generation: 0 });
+async function attempt(context: SupervisorContext, worker: Worker, attempted: Run): Promise<Ended> {
+  const { signal, shared } = attempted;
+  if (!worker.leased) return run(context, worker, { ...attempted, generation: 0 });
   try {
     // Every attempt has a holder name of its own, so that it is not mistaken for an earlier one.
-    const wanted = { name: leaderLease(worker.name), holder: drawId(context.random), ttlMs: leaseTtlMs };
-    const lease = await acquireLease(context.metadata, wanted);
+    const lease = await acquireLease(context.metadata, {
+      name: leaderLease(worker.name),
+      holder: drawId(context.random),
+      ttlMs: shared?.ttlMs ?? leaseTtlMs,
+      ...(shared === undefined ? {} : { process: shared.process, hasEnded: shared.hasEnded }),
+    });
     if (lease === undefined) return 'standby';
-    return await withLease(context, { lease, signal }, (held) =>
-      run(context, worker, { signal: held, generation: lease.generation }),
+    return await withLease(context, { lease, signal, pace: shared }, (held) =>
+      run(context, worker, { signal: held, shared, generation: lease.generation }),
     );
   } catch (cause) {
     worker.watch?.failed(cause);
@@ -60,7 +94,7 @@ async function attempt(context: SupervisorContext, worker: Worker, signal: Abort
 async function run(
   context: SupervisorContext,
   worker: Worker,
-  { signal, generation }: { readonly signal: AbortSignal; readonly generation: number },
+  { signal, shared, generation }: Run & { readonly generation: number },
 ): Promise<Ended> {
   const { clock, telemetry } = context;
   const { watch } = worker;
@@ -73,7 +107,7 @@ async function run(
       const said = await unit(signal);
       watch?.unitEnded(said, clock.elapsed() - begunAt);
       // A busy worker yields for a moment too, because the requests of this process come first.
-      await clock.sleep(said === 'busy' ? 0 : worker.everyMs, signal);
+      await rest(clock, said === 'busy' ? 0 : worker.everyMs, { signal, shared });
     }
     return 'stopped';
   } catch (cause) {

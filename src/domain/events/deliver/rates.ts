@@ -21,6 +21,8 @@ export class DeliveryRates {
   readonly #ctx: Pick<Context, 'metadata' | 'clock'>;
   #delivered = new Map<string, number>();
   #since: number;
+  /** The former leader's rates become stale by themselves. */
+  #isZeroStored = true;
 
   constructor({ metadata, clock, telemetry }: Pick<Context, 'metadata' | 'clock' | 'telemetry'>) {
     this.#ctx = { metadata, clock };
@@ -42,11 +44,15 @@ export class DeliveryRates {
     const perSecond = Object.fromEntries(
       [...this.#delivered].map(([target, events]) => [target, (events * 1000) / ms]),
     );
+    const isZero = this.#delivered.size === 0;
     this.#delivered = new Map();
     this.#since = clock.elapsed();
+    // While nothing is delivered there is nothing to write.
+    if (isZero && this.#isZeroStored) return;
     const found = await findTask(metadata, kind, '');
     const state = { at: await metadata.now(), perSecond };
     await putTask(metadata, kind, { name: '', state, expect: found?.revision ?? 'absent' });
+    this.#isZeroStored = isZero;
   }
 }
 

@@ -3,14 +3,14 @@ import { workerNames } from '../../../config/values/workers.ts';
 import type { Context } from '../../../context.ts';
 import { countAllLeft } from '../../../domain/deliveries/inventory/rows-left.ts';
 import { countAllBacklogs } from '../../../domain/lifecycle/backlog.ts';
-import { everyHeartbeat } from '../../../metadata/background/heartbeats.ts';
+import { everyHeartbeat, heartbeatMs } from '../../../metadata/background/heartbeats.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../../metadata/records/background/heartbeats.ts';
 import type { QueueBacklog } from '../../../ports/telemetry.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { seconds } from '../times.ts';
 
-/** Three heartbeats: after this time without one the process is taken for dead. */
-const silentMs = 30_000;
+/** After so many heartbeats that did not come the process is taken for dead. */
+const missedMax = 3;
 
 /** The queue that a worker drains. */
 const queueOf: Readonly<Record<string, string>> = {
@@ -38,6 +38,7 @@ export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
   const rows: HeartbeatRow[] = [];
   for await (const row of everyHeartbeat(ctx.metadata)) rows.push(row);
   const now = await ctx.metadata.now();
+  const everyMs = heartbeatMs[ctx.metadata.isDistant ? 'distant' : 'local'];
   const present = [...rows.filter(({ generation }) => generation === 0), ...leaders(rows)];
   const queues = present.find(({ worker }) => worker === 'queue-retention')?.progress?.queues ?? [];
   const seen = new Set(present.map(({ worker }) => worker));
@@ -45,7 +46,7 @@ export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
     .filter((name) => !seen.has(name))
     .map((worker) => ({ worker, state: 'never-ran' as const }));
   const known = await Promise.all(
-    present.map(async (row) => workerJson(row, { now, left: await findLeft(ctx, row, queues) })),
+    present.map(async (row) => workerJson(row, { now, everyMs, left: await findLeft(ctx, row, queues) })),
   );
   const workers = [...known, ...unseen];
   return jsonReply({ workers: workers.sort((a, b) => (a.worker < b.worker ? -1 : 1)) });
@@ -61,21 +62,24 @@ function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
 }
 
 /** `failing` comes first, because a worker that fails again and again may be between two attempts. */
-function stateOf(row: HeartbeatRow, now: number): 'failing' | 'stopped' | 'silent' | 'busy' | 'idle' {
+function stateOf(
+  row: HeartbeatRow,
+  { now, everyMs }: { readonly now: number; readonly everyMs: number },
+): 'failing' | 'stopped' | 'silent' | 'busy' | 'idle' {
   if (row.failures > 0) return 'failing';
   if (row.endedAt !== undefined) return 'stopped';
-  if (now - row.beatAt > silentMs) return 'silent';
+  if (now - row.beatAt > missedMax * everyMs) return 'silent';
   return row.lastUnit?.outcome === 'busy' ? 'busy' : 'idle';
 }
 
 function workerJson(
   row: HeartbeatRow,
-  { now, left }: { readonly now: number; readonly left: Left | undefined },
+  { now, everyMs, left }: { readonly now: number; readonly everyMs: number; readonly left: Left | undefined },
 ) {
   const { worker, process, generation, since, beatAt, units, lastUnit, failures, lastError, progress } = row;
   return {
     worker,
-    state: stateOf(row, now),
+    state: stateOf(row, { now, everyMs }),
     process,
     ...(generation === 0 ? {} : { generation }),
     since: seconds(since),

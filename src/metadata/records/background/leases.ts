@@ -7,11 +7,13 @@ export interface LeaseRow {
   readonly holder: string;
   readonly generation: number;
   readonly expires: number;
+  /** Names the process of the holder, where other processes of its machine can see whether it has ended. */
+  readonly process?: string;
 }
 export const leases = table<LeaseRow>()({
   name: 'leases',
   kind: 'conditional',
   partition: ['name'],
   sort: [],
-  columns: { name: 'text', holder: 'text', generation: 'int', expires: 'int' },
+  columns: { name: 'text', holder: 'text', generation: 'int', expires: 'int', process: 'text' },
 });

@@ -1,26 +1,71 @@
 /**
- * The longest delay of the event loop since it was last read. A timer of our own measures it, because `monitorEventLoopDelay` differs: that
- * of Bun leaves the resolution out of its delays, and that of Deno does not see a blocked loop.
+ * The longest delay of the event loop since it was last read. A timer of our own measures it, because `monitorEventLoopDelay` wakes the
+ * process as often, that of Bun leaves the resolution out of its delays, and that of Deno does not see a blocked loop.
+ *
+ * The timer is a fine one while the process works. On Node it becomes a coarse one when the process is idle, because 50 wake-ups a second
+ * would be most of what an idle process costs. The first request makes it a fine one again.
  */
+import { subscribe } from 'node:diagnostics_channel';
+import { performance } from 'node:perf_hooks';
 
-const intervalMs = 20;
+const fineMs = 20;
+/** A block that lasts longer is never missed. */
+const coarseMs = 500;
+/** The process is idle when it was so for this long. */
+const idleMs = 1_000;
+/** The share of that time in which the event loop may have been active. */
+const idleShare = 0.05;
 
 export interface EventLoopLag {
   /** In seconds. */
   read(): number;
 }
 
+/** Bun and Deno neither measure the utilization of the loop nor publish requests. */
+const hasUtilization = process.versions['bun'] === undefined && process.versions['deno'] === undefined;
+
 export function measureEventLoopLag(): EventLoopLag {
   let longestMs = 0;
-  let due = performance.now() + intervalMs;
+  let everyMs = fineMs;
+  let due = performance.now() + everyMs;
+  let utilization = performance.eventLoopUtilization();
+  let comparedAt = performance.now();
   const note = (now: number): void => {
     longestMs = Math.max(longestMs, now - due);
   };
-  setInterval(() => {
+  /** Whether the event loop has been idle since it was last compared. */
+  const wasIdle = (now: number): boolean => {
+    const latest = performance.eventLoopUtilization();
+    const { utilization: share } = performance.eventLoopUtilization(latest, utilization);
+    utilization = latest;
+    comparedAt = now;
+    return share < idleShare;
+  };
+  const tick = (): void => {
     const now = performance.now();
     note(now);
-    due = now + intervalMs;
-  }, intervalMs).unref();
+    if (hasUtilization && (everyMs === coarseMs || now - comparedAt >= idleMs))
+      everyMs = wasIdle(now) ? coarseMs : fineMs;
+    start(now);
+  };
+  const start = (now: number): void => {
+    due = now + everyMs;
+    timer = setTimeout(tick, everyMs);
+    timer.unref?.();
+  };
+  let timer: ReturnType<typeof setTimeout>;
+  start(performance.now());
+  /** A request begins: what it does may block the event loop. */
+  const rouse = (): void => {
+    if (everyMs === fineMs) return;
+    clearTimeout(timer);
+    everyMs = fineMs;
+    const now = performance.now();
+    note(now);
+    wasIdle(now);
+    start(now);
+  };
+  if (hasUtilization) subscribe('http.server.request.start', rouse);
   return {
     read() {
       // The timer may be late already, and run only after this.

@@ -1,0 +1,61 @@
+/** An idle node with two processes: what it costs, and how the workers are spread over its processes. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { bytesWrittenOf, processTree, wakeUpsOf } from '../../bench/lib/process-cost.ts';
+import { startServer, type TestServer } from '../support/server.ts';
+import { sender } from './client.ts';
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer({ env: { SVC_PROCESSES: '2' } });
+}, 120_000);
+afterAll(() => server?.stop(), 120_000);
+
+const patience = { timeout: 60_000, interval: 500 };
+
+/** The leased workers by the process that leads them. */
+async function leaders(): Promise<ReadonlyMap<string, readonly string[]>> {
+  const send = sender({ url: server.url, ...server.credentials.root });
+  const { workers } = JSON.parse((await send('GET', '/admin/v1/workers')).text) as {
+    workers: readonly { worker: string; state: string; process?: string; generation?: number }[];
+  };
+  const led = workers.filter(({ state, generation }) => state !== 'stopped' && (generation ?? 0) > 0);
+  const byProcess = Map.groupBy(led, ({ process }) => process?.split(':').at(-1) ?? '');
+  return new Map([...byProcess].map(([process, rows]) => [process, rows.map(({ worker }) => worker)]));
+}
+const leased = 15;
+
+test('the leases of the workers are spread over the processes of the node', async () => {
+  await vi.waitFor(async () => {
+    const led = [...(await leaders()).values()].map((names) => names.length);
+    expect(led.reduce((sum, each) => sum + each, 0)).toBe(leased);
+    expect(led.length).toBe(2);
+    expect(Math.min(...led)).toBeGreaterThanOrEqual(Math.floor(leased / 2));
+  }, patience);
+}, 90_000);
+
+test('an idle process wakes up at most 25 times a second, and the node writes at most 4 KiB/s', async () => {
+  const pids = processTree(server.process.pid ?? 0);
+  expect(pids).toHaveLength(3);
+  // The start writes the reserve of the disks (SVC_DISK_RESERVE).
+  await sleep(15_000);
+  const seconds = 30;
+  const before = pids.map((pid) => [wakeUpsOf(pid), bytesWrittenOf(pid)] as const);
+  await sleep(seconds * 1000);
+  let written = 0;
+  pids.forEach((pid, index) => {
+    const [wakeUps = 0, bytes = 0] = before[index] ?? [];
+    expect((wakeUpsOf(pid) - wakeUps) / seconds).toBeLessThan(25);
+    written += bytesWrittenOf(pid) - bytes;
+  });
+  expect(written / 1024 / seconds).toBeLessThan(4);
+}, 90_000);
+
+test('the workers of a process that was killed are led by another one, long before their leases expire', async () => {
+  const [[pid = '', names = []] = []] = [...(await leaders())];
+  process.kill(Number(pid), 'SIGKILL');
+  await vi.waitFor(async () => {
+    const led = [...(await leaders())].filter(([process]) => process !== pid).flatMap(([, all]) => all);
+    expect(names.filter((name) => !led.includes(name))).toEqual([]);
+  }, patience);
+}, 90_000);

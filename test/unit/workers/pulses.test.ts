@@ -1,0 +1,49 @@
+/** The instants that the workers of a process share. */
+import { expect, test } from 'vitest';
+import { Pulses } from '../../../src/workers/supervision/pulses.ts';
+import { virtualClock } from '../../support/virtual-clock.ts';
+
+test('workers that rest for the same interval wake up together, by one timer', async () => {
+  const clock = virtualClock();
+  const pulses = new Pulses(clock);
+  const { signal } = new AbortController();
+  const woken: number[] = [];
+  const wait = () => void pulses.next(1000, signal).then(() => woken.push(clock.elapsed()));
+  wait();
+  await clock.advance(300);
+  wait();
+  await clock.advance(700);
+  expect(woken).toEqual([1000, 1000]);
+  expect(clock.slept).toEqual([1000]);
+});
+
+test('a timer that fires a moment early does not fire again at the same instant', async () => {
+  const clock = virtualClock();
+  const pulses = new Pulses(clock);
+  await clock.advance(999.5);
+  let isWoken = false;
+  void pulses.next(1000, new AbortController().signal).then(() => {
+    isWoken = true;
+  });
+  await clock.advance(900);
+  expect(isWoken).toBe(false);
+  await clock.advance(200);
+  expect(isWoken).toBe(true);
+});
+
+test('no timer is left once every waiting worker was stopped', async () => {
+  const clock = virtualClock();
+  const sleeping: AbortSignal[] = [];
+  const pulses = new Pulses({
+    elapsed: clock.elapsed,
+    sleep: (ms, signal) => {
+      if (signal !== undefined) sleeping.push(signal);
+      return clock.sleep(ms, signal);
+    },
+  });
+  const stop = new AbortController();
+  const waiting = [pulses.next(1000, stop.signal), pulses.next(1000, stop.signal)];
+  stop.abort();
+  await Promise.all(waiting);
+  expect(sleeping.map(({ aborted }) => aborted)).toEqual([true]);
+});
