@@ -194,7 +194,9 @@ describe.each(backends)('ListBuckets on %s', (backend) => {
     } while (token !== undefined);
     expect(seen).toEqual(['aaa', 'log-1', 'log-2', 'log-3', 'zzz']);
     expect((await world.client.get('/?prefix=log-')).all('Name')).toEqual(['log-1', 'log-2', 'log-3']);
-    expect((await world.client.get('/?max-buckets=0')).code).toBe('InvalidArgument');
+    for (const size of ['0', '10001', '-1', 'x'])
+      expect((await world.client.get(`/?max-buckets=${size}`)).code, size).toBe('InvalidArgument');
+    expect((await world.client.get('/?max-buckets=10000')).status).toBe(200);
     for (const prefix of ['x\0y', 'p'.repeat(5000)]) {
       const odd = await world.client.get('/', { query: { prefix } });
       expect(odd.status).toBeLessThan(500);

@@ -238,7 +238,7 @@ describe.each(backends)('UploadPartCopy on %s', (backend) => {
   });
 });
 
-test.each(['', '/', '//', '?versionId=', '/bucket', '%'])(
+test.each(['', '/', '//', '?versionId=', '/bucket', '%', '/bucket/key%zz', '/bucket/key?versionId=%'])(
   'a copy source of %j is refused (RGW 72669)',
   async (source) => {
     await using world = await openGateway();
@@ -249,7 +249,8 @@ test.each(['', '/', '//', '?versionId=', '/bucket', '%'])(
     const copied = await client.put('/bucket/key', { headers, body: 'y' });
     const uploadId = await createUpload(client, '/bucket/parts');
     const part = await client.put('/bucket/parts', { headers, query: { uploadId, partNumber: '1' } });
-    for (const refused of [copied, part]) expect([refused.status, refused.code !== '']).toEqual([400, true]);
+    for (const refused of [copied, part])
+      expect([refused.status, refused.code]).toEqual([400, 'InvalidArgument']);
     expect((await client.get('/bucket/key')).text).toBe('x');
   },
 );

@@ -15,11 +15,12 @@ const bucketsMax = 10_000;
 export const ListBuckets: HandlerOf<'ListBuckets'> = async (ctx, { identity, query }) => {
   if (identity === undefined)
     return xmlReply(listAllMyBucketsResult, 'ListAllMyBucketsResult', { Buckets: [] });
-  const limit = readCount(query, 'max-buckets', { fallback: bucketsMax, max: bucketsMax });
-  if (limit === 0)
+  // Other lists cap the size of a page; this one refuses what it cannot return (public API).
+  const limit = readCount(query, 'max-buckets', { fallback: bucketsMax, max: bucketsMax + 1 });
+  if (limit === 0 || limit > bucketsMax)
     throw fail('InvalidArgument', {
-      message: 'max-buckets must be at least 1',
-      elements: { ArgumentName: 'max-buckets' },
+      message: `max-buckets must be from 1 to ${bucketsMax}`,
+      elements: { ArgumentName: 'max-buckets', ArgumentValue: query.get('max-buckets') ?? '' },
     });
   const prefix = positionIn(query, 'prefix');
   const region = query.get('bucket-region');

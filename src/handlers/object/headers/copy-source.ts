@@ -52,6 +52,19 @@ function accessPointSource(path: string): { account: string; name: string; key: 
   return key.join('/') === '' ? undefined : { account, name, key: key.join('/') };
 }
 
+/** @throws InvalidArgument: the address of the request itself is fine */
+function decodeSource(encoded: string, raw: string): string {
+  try {
+    return percentDecode(encoded);
+  } catch (cause) {
+    throw fail('InvalidArgument', {
+      message: 'Invalid copy source encoding.',
+      elements: { ArgumentName: 'copy-source', ArgumentValue: raw },
+      cause,
+    });
+  }
+}
+
 /**
  * `/bucket/key?versionId=id`, percent-encoded; the leading slash may be missing. Or
  * `arn:aws:s3:region:account:accesspoint/name/object/key`.
@@ -60,8 +73,8 @@ export function parseCopySource(raw: string): NamedSource {
   const at = raw.indexOf('?versionId=');
   // The public service decodes this header like a form: a plus is a space.
   const encoded = (at < 0 ? raw : raw.slice(0, at)).replaceAll('+', ' ');
-  const path = percentDecode(encoded).replace(/^\//, '');
-  const version = at < 0 ? {} : { versionId: percentDecode(raw.slice(at + '?versionId='.length)) };
+  const path = decodeSource(encoded, raw).replace(/^\//, '');
+  const version = at < 0 ? {} : { versionId: decodeSource(raw.slice(at + '?versionId='.length), raw) };
   const through = accessPointSource(path);
   if (through !== undefined) {
     const { account, name, key } = through;
