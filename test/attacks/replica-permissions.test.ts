@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ReplicaDocument } from '../../src/metadata/objects/replica.ts';
 import { everyone, grantsIn, policyOf } from '../support/access.ts';
+import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.ts';
 import { digest64, md5, setVersioning } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';
 import { configuration, defaultRule, openLocked } from '../support/locks.ts';
@@ -346,6 +347,23 @@ describe('what a document says about the content is verified, or marked:', () =>
     } else expect(begun.status).toBe(400);
     expect((await client.get('/bucket?versions')).all('VersionId')).toEqual([]);
   });
+});
+
+test('a replica is encrypted by keys of the account of its bucket, and not by those of the account that sends it', async () => {
+  const key = (seed: number) => keyOf(seed).toString('base64');
+  const SVC_HSM_KEYS_FILE = await writeKeyFile({
+    bobs: { key: key(1), accounts: ['bob-account'] },
+    shared: { key: key(2), accounts: ['bob-account', 'alice-account'] },
+  });
+  await using site = await openSite({ settings: { ...(await encryptingSettings()), SVC_HSM_KEYS_FILE } });
+  await permit(site.client);
+  const send = (keyId: string, version: string) => {
+    const encryption = { by: 'provider', keyId } as const;
+    return sendObject(site.bob, '/bucket/key', written('x', { version, encryption }), 'x');
+  };
+  const refused = await send('bobs', versionAt(Date.now() - 5000));
+  expect([refused.status, refused.code], refused.text).toEqual([403, 'AccessDenied']);
+  expect((await send('shared', versionAt(Date.now() - 4000))).status).toBe(200);
 });
 
 test('facts of a document pass the checks of the headers that they stand for', async () => {

@@ -1,8 +1,9 @@
 /** The requests by which another site brings its versions: ReplicateObject, ReplicateUpload, ReplicateState, ReplicateDelete. */
-import { openKeyUser } from '../../../auth/session/key-user.ts';
+import { assertAccountMayUse, openKeyUser } from '../../../auth/session/key-user.ts';
 import type { Context } from '../../../context.ts';
 import { withRoom } from '../../../domain/buckets/quotas/room.ts';
 import { drawObjectKey } from '../../../domain/content/encryption/object-key.ts';
+import { findKey } from '../../../domain/content/encryption/provided-key.ts';
 import {
   assertReceivable,
   type CommittedReplica,
@@ -87,11 +88,14 @@ function assertNoClaims(request: AuthorizedInBucket): void {
   );
 }
 
-const drawReplicaKey = (ctx: Context, request: AuthorizedInBucket, document: ReplicaDocument) =>
-  drawObjectKey(ctx, request, {
-    wanted: wantedReplicaEncryption(document),
-    user: openKeyUser(ctx, request),
-  });
+/** The key must be one of the account of the bucket too: the site that sends acts for an account that named the key in its rule. */
+async function drawReplicaKey(ctx: Context, request: AuthorizedInBucket, document: ReplicaDocument) {
+  const wanted = wantedReplicaEncryption(document);
+  const user = openKeyUser(ctx, request);
+  if (wanted.by === 'provider' && wanted.keyId !== undefined)
+    assertAccountMayUse(ctx, request, await findKey(ctx, { name: wanted.keyId, account: user.account }));
+  return drawObjectKey(ctx, request, { wanted, user });
+}
 
 export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;
