@@ -4,9 +4,22 @@ import { language } from '../text/text.ts';
 import { type ChartProps, formatUnit } from './chart-data.ts';
 
 const height = 200;
+/** Marks of single values would touch each other beyond. */
+const pointsMax = 60;
 
-const colour = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** A canvas takes no custom properties: an element resolves them for the present theme. */
+function readColours(element: HTMLElement, names: readonly string[]): ReadonlyMap<string, string> {
+  const probe = document.createElement('span');
+  element.append(probe);
+  const found = new Map(
+    names.map((name) => {
+      probe.style.color = `var(${name})`;
+      return [name, getComputedStyle(probe).color] as const;
+    }),
+  );
+  probe.remove();
+  return found;
+}
 
 /** The values of each series on top of those before it. */
 function stack(series: ChartProps['series']): (number | null)[][] {
@@ -19,7 +32,12 @@ function stack(series: ChartProps['series']): (number | null)[][] {
   );
 }
 
-const clock = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', timeZone: 'UTC' });
+const clock = new Intl.DateTimeFormat(language, {
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+  timeZone: 'UTC',
+});
 const day = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 /** @returns removes it */
@@ -53,6 +71,9 @@ function optionsOf(
   { times, series, unit, stacked = false }: ChartProps,
 ): uPlot.Options {
   const format = formatUnit[unit];
+  const names = series.map((_, index) => `--series-${index % 6}`);
+  const colours = readColours(element, ['--quiet', '--line', ...names]);
+  const colour = (name: string): string => colours.get(name) ?? 'gray';
   const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
   const axis = {
     stroke: colour('--quiet'),
@@ -61,13 +82,15 @@ function optionsOf(
     font: '12px system-ui',
   };
   const lines = series.map(({ name }, index) => {
-    const stroke = colour(`--series-${index % 6}`);
+    const stroke = colour(names[index] ?? '');
     return {
       label: name,
       stroke,
       width: 1.5,
-      points: { show: false },
-      ...(stacked ? { fill: `${stroke}55` } : {}),
+      spanGaps: true,
+      // Without neighbours a value would leave no mark.
+      points: { show: times.length <= pointsMax, size: 5, fill: stroke },
+      ...(stacked ? { fill: stroke.replace('rgb(', 'rgba(').replace(')', ', 0.3)') } : {}),
     };
   });
   return {
@@ -79,6 +102,7 @@ function optionsOf(
     axes: [
       {
         ...axis,
+        size: 32,
         values: (_, at) => at.map((s) => (span > 172_800 ? day : clock).format(new Date(s * 1000))),
       },
       { ...axis, size: 72, values: (_, at) => at.map(format) },

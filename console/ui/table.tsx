@@ -2,19 +2,11 @@
  * The table of every list: sorted and filtered in the URL, virtual when it is long, with its states. Rows are 44 pixels high; numbers
  * stand at the right.
  */
-import {
-  createColumnHelper,
-  createSortedRowModel,
-  rowSortingFeature,
-  sortFns,
-  tableFeatures,
-  useTable,
-} from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
 import { useSearchState } from '../app/url.ts';
-import { t } from '../text/text.ts';
+import { language, t } from '../text/text.ts';
 import { Button } from './form.tsx';
 import { Icon } from './icons.tsx';
 import { ScrollRegion } from './scroll-region.tsx';
@@ -48,7 +40,23 @@ const rowHeight = 44;
 /** From so many rows on, only those that are seen are in the page. */
 const virtualFrom = 60;
 
-const features = tableFeatures({ rowSortingFeature, sortedRowModel: createSortedRowModel(), sortFns });
+/** Numbers by their value, texts as people of this language order them. */
+function sortRows<Row>(
+  rows: readonly Row[],
+  column: Column<Row> | undefined,
+  isDown: boolean,
+): readonly Row[] {
+  const value = column?.value;
+  if (value === undefined) return rows;
+  const sorted = rows.toSorted((one, other) => compare(value(one), value(other)));
+  return isDown ? sorted.reverse() : sorted;
+}
+
+const collator = new Intl.Collator(language, { numeric: true });
+const compare = (one: string | number, other: string | number): number =>
+  typeof one === 'number' && typeof other === 'number'
+    ? one - other
+    : collator.compare(String(one), String(other));
 
 export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   const { rows, error, onRetry, filterText, name = '', empty, more, skeletonRows = 4 } = props;
@@ -124,13 +132,8 @@ function Body<Row extends object>({
   const [search, setSearch] = useSearchState();
   const sort = search[`${name}sort`] ?? '';
   const [id, isDown] = sort.startsWith('-') ? [sort.slice(1), true] : [sort, false];
-  const table = useTable({
-    features,
-    columns: useMemo(() => toColumns(columns), [columns]),
-    data: rows as Row[],
-    state: { sorting: id === '' ? [] : [{ id, desc: isDown }] },
-  });
-  const sorted = table.getRowModel().rows;
+  const column = columns.find((each) => each.id === id);
+  const sorted = useMemo(() => sortRows(rows, column, isDown), [rows, column, isDown]);
   const region = useRef<HTMLElement>(null);
   const isVirtual = sorted.length >= virtualFrom;
   const virtual = useVirtualizer({
@@ -166,11 +169,11 @@ function Body<Row extends object>({
         <tbody>
           {above > 0 && <Spacer height={above} columns={columns.length} />}
           {shown.map((row, index) => {
-            const key = rowKey(row.original);
+            const key = rowKey(row);
             return (
               <BodyRow
                 key={key}
-                row={row.original}
+                row={row}
                 columns={columns}
                 isOpen={key === openKey}
                 onOpen={onOpen}
@@ -190,19 +193,6 @@ const Spacer = ({ height, columns }: { readonly height: number; readonly columns
     <td class="spacer" colSpan={columns} style={{ height: `${height}px` }} />
   </tr>
 );
-
-function toColumns<Row extends object>(columns: readonly Column<Row>[]) {
-  const helper = createColumnHelper<typeof features, Row>();
-  return helper.columns(
-    columns.map(({ id, value }) =>
-      helper.accessor((row: Row) => value?.(row) ?? '', {
-        id,
-        enableSorting: value !== undefined,
-        sortFn: 'alphanumeric',
-      }),
-    ),
-  );
-}
 
 interface HeadProps<Row> {
   readonly column: Column<Row>;

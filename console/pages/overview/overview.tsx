@@ -12,6 +12,7 @@ import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from '../storage/class-words.ts';
 import { classColumns, classRows } from '../storage/classes.tsx';
+import { Requests } from './requests.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
@@ -26,6 +27,7 @@ export default function OverviewPage() {
     'GetStorageData',
     'ListWorkers',
     'ListTraces',
+    'GetRequestHistory',
   ]);
   const may = (name: Parameters<typeof allowed>[0]) => allowed(name) === true;
   const health = useHealth(may('GetStorageHealth'));
@@ -48,6 +50,7 @@ export default function OverviewPage() {
         title={t.pages.overview}
         answer={<Answered health={health.data} classes={classes.data} clusters={clusters.data} />}
       />
+      <Requests enabled={may('GetRequestHistory')} />
       <div class="cards">
         {may('ListClusters') && (
           <Card title={w.capacity} actions={<PageLink page="clusters">{t.pages.clusters}</PageLink>}>

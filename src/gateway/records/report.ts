@@ -3,6 +3,7 @@
  * INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
  * small one, so answered requests have theirs at DEBUG.
  */
+import { RequestHistory } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
 import type { Failure } from '../../handlers/common/failure.ts';
 import type { Fields } from '../../ports/telemetry.ts';
@@ -40,6 +41,9 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
     receivedBytes,
     bucket,
   });
+  // The polls of a console are not what its charts are about.
+  if (!/^a(?:dmin|rea):/.test(operation))
+    ctx.caches.of(RequestHistory).add(ctx.clock.now(), { status, durationMs });
   const slowMs = config.SVC_SLOW_MS;
   const line = (more: Fields): Fields => ({ ...describe(request), ...more });
   if (failure !== undefined)

@@ -18,6 +18,7 @@ import type { AreaRequest } from '../areas/area-request.ts';
 import { type AdminHandler, type AdminRequest, type JsonReply, jsonReply } from './call.ts';
 import { shareDiagnostics } from './maintenance/support-bundle.ts';
 import { shareTraces } from './maintenance/traces.ts';
+import { shareRequests } from './overview/requests.ts';
 import { onceOnly } from './request/idempotency.ts';
 import {
   type Entries,
@@ -36,6 +37,7 @@ type Router = IttyRouterType<IRequestStrict, [AreaRequest, Context]>;
 export function registerAdmin(router: Router, ctx: Context): void {
   shareTraces(ctx);
   shareDiagnostics(ctx);
+  shareRequests(ctx);
   const taken = new Map<string, string[]>();
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);

@@ -34,6 +34,7 @@ import * as audit from './overview/audit.ts';
 import * as buckets from './overview/buckets.ts';
 import { GetKeyProvider } from './overview/key-provider.ts';
 import * as objects from './overview/objects.ts';
+import { GetRequestHistory } from './overview/requests.ts';
 import * as system from './overview/system.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
@@ -46,6 +47,7 @@ import * as usage from './usage/usage.ts';
 export const adminHandlers: AdminHandlers = {
   ...ownKeys,
   CheckPermissions,
+  GetRequestHistory,
   ExplainDecision,
   GetOpenApi,
   ImportAccessKey,

@@ -41,7 +41,31 @@ const span = jsonObject({
   error: jsonOptional(jsonText()),
 });
 
+const requestCounts = {
+  requests: count,
+  refused: count,
+  failed: count,
+  perSecond: jsonNumber,
+  p50Ms: jsonOptional(jsonNumber),
+  p99Ms: jsonOptional(jsonNumber),
+};
+
 export const observabilityRows = {
+  GetRequestHistory: {
+    on: 'GET /requests',
+    doc: 'Shows requests of the storage protocol to this node over the last minutes: how many, refused (4xx), failed (5xx), and the time until their replies began.',
+    query: {
+      minutes: jsonOptional(
+        jsonInteger({ min: 1, max: 1_440, doc: 'How far back; 15 unless given. More than 288 are summed.' }),
+      ),
+    },
+    reply: jsonObject({
+      stepSeconds: count,
+      processes: count,
+      total: jsonObject(requestCounts),
+      points: jsonRows(jsonObject({ at: isoTime, ...requestCounts })),
+    }),
+  },
   ListTraces: {
     on: 'GET /traces',
     names: {
