@@ -1,0 +1,171 @@
+/** Workers: who leads each, what it did last, what is left, and the last error. */
+import { useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
+import { useAdmin } from '../../app/queries.ts';
+import { useSearchState } from '../../app/url.ts';
+import { t } from '../../text/text.ts';
+import { Chip, type Tone } from '../../ui/chip.tsx';
+import { Copy } from '../../ui/copy.tsx';
+import { Panel } from '../../ui/dialog.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import type { Column } from '../../ui/short-table.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Count, Duration, formatCount, formatDuration, Time } from '../../ui/values.tsx';
+import { w } from './words.ts';
+
+const everyMs = 10_000;
+
+type Worker = Answer<'ListWorkers'>['workers'][number];
+type State = Worker['state'];
+
+const tones: Readonly<Record<State, Tone>> = {
+  'never-ran': 'neutral',
+  failing: 'bad',
+  stopped: 'neutral',
+  silent: 'bad',
+  busy: 'accent',
+  idle: 'good',
+};
+
+const StateChip = ({ state }: { readonly state: State }) => (
+  <Chip tone={tones[state]} title={w.stateHints[state]}>
+    {w.states[state]}
+  </Chip>
+);
+
+const columns: readonly Column<Worker>[] = [
+  {
+    id: 'worker',
+    head: w.worker,
+    cell: ({ worker }) => <span class="code">{worker}</span>,
+    value: ({ worker }) => worker,
+  },
+  {
+    id: 'state',
+    head: w.state,
+    cell: ({ state }) => <StateChip state={state} />,
+    value: ({ state }) => state,
+  },
+  {
+    id: 'beat',
+    head: w.heartbeat,
+    cell: ({ beatAt }) => (beatAt === undefined ? t.ui.never : <Time at={beatAt * 1000} />),
+    value: ({ beatAt = 0 }) => -beatAt,
+  },
+  {
+    id: 'last',
+    head: w.lastUnit,
+    cell: ({ lastUnit }) => (lastUnit === undefined ? '–' : <Time at={lastUnit.endedAt * 1000} />),
+    value: ({ lastUnit }) => -(lastUnit?.endedAt ?? 0),
+    isMinor: true,
+  },
+  {
+    id: 'backlog',
+    head: w.backlog,
+    cell: ({ progress }) => <Backlog progress={progress} />,
+    value: ({ progress }) => progress?.backlog ?? -1,
+    align: 'end',
+  },
+  {
+    id: 'eta',
+    head: w.eta,
+    cell: ({ progress }) =>
+      progress?.etaSeconds === undefined ? '–' : <Duration ms={progress.etaSeconds * 1000} />,
+    value: ({ progress }) => progress?.etaSeconds ?? -1,
+    align: 'end',
+    isMinor: true,
+  },
+  {
+    id: 'failures',
+    head: w.failures,
+    cell: ({ failures = 0 }) => <Count value={failures} />,
+    value: ({ failures = 0 }) => failures,
+    align: 'end',
+    isMinor: true,
+  },
+];
+
+function Backlog({ progress }: Pick<Worker, 'progress'>) {
+  if (progress?.backlog === undefined) return <>–</>;
+  return (
+    <span class="number">
+      {progress.isBacklogCut === true ? '≥ ' : ''}
+      {formatCount(progress.backlog)} <span class="quiet">{progress.of}</span>
+    </span>
+  );
+}
+
+export default function WorkersPage() {
+  const allowed = useAllowed(['ListWorkers']);
+  const workers = useAdmin('ListWorkers', {}, { everyMs, enabled: allowed('ListWorkers') === true });
+  const [search, setSearch] = useSearchState();
+  const rows = workers.data?.workers;
+  const open = rows?.find(({ worker }) => worker === search['worker']);
+  return (
+    <>
+      <PageHead title={t.pages.workers} answer={rows && <Answered workers={rows} />} />
+      <Card>
+        <DataTable
+          label={t.pages.workers}
+          columns={columns}
+          rows={rows}
+          error={workers.error}
+          onRetry={() => workers.refetch()}
+          rowKey={({ worker }) => worker}
+          filterText={({ worker, state }) => `${worker} ${state}`}
+          onOpen={({ worker }) => setSearch({ worker }, { push: true })}
+          openKey={open?.worker}
+          empty={<Empty text={w.none} />}
+        />
+      </Card>
+      {open !== undefined && (
+        <Panel title={open.worker} onClose={() => setSearch({ worker: undefined })}>
+          <Details worker={open} />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Answered({ workers }: { readonly workers: readonly Worker[] }) {
+  const bad = workers.filter(({ state }) => state === 'failing' || state === 'silent');
+  if (bad.length === 0) return <>{w.allWell}</>;
+  return <span class="tone-bad">{w.someBad(bad.length)}</span>;
+}
+
+const Details = ({ worker }: { readonly worker: Worker }) => {
+  const { state, process, generation, since, units = 0, lastUnit, lastError, progress } = worker;
+  return (
+    <>
+      <p>{w.duties[worker.worker] ?? ''}</p>
+      <Facts
+        facts={[
+          [w.state, <StateChip key="state" state={state} />],
+          [w.process, process && <Copy text={process} />],
+          [w.generation, generation],
+          [w.since, since && <Time at={since * 1000} />],
+          [w.units, <Count key="units" value={units} />],
+          [w.took, lastUnit && <Duration ms={lastUnit.tookMs} />],
+          [w.done, progress && `${formatCount(progress.done)} ${progress.of}`],
+          [w.rate, progress && progress.perSecond > 0 && t.ui.rate(formatCount(progress.perSecond))],
+          [w.backlog, progress && <Backlog progress={progress} />],
+          [w.oldest, progress?.oldestSeconds && formatDuration(progress.oldestSeconds * 1000)],
+          [w.eta, progress?.etaSeconds && formatDuration(progress.etaSeconds * 1000)],
+        ]}
+      />
+      {lastError !== undefined && (
+        <section>
+          <h3>{w.lastError}</h3>
+          <p class="fault" dir="auto">
+            {lastError.message}
+          </p>
+          <p class="quiet">
+            <Time at={lastError.at * 1000} />
+          </p>
+        </section>
+      )}
+    </>
+  );
+};
