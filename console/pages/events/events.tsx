@@ -1,0 +1,261 @@
+/** Events: the targets, what waits for each, and the events that could not be delivered. */
+import { useState } from 'preact/hooks';
+import { type Allowed, useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
+import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
+import { useSearchState } from '../../app/url.ts';
+import { plural } from '../../text/plural.ts';
+import { formatNumber, t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Confirm } from '../../ui/confirm.tsx';
+import { Panel } from '../../ui/dialog.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { Button } from '../../ui/form.tsx';
+import type { Column } from '../../ui/short-table.tsx';
+import { Empty, Reading } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Count, formatCount, formatDuration, Time } from '../../ui/values.tsx';
+import { w } from './words.ts';
+
+const everyMs = 10_000;
+
+type Target = Answer<'GetNotifyTargets'>['targets'][number];
+type Letter = Answer<'ListDeadLetters'>['rows'][number];
+
+export const TargetState = ({ state, refused }: Pick<Target, 'state' | 'refused'>) =>
+  state === 'failing' ? (
+    <Chip tone="bad">{w.failing}</Chip>
+  ) : refused.objects > 0 ? (
+    <Chip tone="warn" title={refused.reasons.map(({ error }) => error).join('\n')}>
+      {w.refuses(refused.objects)}
+    </Chip>
+  ) : (
+    <Chip tone="good">{w.takes}</Chip>
+  );
+
+const columns: readonly Column<Target>[] = [
+  { id: 'id', head: w.target, cell: ({ id }) => <span class="code">{id}</span>, value: ({ id }) => id },
+  { id: 'type', head: w.type, cell: ({ type }) => type, value: ({ type }) => type, isMinor: true },
+  { id: 'state', head: w.state, cell: (target) => <TargetState {...target} />, value: ({ state }) => state },
+  {
+    id: 'queued',
+    head: w.waiting,
+    cell: ({ queued }) => <Count value={queued} />,
+    value: ({ queued }) => queued,
+    align: 'end',
+  },
+  {
+    id: 'oldest',
+    head: w.oldest,
+    cell: ({ queued, oldestSeconds }) => (queued === 0 ? '–' : formatDuration(oldestSeconds * 1000)),
+    value: ({ oldestSeconds }) => oldestSeconds,
+    align: 'end',
+    isMinor: true,
+  },
+  {
+    id: 'rate',
+    head: w.rate,
+    cell: ({ perSecond }) => formatNumber(perSecond, { maximumFractionDigits: 1 }),
+    value: ({ perSecond }) => perSecond,
+    align: 'end',
+    isMinor: true,
+  },
+  {
+    id: 'dead',
+    head: w.dead,
+    cell: ({ deadLetters }) => <Count value={deadLetters} />,
+    value: ({ deadLetters }) => deadLetters,
+    align: 'end',
+  },
+];
+
+const letterColumns: readonly Column<Letter>[] = [
+  { id: 'time', head: t.ui.time, cell: ({ time }) => <Time at={time} /> },
+  { id: 'target', head: w.target, cell: ({ target }) => <span class="code">{target}</span> },
+  {
+    id: 'bucket',
+    head: w.bucket,
+    cell: ({ bucket }) => <bdi class="cut">{bucket ?? '–'}</bdi>,
+    isMinor: true,
+  },
+  {
+    id: 'error',
+    head: w.error,
+    cell: ({ error }) => (
+      <span class="cut" dir="auto" title={error}>
+        {error}
+      </span>
+    ),
+  },
+  { id: 'attempts', head: w.attempts, cell: ({ attempts }) => <Count value={attempts} />, align: 'end' },
+];
+
+export default function EventsPage() {
+  const allowed = useAllowed([
+    'GetNotifyTargets',
+    'ListDeadLetters',
+    'RedriveNotifications',
+    'DiscardNotifications',
+  ]);
+  const targets = useAdmin(
+    'GetNotifyTargets',
+    {},
+    { everyMs, enabled: allowed('GetNotifyTargets') === true },
+  );
+  const letters = useAdminPages(
+    'ListDeadLetters',
+    { query: { limit: 100 } },
+    { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListDeadLetters') === true },
+  );
+  const [search, setSearch] = useSearchState();
+  const open = letters.rows?.find(({ id }) => id === search['letter']);
+  return (
+    <>
+      <PageHead title={t.pages.events} answer={targets.data && <Answered targets={targets.data.targets} />} />
+      <Card title={w.targets}>
+        <Reading query={targets}>
+          {(found) => (
+            <DataTable
+              label={w.targets}
+              name="targets-"
+              columns={columns}
+              rows={found.targets}
+              rowKey={({ id }) => id}
+              empty={<Empty text={w.noTargets} docs={w.noTargetsHint} />}
+            />
+          )}
+        </Reading>
+      </Card>
+      {allowed('ListDeadLetters') === true && (
+        <Card
+          title={w.letters}
+          actions={letters.rows !== undefined && letters.rows.length > 0 && <Letters allowed={allowed} />}
+        >
+          <DataTable
+            label={w.letters}
+            name="letters-"
+            columns={letterColumns}
+            rows={letters.rows}
+            error={letters.error}
+            onRetry={() => letters.refetch()}
+            rowKey={({ id }) => id}
+            filterText={({ target, bucket = '', error, requestId }) =>
+              `${target} ${bucket} ${error} ${requestId}`
+            }
+            onOpen={({ id }) => setSearch({ letter: id }, { push: true })}
+            openKey={open?.id}
+            more={{
+              has: letters.hasNextPage,
+              busy: letters.isFetchingNextPage,
+              load: () => {
+                letters.fetchNextPage();
+              },
+            }}
+            empty={<Empty icon="check" text={w.noLetters} />}
+          />
+        </Card>
+      )}
+      {open !== undefined && (
+        <Panel title={w.letter} onClose={() => setSearch({ letter: undefined })}>
+          <OneLetter letter={open} allowed={allowed} />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Answered({ targets }: { readonly targets: readonly Target[] }) {
+  const failing = targets.filter(({ state }) => state === 'failing').length;
+  const waiting = targets.reduce((sum, { queued }) => sum + queued, 0);
+  if (targets.length === 0) return <>{w.noTargets}</>;
+  return (
+    <>
+      {failing > 0 ? <span class="tone-bad">{w.someFail(failing)} </span> : `${w.allTake} `}
+      {w.wait(waiting, formatCount(waiting))}
+    </>
+  );
+}
+
+const Letters = ({ allowed }: { readonly allowed: Allowed }) => (
+  <div class="actions">
+    {allowed('RedriveNotifications') === true && <Redrive label={w.redriveAll} />}
+    {allowed('DiscardNotifications') === true && <Discard label={w.discardAll} />}
+  </div>
+);
+
+interface ActProps {
+  readonly label: string;
+  /** Absent: all dead letters. */
+  readonly id?: string;
+}
+
+/** The API takes a filter, so that nothing concerns everything by mistake: the beginning of time is one. */
+const filterOf = (id: string | undefined) => (id === undefined ? { since: '1970-01-01T00:00:00Z' } : { id });
+
+function Redrive({ label, id }: ActProps) {
+  const [isAsking, setAsking] = useState(false);
+  const redrive = useChange('RedriveNotifications', ['ListDeadLetters', 'GetNotifyTargets']);
+  return (
+    <>
+      <Button onClick={() => setAsking(true)}>{label}</Button>
+      {isAsking && (
+        <Confirm
+          title={`${label}?`}
+          text={w.redriveText}
+          isReversible
+          action={label}
+          onConfirm={async () => {
+            await redrive.mutateAsync({ body: filterOf(id) });
+          }}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  );
+}
+
+function Discard({ label, id }: ActProps) {
+  const [isAsking, setAsking] = useState(false);
+  const discard = useChange('DiscardNotifications', ['ListDeadLetters', 'GetNotifyTargets']);
+  return (
+    <>
+      <Button onClick={() => setAsking(true)}>{label}</Button>
+      {isAsking && (
+        <Confirm
+          title={`${label}?`}
+          text={w.discardText}
+          isReversible={false}
+          action={label}
+          onConfirm={async () => {
+            await discard.mutateAsync({ body: filterOf(id) });
+          }}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  );
+}
+
+const OneLetter = ({ letter, allowed }: { readonly letter: Letter; readonly allowed: Allowed }) => (
+  <>
+    <Facts
+      facts={[
+        [w.target, letter.target],
+        [w.bucket, letter.bucket],
+        [w.firstTried, <Time key="since" at={letter.since} />],
+        [w.givenUp, <Time key="time" at={letter.time} />],
+        [w.attempts, plural(letter.attempts, w.oneAttempt, w.manyAttempts)],
+        [w.error, letter.error],
+        [t.ui.request, letter.requestId],
+      ]}
+    />
+    <pre class="code" dir="auto">
+      {JSON.stringify(letter.message, null, 2)}
+    </pre>
+    <div class="actions">
+      {allowed('RedriveNotifications') === true && <Redrive label={w.redrive} id={letter.id} />}
+      {allowed('DiscardNotifications') === true && <Discard label={w.discard} id={letter.id} />}
+    </div>
+  </>
+);

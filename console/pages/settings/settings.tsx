@@ -1,0 +1,193 @@
+/** Settings: what is in force and why, the level of the log, log-ins, version, and the support bundle. */
+import { useAllowed } from '../../app/allowed.ts';
+import { type Answer, addressOf } from '../../app/client.ts';
+import { useAdmin, useChange } from '../../app/queries.ts';
+import { t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Button } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import type { Column } from '../../ui/short-table.tsx';
+import { Empty, Failure, Reading } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Time } from '../../ui/values.tsx';
+import { Select } from '../traces/traces.tsx';
+import { w } from './words.ts';
+
+type Setting = Answer<'ListSettings'>['rows'][number];
+type Login = Answer<'ListLogins'>['logins'][number];
+type Level = Answer<'GetLogLevel'>['level'];
+
+const levels: readonly Level[] = ['DEBUG', 'INFO', 'WARN', 'ERROR'];
+
+const columns: readonly Column<Setting>[] = [
+  {
+    id: 'name',
+    head: w.name,
+    cell: ({ name }) => <span class="code">{name}</span>,
+    value: ({ name }) => name,
+  },
+  {
+    id: 'value',
+    head: w.value,
+    cell: ({ value }) =>
+      value ? (
+        <span class="code cut" dir="auto" title={value}>
+          {value}
+        </span>
+      ) : (
+        <span class="quiet">{w.unset}</span>
+      ),
+  },
+  {
+    id: 'source',
+    head: w.source,
+    cell: ({ source }) => <Chip tone={source === 'default' ? 'neutral' : 'accent'}>{w.sources[source]}</Chip>,
+    value: ({ source }) => source,
+  },
+  {
+    id: 'doc',
+    head: w.meaning,
+    cell: ({ doc }) => (
+      <span class="cut quiet" title={doc}>
+        {doc}
+      </span>
+    ),
+    isMinor: true,
+  },
+];
+
+export default function SettingsPage() {
+  const allowed = useAllowed([
+    'ListSettings',
+    'GetVersion',
+    'GetLogLevel',
+    'PutLogLevel',
+    'ListLogins',
+    'RevokeLogin',
+    'GetSupportBundle',
+  ]);
+  const may = (name: Parameters<typeof allowed>[0]) => allowed(name) === true;
+  const settings = useAdmin('ListSettings', {}, { enabled: may('ListSettings') });
+  const version = useAdmin('GetVersion', {}, { enabled: may('GetVersion') });
+  return (
+    <>
+      <PageHead
+        title={t.pages.settings}
+        answer={version.data && w.versionSentence(version.data)}
+        actions={
+          may('GetSupportBundle') && (
+            <a class="button" href={addressOf('GetSupportBundle')} download>
+              <Icon name="download" /> {w.bundle}
+            </a>
+          )
+        }
+      />
+      {may('GetLogLevel') && <LogLevel mayChange={may('PutLogLevel')} />}
+      {may('ListLogins') && <Logins mayRevoke={may('RevokeLogin')} />}
+      {may('ListSettings') && (
+        <Card title={w.settings}>
+          <DataTable
+            label={w.settings}
+            columns={columns}
+            rows={settings.data?.rows}
+            error={settings.error}
+            onRetry={() => settings.refetch()}
+            rowKey={({ name }) => name}
+            filterText={({ name, value, doc }) => `${name} ${value ?? ''} ${doc}`}
+            empty={<Empty text={t.ui.none} />}
+          />
+        </Card>
+      )}
+    </>
+  );
+}
+
+function LogLevel({ mayChange }: { readonly mayChange: boolean }) {
+  const level = useAdmin('GetLogLevel');
+  const put = useChange('PutLogLevel', ['GetLogLevel']);
+  return (
+    <Card title={w.log}>
+      <Reading query={level} rows={1}>
+        {(found) => (
+          <div class="line">
+            <strong class="line-name">{w.level}</strong>
+            <div class="line-body">
+              {mayChange ? (
+                <Select
+                  label={w.level}
+                  value={found.level}
+                  options={levels.map((each) => [each, each])}
+                  onChange={(value) => {
+                    // The cast: the options are the levels.
+                    put.mutate({ body: { level: value as Level } });
+                  }}
+                />
+              ) : (
+                <span class="code">{found.level}</span>
+              )}
+              <span class="quiet">{w.levelHint}</span>
+            </div>
+          </div>
+        )}
+      </Reading>
+      {put.error && <Failure error={put.error} />}
+    </Card>
+  );
+}
+
+function Logins({ mayRevoke }: { readonly mayRevoke: boolean }) {
+  const logins = useAdmin('ListLogins', {}, { everyMs: 30_000 });
+  const revoke = useChange('RevokeLogin', ['ListLogins']);
+  const columns: readonly Column<Login>[] = [
+    {
+      id: 'who',
+      head: w.who,
+      cell: ({ principal }) => (
+        <span class="cut" dir="auto" title={principal}>
+          {principal.replace(/^arn:aws:iam::/, '')}
+        </span>
+      ),
+      value: ({ principal }) => principal,
+    },
+    {
+      id: 'seen',
+      head: w.seen,
+      cell: ({ seenAt }) => <Time at={seenAt} />,
+      value: ({ seenAt }) => seenAt,
+    },
+    { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isMinor: true },
+    { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span>, isMinor: true },
+    ...(mayRevoke
+      ? [
+          {
+            id: 'revoke',
+            head: '',
+            cell: ({ id }: Login) => (
+              <Button kind="link" onClick={() => revoke.mutate({ path: { id } })}>
+                {w.revoke}
+              </Button>
+            ),
+            align: 'end' as const,
+          },
+        ]
+      : []),
+  ];
+  return (
+    <Card title={w.logins}>
+      <Reading query={logins} rows={2}>
+        {(found) => (
+          <DataTable
+            label={w.logins}
+            name="logins-"
+            columns={columns}
+            rows={found.logins}
+            rowKey={({ id }) => id}
+            empty={<Empty text={t.ui.none} />}
+          />
+        )}
+      </Reading>
+      {revoke.error && <Failure error={revoke.error} />}
+    </Card>
+  );
+}
