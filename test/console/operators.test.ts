@@ -1,0 +1,101 @@
+/** The operators' pages of the console, in Chromium: clusters, workers, traces, audit, events, replication, settings. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { send } from './seeds.ts';
+import { type ConsoleWorld, noChromium, openConsole, settled, type Width, widths } from './world.ts';
+
+const names = {
+  clusters: 'Clusters',
+  workers: 'Workers',
+  traces: 'Traces',
+  audit: 'Audit',
+  events: 'Events',
+  replication: 'Replication',
+  settings: 'Settings',
+} as const;
+
+describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
+  let world: ConsoleWorld;
+  beforeAll(async () => {
+    world = await openConsole({ settings: { SVC_POOL_CLUSTERS: 'a,b' } });
+    await send(world.server, 'PUT', '/photos');
+    await send(world.server, 'PUT', '/photos/<b>cat</b>', { body: 'meow' });
+    await send(world.server, 'GET', '/photos/absent').catch(() => {});
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  test.each(Object.entries(names))(
+    '%s has no violation of axe in both schemes and at three widths',
+    async (path, title) => {
+      for (const scheme of ['light', 'dark'] as const) {
+        await using tab = await world.open(`/${path}`, { scheme });
+        await tab.page.getByRole('heading', { name: title, level: 1 }).waitFor();
+        for (const [name, width] of Object.entries(widths)) {
+          await tab.page.setViewportSize({ width, height: 900 });
+          expect([scheme, name as Width, await tab.axe()]).toEqual([scheme, name, []]);
+        }
+      }
+    },
+  );
+
+  test('a weight is set in three steps, and the shares that it gives are shown first', async () => {
+    await using tab = await world.open('/clusters');
+    const { page } = tab;
+    await page
+      .getByRole('button', { name: 'a', exact: true })
+      .or(page.getByRole('link', { name: 'a', exact: true }))
+      .first()
+      .click();
+    const panel = page.getByRole('region', { name: 'a' });
+    await panel.getByRole('spinbutton').fill('300');
+    await panel.getByRole('cell', { name: '75%' }).waitFor();
+    await panel.getByRole('button', { name: 'Set weight' }).click();
+    await page.getByRole('table', { name: 'Clusters' }).getByText('300').waitFor();
+  });
+
+  test('a drain shows the bytes that it concerns before it begins, and can be undone', async () => {
+    await using tab = await world.open('/clusters?cluster=b');
+    const { page } = tab;
+    await page.getByRole('button', { name: 'Stop writes' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText(/It concerns/).waitFor();
+    await dialog.getByRole('button', { name: 'Stop writes' }).click();
+    await page.getByRole('button', { name: 'Take writes again' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Take writes again' }).click();
+    await page.getByRole('button', { name: 'Stop writes' }).waitFor();
+  });
+
+  test('who did something is found by bucket, and the row leads to its trace', async () => {
+    await using tab = await world.open('/audit?bucket=photos');
+    const { page } = tab;
+    await page.getByText('CreateBucket').first().click();
+    const panel = page.getByRole('region', { name: 'CreateBucket' });
+    await panel.getByText('bucket:photos').waitFor();
+    expect(new URL(page.url()).searchParams.get('row')).toContain('CreateBucket');
+    await page.reload();
+    await settled(page);
+    await page.getByRole('region', { name: 'CreateBucket' }).waitFor();
+  });
+
+  test('a refused request is found by its key, and its waterfall is shown', async () => {
+    await using tab = await world.open('/traces?status=4xx');
+    const { page } = tab;
+    await page.getByText('NoSuchKey').first().waitFor();
+    await page.getByRole('row').filter({ hasText: 'NoSuchKey' }).getByRole('link').first().click();
+    await page.getByRole('heading', { name: 'GetObject', level: 1 }).waitFor();
+    await page.locator('.waterfall li').first().waitFor();
+  });
+
+  test('the level of the log is changed in one step', async () => {
+    await using tab = await world.open('/settings');
+    const { page } = tab;
+    await page.getByRole('combobox', { name: 'Level' }).selectOption('DEBUG');
+    await page.reload();
+    await settled(page);
+    expect(await page.getByRole('combobox', { name: 'Level' }).inputValue()).toBe('DEBUG');
+  });
+
+  test('the panel of a worker says what it does', async () => {
+    await using tab = await world.open('/workers?worker=gc');
+    await tab.page.getByText('Deletes bytes that no version needs any more.').waitFor();
+  });
+});
