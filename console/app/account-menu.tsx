@@ -14,7 +14,7 @@ export function AccountMenu({ onHelp }: { readonly onHelp: () => void }) {
   const [theme, setTheme] = useState(currentTheme);
   return (
     <Menu
-      label={t.shell.account}
+      label={`${t.shell.account}: ${shortName(session.principal)}`}
       button={
         <>
           <Icon name="user" />

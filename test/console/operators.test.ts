@@ -1,55 +1,31 @@
 /** The operators' pages of the console, in Chromium: clusters, workers, traces, audit, events, replication, settings. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { send } from './seeds.ts';
-import { type ConsoleWorld, noChromium, openConsole, settled, type Width, widths } from './world.ts';
-
-const names = {
-  clusters: 'Clusters',
-  workers: 'Workers',
-  traces: 'Traces',
-  audit: 'Audit',
-  events: 'Events',
-  replication: 'Replication',
-  settings: 'Settings',
-} as const;
+import { type ConsoleWorld, noChromium, openConsole, settled } from './world.ts';
 
 describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
   let world: ConsoleWorld;
   beforeAll(async () => {
-    world = await openConsole({ settings: { SVC_POOL_CLUSTERS: 'a,b' } });
+    world = await openConsole({ env: { SVC_POOL_CLUSTERS: 'a,b' } });
+    const listed = await send(world.server, 'GET', '/admin/v1/clusters');
+    const { clusters } = (await listed.json()) as { clusters: { id: string; state: string }[] };
+    for (const { id } of clusters.filter(({ state }) => state === 'pending'))
+      await send(world.server, 'POST', `/admin/v1/clusters/${id}/activate`, { body: '{"weight":100}' });
     await send(world.server, 'PUT', '/photos');
     await send(world.server, 'PUT', '/photos/<b>cat</b>', { body: 'meow' });
     await send(world.server, 'GET', '/photos/absent').catch(() => {});
   });
   afterAll(() => world[Symbol.asyncDispose]());
 
-  test.each(Object.entries(names))(
-    '%s has no violation of axe in both schemes and at three widths',
-    async (path, title) => {
-      for (const scheme of ['light', 'dark'] as const) {
-        await using tab = await world.open(`/${path}`, { scheme });
-        await tab.page.getByRole('heading', { name: title, level: 1 }).waitFor();
-        for (const [name, width] of Object.entries(widths)) {
-          await tab.page.setViewportSize({ width, height: 900 });
-          expect([scheme, name as Width, await tab.axe()]).toEqual([scheme, name, []]);
-        }
-      }
-    },
-  );
-
   test('a weight is set in three steps, and the shares that it gives are shown first', async () => {
     await using tab = await world.open('/clusters');
     const { page } = tab;
-    await page
-      .getByRole('button', { name: 'a', exact: true })
-      .or(page.getByRole('link', { name: 'a', exact: true }))
-      .first()
-      .click();
+    await page.getByRole('button', { name: 'a', exact: true }).click();
     const panel = page.getByRole('region', { name: 'a' });
     await panel.getByRole('spinbutton').fill('300');
     await panel.getByRole('cell', { name: '75%' }).waitFor();
     await panel.getByRole('button', { name: 'Set weight' }).click();
-    await page.getByRole('table', { name: 'Clusters' }).getByText('300').waitFor();
+    await page.getByRole('cell', { name: '300', exact: true }).first().waitFor();
   });
 
   test('a drain shows the bytes that it concerns before it begins, and can be undone', async () => {

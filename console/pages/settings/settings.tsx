@@ -162,7 +162,7 @@ function Logins({ mayRevoke }: { readonly mayRevoke: boolean }) {
       ? [
           {
             id: 'revoke',
-            head: '',
+            head: w.revoke,
             cell: ({ id }: Login) => (
               <Button kind="link" onClick={() => revoke.mutate({ path: { id } })}>
                 {w.revoke}
