@@ -174,6 +174,28 @@ test('verification continues where a part ended', async () => {
   });
 });
 
+test('a log whose rows, seals and head were all wiped is not the one whose seal an operator has noted', async () => {
+  const { world, clock } = await threeHours();
+  await using _ = world;
+  const { seal: noted, sealedThrough: hour } = await verify(world);
+  const query = `?seal=${noted}&sealedHour=${hour}`;
+  expect(await verify(world, query)).toMatchObject({ isIntact: true });
+  const { metadata } = world.context;
+  for (const each of [0, 1, 2]) await clearAuditHour(metadata, firstHour + each);
+  for (const each of [0, 1]) await changeSeal(world, each, () => undefined);
+  const at = { table: tasks, in: { kind: 'audit-seal' } };
+  const head = await metadata.get(at, { name: 'head' });
+  if (head === undefined) throw new Error('nothing is sealed');
+  await metadata.commit(at, [{ remove: { name: 'head' }, expect: head.revision }]);
+  const gap = { kind: 'seal-missing', hour };
+  expect(await verify(world, query)).toMatchObject({ isIntact: false, gap });
+  await clock.advance(hourMs);
+  await seal(world);
+  expect(await verify(world)).toMatchObject({ isIntact: true, hours: 1 });
+  expect(await verify(world, query)).toMatchObject({ isIntact: false, gap });
+  expect((await operatorOf(world).ask('GET', `/audit/verify?seal=${noted}`)).status).toBe(400);
+});
+
 test('a log without seals says so', async () => {
   await using world = await openGateway();
   expect(await verify(world)).toEqual({

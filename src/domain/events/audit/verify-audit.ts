@@ -64,8 +64,32 @@ const isLate = ({ hour, sealedAt = 0 }: AuditSeal): boolean =>
 const partMax = { rows: 200_000, seals: 2_000 } as const;
 const pageSeals = 100;
 
-/** @param from the hour to begin with; absent: the first one */
-export async function verifyAudit(ctx: Ctx, from?: number, signal?: AbortSignal): Promise<Verification> {
+export interface Noted {
+  readonly hour: number;
+  readonly seal: string;
+}
+
+export interface VerificationAsked {
+  /** The hour to begin with; absent: the first one. */
+  readonly from?: number | undefined;
+  /** A seal of which the operator has a copy elsewhere. A chain without it was replaced as a whole. */
+  readonly noted?: Noted | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export async function verifyAudit(
+  ctx: Ctx,
+  { from, noted, signal }: VerificationAsked,
+): Promise<Verification> {
+  const verification = await verifyChain(ctx, from, signal);
+  if (noted === undefined || verification.gap !== undefined) return verification;
+  const { hour, seal } = noted;
+  const found = (await findAuditSeal(ctx.metadata, hour))?.state.seal;
+  if (found === seal) return verification;
+  return { ...verification, gap: { kind: found === undefined ? 'seal-missing' : 'seal-altered', hour } };
+}
+
+async function verifyChain(ctx: Ctx, from?: number, signal?: AbortSignal): Promise<Verification> {
   const head = (await findAuditHead(ctx.metadata))?.state;
   let counts: Counts = {
     hours: 0,

@@ -4,7 +4,7 @@ import { auditMatcher } from '../../../domain/events/audit/audit-filter.ts';
 import { auditFormats, toAuditJson } from '../../../domain/events/audit/audit-formats.ts';
 import { exportAudit } from '../../../domain/events/audit/export-audit.ts';
 import { toTime } from '../../../domain/events/audit/seal-hours.ts';
-import { verifyAudit } from '../../../domain/events/audit/verify-audit.ts';
+import { type Noted, verifyAudit } from '../../../domain/events/audit/verify-audit.ts';
 import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { type AuditPlace, auditHourOf, readAudit } from '../../../metadata/audit/audit.ts';
@@ -46,9 +46,14 @@ export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, sig
   };
 };
 
-export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query: { from }, signal }) => {
+export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query, signal }) => {
+  const { from, seal, sealedHour } = query;
   const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
-  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, hour, signal);
+  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, {
+    from: hour,
+    noted: readNoted(seal, sealedHour),
+    signal,
+  });
   return jsonReply({
     isIntact: gap === undefined,
     ...(head === undefined
@@ -60,6 +65,17 @@ export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query: { f
     ...(next === undefined ? {} : { nextFrom: toTime(next) }),
   });
 };
+
+/** @throws InvalidArgument for a seal without its hour, or an hour without its seal */
+function readNoted(seal: string | undefined, sealedHour: string | undefined): Noted | undefined {
+  if (seal === undefined && sealedHour === undefined) return undefined;
+  if (seal === undefined || sealedHour === undefined)
+    throw fail('InvalidArgument', {
+      message: 'seal and sealedHour belong together.',
+      field: seal === undefined ? 'seal' : 'sealedHour',
+    });
+  return { seal, hour: auditHourOf(readTime('sealedHour', sealedHour)) };
+}
 
 /** No row is older than the retention or newer than now, so a wide span costs no further reads. */
 function readSpan(

@@ -69,7 +69,16 @@ export const auditRows = {
   VerifyAudit: {
     on: 'GET /audit/verify',
     doc: 'Verifies the hash chain of the audit log and the rows of its sealed hours, and names the first gap.',
-    query: { from: jsonOptional(moment) },
+    query: {
+      from: jsonOptional(moment),
+      seal: jsonOptional(
+        jsonText({
+          max: 64,
+          doc: 'A seal that was noted elsewhere, such as in the log: it must be in the chain.',
+        }),
+      ),
+      sealedHour: jsonOptional(moment),
+    },
     reply: jsonObject({
       isIntact: jsonBoolean,
       since: jsonOptional(isoTime),
