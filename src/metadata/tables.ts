@@ -34,6 +34,8 @@ export interface BucketRow {
   readonly ownerName: string;
   /** The user who created it; the account's id for its root, `<role id>:<session>` for a session. */
   readonly creator: string;
+  /** The unique id of the IAM user who created the bucket; absent where none did, and once the bucket has another owner. */
+  readonly creatorId?: string;
   readonly created: number;
   readonly region: string;
   readonly generation: number;
@@ -63,6 +65,8 @@ export interface BucketRow {
   readonly quota?: BucketQuota;
   /** The epoch of the quota of the owner's account, to whose counters each commit adds too. Absent: the account has no quota. */
   readonly accountQuota?: string;
+  /** The same of the IAM user who created the bucket. */
+  readonly userQuota?: string;
   /** Requests about the bucket are signed with this key in place of the secrets of access keys. */
   readonly signingKey?: SigningKey;
 }
@@ -113,6 +117,8 @@ export const buckets = table<BucketRow>()({
     ageSlots: 'int',
     quota: 'json',
     accountQuota: 'text',
+    userQuota: 'text',
+    creatorId: 'text',
     signingKey: 'json',
   },
 });
@@ -309,10 +315,10 @@ export interface UploadPart {
   /** Absent in rows of earlier versions, which no quota counted. */
   readonly counted?: CountedPart;
 }
-/** What a part added to the counters of its bucket, and of the account that had a quota. */
+/** What a part added to the counters of its bucket, and of the account and the IAM user that had a quota: by their epochs. */
 export interface CountedPart {
   readonly bytes: number;
-  readonly account?: string;
+  readonly holders?: readonly string[];
 }
 export interface UploadRow {
   readonly uploadId: string;

@@ -12,7 +12,7 @@ import {
 } from '../../src/protocol/operations/admin.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openAdmin } from '../support/admin-world.ts';
-import { operator } from '../support/gateway.ts';
+import { alice, operator } from '../support/gateway.ts';
 
 const peer = { endpoint: 'http://192.0.2.1:9', accessKey: 'abc', secretKey: 'abcdefgh' };
 const quota = { maxBytes: 1, maxObjects: 2, maxBytesPerObject: 3 };
@@ -100,7 +100,11 @@ describe('the operator API', () => {
         .then(({ status }) => status);
     const cases = [
       ['/buckets/books/quota', quota, { ...quota, maxBytes: 9 }],
-      ['/iam/users/someone/quota', { maxBuckets: 1, totalMaxBytes: 2 }, { maxBuckets: 3, totalMaxBytes: 4 }],
+      [
+        `/iam/users/${alice.owner}/quota`,
+        { maxBuckets: 1, totalMaxBytes: 2 },
+        { maxBuckets: 3, totalMaxBytes: 4 },
+      ],
       ['/buckets/books/placement', { placement: { default: 1 } }, { placement: { default: 2 } }],
       [
         '/replication/peers/far',

@@ -1,4 +1,5 @@
 /** Replication peers: how an operator names one, and what its check says. The peer is a second gateway behind a real listener. */
+
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
@@ -7,6 +8,7 @@ import { scanReplicationPeers } from '../../src/metadata/background/replication/
 import { systemClock } from '../../src/ports/clock.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
+import { setVersioning } from '../support/gateway-bodies.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
 import { serveStub } from '../support/server-stub.ts';
 import { one, two } from '../support/server-tls.ts';
@@ -124,6 +126,28 @@ describe('the peers of an operator', () => {
       status: 400,
     });
     expect((await operatorOf(world).ask('GET', '/replication/peers/wrong')).status).toBe(404);
+  });
+
+  test('DELETE of a peer is refused while a rule names it, and while versions wait for it', async () => {
+    await using own = await openGateway();
+    const admin = operatorOf(own);
+    await admin.must('PUT', '/replication/peers/second', { endpoint: 'http://127.0.0.1:1', ...keys });
+    await own.client.put('/bucket');
+    await setVersioning(own.client, 'bucket', 'Enabled');
+    const rule =
+      '<ReplicationConfiguration><Role>r</Role><Rule><Status>Enabled</Status><Prefix></Prefix><Destination><Bucket>arn:sluice:replication::second:copies</Bucket></Destination></Rule></ReplicationConfiguration>';
+    const configured = await own.client.put('/bucket?replication', { body: rule });
+    expect(configured.status, configured.text).toBe(200);
+    const named = await admin.ask('DELETE', '/replication/peers/second');
+    expect([named.status, named.json['message']]).toEqual([
+      409,
+      expect.stringContaining('bucket names the peer second'),
+    ]);
+    await own.client.put('/bucket/key', { body: 'x' });
+    expect((await own.client.delete('/bucket?replication')).status).toBe(204);
+    const waited = await admin.ask('DELETE', '/replication/peers/second');
+    expect([waited.status, waited.json['message']]).toEqual([409, expect.stringContaining('wait for second/copies')]);
+    expect((await admin.ask('GET', '/replication/peers/second')).status).toBe(200);
   });
 
   test('PUT, the check and DELETE of a peer are audited without its keys', async () => {

@@ -7,7 +7,7 @@ import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
 import { assertOpen } from './buckets.ts';
-import { withinMaxBuckets } from './quotas/max-buckets.ts';
+import { type QuotaEpochs, withinMaxBuckets } from './quotas/max-buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
@@ -19,6 +19,8 @@ export interface NewBucket {
   readonly owner: string;
   readonly ownerName: string;
   readonly creator: string;
+  /** The unique id of the creator, where that is an IAM user. */
+  readonly creatorId?: string;
   readonly region: string;
   readonly objectLock: boolean;
   /** Texts of its first configurations, by family. */
@@ -28,13 +30,9 @@ export interface NewBucket {
 
 /** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
 export const createBucket = (ctx: Ctx, wanted: NewBucket): Promise<BucketRow> =>
-  withinMaxBuckets(ctx, wanted, (accountQuota) => insert(ctx, wanted, accountQuota));
+  withinMaxBuckets(ctx, wanted, (epochs) => insert(ctx, wanted, epochs));
 
-async function insert(
-  ctx: Ctx,
-  { record, ...wanted }: NewBucket,
-  accountQuota: string | undefined,
-): Promise<BucketRow> {
+async function insert(ctx: Ctx, { record, ...wanted }: NewBucket, epochs: QuotaEpochs): Promise<BucketRow> {
   const row: BucketRow = {
     ...wanted,
     documents: await writeDocuments(ctx, wanted.documents),
@@ -45,7 +43,7 @@ async function insert(
     versioning: wanted.objectLock ? 'Enabled' : '',
     shards: ctx.config.SVC_BUCKET_SHARDS,
     closedAt: 0,
-    ...(accountQuota === undefined ? {} : { accountQuota }),
+    ...epochs,
   };
   const outcome = await insertBucket(ctx.metadata, row, await recorded(record));
   if (outcome.applied) {

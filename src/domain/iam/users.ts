@@ -1,5 +1,7 @@
 /** The users of an account. */
 import type { IamTag, UserRecord } from '../../metadata/iam.ts';
+import { deleteAccountQuota } from '../buckets/quotas/account-quota.ts';
+import { userHolder } from '../buckets/quotas/scopes.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import { addEntity, assertFree, conflict, moveEntity, namedIn, removeEntity } from './entities.ts';
 import { drawUserId } from './ids.ts';
@@ -62,7 +64,13 @@ export const updateUser = (
   });
 
 /** @throws DeleteConflict while the user has keys, policies, groups or devices */
-export const deleteUser = (ctx: Ctx, account: string, name: string): Promise<void> =>
+export async function deleteUser(ctx: Ctx, account: string, name: string): Promise<void> {
+  const id = await removeUser(ctx, account, name);
+  // Its quota would limit its buckets without a name to remove it by. A kill in between leaves it.
+  await deleteAccountQuota(ctx, userHolder(account, id), {});
+}
+
+const removeUser = (ctx: Ctx, account: string, name: string): Promise<string> =>
   changeAccount(ctx, account, async (draft) => {
     const user = await namedIn(draft, { kind, name });
     if (user.keys.length > 0) throw conflict('delete access keys');
@@ -72,4 +80,5 @@ export const deleteUser = (ctx: Ctx, account: string, name: string): Promise<voi
     if (user.inlineSize > 0) throw conflict('delete policies');
     if (user.boundary !== undefined) await releaseBoundary(draft, user.id, user.boundary);
     await removeEntity(draft, kind, user);
+    return user.id;
   });

@@ -2,7 +2,13 @@
  * What the parts of open uploads count under the quotas of their bucket and its account. Each part says what it added to which counters, so
  * that exactly this is subtracted once: by the part that replaces it, by the commit of the object, or after an abort.
  */
-import { accountUsage, counterChanges, openParts, partUsage } from '../../metadata/buckets/usage.ts';
+import {
+  accountUsage,
+  counterChanges,
+  holdersOf,
+  openParts,
+  partUsage,
+} from '../../metadata/buckets/usage.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, CountedPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
@@ -10,13 +16,16 @@ import type { Freed } from '../buckets/quotas/amounts.ts';
 import { contentSize } from '../content/encryption/segments.ts';
 
 export const countPart = (
-  { accountQuota }: Pick<BucketRow, 'accountQuota'>,
+  bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
   { encryption }: Pick<UploadSession, 'encryption'>,
   { extent }: Pick<UploadPart, 'extent'>,
-): CountedPart => ({
-  bytes: contentSize(extent, encryption),
-  ...(accountQuota === undefined ? {} : { account: accountQuota }),
-});
+): CountedPart => ({ bytes: contentSize(extent, encryption), ...heldBy(bucket) });
+
+/** The counters to which the parts of a bucket are added beside its own. */
+export function heldBy(bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>): Pick<CountedPart, 'holders'> {
+  const holders = holdersOf(bucket);
+  return holders.length === 0 ? {} : { holders };
+}
 
 /** What the counters lose with these parts. Parts of earlier versions were not counted. */
 export function freedBy(parts: Iterable<UploadPart>): Freed {
@@ -25,8 +34,8 @@ export function freedBy(parts: Iterable<UploadPart>): Freed {
   for (const { counted } of parts) {
     if (counted === undefined) continue;
     bucket += counted.bytes;
-    if (counted.account !== undefined)
-      accounts.set(counted.account, (accounts.get(counted.account) ?? 0) + counted.bytes);
+    for (const epoch of counted.holders ?? [])
+      accounts.set(epoch, (accounts.get(epoch) ?? 0) + counted.bytes);
   }
   return { bucket, accounts };
 }
@@ -37,8 +46,8 @@ export function partChanges(
   { added, freed }: { readonly added?: CountedPart | undefined; readonly freed: Freed },
 ): readonly SideChange[] {
   const ofAccounts = new Map([...freed.accounts].map(([account, bytes]) => [account, -bytes]));
-  if (added?.account !== undefined)
-    ofAccounts.set(added.account, (ofAccounts.get(added.account) ?? 0) + added.bytes);
+  for (const epoch of added?.holders ?? [])
+    ofAccounts.set(epoch, (ofAccounts.get(epoch) ?? 0) + (added?.bytes ?? 0));
   const change = (usageId: string, storageClass: string, bytes: number) =>
     counterChanges(usageId, uploadId, [{ storageClass, bytes, objects: 0 }]);
   return [

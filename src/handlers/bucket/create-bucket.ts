@@ -46,6 +46,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
     owner,
     ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
     creator: nameCreator(identity),
+    ...creatorIdOf(identity),
     region: asked.region ?? ctx.config.SVC_REGION,
     objectLock: asked.objectLock,
     documents: firstDocuments(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
@@ -58,6 +59,12 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
 function nameCreator(identity: NonNullable<Authorized['identity']>): string {
   const { username, userid } = callerOf(identity);
   return username ?? userid;
+}
+
+/** Of an IAM user: a quota of the user counts the buckets that it creates. */
+function creatorIdOf(identity: NonNullable<Authorized['identity']>): { readonly creatorId?: string } {
+  const { iam } = identity;
+  return iam !== undefined && callerOf(identity).kind === 'user' ? { creatorId: iam.id } : {};
 }
 
 interface Asked {

@@ -22,19 +22,27 @@ export const partUsage = (bucketId: string): string => `parts/${bucketId}`;
 /** The class of these parts in the counters of an account. */
 export const openParts = 'parts';
 
-/** The counters of all buckets of an account that has a quota: its objects in the class '', parts of open uploads in `openParts`. */
+/** The counters of all buckets of an account or an IAM user that has a quota: its objects in the class '', parts of open uploads in `openParts`. */
 export const accountUsage = (epoch: string): string => `account/${epoch}`;
+
+/** The epochs of the quotas of an account and an IAM user that count a bucket. */
+export const holdersOf = ({
+  accountQuota,
+  userQuota,
+}: Pick<BucketRow, 'accountQuota' | 'userQuota'>): readonly string[] =>
+  [accountQuota, userQuota].filter((epoch) => epoch !== undefined);
 
 /** @param opId spreads the deltas of concurrent writers over the rows */
 export function usageChanges(
-  { id, accountQuota }: Pick<BucketRow, 'id' | 'accountQuota'>,
+  bucket: Pick<BucketRow, 'id' | 'accountQuota' | 'userQuota'>,
   opId: string,
   deltas: readonly UsageDelta[],
 ): SideChange[] {
-  const ofBucket = counterChanges(id, opId, deltas);
-  if (accountQuota === undefined) return ofBucket;
-  const ofAccount = deltas.map((delta) => ({ ...delta, storageClass: '' }));
-  return [...ofBucket, ...counterChanges(accountUsage(accountQuota), opId, ofAccount)];
+  const ofBucket = counterChanges(bucket.id, opId, deltas);
+  const holders = holdersOf(bucket);
+  if (holders.length === 0) return ofBucket;
+  const ofHolder = deltas.map((delta) => ({ ...delta, storageClass: '' }));
+  return [...ofBucket, ...holders.flatMap((epoch) => counterChanges(accountUsage(epoch), opId, ofHolder))];
 }
 
 export function counterChanges(usageId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {

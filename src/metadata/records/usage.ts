@@ -142,8 +142,9 @@ export const trafficByDay = table<SlotTrafficRow>()({
   columns: { ...trafficColumns, slot: 'int' },
 });
 
-/** The quota of an account. The quota of a bucket is in the bucket's row. 0 is unlimited. */
+/** The quota of an account, or of an IAM user. The quota of a bucket is in the bucket's row. 0 is unlimited. */
 export interface AccountQuotaRow {
+  /** The id of the account; `user/` and the unique id of an IAM user. */
   readonly account: string;
   readonly maxBuckets: number;
   readonly totalMaxBytes: number;

@@ -1,5 +1,5 @@
 /**
- * Sets the quota of an account. Its `totalMaxBytes` is a sum over all of its buckets, for which the account gets counters of its own: each
+ * Sets the quota of an account or an IAM user. Its `totalMaxBytes` is a sum over all of its buckets, for which it gets counters of its own: each
  * bucket is entered with what it holds, while no writer commits, and each later commit adds to both counters.
  */
 import { fail } from '../../../errors/refusal.ts';
@@ -16,7 +16,7 @@ import { changeBucket } from '../change-bucket.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
 import { sum } from './amounts.ts';
 import { type Ctx, isSettled, recall } from './recall.ts';
-import { accountScope, bucketsOf } from './scopes.ts';
+import { bucketsOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
 
 export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes'>;
 
@@ -28,59 +28,60 @@ interface AccountQuotaChange {
 
 export async function putAccountQuota(
   ctx: Ctx,
-  account: string,
+  holder: QuotaHolder,
   { quota, record, check }: { readonly quota: AccountQuota } & AccountQuotaChange,
 ): Promise<void> {
-  const epoch = await retryInTurn(ctx, `quota of ${account}`, async () => {
-    const found = await findAccountQuota(ctx.metadata, account);
+  const epoch = await retryInTurn(ctx, `quota of ${holder.key}`, async () => {
+    const found = await findAccountQuota(ctx.metadata, holder.key);
     check?.(found?.row);
-    const row = { account, ...quota, epoch: found?.row.epoch ?? drawId(ctx.random) };
+    const row = { account: holder.key, ...quota, epoch: found?.row.epoch ?? drawId(ctx.random) };
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };
-    const outcome = await changeAccountQuota(ctx.metadata, account, change, await recorded(record));
+    const outcome = await changeAccountQuota(ctx.metadata, holder.key, change, await recorded(record));
     if (!outcome.applied) return undefined;
     record?.applied();
     return { value: row.epoch };
   });
-  for await (const bucket of bucketsOf(ctx, account)) await enterBucket(ctx, bucket, epoch);
-  await recall(ctx, accountScope(account, epoch), () => true);
+  for await (const bucket of bucketsOf(ctx, holder)) await enterBucket(ctx, bucket, { holder, epoch });
+  await recall(ctx, holderScope(holder, epoch), () => true);
 }
 
 export async function deleteAccountQuota(
   ctx: Ctx,
-  account: string,
+  holder: QuotaHolder,
   { record, check }: AccountQuotaChange,
 ): Promise<void> {
-  const found = await findAccountQuota(ctx.metadata, account);
+  const found = await findAccountQuota(ctx.metadata, holder.key);
   check?.(found?.row);
   if (found === undefined) return;
   const removal = { remove: {}, expect: found.revision };
-  const outcome = await changeAccountQuota(ctx.metadata, account, removal, await recorded(record));
+  const outcome = await changeAccountQuota(ctx.metadata, holder.key, removal, await recorded(record));
   if (!outcome.applied) throw fail('OperationAborted');
   record?.applied();
   const { epoch } = found.row;
-  for await (const bucket of bucketsOf(ctx, account)) {
-    if (bucket.accountQuota !== epoch) continue;
+  const { field } = holder;
+  for await (const bucket of bucketsOf(ctx, holder)) {
+    if (bucket[field] !== epoch) continue;
     await changeBucket(ctx, bucket, {
       change: (row) => {
-        const { accountQuota, ...others } = row;
-        return accountQuota === epoch ? others : row;
+        const { [field]: present, ...others } = row;
+        return present === epoch ? others : row;
       },
     });
   }
 }
 
 /**
- * Enters a bucket into the counters of its account. The bucket is closed to writers meanwhile, for as long as it takes to read its
+ * Enters a bucket into the counters of its account, or of the IAM user who created it. The bucket is closed to writers meanwhile, for as long as it takes to read its
  * counters: their commits wait, as they do beside a DeleteBucket.
  */
 export async function enterBucket(
   ctx: Ctx,
   bucket: Pick<BucketRow, 'name' | 'id'>,
-  epoch: string,
+  { holder: { field }, epoch }: { readonly holder: QuotaHolder; readonly epoch: string },
 ): Promise<void> {
   await retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
     const found = await findBucket(ctx.metadata, bucket.name);
-    if (found?.row.id !== bucket.id || found.row.accountQuota === epoch) return { value: undefined };
+    if (found?.row.id !== bucket.id || found.row[field] === epoch) return { value: undefined };
     const open = await assertOpen(ctx, found);
     if (open !== found.row) return undefined;
     const closing = { ...open, closedAt: await ctx.metadata.now(), generation: open.generation + 1 };
@@ -91,7 +92,7 @@ export async function enterBucket(
     await ctx.metadata.raiseFence(objectsAt(closing), reopened.generation);
     const isCounted = await isSettled(ctx, open.id);
     const held = sum((await readUsage(ctx.metadata, open.id)).values());
-    const entered = isCounted ? { ...reopened, accountQuota: epoch } : reopened;
+    const entered = isCounted ? { ...reopened, [field]: epoch } : reopened;
     const then = isCounted
       ? counterChanges(accountUsage(epoch), open.id, [{ storageClass: '', ...held }])
       : [];
@@ -111,8 +112,11 @@ export async function enterBucket(
   });
 }
 
-/** Enters a bucket that a request for the quota of its account left out, because it was cut short. */
+/** Enters a bucket that a request for the quota of its account or creator left out, because it was cut short. */
 export async function enterIfLeftOut(ctx: Ctx, bucket: BucketRow): Promise<void> {
-  const epoch = (await findAccountQuota(ctx.metadata, bucket.owner))?.row.epoch;
-  if (epoch !== undefined && epoch !== bucket.accountQuota) await enterBucket(ctx, bucket, epoch);
+  for (const holder of holdersFor(bucket)) {
+    const epoch = (await findAccountQuota(ctx.metadata, holder.key))?.row.epoch;
+    if (epoch !== undefined && epoch !== bucket[holder.field])
+      await enterBucket(ctx, bucket, { holder, epoch });
+  }
 }

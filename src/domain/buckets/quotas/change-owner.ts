@@ -6,7 +6,7 @@ import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findBucket, moveBucket, replaceBucket } from '../../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
-import { accountUsage, counterChanges, readUsage } from '../../../metadata/buckets/usage.ts';
+import { accountUsage, counterChanges, holdersOf, readUsage } from '../../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../../metadata/objects/objects.ts';
 import type { BucketRow, Grant } from '../../../metadata/tables.ts';
 import { assertUnattached } from '../../access/access-points.ts';
@@ -18,7 +18,7 @@ import { retryInTurn } from '../retry-in-turn.ts';
 import { sum } from './amounts.ts';
 import { withinMaxBuckets } from './max-buckets.ts';
 import { isSettled, recall } from './recall.ts';
-import { accountScope } from './scopes.ts';
+import { accountHolder, holderScope } from './scopes.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 
@@ -45,7 +45,7 @@ export async function changeOwner(ctx: Ctx, wanted: NewOwner): Promise<BucketRow
   );
   // The bucket's bytes may exceed what processes hold as shares of the account's quota: like a quota that was lowered.
   const epoch = (await findAccountQuota(ctx.metadata, owner))?.row.epoch;
-  if (epoch !== undefined) await recall(ctx, accountScope(owner, epoch), () => true);
+  if (epoch !== undefined) await recall(ctx, holderScope(accountHolder(owner), epoch), () => true);
   return moved;
 }
 
@@ -79,7 +79,8 @@ async function move(
       throw cause;
     }
     const then = [...(await leaveCounters(ctx, open)), ...(await recorded(record))];
-    const { accountQuota: _, ...others } = reopened;
+    // An IAM user of the former account owns it no more.
+    const { accountQuota: _, userQuota: __, creatorId: ___, ...others } = reopened;
     const { signingKey } = others;
     // The former owner knows its secret.
     const knownKey =
@@ -100,20 +101,20 @@ async function assertMovable(ctx: Ctx, closed: BucketRow, owner: string): Promis
   // An access point belongs to the account of its bucket: the former owner's account would still decide about requests. One that is
   // created from now on is withdrawn, because its creator reads the bucket again.
   if (closed.owner !== owner) await assertUnattached(ctx, closed);
-  if (closed.accountQuota !== undefined && !(await isSettled(ctx, closed.id)))
+  if (holdersOf(closed).length > 0 && !(await isSettled(ctx, closed.id)))
     throw fail(
       'ServiceUnavailable',
       `The counters of bucket ${closed.name} miss additions of a gateway that died. Send the request again in a minute.`,
     );
 }
 
-/** What the bucket holds leaves the counters of its former account. */
-async function leaveCounters({ metadata }: Ctx, { id, accountQuota }: BucketRow) {
-  if (accountQuota === undefined) return [];
-  const { bytes, objects } = sum((await readUsage(metadata, id)).values());
-  return counterChanges(accountUsage(accountQuota), id, [
-    { storageClass: '', bytes: -bytes, objects: -objects },
-  ]);
+/** What the bucket holds leaves the counters of its former account and user. */
+async function leaveCounters({ metadata }: Ctx, bucket: BucketRow) {
+  const holders = holdersOf(bucket);
+  if (holders.length === 0) return [];
+  const { bytes, objects } = sum((await readUsage(metadata, bucket.id)).values());
+  const left = [{ storageClass: '', bytes: -bytes, objects: -objects }];
+  return holders.flatMap((epoch) => counterChanges(accountUsage(epoch), bucket.id, left));
 }
 
 /** The configurations under the new owner: its ACL names the new owner in place of the former one. */

@@ -1,5 +1,6 @@
 /** The room that one write has under the quotas of its bucket and of the bucket's account. */
 import { fail } from '../../../errors/refusal.ts';
+import { holdersOf } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
 import type { Ctx } from './recall.ts';
@@ -9,8 +10,8 @@ import { reserve, usedIn } from './shares.ts';
 
 export type { Ctx };
 
-export const hasQuota = ({ quota, accountQuota }: BucketRow): boolean =>
-  quota !== undefined || accountQuota !== undefined;
+export const hasQuota = (bucket: BucketRow): boolean =>
+  bucket.quota !== undefined || holdersOf(bucket).length > 0;
 
 /** @throws QuotaExceeded for an object that is larger than the bucket takes */
 export function assertSize({ quota }: BucketRow, bytes: number): void {

@@ -1,4 +1,4 @@
-/** What a quota limits: one bucket, or all buckets of an account. */
+/** What a quota limits: one bucket, all buckets of an account, or those that an IAM user created. */
 import type { Context } from '../../../context.ts';
 import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
@@ -27,10 +27,13 @@ export const orUnlimited = (limit: number): number => (limit === 0 ? Number.POSI
 
 /** The scopes whose room a commit in the bucket needs. */
 export function scopesOf(bucket: BucketRow): readonly Scope[] {
-  const { quota, accountQuota } = bucket;
+  const { quota, accountQuota, userQuota, creatorId, owner } = bucket;
   return [
     ...(quota === undefined || (quota.maxBytes === 0 && quota.maxObjects === 0) ? [] : [bucketScope(bucket)]),
-    ...(accountQuota === undefined ? [] : [accountScope(bucket.owner, accountQuota)]),
+    ...(accountQuota === undefined ? [] : [holderScope(accountHolder(owner), accountQuota)]),
+    ...(userQuota === undefined || creatorId === undefined
+      ? []
+      : [holderScope(userHolder(owner, creatorId), userQuota)]),
   ];
 }
 
@@ -52,30 +55,64 @@ export const bucketScope = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): Scope
 
 const pageMax = 100;
 
-export async function* bucketsOf({ metadata }: Ctx, owner: string): AsyncGenerator<BucketRow> {
+/** Who has a quota over several buckets. */
+export interface QuotaHolder {
+  /** The key of the quota's row. */
+  readonly key: string;
+  readonly account: string;
+  /** The field of a bucket's row that has the epoch of the quota. */
+  readonly field: 'accountQuota' | 'userQuota';
+  has(bucket: BucketRow): boolean;
+}
+
+export const accountHolder = (account: string): QuotaHolder => ({
+  key: account,
+  account,
+  field: 'accountQuota',
+  has: ({ owner }) => owner === account,
+});
+
+/** An IAM user owns the buckets of its account that it has created. @param id the unique id, which a rename keeps */
+export const userHolder = (account: string, id: string): QuotaHolder => ({
+  key: `user/${id}`,
+  account,
+  field: 'userQuota',
+  has: ({ owner, creatorId }) => owner === account && creatorId === id,
+});
+
+/** Those whose quotas count a bucket, the account first. */
+export const holdersFor = ({
+  owner,
+  creatorId,
+}: Pick<BucketRow, 'owner' | 'creatorId'>): readonly QuotaHolder[] => [
+  accountHolder(owner),
+  ...(creatorId === undefined ? [] : [userHolder(owner, creatorId)]),
+];
+
+export async function* bucketsOf({ metadata }: Ctx, holder: QuotaHolder): AsyncGenerator<BucketRow> {
   let after: string | undefined;
   for (;;) {
-    const page = await pageBuckets(metadata, owner, { prefix: '', after, limit: pageMax });
+    const page = await pageBuckets(metadata, holder.account, { prefix: '', after, limit: pageMax });
     for (const { name } of page) {
       const row = (await findBucket(metadata, name))?.row;
-      if (row?.owner === owner) yield row;
+      if (row !== undefined && holder.has(row)) yield row;
     }
     if (page.length < pageMax) return;
     after = page.at(-1)?.name;
   }
 }
 
-export const accountScope = (account: string, epoch: string): Scope => ({
+export const holderScope = (holder: QuotaHolder, epoch: string): Scope => ({
   id: `account/${epoch}`,
   of: 'user',
   usageIds: [accountUsage(epoch)],
   bytesOf: ({ accounts }) => accounts.get(epoch) ?? 0,
   async limits({ metadata }) {
-    const row = (await findAccountQuota(metadata, account))?.row;
+    const row = (await findAccountQuota(metadata, holder.key))?.row;
     if (row?.epoch !== epoch) return undefined;
     return { bytes: orUnlimited(row.totalMaxBytes), objects: Number.POSITIVE_INFINITY };
   },
   async *buckets(ctx) {
-    for await (const bucket of bucketsOf(ctx, account)) if (bucket.accountQuota === epoch) yield bucket;
+    for await (const bucket of bucketsOf(ctx, holder)) if (bucket[holder.field] === epoch) yield bucket;
   },
 });

@@ -6,10 +6,15 @@ import {
   findReplicationPeer,
   scanReplicationPeers,
 } from '../../../metadata/background/replication/peers.ts';
+import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { PeerAccess } from '../../../ports/peer-requests.ts';
 import { retryInTurn } from '../../buckets/retry-in-turn.ts';
+import { readDocument } from '../../configurations/documents.ts';
+import { bucketReplication } from '../../configurations/families.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
+import { readDestination } from './destination.ts';
+import { countWaiting } from './waiting.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'random' | 'sealer'>;
 
@@ -70,7 +75,7 @@ export async function putPeer(
   });
 }
 
-/** @throws NotFound */
+/** @throws NotFound; DeleteConflict while a rule names the peer or versions wait for it */
 export const deletePeer = (
   ctx: Ctx,
   id: string,
@@ -80,12 +85,33 @@ export const deletePeer = (
     const found = await findReplicationPeer(ctx.metadata, id);
     if (found === undefined) throw noSuchPeer(id);
     check?.(found.row);
+    await assertUnused(ctx, id);
     const change = { remove: { id }, expect: found.revision };
     const outcome = await commitReplicationPeer(ctx.metadata, change, await recorded(record));
     if (!outcome.applied) return undefined;
     record?.applied();
     return { value: undefined };
   });
+
+/** Versions that wait for a peer that is gone fail one by one, and nobody could add it again with the same keys. */
+async function assertUnused(ctx: Pick<Ctx, 'caches' | 'clock' | 'metadata'>, id: string): Promise<void> {
+  for await (const name of everyBucket(ctx.metadata)) {
+    const row = (await findBucket(ctx.metadata, name))?.row;
+    if (row === undefined || !(bucketReplication.name in row.documents)) continue;
+    const rules = (await readDocument(ctx, row, bucketReplication))?.Rule ?? [];
+    if (rules.some(({ Destination }) => readDestination(Destination.Bucket)?.peer === id))
+      throw fail(
+        'DeleteConflict',
+        `The replication rule of bucket ${name} names the peer ${id}: remove the rule first.`,
+      );
+  }
+  for (const [destination, { waiting }] of await countWaiting(ctx))
+    if (waiting > 0 && destination.startsWith(`${id}/`))
+      throw fail(
+        'DeleteConflict',
+        `At least ${waiting} versions wait for ${destination}: wait until they are sent, or given up.`,
+      );
+}
 
 /** The peer with its keys; undefined where the master key does not open them. */
 export async function openAccess(

@@ -21,7 +21,7 @@ import type { Revision, SideChange, Stored } from '../../../ports/metadata-store
 import { ChunkMissing, type Extent, type Owner } from '../../../ports/storage/object-bytes.ts';
 import { removeSeenVersion } from '../../objects/remove-version.ts';
 import { drawId } from '../../objects/version-ids.ts';
-import { freedBy, partChanges } from '../../uploads/part-counts.ts';
+import { freedBy, heldBy, partChanges } from '../../uploads/part-counts.ts';
 import { queueOrphan } from '../garbage.ts';
 import type { FsckRun, Mended } from './findings.ts';
 
@@ -79,12 +79,12 @@ export async function correctUsage(
 
 /** As the parts of a bucket are counted: in its account's counters too. */
 function openPartChanges(
-  { id, accountQuota: account }: Pick<BucketRow, 'id' | 'accountQuota'>,
+  bucket: Pick<BucketRow, 'id' | 'accountQuota' | 'userQuota'>,
   deltas: readonly UsageDelta[],
 ): readonly SideChange[] {
   const bytes = deltas.reduce((sum, delta) => sum + delta.bytes, 0);
-  const added = { bytes, ...(account === undefined ? {} : { account }) };
-  return partChanges({ bucketId: id, uploadId: '' }, { added, freed: freedBy([]) });
+  const added = { bytes, ...heldBy(bucket) };
+  return partChanges({ bucketId: bucket.id, uploadId: '' }, { added, freed: freedBy([]) });
 }
 
 export async function unlistUpload(

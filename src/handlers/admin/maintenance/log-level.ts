@@ -10,9 +10,10 @@ export const GetLogLevel: AdminHandler<'GetLogLevel'> = async ({ logLevel, confi
 /** `processes` is `some` where a process of the node has not confirmed it in time. */
 export const PutLogLevel: AdminHandler<'PutLogLevel'> = async (
   { logLevel, siblings, telemetry },
-  { body, requestId },
+  { body, requestId, record },
 ) => {
   const { level } = body;
+  record?.about('log-level');
   if (logLevel === undefined)
     throw fail('NotImplemented', 'The application that embeds this gateway owns its log.');
   const before = logLevel.get();

@@ -1,4 +1,5 @@
 /** Quotas of buckets and of accounts (spec, "Operator JSON API"). 0 is unlimited. */
+import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import {
   type AccountQuota,
@@ -6,10 +7,13 @@ import {
   putAccountQuota,
 } from '../../../domain/buckets/quotas/account-quota.ts';
 import { changeBucketQuota } from '../../../domain/buckets/quotas/bucket-quota.ts';
+import { accountHolder, type QuotaHolder, userHolder } from '../../../domain/buckets/quotas/scopes.ts';
+import { findNamed } from '../../../domain/iam/entities.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
+import { rootArn, userArn } from '../../../protocol/request/arns.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
-import { type AdminHandler, jsonReply } from '../call.ts';
+import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
 
 export const GetBucketQuota: AdminHandler<'GetBucketQuota'> = async (ctx, { params }) => {
   const { name, quota } = await openBucket(ctx, params.get('name') ?? '');
@@ -33,19 +37,18 @@ export const DeleteBucketQuota: AdminHandler<'DeleteBucketQuota'> = async (
   return emptyReply(204);
 };
 
-export const GetUserQuota: AdminHandler<'GetUserQuota'> = async (ctx, { params }) => {
-  const found = await findAccountQuota(ctx.metadata, params.get('user') ?? '');
+export const GetUserQuota: AdminHandler<'GetUserQuota'> = async (ctx, call) => {
+  const { key } = await findHolder(ctx, call);
+  const found = await findAccountQuota(ctx.metadata, key);
   if (found === undefined) throw fail('NoSuchUserQuota');
   return jsonReply(accountQuotaJson(found.row));
 };
 
 const accountQuotaJson = ({ maxBuckets, totalMaxBytes }: AccountQuota) => ({ maxBuckets, totalMaxBytes });
 
-export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (
-  ctx,
-  { params, body: quota, record, match },
-) => {
-  await putAccountQuota(ctx, readAccount(params.get('user')), {
+export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (ctx, call) => {
+  const { body: quota, record, match } = call;
+  await putAccountQuota(ctx, await findHolder(ctx, call), {
     quota,
     record,
     check: (present) => match(present && accountQuotaJson(present)),
@@ -53,18 +56,55 @@ export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (
   return emptyReply(204);
 };
 
-export const DeleteUserQuota: AdminHandler<'DeleteUserQuota'> = async (ctx, { params, record, match }) => {
-  await deleteAccountQuota(ctx, params.get('user') ?? '', {
+export const DeleteUserQuota: AdminHandler<'DeleteUserQuota'> = async (ctx, call) => {
+  const { record, match } = call;
+  await deleteAccountQuota(ctx, await findHolder(ctx, call), {
     record,
     check: (present) => match(present && accountQuotaJson(present)),
   });
   return emptyReply(204);
 };
 
-function readAccount(account = ''): string {
-  if (/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/.test(account)) return account;
-  throw fail(
-    'InvalidArgument',
-    'The path must name an account: 1 to 128 characters of A-Z, a-z, 0-9 and ._@-.',
-  );
+type Call = Pick<AdminRequest<'GetUserQuota'>, 'params' | 'query' | 'identity' | 'record' | 'permit'>;
+
+/**
+ * The account or the IAM user that the path names: an account first, then a user of the caller's account, then a user of the only account
+ * that has one of this name.
+ * @throws NoSuchEntity; InvalidArgument where several accounts have such a user
+ */
+async function findHolder(ctx: Context, call: Call): Promise<QuotaHolder> {
+  const { params, query, identity, record, permit } = call;
+  const name = params.get('user') ?? '';
+  const asked = query.account;
+  if (asked === undefined && (await ctx.credentials.account({ owner: name })) !== undefined) {
+    record?.about(rootArn(name));
+    return accountHolder(name);
+  }
+  const accounts = asked === undefined ? await accountsWith(ctx, name, identity?.owner) : [asked];
+  const [account = ''] = accounts;
+  if (accounts.length > 1)
+    throw fail('InvalidArgument', {
+      message: `Several accounts have a user ${name}: name one of them as ?account=, such as ${account}.`,
+      field: 'account',
+    });
+  const user = account === '' ? undefined : await findNamed(ctx, account, { kind: 'user', name });
+  if (user === undefined) throw fail('NoSuchEntity', `There is no account or IAM user ${name}.`);
+  record?.about(userArn(account, user));
+  // Policies about the account of a user that was found by its name alone hold too.
+  if (asked === undefined) await permit({ account });
+  return userHolder(account, user.id);
+}
+
+/** An installation with more accounts finds users of the others by `?account=` only. */
+const searchedMax = 1_000;
+
+/** The caller's account where it has a user of the name, else all accounts that have one. */
+async function accountsWith(ctx: Context, name: string, own = ''): Promise<readonly string[]> {
+  const has = async (account: string) =>
+    (await findNamed(ctx, account, { kind: 'user', name })) !== undefined;
+  if (own !== '' && (await has(own))) return [own];
+  const found: string[] = [];
+  const accounts = await ctx.credentials.accounts({ after: undefined, limit: searchedMax });
+  for (const { owner } of accounts) if (await has(owner)) found.push(owner);
+  return found;
 }

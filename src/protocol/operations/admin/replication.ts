@@ -111,7 +111,7 @@ export const peerRows = {
   DeleteReplicationPeer: {
     on: 'DELETE /replication/peers/:id',
     conditional: true,
-    doc: 'Removes a peer that no rule names.',
+    doc: 'Removes a peer that no rule names and for which nothing waits.',
   },
   CheckReplicationPeer: {
     on: 'POST /replication/peers/:id/check',

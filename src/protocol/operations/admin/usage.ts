@@ -9,7 +9,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { alias } from './resources.ts';
+import { alias, scope } from './resources.ts';
 import { type AdminRows, bucketName, count, next, paging } from './row.ts';
 
 const limit = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: '0 is unlimited.' });
@@ -18,6 +18,19 @@ const userQuota = jsonObject({
   maxBuckets: jsonInteger({ min: 0, max: 2 ** 31 - 1, doc: '0 is unlimited.' }),
   totalMaxBytes: limit,
 });
+
+const ofUser = {
+  account: jsonOptional(
+    jsonText({
+      max: 128,
+      doc: 'The account of the IAM user; without it, `user` is an account, else an IAM user whose name no other account has.',
+    }),
+  ),
+};
+const quotaNames = {
+  user: alias('accounts/{user}/quota'),
+  account: scope('accounts/{account}/users/{user}/quota'),
+};
 
 export const quotaRows = {
   GetBucketQuota: {
@@ -41,23 +54,26 @@ export const quotaRows = {
   GetUserQuota: {
     on: 'GET /iam/users/:user/quota',
     tenants: { account: 'user' },
-    names: { user: alias('accounts/{user}/quota') },
+    names: quotaNames,
+    query: ofUser,
     tagged: true,
-    doc: 'Shows the quota of an account.',
+    doc: 'Shows the quota of an account or an IAM user.',
     reply: userQuota,
   },
   PutUserQuota: {
     on: 'PUT /iam/users/:user/quota',
-    names: { user: alias('accounts/{user}/quota') },
+    names: quotaNames,
+    query: ofUser,
     conditional: true,
-    doc: 'Sets the quota of an account; 0 is unlimited.',
+    doc: 'Sets the quota of an account or an IAM user; 0 is unlimited.',
     body: userQuota,
   },
   DeleteUserQuota: {
     on: 'DELETE /iam/users/:user/quota',
-    names: { user: alias('accounts/{user}/quota') },
+    names: quotaNames,
+    query: ofUser,
     conditional: true,
-    doc: 'Removes the quota of an account.',
+    doc: 'Removes the quota of an account or an IAM user.',
   },
 } as const satisfies AdminRows;
 
