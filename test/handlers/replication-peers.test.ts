@@ -135,7 +135,7 @@ describe('the peers of an operator', () => {
     await own.client.put('/bucket');
     await setVersioning(own.client, 'bucket', 'Enabled');
     const rule =
-      '<ReplicationConfiguration><Role>r</Role><Rule><Status>Enabled</Status><Prefix></Prefix><Destination><Bucket>arn:sluice:replication::second:copies</Bucket></Destination></Rule></ReplicationConfiguration>';
+      '<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><Status>Enabled</Status><Prefix></Prefix><Destination><Bucket>arn:sluice:replication::second:copies</Bucket></Destination></Rule></ReplicationConfiguration>';
     const configured = await own.client.put('/bucket?replication', { body: rule });
     expect(configured.status, configured.text).toBe(200);
     const named = await admin.ask('DELETE', '/replication/peers/second');
@@ -146,7 +146,10 @@ describe('the peers of an operator', () => {
     await own.client.put('/bucket/key', { body: 'x' });
     expect((await own.client.delete('/bucket?replication')).status).toBe(204);
     const waited = await admin.ask('DELETE', '/replication/peers/second');
-    expect([waited.status, waited.json['message']]).toEqual([409, expect.stringContaining('wait for second/copies')]);
+    expect([waited.status, waited.json['message']]).toEqual([
+      409,
+      expect.stringContaining('wait for second/copies'),
+    ]);
     expect((await admin.ask('GET', '/replication/peers/second')).status).toBe(200);
   });
 

@@ -1,7 +1,7 @@
 /** The quota of an IAM user limits the buckets that it creates, and the bytes in them, beside the quota of its account. @storage */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
-import { alice, backends, operator } from '../support/gateway.ts';
+import { alice, backends, bob, operator } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { allow, openUser } from '../support/iam-users.ts';
 import { openQuotas, refusedFor, ten } from '../support/quota-world.ts';
@@ -136,6 +136,16 @@ test('a Deny of an account holds for the quota of its users', async () => {
   const body = JSON.stringify(unlimited);
   for (const path of ['carol/quota', `carol/quota?account=${alice.owner}`, `${alice.owner}/quota`])
     expect([path, (await eve.put(`/admin/v1/iam/users/${path}`, { body })).status]).toEqual([path, 403]);
+});
+
+test('an account does not read the quota of a user of another account that has its name', async () => {
+  await using world = await openQuotas();
+  await openUser(world, bob.owner, everything);
+  const path = `/admin/v1/iam/users/${bob.owner}/quota`;
+  await world.admin.put(`${path}?account=${alice.owner}`, { body: JSON.stringify(unlimited) });
+  expect((await world.bob.get(`${path}?account=${alice.owner}`)).status).toBe(403);
+  // Its own has not been set.
+  expect((await world.bob.get(path)).status).toBe(404);
 });
 
 test('the audit row of a change of the log level names it', async () => {

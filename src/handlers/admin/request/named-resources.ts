@@ -74,6 +74,9 @@ export async function isOwnOf(
   { identity, fields }: { readonly identity: Identity; readonly fields: Fields },
 ): Promise<boolean> {
   if (tenants === undefined || identity === undefined) return false;
+  // A user of another account may have the name of this one.
+  const { account = identity.owner } = fields;
+  if (account !== identity.owner) return false;
   const named = fields['bucket' in tenants ? tenants.bucket : tenants.account];
   if (typeof named !== 'string' || named === '') return false;
   const owner = 'bucket' in tenants ? (await lookUpBucket(ctx, named))?.owner : named;
