@@ -119,6 +119,8 @@ const probeKeys = (ctx: Ctx): Promise<ComponentState>[] => {
 
 /** Writes a row of this process and reads it back. */
 async function probeMetadata({ metadata }: Ctx, name: string): Promise<void> {
+  // A file that is open takes commits also where its directory was moved away.
+  if (!metadata.isDistant) await metadata.health();
   const now = await metadata.now();
   const former = await metadata.get(rows, { name });
   const row: TaskRow = { kind, name, state: { at: now } };

@@ -25,6 +25,7 @@ import { nodeTracing } from '../processes/node-tracing.ts';
 import { reportReady, reportRefused } from '../processes/node-worker-messages.ts';
 import { endWithPrimary, processCount, processPlace, superviseProcesses } from '../processes/node-workers.ts';
 import { hasEnded, processIdentity } from '../processes/process-identity.ts';
+import { onStopSignals } from '../processes/stop-signals.ts';
 import {
   keptRootCredential,
   mintRootCredential,
@@ -191,13 +192,8 @@ function localProcess({ metadata }: Pick<Context, 'metadata'>, config: Config): 
 /** Resolves on a signal to stop. The primary forwards it, because only a terminal signals every process. */
 function toldToStop(): Promise<void> {
   return new Promise((resolve) => {
-    let times = 0;
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.on(signal, () => {
-        times += 1;
-        if (times > 1 && !cluster.isWorker) endAtOnce();
-        resolve();
-      });
-    }
+    onStopSignals(resolve, () => {
+      if (!cluster.isWorker) endAtOnce();
+    });
   });
 }

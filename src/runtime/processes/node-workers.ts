@@ -11,6 +11,7 @@ import { MemoryFaults } from './memory-faults.ts';
 import { relayMetrics } from './metrics/node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
 import { isReady, isRefused } from './node-worker-messages.ts';
+import { onStopSignals } from './stop-signals.ts';
 
 /** One per core, where processes can share the backends; otherwise one. */
 export function processCount(config: Config): number {
@@ -92,7 +93,10 @@ class Processes {
 
   start(): void {
     for (let index = 0; index < this.#options.count; index += 1) this.#fork({ index, quickDeaths: 0 });
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#stop());
+    onStopSignals(
+      () => this.#stop(),
+      () => this.#kill('SIGKILL'),
+    );
   }
 
   #fork(place: Place): void {
@@ -160,14 +164,11 @@ class Processes {
     }, pauseMs);
   }
 
-  /** A second call does not wait for requests any more. */
   #stop(): void {
-    const signal = this.#stopping ? 'SIGKILL' : 'SIGTERM';
-    if (!this.#stopping) {
-      setTimeout(() => this.#kill('SIGKILL'), this.#options.shutdownTimeoutMs + killAfterMs).unref();
-    }
+    if (this.#stopping) return;
     this.#stopping = true;
-    this.#kill(signal);
+    setTimeout(() => this.#kill('SIGKILL'), this.#options.shutdownTimeoutMs + killAfterMs).unref();
+    this.#kill('SIGTERM');
     this.#endWhenEmpty();
   }
 

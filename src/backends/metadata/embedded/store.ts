@@ -6,6 +6,8 @@
  * not see later commits. A process that is stopped inside a write transaction blocks the writers of all others; one that dies there
  * does not.
  */
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Clock } from '../../../ports/clock.ts';
 import type {
   Abandoned,
@@ -27,6 +29,7 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
+import { StoreUnavailable } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { DiskRoom } from '../../disk-room/disk-room.ts';
 import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../rows/every-row.ts';
@@ -70,11 +73,17 @@ const defaultIntentTtlMs = 60_000;
 /** Rows removed by one transaction, where many have to go. */
 const removalsPerTransaction = 256;
 
+const dataFile = (directory: string): string => join(directory, 'data.mdb');
+const inodeOf = (directory: string): number | undefined =>
+  statSync(dataFile(directory), { throwIfNoEntry: false })?.ino;
+
 class Embedded implements EmbeddedStore {
   readonly isDistant = false;
   /** A partition is one ordered range. */
   readonly split = undefined;
   readonly #directory: string;
+  /** Of the file that is open. */
+  readonly #inode: number | undefined;
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #turn: LoopTurn;
@@ -90,6 +99,7 @@ class Embedded implements EmbeddedStore {
     const { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs } = options;
     const database = openEnvironment(options.directory, options.durable);
     this.#directory = options.directory;
+    this.#inode = inodeOf(options.directory);
     database.onRefused = options.onRefused;
     this.#database = database;
     this.#clock = clock;
@@ -247,8 +257,11 @@ class Embedded implements EmbeddedStore {
     return this.#clock.now();
   }
 
+  /** @throws StoreUnavailable where the file is no longer at its path: commits go to a file that no later start would find */
   async health(): ReturnType<MetadataStore['health']> {
     this.#assertOpen();
+    if (inodeOf(this.#directory) !== this.#inode)
+      throw new StoreUnavailable(`${dataFile(this.#directory)} was moved or replaced while it is in use`);
     const node = {
       name: 'embedded',
       dataCenter: 'local',

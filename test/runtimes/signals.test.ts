@@ -1,0 +1,169 @@
+/** The ways in which a gateway is stopped while a client uploads: the upload ends well, and the next gateway leads its workers at once. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { testCredentials } from '../support/server.ts';
+import { signer } from '../support/sign.ts';
+import { sender } from './client.ts';
+import { cliPath } from './command.ts';
+
+const root = join(import.meta.dirname, '../..');
+let directory = '';
+let child: ChildProcess | undefined;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'sluice-signals-'));
+  writeFileSync(join(directory, 'credentials.json'), JSON.stringify([testCredentials.root]));
+});
+afterEach(() => {
+  if (child?.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function start(command: readonly string[], processes: string): Promise<string> {
+  const [program = '', ...args] = command;
+  const started = spawn(program, args, {
+    cwd: root,
+    detached: true,
+    env: {
+      PATH: process.env['PATH'],
+      HOME: directory,
+      SVC_PROCESSES: processes,
+      SVC_LISTEN: '127.0.0.1:0',
+      SVC_DATA_DIR: join(directory, 'data'),
+      SVC_CREDENTIALS_FILE: join(directory, 'credentials.json'),
+    },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  child = started;
+  let output = '';
+  for await (const text of started.stdout) {
+    output += String(text);
+    const url = /endpoint +(\S+)\s/.exec(output)?.[1];
+    if (url === undefined) continue;
+    return url;
+  }
+  throw new Error(`the gateway did not start: ${output}`);
+}
+
+const size = 1024;
+/** A PUT whose body ends only when `end` is called; resolves once the gateway has asked for it. */
+async function beginPut(url: string): Promise<{ end(): Promise<number> }> {
+  const { hostname, port, host } = new URL(url);
+  const body = Buffer.alloc(size, 'x');
+  const signed = signer({ ...testCredentials.root, host }).request({
+    method: 'PUT',
+    path: '/signals/key',
+    body,
+  });
+  const sent = request({
+    hostname,
+    port,
+    method: 'PUT',
+    path: signed.target,
+    headers: [...signed.headers.flat(), 'expect', '100-continue'],
+  });
+  const answered = once(sent, 'response').then(([response]) => {
+    response.resume();
+    return response.statusCode as number;
+  });
+  answered.catch(() => undefined);
+  const asked = once(sent, 'continue');
+  sent.flushHeaders();
+  await asked;
+  sent.write(body.subarray(0, size / 2));
+  return {
+    end: () => {
+      sent.end(body.subarray(size / 2));
+      return answered;
+    },
+  };
+}
+
+type Signals = (group: number, pid: number) => Promise<void> | void;
+const direct = [process.execPath, cliPath, 'serve'];
+const ways: readonly (readonly [string, readonly string[], string, Signals])[] = [
+  ['npm start and Ctrl-C', ['npm', 'start'], '2', (group) => void process.kill(group, 'SIGINT')],
+  [
+    'npm start with one process and Ctrl-C',
+    ['npm', 'start'],
+    '1',
+    (group) => void process.kill(group, 'SIGINT'),
+  ],
+  ['npm start and SIGTERM to npm', ['npm', 'start'], '2', (_, pid) => void process.kill(pid, 'SIGTERM')],
+  [
+    'systemd, which signals every process of the service',
+    direct,
+    '2',
+    (group) => void process.kill(group, 'SIGTERM'),
+  ],
+  ['Docker, which signals the first process', direct, '2', (_, pid) => void process.kill(pid, 'SIGTERM')],
+  [
+    'pm2, which sends SIGINT to the process that it started',
+    direct,
+    '2',
+    (_, pid) => void process.kill(pid, 'SIGINT'),
+  ],
+  [
+    'the same signal twice within a second',
+    direct,
+    '1',
+    async (_, pid) => {
+      process.kill(pid, 'SIGINT');
+      await sleep(300);
+      process.kill(pid, 'SIGINT');
+    },
+  ],
+];
+
+test.each(ways)(
+  '%s: an upload in flight succeeds and the next gateway leads its workers at once',
+  async (_, command, processes, signal) => {
+    const url = await start(command, processes);
+    const send = sender({ url, ...testCredentials.root });
+    expect((await send('PUT', '/signals')).status).toBe(200);
+    const put = await beginPut(url);
+    const pid = child?.pid ?? 0;
+    await signal(-pid, pid);
+    await sleep(1_500);
+    expect(await put.end()).toBe(200);
+    await expect.poll(() => isRunning(-pid), { timeout: 30_000 }).toBe(false);
+    const again = await start(direct, '1');
+    const root = sender({ url: again, ...testCredentials.root });
+    const leaders = async () => {
+      const { rows } = JSON.parse((await root('GET', '/admin/v1/leases')).text) as {
+        rows: readonly { name: string; isHeld: boolean }[];
+      };
+      return rows.filter(({ name, isHeld }) => name.endsWith('-leader') && isHeld).length;
+    };
+    await expect.poll(leaders, { timeout: 10_000 }).toBeGreaterThanOrEqual(15);
+    const { status } = await root('GET', '/signals/key');
+    expect(status).toBe(200);
+  },
+  90_000,
+);
+
+const isRunning = (group: number): boolean => {
+  try {
+    return process.kill(group, 0);
+  } catch {
+    return false;
+  }
+};
+
+test('a second signal after a second ends the gateway without waiting for requests', async () => {
+  const url = await start(direct, '2');
+  expect((await sender({ url, ...testCredentials.root })('PUT', '/signals')).status).toBe(200);
+  const put = await beginPut(url);
+  const pid = child?.pid ?? 0;
+  process.kill(pid, 'SIGINT');
+  await sleep(1_200);
+  expect(isRunning(-pid)).toBe(true);
+  process.kill(pid, 'SIGINT');
+  await expect.poll(() => isRunning(-pid), { timeout: 10_000 }).toBe(false);
+  await expect(put.end()).rejects.toThrow();
+}, 60_000);
