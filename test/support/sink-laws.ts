@@ -1,7 +1,9 @@
 /** The laws of every event target, which the suites in `test/sinks` run on real servers. */
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { changingDns } from './changing-dns.ts';
+import { openCuttingProxy } from './cutting-proxy.ts';
+import { openDice } from './dice.ts';
 import {
   noSinkServer,
   type SinkServer,
@@ -37,6 +39,9 @@ export interface SinkSuite {
   open(port: number): Promise<Receiver>;
   /** Opens one that cannot store the character of `unstorableKey`, where the server has such. */
   openNarrow?(port: number): Promise<Receiver>;
+  /** Opens one that refuses events of `breakingKey` itself, where clients do not stay with the address that they are given. */
+  openBreakable?(port: number): Promise<Receiver>;
+  readonly breakingKey?: string;
   /** Why there is no law about a wrong password. */
   readonly noPassword?: string;
   /** The URL by which the server takes TLS, from clients with a certificate. Its host is an address. */
@@ -54,7 +59,7 @@ interface Event {
 type Message = {
   readonly Records?: readonly {
     readonly eventName: string;
-    readonly s3: { readonly object: { readonly key: string } };
+    readonly s3: { readonly object: { readonly key: string; readonly sequencer: string } };
   }[];
 };
 
@@ -93,6 +98,8 @@ export function sinkLaws(suite: SinkSuite): void {
     environment,
     open,
     openNarrow,
+    openBreakable,
+    breakingKey,
     noPassword,
     forgets,
     losesUnread,
@@ -344,6 +351,52 @@ export function sinkLaws(suite: SinkSuite): void {
       }
       await untilDelivered(world);
       await untilArrived(receiver, ['before', ...keys.slice(0, 3)]);
+    });
+
+    test('that one event breaks gets all others, and those of an object in order through random losses of its connection', async () => {
+      const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+      onTestFinished(({ task }) => void (task.result?.state === 'fail' && console.error(`SEED=${seed}`)));
+      const dice = openDice(seed);
+      await using receiver = await (openBreakable ?? open)(server.port);
+      await using proxy = await openCuttingProxy(server.port, dice);
+      const url = receiver.target.url.replace(`:${server.port}`, `:${proxy.port}`);
+      const [bad, others] = [breakingKey ?? 'the-poison', keys.slice(0, 10)];
+      proxy.poison = bad;
+      await using world = await openWorld(receiver, {}, { url });
+      await change(world, [bad, ...others, bad]);
+      world.worker.start();
+      await untilArrived(receiver, others);
+      const isBad = (body: string): boolean => body.includes(bad);
+      expect((await receiver.bodies()).filter(isBad)).toEqual([]);
+      proxy.poison = undefined;
+      // A server whose brokers are reached by their own addresses refuses the event for good.
+      if (breakingKey !== undefined) {
+        await untilDelivered(world);
+        expect(await world.letters()).toHaveLength(4);
+        return;
+      }
+      proxy.cutOf100 = 10;
+      for (let round = 0; round < 4; round += 1) await change(world, others);
+      for (let step = 0; step < 20; step += 1) {
+        world.clock.hurry(dice.roll(3_000));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      proxy.cutOf100 = 0;
+      await untilDelivered(world);
+      const sequencers = new Map<string, string[]>();
+      await vi.waitFor(async () => {
+        sequencers.clear();
+        for (const body of await receiver.bodies())
+          for (const { s3 } of (JSON.parse(body) as Message).Records ?? []) {
+            const seen = sequencers.get(s3.object.key) ?? [];
+            // An event may come again.
+            if (!seen.includes(s3.object.sequencer)) seen.push(s3.object.sequencer);
+            sequencers.set(s3.object.key, seen);
+          }
+        expect(sequencers.get(bad)).toHaveLength(4);
+        for (const key of others) expect(sequencers.get(key)).toHaveLength(10);
+      }, until);
+      for (const seen of sequencers.values()) expect(seen).toEqual(seen.toSorted());
     });
 
     test.skipIf(forgets !== undefined)(
