@@ -95,7 +95,10 @@ function explain(
   const text = describe(cause);
   const hint = /UNKNOWN.?TOPIC|does not host this topic/i.test(text) ? `: create the topic ${topic}` : '';
   const error = `the sink answered ${text}${hint}`;
-  const isRefusal = /larger than the max|larger than the configured segment|record has failed the validation|timestamp of the message is out/i.test(text);
+  const isRefusal =
+    /larger than the max|larger than the configured segment|record has failed the validation|timestamp of the message is out/i.test(
+      text,
+    );
   if (!isRefusal) return { kind: 'unavailable', error };
   // The answer is about the batch: one of its messages is the cause.
   return { kind: messages > 1 ? 'lost' : 'refused', error };

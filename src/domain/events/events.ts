@@ -33,6 +33,8 @@ export interface EventCause {
   /** The client's address. */
   readonly source: string;
   readonly requestId: string;
+  /** Of an event `Replication:…`. */
+  readonly replication?: object;
 }
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
@@ -135,6 +137,7 @@ function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happ
     },
     ...glacierData(name, subject),
     ...lifecycleData(name, subject),
+    ...(cause.replication === undefined ? {} : { replicationEventData: cause.replication }),
   };
 }
 

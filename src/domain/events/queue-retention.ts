@@ -27,7 +27,7 @@ import type { QueueHour } from '../../metadata/records/queues.ts';
 import type { QueueBacklog, TargetBacklog } from '../../ports/telemetry.ts';
 import { storeFailed } from '../deliveries/replication/store-status.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
 
 /** This hour and the one before may still get rows: they are counted again in each pass, and never deleted. */
 const openHours = 2;
@@ -210,7 +210,7 @@ async function failVersions(ctx: Ctx, hour: QueueHour, signal: AbortSignal): Pro
   for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
     await inParallel(16, page, async ({ row }) => {
       signal.throwIfAborted();
-      await storeFailed(ctx, row);
+      await storeFailed(ctx, row, { why: 'dropped', isDropped: true });
     });
 }
 

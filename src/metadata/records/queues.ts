@@ -156,6 +156,12 @@ export interface ReplicationDestination {
   readonly Bucket: string;
   readonly Account?: string | undefined;
   readonly StorageClass?: string | undefined;
+  readonly Metrics?:
+    | { readonly Status: string; readonly EventThreshold?: { readonly Minutes: number } | undefined }
+    | undefined;
+  readonly ReplicationTime?:
+    | { readonly Status: string; readonly Time: { readonly Minutes: number } }
+    | undefined;
   readonly AccessControlTranslation?: object | undefined;
   readonly EncryptionConfiguration?: { readonly ReplicaKmsKeyID?: string | undefined } | undefined;
 }

@@ -4,7 +4,7 @@ import { boundQueues, firstLook } from '../../domain/events/queue-retention.ts';
 import type { Unit } from '../supervision/worker.ts';
 
 export const boundAllQueues = (
-  context: Pick<Context, 'metadata' | 'config' | 'telemetry' | 'clock'>,
+  context: Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>,
 ): Unit => {
   const looks = firstLook();
   const show = ({ queues, targets }: Awaited<ReturnType<typeof boundQueues>>): void => {

@@ -3,6 +3,8 @@ import { roleAsker } from '../../auth/authorization/replication-role.ts';
 import type { Context } from '../../context.ts';
 import { Lanes } from '../../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../../domain/deliveries/replication/deliver-tasks.ts';
+import { Destinations } from '../../domain/deliveries/replication/destinations.ts';
+import { abortLeftUploads } from '../../domain/deliveries/replication/left-uploads.ts';
 import { listPeers } from '../../domain/deliveries/replication/peers.ts';
 import { stepResyncs } from '../../domain/deliveries/replication/resync.ts';
 import { countWaiting } from '../../domain/deliveries/replication/waiting.ts';
@@ -32,13 +34,16 @@ export const replicate =
     // This runtime opens no connections.
     if (peers === undefined) return 'idle';
     const ctx: Ctx = { ...context, peers, askRole: roleAsker(context) };
-    const lanes = new Lanes(ctx, replicationQueue(ctx));
+    const destinations = new Destinations();
+    const lanes = new Lanes(ctx, replicationQueue(ctx, destinations));
+    await abortLeftUploads(ctx, (destination) => destinations.open(ctx, destination), signal);
     let countedAt = Number.NEGATIVE_INFINITY;
     try {
       while (!signal.aborted) {
         const begunAt = ctx.clock.elapsed();
         if (ctx.clock.elapsed() - countedAt >= countedEveryMs) {
           await showWaiting(ctx);
+          await destinations.late.announce(ctx, signal);
           countedAt = ctx.clock.elapsed();
         }
         await lanes.start(signal);

@@ -24,7 +24,7 @@ import {
   authorizeDelivery,
 } from './authorize-delivery.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
-import { Destinations, noVersioning } from './destinations.ts';
+import { type Destinations, noVersioning } from './destinations.ts';
 import { DescriptionFailed, explainFailure, Unreplicable } from './explain-failure.ts';
 import { UnexpectedAnswer } from './send-content.ts';
 import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
@@ -58,8 +58,7 @@ const keysMax = 4;
 /** Larger contents take one of a few turns. */
 const largeMin = 1024 * 1024;
 
-export const replicationQueue = (ctx: Ctx): LaneQueue => {
-  const destinations = new Destinations();
+export const replicationQueue = (ctx: Ctx, destinations: Destinations): LaneQueue => {
   return {
     queue: 'replication',
     batchMax,
@@ -227,7 +226,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
   // The peer has it, or sent it. It may have removed it since, and is to have it again.
   const hasIt = site !== undefined && trace.includes(site.id) && task.restores !== true;
   if (hasIt || site?.id === own)
-    return { isFinished: await complete(ctx, bucket, { found, task: step.row }) };
+    return { isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }) };
   if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
   const objectKey =
     row.encryption &&
@@ -241,7 +240,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
   const document = toDocument(row, { site: own, destination: task.destination });
   const isRepeated = step.row.attempts > 0 || task.isResync === true;
   const bucketOwner = ownerToName(allowed, site);
-  const shipment = { access, to, bucketOwner, row, objectKey, signal, pace };
+  const shipment = { access, peer: destination.peer, to, bucketOwner, row, objectKey, signal, pace };
   const sendIt = (): Promise<void> =>
     site === undefined
       ? deliverToService(ctx, bucket, {
@@ -250,7 +249,10 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
         })
       : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
   await (row.size < largeMin ? sendIt() : destinations.large.run(sendIt));
-  return { bytes: row.size, isFinished: await complete(ctx, bucket, { found, task: step.row }) };
+  return {
+    bytes: row.size,
+    isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }),
+  };
 }
 
 async function deliverToService(

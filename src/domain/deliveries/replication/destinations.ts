@@ -12,6 +12,7 @@ import { openPace, type Pace } from '../../storage/rebalance/pace.ts';
 import { type Destination, nameDestination } from './destination.ts';
 import { DescriptionFailed, DestinationAway } from './explain-failure.ts';
 import { openAccess } from './peers.ts';
+import { LateVersions } from './replication-events.ts';
 import { askSite, type PeerSite } from './send-replica.ts';
 import { askLock } from './send-to-service.ts';
 
@@ -58,6 +59,7 @@ export interface OpenDestination {
 
 export class Destinations {
   readonly large = new Semaphore(largeMax);
+  readonly late = new LateVersions();
   readonly #sites = new Recent<PeerSite | undefined>();
   readonly #locks = new Recent<boolean>();
   readonly #buckets = new Recent<BucketRow>();

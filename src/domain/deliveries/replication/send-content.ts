@@ -8,6 +8,7 @@ import type { ObjectKey } from '../../content/encryption/key.ts';
 import { contentSize } from '../../content/encryption/segments.ts';
 import { partsFrom, readObject } from '../../objects/read-object.ts';
 import type { Pace } from '../../storage/rebalance/pace.ts';
+import { rememberUpload } from './left-uploads.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
   readonly peers: PeerRequests;
@@ -15,6 +16,8 @@ export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
 
 export interface Shipment {
   readonly access: PeerAccess;
+  /** The id of the peer. */
+  readonly peer: string;
   /** The bucket at the peer. */
   readonly to: string;
   /** The account that must own the bucket: a gateway refuses each request where another one does. Undefined: any may. */
@@ -95,7 +98,7 @@ const hasElement =
 
 export async function send(
   { peers }: Pick<Ctx, 'peers'>,
-  { access, to, bucketOwner, row, pace, signal }: Omit<Shipment, 'objectKey'>,
+  { access, to, bucketOwner, row, pace, signal }: Omit<Shipment, 'objectKey' | 'peer'>,
   request: Omit<PeerSending, 'bucket' | 'key'>,
 ): Promise<PeerReply> {
   const headers = { ...request.headers, ...ownedBy(bucketOwner) };
@@ -162,6 +165,12 @@ export async function sendUpload(
   checkSign(begun, 'CreateMultipartUpload', hasElement('UploadId'));
   const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(decoder.decode(begun.body)) ?? [];
   const ofUpload = ['uploadId', uploadId] as const;
+  const forget = await rememberUpload(ctx, {
+    peer: shipment.peer,
+    bucket: shipment.to,
+    key: row.key,
+    uploadId,
+  });
   try {
     const parts: string[] = [];
     let start = 0;
@@ -182,8 +191,10 @@ export async function sendUpload(
     const body = new TextEncoder().encode(list);
     const completed = await send(ctx, shipment, { method: 'POST', query: [ofUpload], body });
     checkSign(completed, 'CompleteMultipartUpload', hasElement('CompleteMultipartUploadResult'));
+    await forget();
   } catch (cause) {
-    await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
+    const aborted = await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
+    if (aborted !== undefined) await forget();
     throw cause;
   }
 }

@@ -9,8 +9,9 @@ import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type SideChange, type Stored, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { stampOf } from '../../objects/replica/stamp.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
+import { type LateVersions, replicationEvents, thresholdOf } from './replication-events.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'telemetry'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
 /** Attempts against commits that change the row of a version meanwhile. */
 const statusAttempts = 8;
@@ -60,23 +61,43 @@ function withStatus(
   return row.replication === 'PENDING' || row.replication === 'FAILED' ? { ...row, replication } : undefined;
 }
 
+interface Completed {
+  readonly found: Stored<ObjectRow>;
+  readonly task: HourlyRow;
+  readonly late: LateVersions;
+}
+
 /** @returns whether the task was removed with it */
-export const complete = (
+export const complete = async (
   ctx: Ctx,
   bucket: BucketRow,
-  { found, task }: { readonly found: Stored<ObjectRow>; readonly task: HourlyRow },
-): Promise<boolean> =>
-  storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task)] });
+  { found, task, late }: Completed,
+): Promise<boolean> => {
+  const about = { bucket, version: found.row, task };
+  const events = await late.atEnd(ctx, about, 'OperationReplicatedAfterThreshold');
+  return storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task), ...events] });
+};
 
 /** The version of a task is not sent. Where it has changed since, the task of that change decides about its status. */
-export async function storeFailed(ctx: Ctx, row: Pick<HourlyRow, 'task'>): Promise<void> {
+export async function storeFailed(
+  ctx: Ctx,
+  row: HourlyRow,
+  { why, isDropped = false }: { readonly why: string; readonly isDropped?: boolean },
+): Promise<void> {
   const task = taskOf(row);
   const bucket = (await findBucket(ctx.metadata, task.bucket))?.row;
   if (bucket?.id !== task.bucketId || task.removed) return;
   const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
   if (found === undefined || found.row.version !== task.version) return;
   if (task.stamp !== undefined && task.stamp !== stampOf(found.row)) return;
-  await storeStatus(ctx, bucket, found, { replication: 'FAILED' });
+  const about = { bucket, version: found.row, task: row, why };
+  const isNotTracked = isDropped && thresholdOf(task) !== undefined;
+  const then = await replicationEvents(
+    ctx,
+    ['OperationFailedReplication', ...(isNotTracked ? (['OperationNotTracked'] as const) : [])],
+    about,
+  );
+  await storeStatus(ctx, bucket, found, { replication: 'FAILED', then });
 }
 
 /** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
@@ -88,7 +109,7 @@ export async function giveUp(
   const task = taskOf(row);
   const { metadata, telemetry } = ctx;
   await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
-  await storeFailed(ctx, row);
+  await storeFailed(ctx, row, { why });
   await finishHourlyRows(metadata, [row]);
   const { peer } = destinationOf(row);
   const destination = nameDestination(destinationOf(row));
