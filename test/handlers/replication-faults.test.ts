@@ -39,8 +39,8 @@ interface Counted {
   readonly givenUp: string[];
 }
 
-/** A site with a short time-out, and the causes that its metrics count. */
-async function openCounted(): Promise<Counted> {
+/** A site with a short time-out unless another one is named, and the causes that its metrics count. */
+async function openCounted(SVC_REPLICATION_TIMEOUT = '300ms'): Promise<Counted> {
   const failures: string[] = [];
   const givenUp: string[] = [];
   const telemetry = {
@@ -48,7 +48,7 @@ async function openCounted(): Promise<Counted> {
     replicationFailed: (_peer: string, why: string) => void failures.push(why),
     replicationGivenUp: (_peer: string, why: string) => void givenUp.push(why),
   };
-  const site = await openSite({ telemetry, settings: { ...settings, SVC_REPLICATION_TIMEOUT: '300ms' } });
+  const site = await openSite({ telemetry, settings: { ...settings, SVC_REPLICATION_TIMEOUT } });
   return { site, failures, givenUp };
 }
 
@@ -367,7 +367,7 @@ test('a version that is too large for the quota of a peer delays no other key, a
 });
 
 test('a peer whose quota refuses everything gets all versions once it has room, and the status says how many it refuses and why', async () => {
-  const [{ site: near, givenUp }, far] = [await openCounted(), await openSite()];
+  const [{ site: near, givenUp }, far] = [await openCounted('20s'), await openSite()];
   const quota = '/buckets/bucket/quota';
   const limits = { maxBytes: 1, maxObjects: 0, maxBytesPerObject: 0 };
   await operatorOf(far.world).must('PUT', quota, limits);
@@ -395,7 +395,7 @@ describe('versions that a destination refuses delay no others of their bucket', 
     ['denies by a policy', 403, 'AccessDenied'],
     ['fails to store', 500, 'InternalError'],
   ])('forty that it %s, and a hundred others', async (_what, status, code) => {
-    const [{ site: near, givenUp }, far] = [await openCounted(), await openSite()];
+    const [{ site: near, givenUp }, far] = [await openCounted('20s'), await openSite()];
     await link(near, far);
     const isBad = (target: string): boolean => /\/bucket\/bad/.test(target);
     far.instead = (method, target) => (method === 'PUT' && isBad(target) ? refusal(status, code) : undefined);
