@@ -1,5 +1,12 @@
 /** What pages read and change: hooks over the client. Replies are cached by operation and question, and polled while the tab is visible. */
-import { QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import {
+  keepPreviousData,
+  QueryClient,
+  useInfiniteQuery,
+  useMutation,
+  useQuery,
+  useQueryClient,
+} from '@tanstack/react-query';
 import { type AdminOperationName, type Answer, type Ask, call, Refused } from './client.ts';
 
 export const queries = new QueryClient({
@@ -19,6 +26,8 @@ export interface ReadOptions {
   /** How often it is read again while the tab is visible. */
   readonly everyMs?: number;
   readonly enabled?: boolean;
+  /** Another question about the same thing, such as another span of time: the last reply is shown until the next one has come. */
+  readonly keepsLast?: boolean;
 }
 
 /** Reads with an operation of the operator API. */
@@ -31,6 +40,7 @@ export const useAdmin = <N extends AdminOperationName>(
     queryKey: [name, ask.path ?? {}, ask.query ?? {}, ask.body ?? {}],
     queryFn: ({ signal }) => call(name, { ...ask, signal }),
     enabled: options.enabled ?? true,
+    ...(options.keepsLast === true ? { placeholderData: keepPreviousData } : {}),
     ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
   });
 

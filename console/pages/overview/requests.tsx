@@ -18,7 +18,11 @@ type Range = keyof typeof ranges;
 export function Requests({ enabled }: { readonly enabled: boolean }) {
   const [search, setSearch] = useSearchState();
   const range: Range = search['range'] === 'day' ? 'day' : '';
-  const history = useAdmin('GetRequestHistory', { query: { minutes: ranges[range] } }, { everyMs, enabled });
+  const history = useAdmin(
+    'GetRequestHistory',
+    { query: { minutes: ranges[range] } },
+    { everyMs, enabled, keepsLast: true },
+  );
   if (!enabled) return null;
   return (
     <Card
