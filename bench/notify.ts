@@ -74,7 +74,7 @@ async function measure(name: 'nats' | 'kafka'): Promise<void> {
   const client = loadClient(first.url, testCredentials.root);
   await client.expect({ method: 'PUT', path: pathOf('bucket') });
   const rule =
-    '<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:123456789012:sink</Queue></QueueConfiguration>';
+    '<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:root-account:sink</Queue></QueueConfiguration>';
   await client.expect({
     method: 'PUT',
     path: pathOf('bucket'),

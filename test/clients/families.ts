@@ -51,7 +51,7 @@ const notification = {
   QueueConfigurations: [
     {
       Id: 'q',
-      QueueArn: 'arn:aws:sqs:us-east-1:123456789012:jobs',
+      QueueArn: 'arn:aws:sqs:us-east-1::jobs',
       Events: ['s3:ObjectCreated:*'],
       Filter: { Key: { FilterRules: [{ Name: 'prefix', Value: 'images/' }] } },
     },
@@ -59,7 +59,7 @@ const notification = {
   LambdaFunctionConfigurations: [
     {
       Id: 'f',
-      LambdaFunctionArn: 'arn:aws:lambda:us-east-1:123456789012:function:jobs',
+      LambdaFunctionArn: 'arn:aws:lambda:us-east-1::function:jobs',
       Events: ['s3:ObjectRemoved:Delete'],
     },
   ],

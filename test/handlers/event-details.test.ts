@@ -9,7 +9,9 @@ import { openWebhookSink, status } from '../support/webhook-sink.ts';
 const configuration = (...events: readonly string[]): string =>
   `<NotificationConfiguration><QueueConfiguration>${events.map((event) => `<Event>${event}</Event>`).join('')}
    <Queue>arn:aws:sqs:default:123456789012:hook</Queue></QueueConfiguration></NotificationConfiguration>`;
-const targets = JSON.stringify([{ id: 'hook', type: 'webhook', url: 'http://127.0.0.1:1/' }]);
+const targets = JSON.stringify([
+  { id: 'hook', accounts: ['*'], type: 'webhook', url: 'http://127.0.0.1:1/' },
+]);
 
 test('an event of a lifecycle rule names the service as its source', async () => {
   const clock = hurriedClock();

@@ -65,7 +65,7 @@ beforeAll(async () => {
   const peer = `replication peers set far --endpoint ${server.url} --access-key ${accessKey} --secret-key ${secretKey}`;
   expect((await admin(peer)).stderr).toBe('');
   await put('/sent?replication=', replication);
-  const away = `replication peers set away --endpoint http://127.0.0.1:9 --access-key abc --secret-key ${secretKey}`;
+  const away = `replication peers set away --endpoint http://127.0.0.1:9 --access-key abc --secret-key ${secretKey} --accounts [{"account":"alice","buckets":["c-*"]}]`;
   expect((await admin(away)).stderr).toBe('');
 });
 afterAll(async () => {
@@ -166,6 +166,11 @@ describe('sluice admin', () => {
       0,
       expect.objectContaining({ state: 'done', deleted: { versions: 2, markers: 0, uploads: 0 } }),
     ]);
+  });
+
+  it('takes the accounts of a replication peer as JSON', async () => {
+    const shown = await admin('replication peers get away --json');
+    expect(JSON.parse(shown.stdout)).toMatchObject({ accounts: [{ account: 'alice', buckets: ['c-*'] }] });
   });
 
   describe('--watch', () => {

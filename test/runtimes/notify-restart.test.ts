@@ -27,7 +27,7 @@ test('after kill -9 of a gateway with queued events none is lost, and the events
     SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', accounts: ['*'], type: 'webhook', url: sink.url }]),
   };
   const rule =
-    '<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:123456789012:hook</Queue></QueueConfiguration>';
+    '<QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:root-account:hook</Queue></QueueConfiguration>';
   const answered = new Map<string, string[]>();
   async function write(client: LoadClient, rounds: number): Promise<void> {
     const writeKey = async (n: number): Promise<void> => {

@@ -53,7 +53,7 @@ describe.skipIf(noCollector !== undefined)('a node of two processes', () => {
 
   test('the collector gets the spans of a request below those of its caller, and a delivery that is linked to it', async () => {
     const rules =
-      '<NotificationConfiguration><QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:123456789012:hook</Queue></QueueConfiguration></NotificationConfiguration>';
+      '<NotificationConfiguration><QueueConfiguration><Event>s3:ObjectCreated:*</Event><Queue>arn:aws:sqs:default:root-account:hook</Queue></QueueConfiguration></NotificationConfiguration>';
     expect((await send('PUT', '/bucket?notification=', { body: rules })).status).toBe(200);
     const traceparent = `00-${callerTrace}-${callerSpan}-01`;
     const put = await send('PUT', '/bucket/an/object', { body: 'hello', headers: { traceparent } });

@@ -37,7 +37,7 @@ const replication = `<ReplicationConfiguration><Role>${roleArnOf(testCredentials
   <Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:bucket</Bucket></Destination>
   <DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule></ReplicationConfiguration>`;
 const queue = (id: string, event: string): string =>
-  `<QueueConfiguration><Event>${event}</Event><Queue>arn:aws:sqs:default:123456789012:${id}</Queue></QueueConfiguration>`;
+  `<QueueConfiguration><Event>${event}</Event><Queue>arn:aws:sqs:default:root-account:${id}</Queue></QueueConfiguration>`;
 const events = `<NotificationConfiguration>${queue('hook', 's3:ObjectCreated:*')}${queue('closed', 's3:ObjectRemoved:*')}</NotificationConfiguration>`;
 const lifecycle = `<LifecycleConfiguration><Rule><ID>e</ID><Filter><Prefix>tmp/</Prefix></Filter><Status>Enabled</Status>
   <Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>`;
