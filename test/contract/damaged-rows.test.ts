@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
+import { buildOrder } from '../../src/backends/metadata/rows/order.ts';
 import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { branchEntries, flipText, patchFile } from '../support/damage-metadata.ts';
-import { all, head, headsOf, putHeads, ranksOf, talliesOf } from './metadata-store/tables.ts';
+import { branchEntries, flipText, patchFile, zeroPage } from '../support/damage-metadata.ts';
+import { all, head, headsOf, putHeads, ranks, ranksOf, talliesOf } from './metadata-store/tables.ts';
 
 let directory = '';
 let now = 0;
@@ -242,4 +243,100 @@ describe('a damaged row with an expiry', () => {
     });
     expect(await entriesLeft()).toBe(1);
   });
+});
+
+describe('a page that fsck has found damaged', () => {
+  const longRows = 1_500;
+  const note = 'x'.repeat(900);
+  const nameOf = (index: number): string => ranked('b', index).name;
+  /** Three rows a page, so that there are branch pages below the root. Every tenth row expires at once. */
+  const fillLong = () =>
+    withStore(async (store) => {
+      for (const board of boards)
+        await Promise.all(
+          Array.from({ length: board === 'b' ? longRows : 10 }, (_, index) =>
+            store.commit(ranksOf(board), [
+              {
+                put: ranked(board, index, note),
+                expect: 'any',
+                ...(index % 10 === 0 ? { expiresAt: now + 1 } : {}),
+              },
+            ]),
+          ),
+        );
+    });
+  const rowKey = (index: number): Uint8Array => buildOrder(ranks).rowKey({ board: 'b' }, ranked('b', index));
+  const verify = async (store: EmbeddedStore): Promise<string[]> => {
+    const details: string[] = [];
+    for await (const faults of store.verify?.([ranks]) ?? [])
+      details.push(...faults.map(({ detail }) => detail));
+    return details;
+  };
+  /** All rows of a scan that continues after each damaged range. */
+  async function soundRows(
+    store: EmbeddedStore,
+  ): Promise<{ readonly names: string[]; readonly damages: number }> {
+    const cursor = store.scan(ranksOf('b'));
+    const names: string[] = [];
+    for (let damages = 0; ; ) {
+      try {
+        const rows = await cursor.next(7);
+        if (rows.length === 0) return { names, damages };
+        names.push(...rows.map(({ row }) => row.name));
+      } catch (cause) {
+        expect(cause).toBeInstanceOf(MetadataDamaged);
+        damages += 1;
+      }
+    }
+  }
+
+  it.each([
+    ['leaf', [700]],
+    ['branch', [700]],
+    ['leaf', [700, 703, 900]],
+  ] as const)(
+    'a zeroed %s page with row %j costs its own rows: the others are scanned, read, written and swept',
+    async (kind, indexes) => {
+      await fillLong();
+      for (const index of indexes) await zeroPage(dataFile(), rowKey(index), kind);
+      now += 2;
+      await withStore(async (store) => {
+        expect((await verify(store)).some((detail) => detail.includes('cannot be read'))).toBe(true);
+      });
+      // The next process reads what that one has found.
+      await withStore(async (store) => {
+        await store.maintain();
+        const { names, damages } = await soundRows(store);
+        expect(damages).toBeGreaterThan(0);
+        const expired = longRows / 10;
+        const lost = longRows - expired - names.length;
+        expect(lost).toBeGreaterThan(0);
+        expect(lost).toBeLessThan(kind === 'leaf' ? 5 * indexes.length : longRows / 3);
+        for (let index = 1; index < longRows; index += 7) {
+          if (index % 10 === 0) continue;
+          const found = store.get(ranksOf('b'), { score: 1, name: nameOf(index) });
+          if (names.includes(nameOf(index))) expect(await found).toBeDefined();
+          else await expect(found).rejects.toThrow(MetadataDamaged);
+        }
+        // Deletions everywhere: lmdb would merge the pages on either side with the damaged one.
+        let refused = 0;
+        for (const name of names) {
+          const removal = store.commit(ranksOf('b'), [{ remove: { score: 1, name }, expect: 'any' }]);
+          await removal.catch((cause: unknown) => {
+            expect(cause).toBeInstanceOf(MetadataDamaged);
+            refused += 1;
+          });
+        }
+        expect(refused).toBeGreaterThan(0);
+        expect(refused).toBeLessThan(20 * indexes.length);
+        expect((await soundRows(store)).names).toHaveLength(refused);
+        await expect(store.clear(ranksOf('b'), {})).rejects.toThrow(MetadataDamaged);
+        for (const board of ['a', 'c']) expect(await countOf(store, board)).toBe(9);
+        await store.maintain();
+        expect((await verify(store)).filter((detail) => detail.includes('cannot be read'))).toHaveLength(
+          indexes.length,
+        );
+      });
+    },
+  );
 });

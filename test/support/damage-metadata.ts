@@ -24,17 +24,34 @@ export interface BranchEntry {
   readonly page: number;
 }
 
-/** The entries of the root page, which must be a branch page. Layout: `MDB_meta`, `MDB_page`, `MDB_node`. */
-export function branchEntries(bytes: Buffer): BranchEntry[] {
-  const transaction = (page: number): bigint => bytes.readBigUInt64LE(page * pageBytes + header + 128);
-  const meta = transaction(1) > transaction(0) ? 1 : 0;
-  const root = Number(bytes.readBigUInt64LE(meta * pageBytes + header + 72 + 40)) * pageBytes;
-  if ((bytes.readUInt16LE(root + 18) & 1) === 0) throw new Error('the root page is no branch page');
+/** The number of the root page of the rows. */
+const rootPage = (bytes: Buffer): number => Number(bytes.readBigUInt64LE(latestMeta(bytes) + 72 + 40));
+
+/** The entries of a branch page, by default the root page. Layout: `MDB_meta`, `MDB_page`, `MDB_node`. */
+export function branchEntries(bytes: Buffer, page = rootPage(bytes)): BranchEntry[] {
+  const root = page * pageBytes;
+  if ((bytes.readUInt16LE(root + 18) & 1) === 0) throw new Error(`page ${page} is no branch page`);
   return Array.from({ length: bytes.readUInt16LE(root + 20) / 2 }, (_, index) => {
     const at = root + header + bytes.readUInt16LE(root + header + 2 * index);
     const keyAt = at + 8;
     const key = bytes.subarray(keyAt, keyAt + bytes.readUInt16LE(at + 6));
     return { key, at, keyAt, page: bytes.readUInt32LE(at) };
+  });
+}
+
+/** Overwrites a page of the rows' tree with zeros: the one that holds `key`, or that names the page of it. */
+export async function zeroPage(path: string, key: Uint8Array, kind: 'leaf' | 'branch'): Promise<void> {
+  await patchFile(path, (bytes) => {
+    const isBranch = (page: number): boolean => (bytes.readUInt16LE(page * pageBytes + 18) & 1) !== 0;
+    const pages = [rootPage(bytes)];
+    for (let page = pages[0] as number; isBranch(page); pages.push(page)) {
+      const entries = branchEntries(bytes, page);
+      const entry = entries.findLast((each, index) => index === 0 || Buffer.compare(each.key, key) <= 0);
+      page = entry?.page as number;
+    }
+    const page = pages.at(kind === 'leaf' ? -1 : -2) as number;
+    if (page === rootPage(bytes)) throw new Error('the tree has no such page below its root');
+    bytes.fill(0, page * pageBytes, (page + 1) * pageBytes);
   });
 }
 

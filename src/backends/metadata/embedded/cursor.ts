@@ -14,6 +14,7 @@ import { decodeText } from '../rows/node-text.ts';
 import type { Columns } from '../rows/order.ts';
 import type { Projection } from '../rows/row-codec.ts';
 import { compareBytes, computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
+import { PageDamaged, passedPage } from './file/damaged-pages.ts';
 import type { Database } from './file/environment.ts';
 import type { LoopTurn } from './loop-turn.ts';
 import { type Codec, isAlive, type StoredRow } from './rows/codec.ts';
@@ -71,18 +72,23 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
       // The range was read to its end: nothing is left of it.
       if (isEnd) this.#span = { ...this.#span, low: this.#span.high };
     } catch (cause) {
-      if (cause instanceof MetadataDamaged) this.#passOver(cause.key, rows);
+      if (cause instanceof MetadataDamaged) this.#passOver(cause, rows);
       throw cause;
     }
     return rows;
   }
 
   /** A caller that continues after the error gets all other rows of the range, as far as they can be found. */
-  #passOver(key: Uint8Array, rows: Stored<RowOf<T>>[]): void {
+  #passOver(cause: MetadataDamaged, rows: Stored<RowOf<T>>[]): void {
     const wasBehindDamage = this.#isBehindDamage;
     this.#held = rows;
     this.#isBehindDamage = true;
     const { low, high, reverse } = this.#span;
+    if (cause instanceof PageDamaged) {
+      this.#span = passedPage(this.#span, cause.range);
+      return;
+    }
+    const { key } = cause;
     // The row ahead of the span may be what is damaged: the span is whole then.
     const isAhead = compareBytes(key, reverse ? high : low) < 0 !== reverse;
     const isInside = compareBytes(key, low) >= 0 && compareBytes(key, high) < 0;

@@ -1,6 +1,7 @@
 /** Rows that expire: an index entry for each, sorted by time, and the sweep that removes both when they are due. */
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { compareBytes, passed, type Span } from '../rows/span.ts';
+import { PageDamaged, passedPage } from './file/damaged-pages.ts';
 import type { Database } from './file/environment.ts';
 import { space } from './file/space.ts';
 import type { Journal } from './journal.ts';
@@ -57,7 +58,9 @@ export class Expiries {
       const isEnd = database.read(span, visit, { isBehindDamage: true });
       return { entries, left: isEnd ? undefined : passed(span, entries.at(-1) as Uint8Array) };
     } catch (cause) {
-      const { key } = this.#report(cause);
+      const damage = this.#report(cause);
+      if (damage instanceof PageDamaged) return { entries, left: leftOf(passedPage(span, damage.range)) };
+      const { key } = damage;
       // The place of a key that is out of order says nothing about the keys after it.
       const isInside = compareBytes(key, entries.at(-1) ?? span.low) > 0 && compareBytes(key, span.high) < 0;
       return { entries, left: isInside ? passed(span, key) : undefined };
@@ -66,7 +69,10 @@ export class Expiries {
 
   #hasSoundRow(entry: Uint8Array): boolean {
     try {
-      this.#ports.database.find(rowKeyOf(entry));
+      const key = rowKeyOf(entry);
+      this.#ports.database.find(key);
+      this.#ports.database.assertRemovable(key);
+      this.#ports.database.assertRemovable(entry);
       return true;
     } catch (cause) {
       this.#report(cause);
@@ -88,6 +94,7 @@ export class Expiries {
   #remove(entries: readonly Uint8Array[], now: number): void {
     const { database } = this.#ports;
     const rows = entries.map((entry) => ({ entry, key: rowKeyOf(entry) }));
+    for (const each of rows.flatMap(({ entry, key }) => [entry, key])) database.assertRemovable(each);
     const found = rows.map(({ key }) => database.get(key) as StoredRow | undefined);
     rows.forEach(({ entry, key }, index) => {
       // A row that was written again since has another entry, or does not expire.
@@ -96,6 +103,8 @@ export class Expiries {
     });
   }
 }
+
+const leftOf = (span: Span): Span | undefined => (compareBytes(span.low, span.high) < 0 ? span : undefined);
 
 const rowKeyOf = (entry: Uint8Array): Uint8Array => new Uint8Array(entry.subarray(1 + expiryDigits));
 

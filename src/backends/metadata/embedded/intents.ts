@@ -87,6 +87,7 @@ export class Intents {
   }
 
   #forget(batch: Batch, epoch: string): void {
+    this.#ports.database.assertRemovable(keyOf(epoch));
     batch.epochs.set(epoch, undefined);
     this.#ports.database.remove(keyOf(epoch));
   }

@@ -19,7 +19,7 @@ import { type Codec, type Codecs, isAlive, readRevision, type StoredRow } from '
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
-  /** Reads what the write changes, ahead of all writes, because a damaged row must not leave half of a commit. */
+  /** Reads what the write changes, and throws where it must not be written, ahead of all writes, because a damaged row must not leave half of a commit. */
   load?(batch: Batch): void;
   apply(batch: Batch, revision: number): void;
 }
@@ -86,15 +86,20 @@ export class Transactions {
       this.#database.put(key, stored);
       if (expiresAt !== undefined) this.#database.put(expiryKey(expiresAt, key), null);
     };
-    return { apply };
+    const load = (): void => {
+      this.#database.assertWritable(key);
+      if (expiresAt !== undefined) this.#database.assertWritable(expiryKey(expiresAt, key));
+    };
+    return { load, apply };
   }
 
   #remove(key: Uint8Array): Write {
+    const load = (): void => this.#database.assertRemovable(key);
     const apply = (batch: Batch): void => {
       batch.counters.delete(keyText(key));
       this.#database.remove(key);
     };
-    return { apply };
+    return { load, apply };
   }
 
   #add(codec: Codec, key: Uint8Array, by: Readonly<Record<string, number>>): Write {

@@ -13,6 +13,8 @@ export interface PageFault {
   readonly detail: string;
   /** The row that is damaged. */
   readonly key?: Uint8Array;
+  /** A page that lmdb must not read, because it may end the process there: its number, where it is a page of the rows' tree. */
+  readonly page?: number;
   /** For a whole page: the keys that it may have held, from `low` up to `high`. */
   readonly low?: Uint8Array | undefined;
   readonly high?: Uint8Array | undefined;
@@ -30,19 +32,22 @@ export interface PageStep {
 }
 
 const nodeHeaderBytes = 8;
-const flag = { branch: 1, leaf: 2, overflow: 4 } as const;
+export const flag = { branch: 1, leaf: 2, overflow: 4 } as const;
 const bigData = 1;
 /** lmdb's own limit on the depth of a tree. */
 const depthMax = 32;
 
-interface Place {
+/** The header or an entry of a page is not what lmdb expects, which it does not check everywhere. */
+export class UnsoundPage extends Error {}
+
+export interface Place {
   readonly page: number;
   readonly level: number;
   readonly low: Uint8Array | undefined;
   readonly high: Uint8Array | undefined;
 }
 
-interface Node {
+export interface Node {
   readonly key: Uint8Array;
   readonly low: number;
   readonly flags: number;
@@ -51,6 +56,20 @@ interface Node {
 
 /** @yields a step for each page of the trees, and one at the end @param visit meets the rows in the order of their keys */
 export function* checkPages(descriptor: number, visit?: VisitRow): Generator<PageStep> {
+  yield* checkTrees(descriptor, { visit });
+}
+
+/** @yields a step for each page of the rows' tree; the faults are of whole pages, because no row is verified */
+export function* checkHeaders(descriptor: number): Generator<PageStep> {
+  yield* checkTrees(descriptor, { headersOnly: true });
+}
+
+interface CheckOptions {
+  readonly visit?: VisitRow | undefined;
+  readonly headersOnly?: boolean;
+}
+
+function* checkTrees(descriptor: number, { visit, headersOnly = false }: CheckOptions): Generator<PageStep> {
   let meta: MetaPage | undefined;
   try {
     meta = latestMeta(descriptor);
@@ -59,7 +78,8 @@ export function* checkPages(descriptor: number, visit?: VisitRow): Generator<Pag
   }
   if (meta === undefined) return;
   const file = new PageFile(descriptor, meta);
-  yield* new TreeCheck(file, { name: 'main', shape: meta.main, holdsRows: true, visit }).run();
+  yield* new TreeCheck(file, { name: 'main', shape: meta.main, holdsRows: true, visit, headersOnly }).run();
+  if (headersOnly) return;
   const freePages = new FreePages(meta.lastPage);
   const free = new TreeCheck(file, { name: 'free list', shape: meta.free, holdsRows: false, freePages });
   for (const { rows, faults } of free.run())
@@ -81,24 +101,38 @@ class PageFile {
 
   /** @throws Error with what is wrong */
   read(page: number, { flags, pages = 1 }: { readonly flags: number; readonly pages?: number }): Buffer {
-    const { pageBytes, lastPage, transaction } = this.meta;
-    if (page < 2 || page + pages - 1 > lastPage) throw new Error(`there is no page ${page}`);
-    const bytes = Buffer.allocUnsafe(pages * pageBytes);
-    if (readSync(this.#descriptor, bytes, 0, bytes.length, page * pageBytes) < bytes.length)
-      throw new Error(`the file ends before page ${page}`);
-    if (Number(bytes.readBigUInt64LE(0)) !== page) throw new Error(`page ${page} is another one`);
-    if (Number(bytes.readBigUInt64LE(8)) > transaction) throw new Error(`page ${page} is of a later commit`);
-    if ((bytes.readUInt16LE(18) & 0xff) !== flags) throw new Error(`page ${page} is of another kind`);
+    const bytes = readPage(this.#descriptor, { meta: this.meta, page, flags, pages });
     for (let each = page; each < page + pages; each++)
       if (!this.met.add(each)) throw new Error(`page ${each} is in two places`);
     return bytes;
   }
 }
 
+interface ReadOptions {
+  readonly meta: MetaPage;
+  readonly page: number;
+  readonly flags: number;
+  readonly pages?: number;
+}
+
+/** @throws UnsoundPage */
+export function readPage(descriptor: number, { meta, page, flags, pages = 1 }: ReadOptions): Buffer {
+  const { pageBytes, lastPage, transaction } = meta;
+  if (page < 2 || page + pages - 1 > lastPage) throw new UnsoundPage(`there is no page ${page}`);
+  const bytes = Buffer.allocUnsafe(pages * pageBytes);
+  if (readSync(descriptor, bytes, 0, bytes.length, page * pageBytes) < bytes.length)
+    throw new UnsoundPage(`the file ends before page ${page}`);
+  if (Number(bytes.readBigUInt64LE(0)) !== page) throw new UnsoundPage(`page ${page} is another one`);
+  if (Number(bytes.readBigUInt64LE(8)) > transaction) throw new Error(`page ${page} is of a later commit`);
+  if ((bytes.readUInt16LE(18) & 0xff) !== flags) throw new UnsoundPage(`page ${page} is of another kind`);
+  return bytes;
+}
+
 interface TreeOptions {
   readonly name: string;
   readonly shape: TreeShape;
   readonly holdsRows: boolean;
+  readonly headersOnly?: boolean;
   readonly visit?: VisitRow | undefined;
   /** Takes the values of the free list. */
   readonly freePages?: FreePages;
@@ -116,7 +150,7 @@ class TreeCheck {
   }
 
   *run(): Generator<PageStep> {
-    const { name, shape } = this.#options;
+    const { name, shape, headersOnly } = this.#options;
     if (shape.depth > depthMax)
       return yield { rows: 0, faults: [{ detail: `the ${name} tree has no depth` }] };
     if (shape.root === undefined) return;
@@ -126,7 +160,7 @@ class TreeCheck {
       this.#isDamaged ||= step.faults.length > 0;
       yield step;
     }
-    if (this.#isDamaged || this.#entries === shape.entries) return;
+    if (this.#isDamaged || headersOnly === true || this.#entries === shape.entries) return;
     const detail = `the ${name} tree holds ${this.#entries} entries, its meta page says ${shape.entries}`;
     yield { rows: 0, faults: [{ detail }] };
   }
@@ -137,12 +171,14 @@ class TreeCheck {
     try {
       const bytes = this.#file.read(place.page, { flags: isLeaf ? flag.leaf : flag.branch });
       const nodes = nodesIn(bytes, { isLeaf, page: place.page });
-      if (isLeaf) this.#rows(bytes, { nodes, place }, faults);
-      else this.#children(place, nodes, left);
+      if (isLeaf && this.#options.headersOnly !== true) this.#rows(bytes, { nodes, place }, faults);
+      else if (!isLeaf) this.#children(place, nodes, left);
       return { rows: isLeaf ? nodes.length : 0, faults };
     } catch (cause) {
-      const { low, high } = place;
-      return { rows: 0, faults: [{ detail: (cause as Error).message, low, high }] };
+      const { low, high, page } = place;
+      const detail = (cause as Error).message;
+      const isUnsound = cause instanceof UnsoundPage && this.#options.holdsRows;
+      return { rows: 0, faults: [{ detail, low, high, ...(isUnsound ? { page } : {}) }] };
     }
   }
 
@@ -154,15 +190,7 @@ class TreeCheck {
       if (isOut(key, { low: before, high: place.high, order }))
         throw new Error(`page ${place.page} has its keys out of order`);
     }
-    for (let at = nodes.length - 1; at >= 0; at--) {
-      const { key, low, flags } = nodes[at] as Node;
-      left.push({
-        page: low + flags * 2 ** 32,
-        level: place.level + 1,
-        low: at === 0 ? place.low : key,
-        high: nodes[at + 1]?.key ?? place.high,
-      });
-    }
+    for (let at = nodes.length - 1; at >= 0; at--) left.push(childAt(place, nodes, at));
   }
 
   #rows(page: Buffer, { nodes, place }: { nodes: readonly Node[]; place: Place }, faults: PageFault[]): void {
@@ -214,6 +242,17 @@ class TreeCheck {
   }
 }
 
+/** The child that an entry of a branch page names. */
+export function childAt(place: Place, nodes: readonly Node[], at: number): Place {
+  const { key, low, flags } = nodes[at] as Node;
+  return {
+    page: low + flags * 2 ** 32,
+    level: place.level + 1,
+    low: at === 0 ? place.low : key,
+    high: nodes[at + 1]?.key ?? place.high,
+  };
+}
+
 interface Bounds {
   readonly low: Uint8Array | undefined;
   readonly high: Uint8Array | undefined;
@@ -228,23 +267,23 @@ const isOut = (key: Uint8Array, { low, high, order }: Bounds): boolean =>
 const compareTransactions = (a: Uint8Array, b: Uint8Array): number =>
   compareBytes(a.toReversed(), b.toReversed());
 
-/** @throws Error where a node leaves the page */
-function nodesIn(
+/** @throws UnsoundPage where a node leaves the page */
+export function nodesIn(
   bytes: Buffer,
   { isLeaf, page }: { readonly isLeaf: boolean; readonly page: number },
 ): readonly Node[] {
   const lower = bytes.readUInt16LE(20);
   const upper = bytes.readUInt16LE(22);
   const isWrong = lower % 2 !== 0 || lower > upper || upper + pageHeaderBytes > bytes.length || lower === 0;
-  if (isWrong) throw new Error(`page ${page} has no sound header`);
+  if (isWrong) throw new UnsoundPage(`page ${page} has no sound header`);
   return Array.from({ length: lower / 2 }, (_, index) => {
     const at = bytes.readUInt16LE(pageHeaderBytes + 2 * index) + pageHeaderBytes;
     if (at < pageHeaderBytes + upper || at + nodeHeaderBytes > bytes.length)
-      throw new Error(`page ${page} has an entry outside of itself`);
+      throw new UnsoundPage(`page ${page} has an entry outside of itself`);
     const keyBytes = bytes.readUInt16LE(at + 6);
     const dataAt = at + nodeHeaderBytes + keyBytes;
     if (dataAt > bytes.length || (isLeaf && keyBytes === 0))
-      throw new Error(`page ${page} has a key that leaves it`);
+      throw new UnsoundPage(`page ${page} has a key that leaves it`);
     const key = new Uint8Array(bytes.subarray(at + nodeHeaderBytes, dataAt));
     return { key, low: bytes.readUInt32LE(at), flags: bytes.readUInt16LE(at + 4), dataAt };
   });

@@ -19,6 +19,7 @@ import { type AnyTable, type MetadataFault, StoreRefused } from '../../../../por
 import type { RawDatabase } from '../rows/checked-database.ts';
 import { nameFault } from '../rows/verify.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
+import { damagedPagesFile } from './damaged-pages.ts';
 import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
 import { assertFormat } from './format.ts';
 import { LatestCommit } from './latest-commit.ts';
@@ -189,6 +190,7 @@ function replace({ directory, discardsFormer }: CompactOptions, draft: string): 
   flushPath(dataFile(draft));
   renameSync(dataFile(draft), dataFile(directory));
   rmSync(lockFile(directory), { force: true });
+  rmSync(damagedPagesFile(directory), { force: true });
   flushPath(directory);
   if (discardsFormer) rmSync(former, { force: true });
 }

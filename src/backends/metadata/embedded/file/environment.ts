@@ -21,6 +21,7 @@ import { isStorageReadOnly } from '../../../../ports/storage/storage-room.ts';
 import { CheckedDatabase, type RawDatabase } from '../rows/checked-database.ts';
 import { Values } from '../rows/values.ts';
 import { checkPages } from './check-pages.ts';
+import { DamagedPages } from './damaged-pages.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
 import { LatestCommit } from './latest-commit.ts';
@@ -79,7 +80,8 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   const latest = new LatestCommit(directory);
   latest.correctAfterOpening();
   endOpening();
-  const checked = new CheckedDatabase(database, { values, latest, openings });
+  const damagedPages = new DamagedPages(directory);
+  const checked = new CheckedDatabase(database, { values, latest, openings, damagedPages });
   try {
     // Its read takes the slot in the reader table that keeps compactions away.
     if (isNewFile(checked)) checked.beginWith(() => noteFormat(checked));

@@ -8,6 +8,8 @@ import type { RootDatabase } from 'lmdb';
 import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
 import type { Wanted } from '../../rows/packed-row.ts';
 import { compareBytes, type Span } from '../../rows/span.ts';
+import type { PageFault } from '../file/check-pages.ts';
+import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
 import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
 import type { Openings } from '../file/openings.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
@@ -40,6 +42,7 @@ export class CheckedDatabase {
   readonly #values: Values;
   readonly #latest: LatestCommit;
   readonly #openings: Openings;
+  readonly #damagedPages: DamagedPages;
   /** The snapshot was not yet compared with the openings of other processes. */
   #isUnproved = true;
   #discard = false;
@@ -58,8 +61,15 @@ export class CheckedDatabase {
       values,
       latest,
       openings,
-    }: { readonly values: Values; readonly latest: LatestCommit; readonly openings: Openings },
+      damagedPages,
+    }: {
+      readonly values: Values;
+      readonly latest: LatestCommit;
+      readonly openings: Openings;
+      readonly damagedPages: DamagedPages;
+    },
   ) {
+    this.#damagedPages = damagedPages;
     this.#raw = raw;
     this.#values = values;
     this.#latest = latest;
@@ -71,6 +81,7 @@ export class CheckedDatabase {
    * @throws MetadataDamaged
    */
   get(key: Uint8Array): unknown {
+    this.#damagedPages.assertReadable(key);
     try {
       return this.#renewing(() => {
         this.#values.key = key;
@@ -93,6 +104,7 @@ export class CheckedDatabase {
       if (attempt === overtakenMax || !this.#openings.haveGrown()) break;
       this.#openings.await();
       this.#latest.correctAfterOpening();
+      this.#damagedPages.load();
       this.#dropSnapshot();
       result = this.#readingTwice(read);
     }
@@ -161,13 +173,16 @@ export class CheckedDatabase {
    */
   removeRange({ low, high, limit }: { low: Uint8Array; high: Uint8Array; limit: number }): number {
     const keys: Uint8Array[] = [];
+    const damaged = this.#damagedPages.nextFrom(low);
     try {
       for (const key of this.#raw.getKeys({ start: low, end: high, limit })) {
         const previous = keys.at(-1);
         const isAhead =
           previous === undefined ? compareBytes(key, low) < 0 : compareBytes(key, previous) <= 0;
         if (isAhead || compareBytes(key, high) >= 0 || !this.#raw.doesExist(key)) throw misplaced(key);
+        this.#damagedPages.assertRemovable(key);
         keys.push(key);
+        if (keys.length < limit && this.#isEnd(key, { high, damaged })) break;
       }
     } catch (cause) {
       throw this.#damage(cause, keys.at(-1) ?? low);
@@ -176,12 +191,38 @@ export class CheckedDatabase {
     return keys.length;
   }
 
+  /** @throws MetadataDamaged; call it before the first write of a commit */
+  assertWritable(key: Uint8Array): void {
+    this.#damagedPages.assertWritable(key);
+  }
+
+  /** @throws MetadataDamaged; call it before the first write of a commit */
+  assertRemovable(key: Uint8Array): void {
+    this.#damagedPages.assertRemovable(key);
+  }
+
+  /**
+   * Whether a forward scan up to `high` ends at the row `key`, because the next page is damaged and holds none of its rows.
+   * @throws PageDamaged where it may hold some
+   */
+  #isEnd(
+    key: Uint8Array,
+    { high, damaged }: { readonly high: Uint8Array; readonly damaged: DamagedRange | undefined },
+  ): boolean {
+    if (damaged?.last === undefined || compareBytes(key, damaged.last) < 0) return false;
+    const isOutside = damaged.low !== undefined && compareBytes(high, damaged.low) <= 0;
+    if (isOutside && this.#damagedPages.isLastBefore(key, damaged)) return true;
+    throw new PageDamaged(damaged, 'its rows cannot be read');
+  }
+
   /**
    * Visits the rows of a span, each verified to be in order, until a visit returns false.
    * @returns whether the span was read to its end
    * @throws MetadataDamaged
    */
   read(span: Span, visit: Visit, options: ReadOptions = {}): boolean {
+    // Another process may have named a page, and a scan must not find it before the list is read. `get` needs no such check.
+    if (this.#isUnproved && !this.#isWriting && this.#openings.haveGrown()) this.#damagedPages.load();
     let hasVisited = false;
     const visitOnce: Visit = (key, value) => {
       hasVisited = true;
@@ -202,6 +243,7 @@ export class CheckedDatabase {
     const range = reverse
       ? { start: high, exclusiveStart: true, end: undefined, reverse }
       : { start: low, end: undefined };
+    const damaged = this.#damagedPages.nextFrom(reverse ? high : low);
     if (reverse && !isBehindDamage) this.#assertFrom(high);
     let previous = reverse ? high : low;
     let isFirst = true;
@@ -218,7 +260,7 @@ export class CheckedDatabase {
       this.#values.wanted = undefined;
       isEnd = visit(key, value);
       this.#values.wanted = wanted;
-      return isEnd;
+      return isEnd && (reverse || !this.#isEnd(key, { high, damaged }));
     };
     try {
       this.#each(range, previous, visitRow);
@@ -247,6 +289,7 @@ export class CheckedDatabase {
   }
 
   #neighbour(key: Uint8Array, range: object): Uint8Array | undefined {
+    this.#damagedPages.nextFrom(key);
     let neighbour: Uint8Array | undefined;
     this.#values.verifiesOnly = true;
     try {
@@ -318,6 +361,11 @@ export class CheckedDatabase {
     return () => transaction.done();
   }
 
+  /** Names pages that lmdb must not read for every process. */
+  markDamaged(faults: readonly PageFault[]): void {
+    this.#damagedPages.mark(faults);
+  }
+
   /** Copies the pages of the latest commit to a directory, as they are. */
   async copyTo(directory: string): Promise<void> {
     // Another process that has just opened the file may have reset the number of the latest commit.
@@ -350,6 +398,7 @@ export class CheckedDatabase {
     const first = this.#first;
     await this.#raw.transaction(() => {
       this.#latest.assertKnown(this.#raw.getWriteTxnId());
+      if (this.#openings.haveGrown()) this.#damagedPages.load();
       this.#isWriting = true;
       try {
         first?.();

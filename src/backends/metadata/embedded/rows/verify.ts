@@ -20,6 +20,7 @@ export async function* verifyFile(
   try {
     let pages = 0;
     for (const { faults } of checkPages(descriptor)) {
+      database.markDamaged(faults);
       if (faults.length > 0) yield faults.map((fault) => nameFault(fault, tables));
       pages += 1;
       if (pages % pagesAtOnce !== 0) continue;

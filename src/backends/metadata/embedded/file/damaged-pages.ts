@@ -1,0 +1,304 @@
+/**
+ * The pages of the metadata file that lmdb must not read. A forward step of lmdb onto a page whose header is damaged ends the process, so
+ * scans stop before such a page. The file `damaged-pages` beside `data.mdb` names the known ones for every process. `sluice fsck` writes
+ * it, and the primary process after a worker process ended by a fault of memory. A page that is sound again, or that the tree no longer
+ * uses, is ignored.
+ */
+import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
+import { compareBytes, type Span } from '../../rows/span.ts';
+import { showKey } from '../rows/show-key.ts';
+import {
+  checkHeaders,
+  childAt,
+  flag,
+  type Node,
+  nodesIn,
+  type PageFault,
+  type Place,
+  readPage,
+  UnsoundPage,
+} from './check-pages.ts';
+import { dataFile, latestMeta, type MetaPage } from './meta-page.ts';
+import { Openings } from './openings.ts';
+
+/** A damaged page and its surroundings, as they were when it was found. Undefined bounds are the ends of the file. */
+export interface DamagedRange {
+  readonly page: number;
+  /** The keys that the page may have held. */
+  readonly low: Uint8Array | undefined;
+  readonly high: Uint8Array | undefined;
+  /** The last row before the page: lmdb's next step leads onto the page. Undefined where the page before is damaged too. */
+  readonly last: Uint8Array | undefined;
+  /**
+   * The rows of the pages on either side, which are not removed: lmdb merges a page that has become nearly empty with a neighbour, and would
+   * take the damaged page for an empty one.
+   */
+  readonly fixedFrom: Uint8Array | undefined;
+  readonly fixedTo: Uint8Array | undefined;
+}
+
+/** A file with more of them is not worth the time that each read would take. */
+const rangesMax = 1_000;
+/** lmdb merges pages that are less than a quarter full; the pages whose rows stay are together fuller than this. */
+const fixedFill = 1 / 3;
+const pagesAtOnce = 16;
+/** Attempts to read a path of the tree between two commits. */
+const attemptsMax = 20;
+
+/** The read or write would lead lmdb onto a damaged page, or beside it. */
+export class PageDamaged extends MetadataDamaged {
+  readonly range: DamagedRange;
+
+  constructor(range: DamagedRange, why: string) {
+    const key = range.low ?? Uint8Array.of(0);
+    const { table, row } = showKey(key);
+    const cause = new Error(`page ${range.page} of the metadata file is damaged`);
+    super(`${cause.message}, from row ${row} of ${table} on: ${why}`, { table, row, key, cause });
+    this.range = range;
+  }
+}
+
+/** The rest of a span behind a damaged page. In descending order nothing is left: lmdb does not step over the page. */
+export function passedPage(span: Span, { high }: DamagedRange): Span {
+  const isEnd = span.reverse || high === undefined || compareBytes(high, span.high) >= 0;
+  return { ...span, low: isEnd ? span.high : high };
+}
+
+export class DamagedPages {
+  readonly #directory: string;
+  /** In the order of their keys. */
+  #ranges: readonly DamagedRange[] = [];
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.load();
+  }
+
+  /** Reads again what any process has found. */
+  load(): void {
+    const path = damagedPagesFile(this.#directory);
+    this.#ranges = existsSync(path) ? inTree(this.#directory, (tree) => readList(path, tree)) : [];
+  }
+
+  /** Names the unsound pages among `faults` for every process. */
+  mark(faults: readonly PageFault[]): void {
+    if (isAnyUnsound(faults)) this.#ranges = markDamaged(this.#directory, faults);
+  }
+
+  get isEmpty(): boolean {
+    return this.#ranges.length === 0;
+  }
+
+  /** The first damaged page that a forward scan from `key` may meet. @throws PageDamaged where it may be the page of `key` */
+  nextFrom(key: Uint8Array): DamagedRange | undefined {
+    if (this.isEmpty) return undefined;
+    const range = this.#ranges.find(({ high }) => isBelow(key, high));
+    if (range !== undefined && isBehind(key, range)) throw new PageDamaged(range, 'its rows cannot be read');
+    return range;
+  }
+
+  /** Whether no row is between `key` and a damaged page behind it; the tree of the latest commit is read. */
+  isLastBefore(key: Uint8Array, { low }: DamagedRange): boolean {
+    if (low === undefined) return false;
+    const last = inTree(this.#directory, (tree) => lastKey(findLeaf(tree, low, 'before')));
+    return last !== undefined && compareBytes(last, key) === 0;
+  }
+
+  /** @throws PageDamaged where a look-up of `key` leads to a damaged page */
+  assertReadable(key: Uint8Array): void {
+    if (this.isEmpty) return;
+    const range = this.#ranges.find(({ low, high }) => isFrom(key, low) && isBelow(key, high));
+    if (range !== undefined) throw new PageDamaged(range, 'its rows cannot be read');
+  }
+
+  /** @throws PageDamaged where scans would not find a new row under `key` */
+  assertWritable(key: Uint8Array): void {
+    this.nextFrom(key);
+  }
+
+  /** @throws PageDamaged where the removal of a row may have lmdb merge its page with a damaged one */
+  assertRemovable(key: Uint8Array): void {
+    if (this.isEmpty) return;
+    const range = this.#ranges.find(
+      ({ fixedFrom, fixedTo }) => isFrom(key, fixedFrom) && isBelow(key, fixedTo),
+    );
+    if (range !== undefined) throw new PageDamaged(range, 'rows of the pages beside it cannot be removed');
+  }
+}
+
+const isFrom = (key: Uint8Array, low: Uint8Array | undefined): boolean =>
+  low === undefined || compareBytes(key, low) >= 0;
+const isBelow = (key: Uint8Array, high: Uint8Array | undefined): boolean =>
+  high === undefined || compareBytes(key, high) < 0;
+const isBehind = (key: Uint8Array, { low, last }: DamagedRange): boolean =>
+  last === undefined ? isFrom(key, low) : compareBytes(key, last) > 0;
+
+/** Names the unsound pages among `faults` for every process. @returns all known ones */
+function markDamaged(directory: string, faults: readonly PageFault[]): readonly DamagedRange[] {
+  const path = damagedPagesFile(directory);
+  const ranges = inTree(directory, (tree) => {
+    const found = faults.flatMap((fault) => surroundings(tree, fault) ?? []);
+    const known = existsSync(path) ? readList(path, tree) : [];
+    return sorted([...found, ...known.filter(({ page }) => !found.some((each) => each.page === page))]);
+  });
+  try {
+    const draft = `${path}.${process.pid}`;
+    writeFileSync(draft, ranges.slice(0, rangesMax).map(formatRange).join(''), { mode: 0o600 });
+    renameSync(draft, path);
+  } catch {
+    // On a full or read-only disk this process alone knows the pages.
+    return ranges;
+  }
+  // Other processes read the list again when the file of openings has grown.
+  const openings = new Openings(directory);
+  openings.begin()();
+  openings.close();
+  return ranges;
+}
+
+/**
+ * Looks for unsound pages beside working processes and without lmdb: a process that has met one is gone, and the next one would end there too.
+ * @returns how many are known then
+ */
+export async function findDamagedPages(directory: string): Promise<number> {
+  const descriptor = openSync(dataFile(directory), 'r');
+  const faults: PageFault[] = [];
+  try {
+    let pages = 0;
+    // Without a snapshot some of its pages may be in use again when it reads them; `markDamaged` reads the path of each page once more.
+    for (const step of checkHeaders(descriptor)) {
+      faults.push(...step.faults.slice(0, rangesMax - faults.length));
+      pages += 1;
+      if (pages % pagesAtOnce === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  return isAnyUnsound(faults) ? markDamaged(directory, faults).length : 0;
+}
+
+const isAnyUnsound = (faults: readonly PageFault[]): boolean => faults.some(({ page }) => page !== undefined);
+
+export const damagedPagesFile = (directory: string): string => join(directory, 'damaged-pages');
+
+interface Tree {
+  readonly descriptor: number;
+  readonly meta: MetaPage;
+}
+
+/** Reads paths of the tree of one commit: pages that it uses are not written again before the next one. */
+function inTree<T>(directory: string, read: (tree: Tree) => T): T {
+  const descriptor = openSync(dataFile(directory), 'r');
+  try {
+    for (let attempt = 1; ; attempt += 1) {
+      const meta = latestMeta(descriptor);
+      if (meta === undefined) throw new Error(`${dataFile(directory)} is empty`);
+      let result: T | undefined;
+      let failure: unknown;
+      try {
+        result = read({ descriptor, meta });
+      } catch (cause) {
+        failure = cause;
+      }
+      const isOfOneCommit = latestMeta(descriptor)?.transaction === meta.transaction;
+      if (!isOfOneCommit && attempt < attemptsMax) continue;
+      if (failure !== undefined) throw failure;
+      return result as T;
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+interface Leaf extends Place {
+  /** Undefined where the page, or a branch page above it, is unsound. */
+  readonly nodes: readonly Node[] | undefined;
+  /** The part of the page that is in use. */
+  readonly fill: number;
+}
+
+/** The leaf page that holds `key`, or the one `before` it; without a key, the first one, or the last one. */
+function findLeaf({ descriptor, meta }: Tree, key: Uint8Array | undefined, side: 'at' | 'before'): Leaf {
+  let place: Place = { page: meta.main.root ?? 0, level: 1, low: undefined, high: undefined };
+  for (;;) {
+    const isLeaf = place.level >= meta.main.depth;
+    let nodes: readonly Node[];
+    let bytes: Buffer;
+    try {
+      bytes = readPage(descriptor, { meta, page: place.page, flags: isLeaf ? flag.leaf : flag.branch });
+      nodes = nodesIn(bytes, { isLeaf, page: place.page });
+    } catch (cause) {
+      if (!(cause instanceof UnsoundPage)) throw cause;
+      return { ...place, nodes: undefined, fill: 0 };
+    }
+    const free = (bytes.readUInt16LE(22) - bytes.readUInt16LE(20)) / meta.pageBytes;
+    if (isLeaf) return { ...place, nodes, fill: 1 - free };
+    place = childAt(place, nodes, childFor(nodes, key, side));
+  }
+}
+
+function childFor(nodes: readonly Node[], key: Uint8Array | undefined, side: 'at' | 'before'): number {
+  if (key === undefined) return side === 'at' ? 0 : nodes.length - 1;
+  // The first entry stands for all keys below the second one.
+  let index = 0;
+  for (let at = 1; at < nodes.length; at += 1) {
+    const order = compareBytes((nodes[at] as Node).key, key);
+    if (side === 'at' ? order > 0 : order >= 0) break;
+    index = at;
+  }
+  return index;
+}
+
+const lastKey = ({ nodes }: Leaf): Uint8Array | undefined => nodes?.at(-1)?.key;
+
+/** @returns undefined where the page is not in its place in this tree, or is sound */
+function surroundings(tree: Tree, { page, low }: Pick<PageFault, 'page' | 'low'>): DamagedRange | undefined {
+  const found = findLeaf(tree, low, 'at');
+  if (found.nodes !== undefined || found.page !== page) return undefined;
+  const { high } = found;
+  let fixedFrom = low;
+  for (let fill = 0; fixedFrom !== undefined && fill < fixedFill; ) {
+    const leaf = findLeaf(tree, fixedFrom, 'before');
+    if (leaf.nodes === undefined) break;
+    fill += leaf.fill;
+    fixedFrom = leaf.low;
+  }
+  let fixedTo = high;
+  for (let fill = 0; fixedTo !== undefined && fill < fixedFill; ) {
+    const leaf = findLeaf(tree, fixedTo, 'at');
+    if (leaf.nodes === undefined) break;
+    fill += leaf.fill;
+    fixedTo = leaf.high;
+  }
+  const last = low && lastKey(findLeaf(tree, low, 'before'));
+  return { page, low, high, last, fixedFrom, fixedTo };
+}
+
+const keyNames = ['low', 'high', 'last', 'fixedFrom', 'fixedTo'] as const;
+
+/** A line: the number of the page, and the keys, in hexadecimal digits or `-`. */
+const formatRange = (range: DamagedRange): string =>
+  `${[range.page, ...keyNames.map((name) => (range[name] === undefined ? '-' : Buffer.from(range[name]).toString('hex')))].join(' ')}\n`;
+
+function parseRange(line: string): DamagedRange {
+  const [page, ...keys] = line.split(' ');
+  const [low, high, last, fixedFrom, fixedTo] = keys.map((key) =>
+    key === '-' ? undefined : new Uint8Array(Buffer.from(key, 'hex')),
+  );
+  return { page: Number(page), low, high, last, fixedFrom, fixedTo };
+}
+
+/** The pages of the list that are still damaged, with the surroundings that they had when they were found. */
+function readList(path: string, tree: Tree): readonly DamagedRange[] {
+  const ranges = readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .slice(0, rangesMax)
+    .map(parseRange);
+  return sorted(ranges.filter((range) => surroundings(tree, range) !== undefined));
+}
+
+const sorted = (ranges: readonly DamagedRange[]): readonly DamagedRange[] =>
+  ranges.toSorted((a, b) => compareBytes(a.low ?? Uint8Array.of(), b.low ?? Uint8Array.of()));
