@@ -10,6 +10,7 @@ import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
+import { makeRole, roleArnOf } from '../support/replication-role.ts';
 import { serveStub } from '../support/server-stub.ts';
 import { one, two } from '../support/server-tls.ts';
 
@@ -131,11 +132,15 @@ describe('the peers of an operator', () => {
   test('DELETE of a peer is refused while a rule names it, and while versions wait for it', async () => {
     await using own = await openGateway();
     const admin = operatorOf(own);
-    await admin.must('PUT', '/replication/peers/second', { endpoint: 'http://127.0.0.1:1', ...keys });
+    await admin.must('PUT', '/replication/peers/second', {
+      endpoint: 'http://127.0.0.1:1',
+      ...keys,
+      accounts: [{ account: alice.owner, buckets: ['*'] }],
+    });
+    await makeRole(own);
     await own.client.put('/bucket');
     await setVersioning(own.client, 'bucket', 'Enabled');
-    const rule =
-      '<ReplicationConfiguration><Role>arn:aws:iam::123456789012:role/r</Role><Rule><Status>Enabled</Status><Prefix></Prefix><Destination><Bucket>arn:sluice:replication::second:copies</Bucket></Destination></Rule></ReplicationConfiguration>';
+    const rule = `<ReplicationConfiguration><Role>${roleArnOf(alice.owner)}</Role><Rule><Status>Enabled</Status><Prefix></Prefix><Destination><Bucket>arn:sluice:replication::second:copies</Bucket></Destination></Rule></ReplicationConfiguration>`;
     const configured = await own.client.put('/bucket?replication', { body: rule });
     expect(configured.status, configured.text).toBe(200);
     const named = await admin.ask('DELETE', '/replication/peers/second');
