@@ -48,7 +48,15 @@ export const useAdmin = <N extends AdminOperationName>(
 export function useAdminPages<N extends AdminOperationName, Row>(
   name: N,
   ask: Ask<N>,
-  { rowsOf, ...options }: ReadOptions & { readonly rowsOf: (page: Answer<N>) => readonly Row[] },
+  {
+    rowsOf,
+    keepsRows = false,
+    ...options
+  }: ReadOptions & {
+    readonly rowsOf: (page: Answer<N>) => readonly Row[];
+    /** While another question is asked, the rows of the one before stay: a search does not flicker. */
+    readonly keepsRows?: boolean;
+  },
 ) {
   const query = useInfiniteQuery({
     queryKey: [name, 'pages', ask.path ?? {}, ask.query ?? {}],
@@ -61,6 +69,7 @@ export function useAdminPages<N extends AdminOperationName, Row>(
       }),
     initialPageParam: '',
     getNextPageParam: (page) => (page as { readonly next?: string }).next,
+    ...(keepsRows ? { placeholderData: keepPreviousData } : {}),
     enabled: options.enabled ?? true,
     ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
   });

@@ -1,10 +1,15 @@
 /** A bucket: its head, and its tabs, each a page of its own. */
-import { Outlet, useParams } from '@tanstack/react-router';
-import { builtPages, pageOf } from '../../app/pages.ts';
+import { Navigate, Outlet, useParams } from '@tanstack/react-router';
+import { useAllowed } from '../../app/allowed.ts';
+import { builtPages, pageOf, pathOf } from '../../app/pages.ts';
+import { useAdmin } from '../../app/queries.ts';
 import { useOpenPages } from '../../app/rail.tsx';
 import { useSession } from '../../app/session.tsx';
 import { t } from '../../text/text.ts';
+import { Failure } from '../../ui/states.tsx';
 import { PageHead, Tabs } from '../../ui/tabs.tsx';
+import { formatBytes } from '../../ui/values.tsx';
+import { w } from './words.ts';
 
 const tabs = builtPages.filter((name) => pageOf(name).within === 'bucket');
 
@@ -13,15 +18,32 @@ export default function BucketPage() {
   const { session } = useSession();
   const open = useOpenPages();
   const seen = tabs.filter((name) => session.isOperator || pageOf(name).tenants === true);
+  const ask = { action: 'admin:GetBucket', bucket };
+  const allowed = useAllowed([ask]);
+  const found = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: allowed(ask) === true });
+  const tab = seen.find((name) => open.includes(name));
+  const [first] = seen;
+  if (tab === undefined && first !== undefined)
+    return <Navigate to={pathOf(first) as '.'} params={{ bucket } as never} replace />;
+  const { data } = found;
   return (
     <>
-      <PageHead title={bucket} />
-      <Tabs
-        label={t.pages.bucket}
-        pages={seen}
-        open={seen.find((name) => open.includes(name))}
-        params={{ bucket }}
+      <PageHead
+        title={bucket}
+        {...(data === undefined
+          ? {}
+          : {
+              answer: (
+                <>
+                  {w.holds(data.objects, formatBytes(data.bytes))}
+                  {' · '}
+                  <bdi>{w.owner(data.ownerName || data.owner)}</bdi>
+                </>
+              ),
+            })}
       />
+      {found.error ? <Failure error={found.error} onRetry={() => found.refetch().catch(() => {})} /> : null}
+      <Tabs label={t.pages.bucket} pages={seen} open={tab} params={{ bucket }} />
       <Outlet />
     </>
   );

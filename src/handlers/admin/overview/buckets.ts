@@ -23,11 +23,12 @@ export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query }) =
     { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },
     { after, limit },
   );
-  return jsonReply({ rows: buckets.map(bucketJson), ...(next === undefined ? {} : { next }) });
+  const rows = await Promise.all(buckets.map((found) => bucketJson(ctx, found)));
+  return jsonReply({ rows, ...(next === undefined ? {} : { next }) });
 };
 
 /** What the list shows of a bucket. */
-function bucketJson({ row, classes }: HeldBucket) {
+async function bucketJson(ctx: Context, { row, classes }: HeldBucket) {
   const held = [...classes.values()];
   return {
     name: row.name,
@@ -45,6 +46,7 @@ function bucketJson({ row, classes }: HeldBucket) {
     shards: row.shards,
     configurations: Object.keys(row.documents).sort(),
     hasSigningKey: row.signingKey !== undefined,
+    ...(await accessJson(ctx, row)),
   };
 }
 
@@ -52,7 +54,7 @@ export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
   const row = await openBucket(ctx, params.get('name') ?? '');
   const classes = await readUsage(ctx.metadata, row.id);
   return jsonReply({
-    ...bucketJson({ row, classes }),
+    ...(await bucketJson(ctx, { row, classes })),
     id: row.id,
     creator: row.creator,
     mfaDelete: row.mfaDelete === true,
@@ -62,7 +64,6 @@ export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
     ...(row.splittingTo === undefined ? {} : { splittingTo: row.splittingTo }),
     classes: [...classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
     objectOwnership: await readOwnership(ctx, row),
-    ...(await accessJson(ctx, row)),
     ...(await encryptionJson(ctx, row)),
     website: (await readDocument(ctx, row, bucketWebsite)) !== undefined,
     ...(await signingKeyJson(ctx, row)),

@@ -31,6 +31,8 @@ const listed = {
   defaultClass: jsonText(),
   shards: count,
   configurations: jsonRows(jsonText()),
+  policyIsPublic: jsonBoolean,
+  aclIsPublic: jsonBoolean,
   hasSigningKey: jsonBoolean,
 };
 
@@ -68,8 +70,6 @@ export const allBucketRows = {
       splittingTo: jsonOptional(count),
       classes: jsonRows(jsonObject({ storageClass: jsonText(), bytes: count, objects: count })),
       objectOwnership: jsonText(),
-      policyIsPublic: jsonBoolean,
-      aclIsPublic: jsonBoolean,
       encryption: jsonOptional(jsonObject({ algorithm: jsonText(), keyId: jsonOptional(jsonText()) })),
       website: jsonBoolean,
       signingKey: jsonOptional(jsonObject({ keyId: jsonText(), createdAt: isoTime, isExpired: jsonBoolean })),

@@ -1,0 +1,214 @@
+/** Buckets: the search over all of them, what each holds, and a new one. Tenants see those of their own account. */
+import { useNavigate } from '@tanstack/react-router';
+import { useEffect, useState } from 'preact/hooks';
+import { useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
+import { pathOf } from '../../app/pages.ts';
+import { useAdminPages } from '../../app/queries.ts';
+import { useSession } from '../../app/session.tsx';
+import { useSearchState } from '../../app/url.ts';
+import { t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Button } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Meter } from '../../ui/progress.tsx';
+import type { Column } from '../../ui/short-table.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Bytes, Count, formatBytes, Time } from '../../ui/values.tsx';
+import { CreateBucket } from './create-bucket.tsx';
+import { w } from './words.ts';
+
+type Bucket = Answer<'ListBuckets'>['rows'][number];
+
+const everyMs = 30_000;
+const typingMs = 200;
+const create = { action: 's3:CreateBucket' };
+
+/** The value after the user has stopped typing, so that not every letter is a request. */
+function useSettled(value: string): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), typingMs);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}
+
+const columns: readonly Column<Bucket>[] = [
+  {
+    id: 'name',
+    head: w.name,
+    cell: ({ name }) => <span class="cut">{name}</span>,
+    value: ({ name }) => name,
+  },
+  {
+    id: 'owner',
+    head: w.owner,
+    cell: ({ owner, ownerName }) => (
+      <span dir="auto" title={owner}>
+        {ownerName || owner}
+      </span>
+    ),
+    value: ({ owner, ownerName }) => ownerName || owner,
+    isMinor: true,
+  },
+  {
+    id: 'objects',
+    head: w.objects,
+    align: 'end',
+    cell: ({ objects }) => <Count value={objects} />,
+    value: ({ objects }) => objects,
+  },
+  {
+    id: 'bytes',
+    head: w.bytes,
+    align: 'end',
+    cell: ({ bytes }) => <Bytes value={bytes} />,
+    value: ({ bytes }) => bytes,
+  },
+  { id: 'quota', head: w.quota, cell: (row) => <Quota bucket={row} />, isMinor: true },
+  {
+    id: 'versioning',
+    head: w.versioning,
+    cell: ({ versioning }) => w.versioningStates[versioning],
+    value: ({ versioning }) => versioning,
+    isMinor: true,
+  },
+  {
+    id: 'access',
+    head: w.access,
+    cell: (row) =>
+      isPublic(row) ? (
+        <Chip tone="warn" title={w.publicHint}>
+          {w.public}
+        </Chip>
+      ) : (
+        <span class="quiet">{w.private}</span>
+      ),
+    value: (row) => (isPublic(row) ? 0 : 1),
+  },
+  {
+    id: 'created',
+    head: w.created,
+    align: 'end',
+    cell: ({ created }) => <Time at={created} />,
+    value: ({ created }) => created,
+    isMinor: true,
+  },
+];
+
+const isPublic = ({ policyIsPublic, aclIsPublic }: Bucket): boolean => policyIsPublic || aclIsPublic;
+
+function Quota({ bucket: { quota, bytes, objects } }: { readonly bucket: Bucket }) {
+  const { maxBytes = 0, maxObjects = 0 } = quota ?? {};
+  if (maxBytes > 0) return <Meter label={w.quota} used={bytes} max={maxBytes} />;
+  if (maxObjects > 0) return <Meter label={w.quota} used={objects} max={maxObjects} unit="count" />;
+  return <span class="quiet">{w.noQuota}</span>;
+}
+
+export default function BucketsPage() {
+  const { session } = useSession();
+  const allowed = useAllowed(['ListBuckets', create]);
+  const [search, setSearch] = useSearchState();
+  const navigate = useNavigate();
+  const prefix = useSettled(search['q'] ?? '');
+  const list = useAdminPages(
+    'ListBuckets',
+    { query: { prefix, ...(session.isOperator ? {} : { owner: session.account }) } },
+    { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListBuckets') === true, keepsRows: true },
+  );
+  const mayCreate = allowed(create) === true;
+  const openCreate = () => setSearch({ create: '1' }, { push: true });
+  const open = ({ name }: Bucket) => {
+    navigate({ to: pathOf('bucket') as '.', params: { bucket: name } as never }).catch(() => {});
+  };
+  const createButton = mayCreate ? (
+    <Button icon="plus" kind="primary" onClick={openCreate}>
+      {w.create}
+    </Button>
+  ) : undefined;
+  return (
+    <>
+      <PageHead
+        title={t.pages.buckets}
+        answer={<Answered rows={list.rows} hasMore={list.hasNextPage} prefix={prefix} />}
+        actions={createButton}
+      />
+      <Card>
+        {allowed('ListBuckets') === false ? (
+          <Empty icon="lock" text={w.forbidden} />
+        ) : (
+          <DataTable
+            label={t.pages.buckets}
+            columns={columns}
+            rows={list.rows}
+            rowKey={({ name }) => name}
+            error={list.error}
+            onRetry={() => list.refetch().catch(() => {})}
+            onOpen={open}
+            tools={<Search value={search['q'] ?? ''} onChange={(q) => setSearch({ q })} />}
+            empty={
+              prefix === '' ? (
+                <Empty icon="bucket" text={w.none} action={createButton} />
+              ) : (
+                <Empty
+                  icon="search"
+                  text={<bdi>{w.noneFound(prefix)}</bdi>}
+                  action={<Button onClick={() => setSearch({ q: undefined })}>{t.ui.clearFilter}</Button>}
+                />
+              )
+            }
+            more={{
+              has: list.hasNextPage,
+              busy: list.isFetchingNextPage,
+              load: () => list.fetchNextPage().catch(() => {}),
+            }}
+          />
+        )}
+      </Card>
+      {search['create'] !== undefined && mayCreate && (
+        <CreateBucket
+          onClose={() => setSearch({ create: undefined })}
+          onDone={(bucket) => setSearch({ create: undefined, q: bucket })}
+        />
+      )}
+    </>
+  );
+}
+
+const Search = ({
+  value,
+  onChange,
+}: {
+  readonly value: string;
+  readonly onChange: (text: string) => void;
+}) => (
+  <label class="filter">
+    <Icon name="search" />
+    <input
+      class="input"
+      type="search"
+      data-filter
+      maxLength={63}
+      placeholder={w.search}
+      aria-label={w.search}
+      value={value}
+      onInput={(event) => onChange(event.currentTarget.value)}
+    />
+  </label>
+);
+
+interface AnsweredProps {
+  readonly rows: readonly Bucket[] | undefined;
+  readonly hasMore: boolean;
+  readonly prefix: string;
+}
+
+function Answered({ rows, hasMore, prefix }: AnsweredProps) {
+  if (rows === undefined) return null;
+  if (hasMore) return w.answerFirst(rows.length);
+  if (prefix !== '') return <bdi>{w.answerFound(rows.length, prefix)}</bdi>;
+  return w.answer(rows.length, formatBytes(rows.reduce((sum, { bytes }) => sum + bytes, 0)));
+}

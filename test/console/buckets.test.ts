@@ -1,0 +1,73 @@
+/** The Buckets page. */
+import { describe, expect, test } from 'vitest';
+import { testCredentials } from '../support/server.ts';
+import { openUser } from './people.ts';
+import { fill, send } from './seeds.ts';
+import { noChromium, openConsole } from './world.ts';
+
+const publicRead = JSON.stringify({
+  Version: '2012-10-17',
+  Statement: [{ Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource: 'arn:aws:s3:::photos/*' }],
+});
+
+describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
+  test('searches all buckets by prefix on the server, and the address restores the search', async () => {
+    await using world = await openConsole();
+    for (let n = 0; n < 105; n += 1) await send(world.server, 'PUT', `/many-${String(n).padStart(4, '0')}`);
+    // Beyond the first page of the list: a filter of loaded rows would not find it.
+    await send(world.server, 'PUT', '/zebra-last');
+    await using tab = await world.open('/buckets');
+    const { page } = tab;
+    await page.getByText('More than 100 buckets.').waitFor();
+    expect(await page.getByText('zebra-last').count()).toBe(0);
+    await page.keyboard.press('/');
+    await page.keyboard.type('zeb');
+    await page.getByRole('button', { name: 'zebra-last' }).waitFor();
+    await page.getByText('1 bucket begins with “zeb”.').waitFor();
+    expect(page.url()).toContain('q=zeb');
+    await page.reload();
+    await page.getByRole('button', { name: 'zebra-last' }).waitFor();
+    await tab.go('/buckets?q=none-such');
+    await page.getByText('No bucket begins with “none-such”.').waitFor();
+    await page.getByRole('button', { name: 'Clear the filter' }).click();
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.getByText(/^106 buckets with/).waitFor();
+  });
+
+  test('shows what is public, and creates a versioned bucket', async () => {
+    await using world = await openConsole();
+    await fill(world.server, 'typical');
+    await send(world.server, 'DELETE', '/photos', { query: { publicAccessBlock: '' } }).catch(() => {});
+    await send(world.server, 'PUT', '/photos', { body: publicRead, query: { policy: '' } });
+    await using tab = await world.open('/buckets');
+    const { page } = tab;
+    const rows = page.getByRole('row');
+    await rows.filter({ hasText: 'photos' }).getByText('public', { exact: true }).waitFor();
+    await rows.filter({ hasText: 'invoices' }).getByText('private', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Create bucket' }).click();
+    expect(page.url()).toContain('create=1');
+    const panel = page.getByRole('region', { name: 'Create bucket' });
+    await panel.getByLabel('Name').fill('Not A Name');
+    await panel.getByRole('button', { name: 'Create bucket' }).click();
+    await panel.getByText('InvalidBucketName').waitFor();
+    await panel.getByLabel('Name').fill('fresh-bucket');
+    await panel.getByLabel(/Keep old versions/).check();
+    await panel.getByRole('button', { name: 'Create bucket' }).click();
+    await panel.waitFor({ state: 'detached' });
+    await rows.filter({ hasText: 'fresh-bucket' }).getByText('enabled').waitFor();
+  });
+
+  test('shows a tenant the buckets of its account, and offers only what its policies allow', async () => {
+    await using world = await openConsole();
+    await fill(world.server, 'typical');
+    const reader = await openUser(world.server, 'reader', { actions: ['admin:ListBuckets'] });
+    await using tab = await world.open('/buckets', { as: reader });
+    await tab.page.getByRole('button', { name: 'photos' }).waitFor();
+    expect(await tab.page.getByRole('button', { name: 'Create bucket' }).count()).toBe(0);
+    await send(world.server, 'PUT', '/of-alice', { as: testCredentials.alice });
+    await using tenant = await world.open('/buckets', { as: testCredentials.alice });
+    await tenant.page.getByRole('button', { name: 'of-alice' }).waitFor();
+    await tenant.page.getByRole('button', { name: 'Create bucket' }).waitFor();
+    expect(await tenant.page.getByText('photos').count()).toBe(0);
+  });
+});
