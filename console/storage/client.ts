@@ -108,6 +108,12 @@ function send(
   });
 }
 
+/** A parser that finds no root reports the error in the document with a style that the policy of the page forbids. */
+const xmlIn = (request: XMLHttpRequest): Element | undefined =>
+  request.responseText.trimStart().startsWith('<')
+    ? (request.responseXML?.documentElement ?? undefined)
+    : undefined;
+
 async function readReply(request: XMLHttpRequest, { as = 'text' }: StorageAsk): Promise<StorageReply> {
   const { status } = request;
   const header = (name: string) => request.getResponseHeader(name) ?? undefined;
@@ -116,11 +122,11 @@ async function readReply(request: XMLHttpRequest, { as = 'text' }: StorageAsk): 
       status,
       header,
       text: as === 'text' ? request.responseText : '',
-      xml: as === 'text' ? (request.responseXML?.documentElement ?? undefined) : undefined,
+      xml: as === 'text' ? xmlIn(request) : undefined,
       bytes: as === 'arraybuffer' ? request.response : undefined,
       blob: as === 'blob' ? request.response : undefined,
     };
-  const xml = as === 'text' ? request.responseXML?.documentElement : undefined;
+  const xml = as === 'text' ? xmlIn(request) : undefined;
   const requestId = header('x-amz-request-id') ?? (xml && textIn(xml, 'RequestId')) ?? '';
   // A reply to HEAD and one that was asked for as bytes have no text that can be read here.
   const code = (xml && textIn(xml, 'Code')) ?? nameOf(status);
