@@ -100,7 +100,7 @@ test('ListOpenUploads shows age and bytes, and AbortUploads ends those that are 
   const refused = await admin.ask('POST', '/buckets/bucket/uploads/abort', {});
   expect(refused.status).toBe(400);
   const aborted = await admin.must('POST', '/buckets/bucket/uploads/abort', { olderThanSeconds: 86_400 });
-  expect(aborted).toEqual({ aborted: 1 });
+  expect(aborted).toEqual({ aborted: 1, isTruncated: false });
   expect(await admin.must('GET', '/buckets/bucket/uploads')).toMatchObject({ rows: [{ key: 'young' }] });
   const part = await world.client.put(`/bucket/old?uploadId=${old}&partNumber=3`, { body: 'late' });
   expect(part.one('Code')).toBe('NoSuchUpload');

@@ -199,18 +199,15 @@ export const AbortUploads: AdminHandler<'AbortUploads'> = async (ctx, call) => {
   const before = ctx.clock.now() - body.olderThanSeconds * 1_000;
   const cursor = scanUploads(ctx, bucket, body);
   let aborted = 0;
-  let last: UploadIndexRow | undefined;
   for (let page = await cursor.next(readAtOnce); page.length > 0; page = await cursor.next(readAtOnce)) {
     for (const { row } of page) {
-      if (aborted >= abortedMax && last !== undefined)
-        return jsonReply({ aborted, next: writePosition(last) });
-      last = row;
+      if (aborted >= abortedMax) return jsonReply({ aborted, isTruncated: true });
       if (row.initiated > before) continue;
       const found = await findSession(ctx.metadata, row.uploadId);
       if (found !== undefined && (await isAborted(ctx, found, requestId))) aborted += 1;
     }
   }
-  return jsonReply({ aborted });
+  return jsonReply({ aborted, isTruncated: false });
 };
 
 /** False for an upload that was completed or aborted meanwhile. */

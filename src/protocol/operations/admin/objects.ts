@@ -74,12 +74,11 @@ export const objectRows = {
   },
   AbortUploads: {
     on: 'POST /buckets/:name/uploads/abort',
-    doc: 'Aborts the open uploads of a bucket that are older than this, at most 1,000 in a request: repeat it while the reply has `next`.',
+    doc: 'Aborts the open uploads of a bucket that are older than this, at most 1,000 in a request: repeat it while `isTruncated`.',
     body: jsonObject({
       olderThanSeconds: jsonInteger({ min: 0, max: 10 ** 9 }),
       prefix: jsonOptional(jsonText({ max: 1_024 })),
-      after: jsonOptional(jsonText({ max: 4_096, doc: 'The `next` of the reply before.' })),
     }),
-    reply: jsonObject({ aborted: count, next }),
+    reply: jsonObject({ aborted: count, isTruncated: jsonBoolean }),
   },
 } as const satisfies AdminRows;
