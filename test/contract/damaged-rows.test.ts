@@ -1,5 +1,5 @@
 /** The embedded store where damage hides a row, or leads a scan to rows of other partitions. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
@@ -339,4 +339,22 @@ describe('a page that fsck has found damaged', () => {
       });
     },
   );
+
+  it('is read again after its content was restored', async () => {
+    await fillLong();
+    const before = await readFile(dataFile());
+    await zeroPage(dataFile(), rowKey(700), 'leaf');
+    await withStore(verify);
+    await withStore((store) =>
+      expect(store.get(ranksOf('b'), { score: 1, name: nameOf(700) })).rejects.toThrow(MetadataDamaged),
+    );
+    await patchFile(dataFile(), (bytes) => void before.copy(bytes, 8192, 8192));
+    await withStore(async (store) => {
+      expect(await countOf(store, 'b')).toBe(longRows);
+      const removed = store.commit(ranksOf('b'), [
+        { remove: { score: 1, name: nameOf(700) }, expect: 'any' },
+      ]);
+      expect(await removed).toMatchObject({ applied: true });
+    });
+  });
 });

@@ -39,8 +39,8 @@ export interface DamagedRange {
   readonly fixedTo: Uint8Array | undefined;
 }
 
-/** A file with more of them is not worth the time that each read would take. */
-const rangesMax = 1_000;
+/** The largest number of pages that are named, because each read compares its key with them. */
+export const rangesMax = 1_000;
 /** lmdb merges pages that are less than a quarter full; the pages whose rows stay are together fuller than this. */
 const fixedFill = 1 / 3;
 const pagesAtOnce = 16;
@@ -84,7 +84,7 @@ export class DamagedPages {
 
   /** Names the unsound pages among `faults` for every process. */
   mark(faults: readonly PageFault[]): void {
-    if (isAnyUnsound(faults)) this.#ranges = markDamaged(this.#directory, faults);
+    if (faults.length > 0) this.#ranges = markDamaged(this.#directory, faults);
   }
 
   get isEmpty(): boolean {
@@ -141,11 +141,12 @@ function markDamaged(directory: string, faults: readonly PageFault[]): readonly 
   const ranges = inTree(directory, (tree) => {
     const found = faults.flatMap((fault) => surroundings(tree, fault) ?? []);
     const known = existsSync(path) ? readList(path, tree) : [];
-    return sorted([...found, ...known.filter(({ page }) => !found.some((each) => each.page === page))]);
+    const pages = new Set(found.map(({ page }) => page));
+    return sorted([...found, ...known.filter(({ page }) => !pages.has(page))]).slice(0, rangesMax);
   });
   try {
     const draft = `${path}.${process.pid}`;
-    writeFileSync(draft, ranges.slice(0, rangesMax).map(formatRange).join(''), { mode: 0o600 });
+    writeFileSync(draft, ranges.map(formatRange).join(''), { mode: 0o600 });
     renameSync(draft, path);
   } catch {
     // On a full or read-only disk this process alone knows the pages.
@@ -169,17 +170,17 @@ export async function findDamagedPages(directory: string): Promise<number> {
     let pages = 0;
     // Without a snapshot some of its pages may be in use again when it reads them; `markDamaged` reads the path of each page once more.
     for (const step of checkHeaders(descriptor)) {
-      faults.push(...step.faults.slice(0, rangesMax - faults.length));
+      faults.push(
+        ...step.faults.filter(({ page }) => page !== undefined).slice(0, rangesMax - faults.length),
+      );
       pages += 1;
       if (pages % pagesAtOnce === 0) await new Promise((resolve) => setImmediate(resolve));
     }
   } finally {
     closeSync(descriptor);
   }
-  return isAnyUnsound(faults) ? markDamaged(directory, faults).length : 0;
+  return faults.length > 0 ? markDamaged(directory, faults).length : 0;
 }
-
-const isAnyUnsound = (faults: readonly PageFault[]): boolean => faults.some(({ page }) => page !== undefined);
 
 export const damagedPagesFile = (directory: string): string => join(directory, 'damaged-pages');
 

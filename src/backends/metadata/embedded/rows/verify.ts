@@ -3,6 +3,7 @@ import { closeSync, openSync } from 'node:fs';
 import type { AnyTable, MetadataFault } from '../../../../ports/metadata-store.ts';
 import { buildOrder } from '../../rows/order.ts';
 import { checkPages, type PageFault } from '../file/check-pages.ts';
+import { rangesMax } from '../file/damaged-pages.ts';
 import { dataFile } from '../file/meta-page.ts';
 import type { CheckedDatabase } from './checked-database.ts';
 import { showKey } from './show-key.ts';
@@ -17,10 +18,11 @@ export async function* verifyFile(
 ): AsyncGenerator<readonly MetadataFault[]> {
   const release = database.holdSnapshot();
   const descriptor = openSync(dataFile(directory), 'r');
+  const unsound: PageFault[] = [];
   try {
     let pages = 0;
     for (const { faults } of checkPages(descriptor)) {
-      database.markDamaged(faults);
+      unsound.push(...faults.filter(({ page }) => page !== undefined).slice(0, rangesMax - unsound.length));
       if (faults.length > 0) yield faults.map((fault) => nameFault(fault, tables));
       pages += 1;
       if (pages % pagesAtOnce !== 0) continue;
@@ -30,6 +32,8 @@ export async function* verifyFile(
   } finally {
     closeSync(descriptor);
     release();
+    // Once for all of them: each time, every process reads the whole list again.
+    database.markDamaged(unsound);
   }
 }
 
