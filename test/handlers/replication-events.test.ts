@@ -18,7 +18,9 @@ import {
   until,
 } from '../support/replication-sites.ts';
 
-const targets = JSON.stringify([{ id: 'hook', type: 'webhook', url: 'http://127.0.0.1:1/' }]);
+const targets = JSON.stringify([
+  { id: 'hook', accounts: ['*'], type: 'webhook', url: 'http://127.0.0.1:1/' },
+]);
 
 async function openLinked(more: Readonly<Record<string, string>> = {}) {
   const clock = hurriedClock();
