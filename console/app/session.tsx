@@ -73,7 +73,10 @@ export function SessionGate({ children }: { readonly children: ComponentChildren
   }, [enter]);
   useEffect(() => {
     look().catch(() => {});
-    return hearTabs((note) => (note === 'logged-out' ? leave() : look().catch(() => {})));
+    return hearTabs((note) => {
+      if (note === 'logged-out') leave();
+      else look().catch(() => {});
+    });
   }, [look, leave]);
   useEffect(() => watchEnd(state, () => look().catch(() => {})), [state, look]);
   const api = useMemo(
