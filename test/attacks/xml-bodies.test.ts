@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { encryptingSettings } from '../support/encryption.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 import { type XmlBody, xmlBodies } from '../support/xml-bodies.ts';
@@ -18,7 +19,9 @@ const sinks = ['topic', 'queue', 'f'].map((id) => ({
 
 /** A bucket with everything that the documents refer to. */
 async function furnish(): Promise<GatewayWorld> {
-  const world = await openGateway({ settings: { SVC_NOTIFY_TARGETS: JSON.stringify(sinks) } });
+  const world = await openGateway({
+    settings: { ...(await encryptingSettings()), SVC_NOTIFY_TARGETS: JSON.stringify(sinks) },
+  });
   const { client } = world;
   await client.put('/bucket', { headers: { '*-bucket-object-lock-enabled': 'true' } });
   await client.put('/bucket/key', { body: 'content' });

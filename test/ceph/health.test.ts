@@ -49,7 +49,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
     vi.waitFor(async () => {
       const { clusters, warnings } = await report();
       expect(clusters).toEqual([{ cluster: 'a', status }]);
-      expect(warnings).toEqual(status === 'HEALTH_OK' ? [] : [status]);
+      expect(warnings).toEqual(status === 'HEALTH_OK' ? [] : [`${status} (cluster a)`]);
       const source = status === 'HEALTH_OK' ? '' : 'cluster-pool';
       expect(await admin.must('GET', '/storage/health')).toEqual({ ok: source === '', warnings, source });
     }, patience);
@@ -129,7 +129,7 @@ describe.skipIf(noCeph !== undefined)(`health of Ceph${noCeph === undefined ? ''
       warnings,
     } = await report();
     expect(first).toMatchObject(sound);
-    expect(warnings).toEqual([expect.stringMatching(/^pool stats failed for cold: .+/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^pool stats failed for cold: .+ \(cluster a\)$/)]);
     await ceph.ceph('osd', 'pool', 'create', 'cold', '8');
     await ceph.ceph('osd', 'pool', 'application', 'enable', 'cold', 'sluice');
     await expectStatus('HEALTH_OK');

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { encryptingSettings } from '../support/encryption.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { digest64, setVersioning } from '../support/gateway-bodies.ts';
 import { allow, openUser } from '../support/iam-users.ts';
@@ -119,7 +120,7 @@ const shown = ({ root }: Family, inside: string): string =>
 describe.each(families)('?$query', (family) => {
   const path = `/bucket?${family.query}`;
   const open = async (backend: (typeof backends)[number] = 'memory') => {
-    const world = await openGateway({ backend });
+    const world = await openGateway({ backend, settings: await encryptingSettings() });
     await world.client.put('/bucket');
     await setVersioning(world.client, 'bucket', 'Enabled');
     return world;

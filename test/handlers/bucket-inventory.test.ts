@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { reviseDocument } from '../../src/domain/configurations/documents.ts';
 import { bucketInventories, type Inventory } from '../../src/domain/configurations/inventory.ts';
+import { encryptingSettings } from '../support/encryption.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 
 interface Given {
@@ -97,6 +98,20 @@ test('an inventory is refused under another id, without one, and where it cannot
   expect((await client.get('/bucket?inventory')).all('Id')).toEqual([]);
   const longest = 'i'.repeat(64);
   expect((await client.put(path(longest), { body: body(longest) })).status).toBe(200);
+});
+
+test('an inventory with SSE-KMS is refused where no key provider is configured', async () => {
+  const encryption = '<Encryption><SSE-KMS><KeyId>first</KeyId></SSE-KMS></Encryption>';
+  const encrypted = body('a').replace('</S3BucketDestination>', `${encryption}</S3BucketDestination>`);
+  await using without = await openGateway();
+  await without.client.put('/bucket');
+  const refused = await without.client.put(path('a'), { body: encrypted });
+  expect([refused.status, refused.code]).toEqual([400, 'InvalidArgument']);
+  expect(refused.one('Message')).toContain('SVC_KEY_PROVIDER is not configured');
+  expect((await without.client.get('/bucket?inventory')).all('Id')).toEqual([]);
+  await using having = await openGateway({ settings: await encryptingSettings() });
+  await having.client.put('/bucket');
+  expect((await having.client.put(path('a'), { body: encrypted })).status).toBe(200);
 });
 
 test('a bucket takes 1,000 inventories and not one more, and shows them 100 a page', async () => {

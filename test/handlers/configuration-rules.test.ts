@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { bucketAcl } from '../../src/domain/configurations/families.ts';
-import { alice, bob, type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { encryptingSettings } from '../support/encryption.ts';
+import { alice, bob, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 
 type Cases = Readonly<Record<string, readonly [inside: string, code?: string]>>;
@@ -14,6 +15,7 @@ interface Family {
   /** A case without an error code is accepted. */
   readonly cases: Cases;
   readonly prepare?: (world: GatewayWorld) => Promise<unknown>;
+  readonly settings?: () => Promise<GatewayWorldOptions['settings']>;
 }
 
 const cors = (inside: string): string =>
@@ -237,6 +239,7 @@ const families: readonly Family[] = [
   },
   {
     query: 'encryption',
+    settings: encryptingSettings,
     root: 'ServerSideEncryptionConfiguration',
     cases: {
       'the service’s own keys': [encrypted(aes)],
@@ -281,10 +284,10 @@ const families: readonly Family[] = [
   },
 ];
 
-describe.each(families)('?$query', ({ query, root, cases, prepare }) => {
+describe.each(families)('?$query', ({ query, root, cases, prepare, settings }) => {
   const path = `/bucket?${query}`;
   const open = async () => {
-    const world = await openGateway();
+    const world = await openGateway({ settings: (await settings?.()) ?? {} });
     await world.client.put('/bucket');
     await prepare?.(world);
     return world;
@@ -308,6 +311,29 @@ describe.each(families)('?$query', ({ query, root, cases, prepare }) => {
       expect([after.status, after.code]).toEqual([before.status, before.code]);
     },
   );
+});
+
+test.each([
+  ['without a key id', ''],
+  ['with a key id', '<KMSMasterKeyID>first</KMSMasterKeyID>'],
+])('PutBucketEncryption with aws:kms %s is refused where no key provider is configured', async (_, key) => {
+  await using world = await openGateway();
+  const { client } = world;
+  await client.put('/bucket');
+  const put = (inside: string) =>
+    client.put('/bucket?encryption', {
+      body: `<ServerSideEncryptionConfiguration>${encrypted(inside)}</ServerSideEncryptionConfiguration>`,
+    });
+  expect((await put(aes)).status).toBe(200);
+  const refused = await put(`<SSEAlgorithm>aws:kms</SSEAlgorithm>${key}`);
+  expect([refused.status, refused.code, refused.one('ArgumentName')]).toEqual([
+    400,
+    'InvalidArgument',
+    'SSEAlgorithm',
+  ]);
+  expect(refused.one('Message')).toContain('SVC_KEY_PROVIDER is not configured');
+  expect((await client.get('/bucket?encryption')).one('SSEAlgorithm')).toBe('AES256');
+  expect((await client.put('/bucket/key', { body: 'x' })).status).toBe(200);
 });
 
 test('replication needs versions', async () => {

@@ -54,6 +54,15 @@ describe('which key', () => {
     expect(keyIdOf(await world.client.put('/second/key', { body: 'x', headers: provider() }))).toBe('second');
     const refused = await world.client.put('/bucket/key', { body: 'x', headers: provider() });
     expect(outcome(refused)).toEqual([400, 'KMS.NotFoundException']);
+    expect(refused.one('Message')).toContain('no key "bucket"');
+  });
+
+  test('is not named to tenants where it is the configured one and does not exist', async () => {
+    await using world = await open({ settings: { SVC_KMS_DEFAULT_KEY_ID: 'typo' } });
+    const refused = await world.client.put('/bucket/key', { body: 'x', headers: provider() });
+    expect(outcome(refused)).toEqual([400, 'KMS.NotFoundException']);
+    expect(refused.one('Message')).toContain('correct SVC_KMS_DEFAULT_KEY_ID');
+    expect(refused.text).not.toContain('typo');
   });
 
   test('must be there', async () => {

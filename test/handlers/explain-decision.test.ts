@@ -2,8 +2,9 @@
 import { expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
+import { openActions } from '../support/actions.ts';
 import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
-import { openUser } from '../support/iam-users.ts';
+import { must, openUser } from '../support/iam-users.ts';
 
 const policy = {
   Version: '2012-10-17',
@@ -98,7 +99,6 @@ test('answers operators only, and describes invalid questions', async () => {
     [{}, 'MalformedJSON'],
     [{ action: 's3:GetObject', nonsense: 1 }, 'MalformedJSON'],
     [[], 'MalformedJSON'],
-    [{ action: 's3:GetObject', accessKey: 'nobody' }, 'InvalidAccessKeyId'],
   ] as const) {
     const refused = await why(world, question);
     expect(JSON.parse(refused.text).code, JSON.stringify(question)).toBe(code);
@@ -106,4 +106,37 @@ test('answers operators only, and describes invalid questions', async () => {
   const broken = await world.as({ credential: operator }).post('/admin/v1/why', { body: '{' });
   expect(broken.status).toBe(400);
   expect((await world.as({ credential: operator }).get('/admin/v1/nothing')).status).toBe(404);
+});
+
+test('an access key that does not exist is an invalid argument of the question, not of the operator’s signature', async () => {
+  await using world = await furnished();
+  const refused = await why(world, { action: 's3:GetObject', accessKey: 'nobody' });
+  expect([refused.status, JSON.parse(refused.text)]).toEqual([
+    400,
+    expect.objectContaining({
+      code: 'InvalidArgument',
+      message: expect.stringContaining('No account and no user has an active access key "nobody"'),
+      details: { field: 'accessKey' },
+    }),
+  ]);
+});
+
+test('an access key of an audited request that is deleted is named, and another one may be asked about', async () => {
+  await using world = await furnished();
+  const { credential } = await openUser(world, 'carol');
+  const put = await world.as({ credential }).put('/bucket/key', { body: 'x' });
+  expect(put.status).toBe(403);
+  const requestId = put.header('*-request-id');
+  const iam = openActions(world);
+  await must(iam('DeleteAccessKey', { UserName: 'carol', AccessKeyId: credential.accessKey }));
+  const refused = await why(world, { requestId });
+  expect([refused.status, JSON.parse(refused.text)]).toEqual([
+    400,
+    expect.objectContaining({
+      code: 'InvalidArgument',
+      message: expect.stringContaining(`"${credential.accessKey}"`),
+      details: { field: 'accessKey' },
+    }),
+  ]);
+  expect((await why(world, { requestId, accessKey: bob.accessKey })).status).toBe(200);
 });

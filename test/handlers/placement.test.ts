@@ -1,5 +1,7 @@
 /** The placement of writes, and what a draining cluster refuses and accepts. @storage */
 import { describe, expect, test } from 'vitest';
+import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { changeBucket } from '../../src/domain/buckets/change-bucket.ts';
 import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { backends } from '../support/gateway.ts';
@@ -153,6 +155,24 @@ describe.each(backends)('on %s', (backend) => {
     expect((await client.get('/bucket/key')).text).toBe(body);
     expect((await client.put('/bucket/key', { body: 'y' })).code).toBe('DrainRefused');
   });
+});
+
+test('an empty PlacementMode of an old record means weighted: for writes, and where the mode is shown', async () => {
+  const { world, admin } = await openClusters('a,b');
+  await using _ = world;
+  const { client, context } = world;
+  await client.put('/bucket');
+  await admin.must('PUT', '/buckets/bucket/placement', { placement: { a: 1 }, mode: 'strict' });
+  await admin.must('POST', '/clusters/a/drain', { mode: 'readonly' });
+  expect((await client.put('/bucket/key', { body: 'x' })).code).toBe('DrainRefused');
+  await changeBucket(context, await openBucket(context, 'bucket'), {
+    record: undefined,
+    change: (row) => ({ ...row, placementMode: '' }),
+  });
+  expect((await client.put('/bucket/key', { body: 'x' })).status).toBe(200);
+  expect(await extentsOn(world, 'b')).toBe(1);
+  expect(await admin.must('GET', '/buckets/bucket/placement')).toMatchObject({ mode: 'weighted' });
+  expect(await admin.must('GET', '/buckets/bucket')).toMatchObject({ placementMode: 'weighted' });
 });
 
 test('another process’s change of a cluster takes effect within 30 s', async () => {

@@ -383,3 +383,30 @@ test.each([
   expect((await world.client.get('/bucket/key')).text).toBe('text');
   expect((await world.client.post(`${path}/rotate`)).status).toBe(403);
 });
+
+test('a rotation without key_id names the key that it asked the key provider for, and where its id comes from', async () => {
+  for (const { settings, body, says } of [
+    { settings: {}, says: 'key "bucket". The request has no key_id and SVC_KMS_DEFAULT_KEY_ID is not set' },
+    {
+      settings: { SVC_KMS_DEFAULT_KEY_ID: 'typo' },
+      says: 'key "typo". The request has no key_id; the id is the value of SVC_KMS_DEFAULT_KEY_ID',
+    },
+    { settings: {}, body: { key_id: 'nosuch' }, says: 'key "nosuch".' },
+  ]) {
+    await using world = await openGateway({ settings: { ...(await encryptingSettings()), ...settings } });
+    await world.client.put('/bucket');
+    const admin = world.as({ credential: operator });
+    const { status, text } = await admin.post(
+      `${path}/rotate`,
+      body === undefined ? {} : { body: JSON.stringify(body) },
+    );
+    expect([status, JSON.parse(text)]).toEqual([
+      400,
+      expect.objectContaining({
+        code: 'KMS.NotFoundException',
+        message: expect.stringContaining(says),
+        details: { field: 'key_id' },
+      }),
+    ]);
+  }
+});

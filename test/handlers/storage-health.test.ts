@@ -1,4 +1,6 @@
 /** Storage health through the operator API. @storage */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/bucket-stats.ts';
@@ -85,11 +87,32 @@ describe('a part that is away', () => {
     });
     expect(await ask(world, 'health')).toEqual({
       ok: false,
-      warnings: ['unreachable: timed out'],
+      warnings: ['unreachable: timed out (cluster b)'],
       source: 'memory',
     });
     expect((await ask(world, 'data')).pools).toHaveLength(1);
     expect((await world.anonymous.get('/readyz')).status).toBe(200);
+  });
+
+  test('a cluster whose directory is removed is named by a warning, and its pool is listed with state error', async () => {
+    await using world = await openGateway(clustered({ backend: 'embedded+file' }));
+    const { SVC_DATA_DIR: directory } = world.context.config;
+    await rm(join(directory ?? '', 'chunks', 'b'), { recursive: true });
+    const { pools, warnings } = await ask(world, 'data');
+    expect(pools).toEqual([
+      expect.objectContaining({ cluster: 'a', pool: 'file', state: 'ok' }),
+      {
+        cluster: 'b',
+        pool: 'file',
+        namespace: '',
+        state: 'error',
+        BytesUsed: 0,
+        ChunkCount: 0,
+        error: expect.stringContaining('ENOENT'),
+      },
+    ]);
+    expect(warnings).toEqual([expect.stringMatching(/^unreachable: ENOENT.* \(cluster b\)$/)]);
+    expect(await ask(world, 'health')).toEqual({ ok: false, warnings, source: 'file' });
   });
 
   test('unreachable metadata is a warning, not an error', async () => {

@@ -93,7 +93,7 @@ test('exemplars of another process of the node are shown too', async () => {
   expect(text).toMatch(/le="0.05",operation="GetObject"\} 2 # \{request_id="request-of-the-peer"\} 0.04\n/);
 });
 
-test('clusters show what they hold, and the free bytes of pools that report them', async () => {
+test('clusters show what their readable pools hold, and the free bytes of pools that report them', async () => {
   const metrics = promMetrics(quiet);
   const telemetry = createTelemetry({ log: () => {}, metrics });
   const pool = { namespace: '', state: 'ok', bytesUsed: 7, chunkCount: 1 } as const;
@@ -105,13 +105,17 @@ test('clusters show what they hold, and the free bytes of pools that report them
       pools: [
         { ...pool, pool: 'chunks', bytesFree: 5 },
         { ...pool, pool: 'cold', namespace: 'ice' },
+        { ...pool, pool: 'gone', state: 'error' as const, bytesUsed: 0 },
       ],
     },
   ];
   metrics.onRead(measureClusters({ bytes: { health }, clock: systemClock, telemetry }));
   const text = await metrics.text();
-  expect(text).toContain('svc_cluster_up{cluster="a"} 1\n');
-  expect(text).toContain('svc_cluster_used_bytes{cluster="a",pool="cold/ice"} 7\n');
+  expect(text).toContain('svc_cluster_up{cluster="a"} 0\n');
+  expect(text.match(/^svc_cluster_used_bytes.*$/gm)).toEqual([
+    'svc_cluster_used_bytes{cluster="a",pool="chunks"} 7',
+    'svc_cluster_used_bytes{cluster="a",pool="cold/ice"} 7',
+  ]);
   expect(text.match(/^svc_cluster_free_bytes.*$/gm)).toEqual([
     'svc_cluster_free_bytes{cluster="a",pool="chunks"} 5',
   ]);

@@ -60,14 +60,14 @@ describe('a cluster of data', () => {
     const bucket = pool('upstream', { state: 'error', error: 'ECONNREFUSED', bytesUsed: 0, chunkCount: 0 });
     const away = ceph({ status: 'unreachable', complaints: ['ECONNREFUSED'], pools: [bucket] });
     const report = dataReport('upstream-store', [away]);
-    expect(report.warnings).toEqual(['unreachable: ECONNREFUSED']);
+    expect(report.warnings).toEqual(['unreachable: ECONNREFUSED (cluster a)']);
     expect(report.pools).toMatchObject([{ pool: 'upstream', state: 'error' }]);
   });
 
   test('with an unreachable pool still reports the others', () => {
     const broken = pool('cold', { state: 'error', error: 'ENOENT', bytesUsed: 0, chunkCount: 0 });
     const report = dataReport('cluster-pool', [ceph({ pools: [broken, pool('hot')] })]);
-    expect(report.warnings).toEqual(['pool stats failed for cold: ENOENT']);
+    expect(report.warnings).toEqual(['pool stats failed for cold: ENOENT (cluster a)']);
     expect(report.pools.map(({ pool: name, state, bytesUsed }) => [name, state, bytesUsed])).toEqual([
       ['cold', 'error', 0],
       ['hot', 'ok', 2048],
@@ -92,7 +92,7 @@ describe('the whole', () => {
     const warned = dataReport('cluster-pool', [ceph({ status: 'HEALTH_WARN', complaints: ['x'] })]);
     expect(storageHealth(metadata(), warned)).toEqual({
       ok: false,
-      warnings: ['HEALTH_WARN: x'],
+      warnings: ['HEALTH_WARN: x (cluster a)'],
       source: 'cluster-pool',
     });
     const both = storageHealth(metadata({ warnings: ['replication factor unknown'] }), warned);

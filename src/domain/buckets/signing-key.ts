@@ -9,6 +9,7 @@ import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
 import type { KeyContext } from '../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../content/digests.ts';
 import { ask, askToUnwrap } from '../content/encryption/ask-provider.ts';
+import { keyIdOrDefault, withKeyId } from '../content/encryption/default-key.ts';
 import { TimedFlights } from '../content/encryption/timed-flights.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { openBucket } from './buckets.ts';
@@ -87,8 +88,12 @@ export async function rotateSigningKey(
   { keyId, record }: { readonly keyId: string | undefined; readonly record?: Recorder | undefined },
 ): Promise<MintedKey> {
   const bucket = await openBucket(ctx, name);
-  const wanted = keyId ?? ctx.config.SVC_KMS_DEFAULT_KEY_ID ?? bucket.name;
-  const drawn = await ask(ctx, (keys) => keys.generate(wanted, signingContext(bucket)));
+  const asked = keyIdOrDefault(ctx, bucket.name, keyId);
+  const drawn = await ask(ctx, (keys) => keys.generate(asked, signingContext(bucket))).catch(
+    (cause: unknown) => {
+      throw withKeyId(ctx, cause, { bucket: bucket.name, keyId, parameter: 'key_id', toOperator: true });
+    },
+  );
   const key = { keyId: drawn.keyId, wrapped: toBase64(drawn.wrapped), createdAt: ctx.clock.now() };
   await changeRow(ctx, bucket, {
     record,

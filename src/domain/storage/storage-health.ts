@@ -66,10 +66,10 @@ export function dataReport(backend: string, clusters: readonly ClusterHealth[]):
     backend,
     clusters: clusters.map(({ cluster, ...status }) => ({ cluster, status: statusText(status) })),
     pools: clusters.flatMap(({ cluster, pools }) => pools.map((pool) => ({ cluster, ...pool }))),
-    warnings: clusters.flatMap((each) => [
-      ...(isOk(each.status) ? [] : [statusText(each)]),
-      ...poolWarnings(each),
-    ]),
+    // At the end, because the specification says how each text begins.
+    warnings: clusters.flatMap((each) =>
+      clusterWarnings(each).map((warning) => `${warning} (cluster ${each.cluster})`),
+    ),
   };
 }
 
@@ -82,6 +82,11 @@ export function statusText({ status, complaints }: Pick<ClusterHealth, 'status' 
   if (isOk(status) || complaints.length === 0) return status;
   return `${status}: ${complaints.toSorted().slice(0, complaintsMax).join('; ')}`;
 }
+
+const clusterWarnings = (each: ClusterHealth): readonly string[] => [
+  ...(isOk(each.status) ? [] : [statusText(each)]),
+  ...poolWarnings(each),
+];
 
 /** For a cluster that cannot be reached the status says enough. */
 function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {

@@ -1,5 +1,12 @@
 /** One cluster of chunks: opaque values of at most 4 MiB under names that are never reused. */
-import type { ByteRange, ClusterStatus, MarkedPlace, Owner, RemovalMarks } from './object-bytes.ts';
+import type {
+  ByteRange,
+  ClusterStatus,
+  MarkedPlace,
+  Owner,
+  PoolHealth,
+  RemovalMarks,
+} from './object-bytes.ts';
 
 /** The reference of a chunk. */
 export interface ChunkRef {
@@ -108,6 +115,8 @@ export interface ChunkStore {
   named?(ids: readonly string[]): Promise<readonly StoredChunk[]>;
   /** Reclaims space: one bounded unit of work; true when there is more to do. */
   compact?(signal: AbortSignal): Promise<boolean>;
+  /** Where its chunks are, for the report of a cluster that cannot be reached. */
+  readonly pools?: readonly Pick<PoolHealth, 'pool' | 'namespace'>[];
   /** Throws when the cluster cannot be reached; a single pool that cannot be reached is reported as `error`. */
   health(): Promise<ClusterStatus>;
   close(): Promise<void>;

@@ -31,9 +31,12 @@ const healthy: ReadonlySet<string> = new Set(['ok', 'HEALTH_OK']);
 const measure = ({ cluster, status, pools }: ClusterHealth) => ({
   cluster,
   isUp: healthy.has(status) && pools.every(({ state }) => state !== 'error'),
-  pools: pools.map(({ pool, namespace, bytesUsed, bytesFree }) => ({
-    pool: namespace === '' ? pool : `${pool}/${namespace}`,
-    usedBytes: bytesUsed,
-    freeBytes: bytesFree,
-  })),
+  // What a pool that cannot be read holds is unknown, not 0.
+  pools: pools
+    .filter(({ state }) => state !== 'error')
+    .map(({ pool, namespace, bytesUsed, bytesFree }) => ({
+      pool: namespace === '' ? pool : `${pool}/${namespace}`,
+      usedBytes: bytesUsed,
+      freeBytes: bytesFree,
+    })),
 });

@@ -108,8 +108,10 @@ async function checkHealth([cluster, store]: readonly [string, ChunkStore]): Pro
   try {
     return { cluster, ...(await store.health()) };
   } catch (cause) {
-    const complaint = cause instanceof Error ? cause.message : String(cause);
-    return { cluster, status: unreachable, complaints: [complaint], pools: [] };
+    const error = cause instanceof Error ? cause.message : String(cause);
+    const unknown = { state: 'error', bytesUsed: 0, chunkCount: 0, error } as const;
+    const pools = (store.pools ?? []).map((pool) => ({ ...pool, ...unknown }));
+    return { cluster, status: unreachable, complaints: [error], pools };
   }
 }
 

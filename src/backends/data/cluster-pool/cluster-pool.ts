@@ -103,6 +103,7 @@ export function clusterPool(options: ClusterPoolOptions): ClusterPool {
 
     named: (ids) => connection.attempt(async () => namedChunks(await listing(), ids)),
 
+    pools: pools.configured,
     health: () => clusterStatus(connection, pools),
 
     close: () => connection.close(),

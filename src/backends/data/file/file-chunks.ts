@@ -11,7 +11,7 @@ import { Compactor } from './compaction/compactor.ts';
 import { appendDead } from './compaction/dead.ts';
 import { removalMarks } from './compaction/removal-marks.ts';
 import { type Disk, nodeDisk } from './disk.ts';
-import { HealthEstimate } from './health.ts';
+import { filePool, HealthEstimate } from './health.ts';
 import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
@@ -94,6 +94,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
       return compactor.compact(signal);
     },
 
+    pools: [filePool],
     health() {
       reader.dropReplaced();
       return health.get();

@@ -14,6 +14,8 @@ const freshMs = 60_000;
 const samplesMax = 1000;
 const fullAt = 0.95;
 
+export const filePool = { pool: 'file', namespace: '' } as const;
+
 export class HealthEstimate {
   readonly #layout: Layout;
   readonly #clock: Clock;
@@ -52,8 +54,7 @@ export class HealthEstimate {
     if (used > fullAt) complaints.push(`the disk is ${Math.floor(used * 100)} % full`);
     if (small.damaged > 0) complaints.push(`${small.damaged} segments hold unreadable records`);
     const pool = {
-      pool: 'file',
-      namespace: '',
+      ...filePool,
       state: 'ok',
       bytesUsed: small.bytes + large.bytes,
       chunkCount: small.count + large.count,

@@ -24,6 +24,18 @@ const outcomes = {
   'key-unavailable': 'unavailable',
 } as const satisfies Readonly<Record<KeyFailureReason, string>>;
 
+/** Refuses a configuration that asks for keys of a provider: without one, every write under it would fail. @throws InvalidArgument */
+export function assertProvider(
+  { keys }: { readonly keys?: KeyProvider | undefined },
+  { name, value }: { readonly name: string; readonly value: string },
+): void {
+  if (keys !== undefined) return;
+  throw fail('InvalidArgument', {
+    message: 'SSE-KMS needs a key provider, and SVC_KEY_PROVIDER is not configured.',
+    elements: { ArgumentName: name, ArgumentValue: value },
+  });
+}
+
 /** @throws KMSUnavailable, KeyDenied, KeyTampered, KMS.NotFoundException */
 export async function ask<T>(
   { keys }: { readonly keys?: KeyProvider | undefined },

@@ -4,6 +4,7 @@ import type { Encryption } from '../../../metadata/objects/encryption.ts';
 import type { KeyContext, KeyDescription, KeyProvider } from '../../../ports/crypto/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
 import { ask, askToUnwrap } from './ask-provider.ts';
+import { keyIdOrDefault, withKeyId } from './default-key.ts';
 import type { KeyPlace, ObjectKey } from './key.ts';
 import { askAbout, type NamedKey } from './named-keys.ts';
 import { TimedFlights } from './timed-flights.ts';
@@ -37,10 +38,6 @@ export function providedContext(
   return { ...context, [arnName]: arn };
 }
 
-/** The default key id is the bucket's name, where neither the request nor the settings name one. */
-const keyIdOf = ({ config }: Ctx, { bucket }: KeyPlace, { keyId }: ByProvider): string =>
-  keyId ?? config.SVC_KMS_DEFAULT_KEY_ID ?? bucket.name;
-
 const keptAs = (
   { context, bucketKey }: ByProvider,
   { keyId, wrapped }: { readonly keyId: string; readonly wrapped: Uint8Array },
@@ -59,10 +56,17 @@ interface Wrapping<T> {
 }
 
 async function askToWrap<T>(ctx: Ctx, place: KeyPlace, { how, user, question }: Wrapping<T>): Promise<T> {
-  const name = await usableKeyId(ctx, keyIdOf(ctx, place, how), { action: 'kms:GenerateDataKey', user });
-  const context = providedContext(place, how);
-  const named = { name, account: user.account };
-  return askAbout(ctx, named, { of: 'wrap', question: (keys) => question(keys, name, context) });
+  const bucket = place.bucket.name;
+  const { keyId } = how;
+  try {
+    const asked = keyIdOrDefault(ctx, bucket, keyId);
+    const name = await usableKeyId(ctx, asked, { action: 'kms:GenerateDataKey', user });
+    const context = providedContext(place, how);
+    const named = { name, account: user.account };
+    return await askAbout(ctx, named, { of: 'wrap', question: (keys) => question(keys, name, context) });
+  } catch (cause) {
+    throw withKeyId(ctx, cause, { bucket, keyId, parameter: 'KMS key id', toOperator: false });
+  }
 }
 
 export async function generateKey(

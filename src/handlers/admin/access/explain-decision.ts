@@ -84,7 +84,12 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
 async function findIdentity({ credentials }: Context, accessKey: string | undefined): Promise<Identity> {
   if (accessKey === undefined) return undefined;
   const found = await credentials.find(accessKey);
-  if (found === undefined) throw fail('InvalidAccessKeyId', { elements: { AWSAccessKeyId: accessKey } });
+  // Not InvalidAccessKeyId, which clients show as a problem of the key that signed the question.
+  if (found === undefined)
+    throw fail('InvalidArgument', {
+      message: `No account and no user has an active access key "${accessKey}". It may be deleted, inactive or of temporary credentials. Give another accessKey, or ask about an anonymous caller with neither accessKey nor requestId.`,
+      field: 'accessKey',
+    });
   const { secretKey: _, ...identity } = found;
   return identity;
 }

@@ -58,9 +58,7 @@ export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
     id: row.id,
     creator: row.creator,
     mfaDelete: row.mfaDelete === true,
-    ...(row.placementMode === undefined || row.placementMode === ''
-      ? {}
-      : { placementMode: row.placementMode }),
+    ...(row.placementMode === undefined ? {} : { placementMode: row.placementMode || 'weighted' }),
     ...(row.splittingTo === undefined ? {} : { splittingTo: row.splittingTo }),
     classes: [...classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
     objectOwnership: await readOwnership(ctx, row),

@@ -2,6 +2,7 @@
 import { assertAccountMayUse } from '../../../auth/session/key-user.ts';
 import type { Context } from '../../../context.ts';
 import { bucketEncryption } from '../../../domain/configurations/families.ts';
+import { assertProvider } from '../../../domain/content/encryption/ask-provider.ts';
 import { findKey } from '../../../domain/content/encryption/provided-key.ts';
 import { fail, Refusal } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
@@ -11,7 +12,7 @@ import {
 } from '../../../protocol/schemas/bucket/encryption.ts';
 import { document } from '../../common/document.ts';
 
-function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
+function checkRule(ctx: Context, { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
   const { SSEAlgorithm, KMSMasterKeyID } = ApplyServerSideEncryptionByDefault ?? {};
   if (SSEAlgorithm === 'aws:kms:dsse')
     throw fail('NotImplemented', 'Encryption in two layers (aws:kms:dsse) is not implemented.');
@@ -26,6 +27,7 @@ function checkRule({ ApplyServerSideEncryptionByDefault }: ServerSideEncryptionR
       message: 'The KMSMasterKeyID must name a key',
       elements: { ArgumentName: 'KMSMasterKeyID', ArgumentValue: '' },
     });
+  if (SSEAlgorithm === 'aws:kms') assertProvider(ctx, { name: 'SSEAlgorithm', value: SSEAlgorithm });
 }
 
 /** Refuses a default key that the bucket's account may not use: no write could succeed, or it would use another account's key. */
@@ -52,7 +54,7 @@ const configuration = document({
   unset: 'ServerSideEncryptionConfigurationNotFoundError',
   validate: async (ctx, request, value) => {
     for (const rule of value.Rule) {
-      checkRule(rule);
+      checkRule(ctx, rule);
       await checkKey(ctx, request, rule);
     }
     return value;

@@ -8,6 +8,7 @@ import {
   withInventory,
   withoutInventory,
 } from '../../../domain/configurations/inventory.ts';
+import { assertProvider } from '../../../domain/content/encryption/ask-provider.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
@@ -42,7 +43,7 @@ function readId({ query }: AuthorizedInBucket): string {
 
 /** The worker writes in the name of the bucket's owner: it must not write into a bucket of another owner. */
 async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }: Inventory): Promise<void> {
-  const { AccountId, Bucket, Format } = Destination.S3BucketDestination;
+  const { AccountId, Bucket, Format, Encryption } = Destination.S3BucketDestination;
   const refused = (message: string) =>
     fail('InvalidS3DestinationBucket', { message, elements: { DestinationBucket: Bucket } });
   const name = bucketOfArn(Bucket);
@@ -53,6 +54,8 @@ async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }
     throw refused('The destination bucket must be owned by the owner of the source bucket.');
   if (target.region !== bucket.region)
     throw refused('The destination bucket must be in the region of the source bucket.');
+  const kms = Encryption?.['SSE-KMS'];
+  if (kms !== undefined) assertProvider(ctx, { name: 'SSE-KMS', value: kms.KeyId });
   if (Format === 'ORC') throw fail('NotImplemented', 'Inventories are written as CSV and Parquet only.');
 }
 
