@@ -4,20 +4,25 @@ import { ScrollRegion } from './scroll-region.tsx';
 
 export interface Column<Row> {
   readonly id: string;
-  readonly head: string;
+  readonly head: ComponentChildren;
   readonly cell: (row: Row) => ComponentChildren;
   /** What it is sorted by, in a table that is sorted; a column without it is not. */
   readonly value?: (row: Row) => string | number;
   readonly align?: 'end';
   /** Left out where the screen is narrow. */
   readonly isMinor?: boolean;
+  /** A control of the row itself, such as its check box: the row is opened by the column after it. */
+  readonly isControl?: boolean;
 }
 
 export const cellClass = ({
   align,
   isMinor = false,
-}: Pick<Column<never>, 'align' | 'isMinor'>): string | undefined =>
-  [align === 'end' ? 'end' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' ') || undefined;
+  isControl = false,
+}: Pick<Column<never>, 'align' | 'isMinor' | 'isControl'>): string | undefined =>
+  [align === 'end' ? 'end' : '', isMinor ? 'minor' : '', isControl ? 'control' : '']
+    .filter(Boolean)
+    .join(' ') || undefined;
 
 interface ShortTableProps<Row> {
   readonly label: string;

@@ -232,6 +232,7 @@ interface BodyRowProps<Row> {
 
 function BodyRow<Row>({ row, columns, isOpen, index, onOpen }: BodyRowProps<Row>) {
   const open = onOpen === undefined ? undefined : () => onOpen(row);
+  const opener = columns.findIndex(({ isControl = false }) => !isControl);
   return (
     <tr
       data-row
@@ -242,7 +243,10 @@ function BodyRow<Row>({ row, columns, isOpen, index, onOpen }: BodyRowProps<Row>
       }
       onClick={(event) => {
         // A link or button in a cell does its own.
-        if (event.target instanceof Element && event.target.closest('a, button, input, select') === null)
+        if (
+          event.target instanceof Element &&
+          event.target.closest('a, button, input, label, select') === null
+        )
           open?.();
       }}
       onKeyDown={(event) => {
@@ -251,7 +255,7 @@ function BodyRow<Row>({ row, columns, isOpen, index, onOpen }: BodyRowProps<Row>
     >
       {columns.map((column, at) => (
         <td key={column.id} class={cellClass(column)}>
-          {at === 0 && open !== undefined ? (
+          {at === opener && open !== undefined ? (
             <button type="button" class="row-opener" aria-expanded={isOpen} onClick={open}>
               {column.cell(row)}
             </button>

@@ -1,6 +1,7 @@
 /** A bucket: its head, and its tabs, each a page of its own. */
 import { Navigate, Outlet, useParams } from '@tanstack/react-router';
 import { useAllowed } from '../../app/allowed.ts';
+import { Refused } from '../../app/client.ts';
 import { builtPages, pageOf, pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useOpenPages } from '../../app/rail.tsx';
@@ -25,7 +26,16 @@ export default function BucketPage() {
   const [first] = seen;
   if (tab === undefined && first !== undefined)
     return <Navigate to={pathOf(first) as '.'} params={{ bucket } as never} replace />;
-  const { data } = found;
+  const { data, error } = found;
+  const failure = error ? <Failure error={error} onRetry={() => found.refetch().catch(() => {})} /> : null;
+  // Every tab would show the same refusal.
+  if (error instanceof Refused && error.status === 404)
+    return (
+      <>
+        <PageHead title={bucket} />
+        {failure}
+      </>
+    );
   return (
     <>
       <PageHead
@@ -42,7 +52,7 @@ export default function BucketPage() {
               ),
             })}
       />
-      {found.error ? <Failure error={found.error} onRetry={() => found.refetch().catch(() => {})} /> : null}
+      {failure}
       <Tabs label={t.pages.bucket} pages={seen} open={tab} params={{ bucket }} />
       <Outlet />
     </>

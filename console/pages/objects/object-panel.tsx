@@ -1,0 +1,247 @@
+/** One object: what is known of it, its versions and where their bytes are, and a link for others. */
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
+import { useAdmin } from '../../app/queries.ts';
+import { presign } from '../../storage/client.ts';
+import { useStorage } from '../../storage/queries.ts';
+import { t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Copy } from '../../ui/copy.tsx';
+import { Panel } from '../../ui/dialog.tsx';
+import { type Fact, Facts } from '../../ui/facts.tsx';
+import { Button, Form, SelectField } from '../../ui/form.tsx';
+import { Reading } from '../../ui/states.tsx';
+import { Bytes, Time } from '../../ui/values.tsx';
+import { nameOf, visible } from './listing.ts';
+import { w } from './words.ts';
+
+type Version = Answer<'StatObject'>['versions'][number];
+
+interface ObjectPanelProps {
+  readonly bucket: string;
+  readonly objectKey: string;
+  readonly onRemove: (() => void) | undefined;
+  readonly onClose: () => void;
+}
+
+const downloadSeconds = 300;
+
+/** The name that the browser saves it by: the last part of the key. */
+const attachment = (key: string): string =>
+  `attachment; filename*=UTF-8''${encodeURIComponent(nameOf(key)).replace(/['()*]/g, '_')}`;
+
+async function download(bucket: string, key: string): Promise<void> {
+  const query = { 'response-content-disposition': attachment(key) };
+  const link = document.createElement('a');
+  link.href = await presign({ bucket, key, query, seconds: downloadSeconds });
+  link.rel = 'noopener';
+  link.click();
+}
+
+export function ObjectPanel({ bucket, objectKey: key, onRemove, onClose }: ObjectPanelProps) {
+  const stat = { action: 'admin:StatObject', bucket };
+  const read = { action: 's3:GetObject', bucket, key };
+  const allowed = useAllowed([stat, read]);
+  return (
+    <Panel
+      title={<span title={visible(key)}>{visible(nameOf(key))}</span>}
+      onClose={onClose}
+      actions={
+        <>
+          {allowed(read) === true && (
+            <Button
+              icon="download"
+              label={w.download}
+              onClick={() => download(bucket, key).catch(() => {})}
+            />
+          )}
+          {onRemove !== undefined && <Button icon="trash" label={w.remove} onClick={onRemove} />}
+        </>
+      }
+    >
+      {allowed(stat) === true && <Stat bucket={bucket} objectKey={key} />}
+      {allowed(stat) === false && allowed(read) === true && <Head bucket={bucket} objectKey={key} />}
+      {allowed(read) === true && <Link bucket={bucket} objectKey={key} />}
+    </Panel>
+  );
+}
+
+interface Of {
+  readonly bucket: string;
+  readonly objectKey: string;
+}
+
+const Part = ({ title, children }: { readonly title: string; readonly children: ComponentChildren }) => (
+  <section class="stack">
+    <h3>{title}</h3>
+    {children}
+  </section>
+);
+
+const textFacts = (values: Readonly<Record<string, string>>): readonly Fact[] =>
+  Object.entries(values).map(([name, value]) => [visible(name), visible(value)] as const);
+
+function Stat({ bucket, objectKey: key }: Of) {
+  const stat = useAdmin('StatObject', { path: { name: bucket }, query: { key } });
+  return (
+    <Reading query={stat}>
+      {({ versions, next }) => {
+        const [latest] = versions;
+        if (latest === undefined) return null;
+        return (
+          <>
+            <VersionFacts objectKey={key} version={latest} />
+            {(
+              [
+                [w.headers, latest.headers],
+                [w.metadata, latest.metadata],
+                [w.tags, latest.tags],
+              ] as const
+            ).map(
+              ([title, values]) =>
+                Object.keys(values).length > 0 && (
+                  <Part key={title} title={title}>
+                    <Facts facts={textFacts(values)} />
+                  </Part>
+                ),
+            )}
+            <Part title={w.place}>
+              <Place version={latest} />
+            </Part>
+            <Part title={w.versions}>
+              <ul class="versions">
+                {versions.map((each) => (
+                  <VersionLine key={each.versionId} version={each} />
+                ))}
+              </ul>
+              {next !== undefined && <p class="quiet">{w.moreVersions}</p>}
+            </Part>
+          </>
+        );
+      }}
+    </Reading>
+  );
+}
+
+function VersionFacts({ objectKey, version }: { readonly objectKey: string; readonly version: Version }) {
+  const { checksum, encryption, retention, expires, replication, restoredUntil, parts } = version;
+  const facts: readonly Fact[] = [
+    [w.key, <Copy key="key" text={objectKey} shown={visible(objectKey)} />],
+    [w.size, <Bytes key="size" value={version.size} />],
+    [w.modified, <Time key="time" at={version.modified} />],
+    [w.etag, <Copy key="etag" text={version.etag} />],
+    [w.version, <Copy key="version" text={version.versionId} />],
+    [w.owner, version.owner],
+    [w.storageClass, version.storageClass],
+    [
+      w.checksum,
+      checksum && <Copy text={checksum.value} shown={`${checksum.algorithm} ${checksum.value}`} />,
+    ],
+    [w.encryption, encryption?.algorithm ?? w.noEncryption],
+    [w.retention, retention && `${retention.mode} ${retention.until}`],
+    [w.legalHold, version.legalHold ? t.ui.yes : t.ui.no],
+    [w.replication, replication],
+    [
+      w.expires,
+      expires && (
+        <>
+          <Time at={expires.at} /> {w.byRule(expires.rule)}
+        </>
+      ),
+    ],
+    [w.restored, restoredUntil !== undefined && <Time at={restoredUntil} />],
+    [w.parts, parts > 1 && String(parts)],
+  ];
+  return <Facts facts={facts} />;
+}
+
+/** Bytes by cluster: extents are too many to be listed one by one. */
+function Place({ version: { extents, extentsLeftOut = 0 } }: { readonly version: Version }) {
+  if (extents.length === 0) return <p class="quiet">{w.inMetadata}</p>;
+  const clusters = [...new Set(extents.map(({ cluster }) => cluster))];
+  const facts = clusters.map((cluster): Fact => {
+    const own = extents.filter((each) => each.cluster === cluster);
+    const bytes = own.reduce((sum, each) => sum + each.bytes, 0);
+    return [
+      cluster,
+      <span key={cluster}>
+        {w.extents(own.length)}, <Bytes value={bytes} />
+      </span>,
+    ];
+  });
+  return (
+    <>
+      <Facts facts={facts} />
+      {extentsLeftOut > 0 && <p class="quiet">{w.leftOut(extentsLeftOut)}</p>}
+    </>
+  );
+}
+
+const VersionLine = ({ version }: { readonly version: Version }) => (
+  <li>
+    <Copy text={version.versionId} />
+    <span class="version-facts">
+      {version.isLatest && <Chip tone="good">{w.latest}</Chip>}
+      {version.isDeleteMarker ? (
+        <Chip tone="warn" icon="trash">
+          {w.marker}
+        </Chip>
+      ) : (
+        <Bytes value={version.size} />
+      )}
+      <span class="quiet">
+        <Time at={version.modified} />
+      </span>
+    </span>
+  </li>
+);
+
+/** What the storage protocol says of an object, for those who may not ask the operator API. */
+function Head({ bucket, objectKey: key }: Of) {
+  const head = useStorage({ method: 'HEAD', bucket, key }, ({ header }): readonly Fact[] => [
+    [w.size, <Bytes key="size" value={Number(header('content-length') ?? 0)} />],
+    [w.modified, <Time key="time" at={header('last-modified') ?? ''} />],
+    [w.etag, <Copy key="etag" text={(header('etag') ?? '').replaceAll('"', '')} />],
+    [w.version, header('x-amz-version-id')],
+    ['Content-Type', header('content-type')],
+    [w.storageClass, header('x-amz-storage-class') ?? 'STANDARD'],
+    [w.encryption, header('x-amz-server-side-encryption') ?? w.noEncryption],
+    [w.retention, header('x-amz-object-lock-retain-until-date')],
+    [w.replication, header('x-amz-replication-status')],
+    [w.expires, header('x-amz-expiration')],
+    [w.tags, header('x-amz-tagging-count')],
+  ]);
+  return (
+    <Reading query={head}>
+      {(facts) => <Facts facts={[[w.key, <Copy key="key" text={key} shown={visible(key)} />], ...facts]} />}
+    </Reading>
+  );
+}
+
+const lifetimes = ['5', '10', '15'] as const;
+
+function Link({ bucket, objectKey: key }: Of) {
+  const [minutes, setMinutes] = useState<(typeof lifetimes)[number]>('15');
+  const [link, setLink] = useState<string>();
+  return (
+    <Part title={w.link}>
+      <Form
+        submit={w.makeLink}
+        onSubmit={async () => setLink(await presign({ bucket, key, seconds: Number(minutes) * 60 }))}
+      >
+        {() => (
+          <SelectField
+            label={w.linkFor}
+            hint={w.linkHint}
+            value={minutes}
+            options={lifetimes.map((each) => [each, w.minutes(Number(each))] as const)}
+            onChange={setMinutes}
+          />
+        )}
+      </Form>
+      {link !== undefined && <Copy text={link} />}
+    </Part>
+  );
+}

@@ -1,0 +1,137 @@
+/** The Objects page. */
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { describe, expect, test } from 'vitest';
+import { testCredentials } from '../support/server.ts';
+import { openUser } from './people.ts';
+import { fill, send } from './seeds.ts';
+import { noChromium, openConsole } from './world.ts';
+
+const mib = 1_048_576;
+
+describe.skipIf(noChromium !== undefined)('the Objects page', () => {
+  test('browses levels by address and keyboard, filters loaded rows, and jumps to a prefix', async () => {
+    await using world = await openConsole();
+    await fill(world.server, 'typical');
+    await using tab = await world.open('/buckets/photos');
+    const { page } = tab;
+    await page.waitForURL('**/buckets/photos/objects**');
+    await page.getByRole('button', { name: '2026/' }).click();
+    await page.waitForURL('**/objects/2026');
+    await page.getByRole('button', { name: '1/' }).waitFor();
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'report-0.csv' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'report-0.csv' }).click();
+    const panel = page.getByRole('region', { name: 'report-0.csv' });
+    await panel.getByText('Place of the bytes').waitFor();
+    expect(page.url()).toContain('key=');
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    await page.getByRole('navigation', { name: 'Folder' }).getByRole('link', { name: 'photos/' }).click();
+    await page.getByRole('textbox', { name: 'Go to a prefix' }).fill('2026/3/rep');
+    await page.getByRole('button', { name: 'Go', exact: true }).click();
+    await page.getByRole('button', { name: 'report-2.csv' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('searchbox').fill('nothing-like-it');
+    await page.getByText('No row matches the filter.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+  });
+
+  test('uploads small and large files, refuses to overwrite unless it was chosen, and downloads', async () => {
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/inbox');
+    await using tab = await world.open('/buckets/inbox/objects');
+    const { page } = tab;
+    await page.getByText('Nothing is stored here.').waitFor();
+    const puts: string[] = [];
+    page.on('request', (request) => {
+      if (request.method() === 'PUT') puts.push(request.url());
+    });
+    const large = randomBytes(20 * mib);
+    const choose = (name: string, buffer: Buffer) =>
+      page.locator('input[type=file]').setInputFiles({ name, mimeType: 'text/plain', buffer });
+    await choose('small.txt', Buffer.from('one'));
+    await page.getByRole('button', { name: 'small.txt' }).waitFor();
+    await choose('large.bin', large);
+    await page.getByRole('button', { name: 'large.bin' }).waitFor();
+    expect(puts.filter((url) => url.includes('partNumber=')).length).toBe(3);
+    const stored = await send(world.server, 'GET', '/inbox/large.bin');
+    expect(Buffer.from(await stored.arrayBuffer()).equals(large)).toBe(true);
+    await choose('small.txt', Buffer.from('two'));
+    await page.getByText('An object of this key exists.', { exact: false }).waitFor();
+    expect(await (await send(world.server, 'GET', '/inbox/small.txt')).text()).toBe('one');
+    await page.getByLabel('Overwrite objects').check();
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByText('An object of this key exists.', { exact: false }).waitFor({ state: 'detached' });
+    await expect
+      .poll(async () => (await send(world.server, 'GET', '/inbox/small.txt')).text(), { timeout: 30_000 })
+      .toBe('two');
+    await page.getByRole('button', { name: 'small.txt' }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe('small.txt');
+    expect(await readFile(await download.path(), 'utf8')).toBe('two');
+    await page.getByRole('button', { name: 'Create link' }).click();
+    const link = await page.getByRole('button', { name: /^Copy: http/ }).getAttribute('title');
+    expect(await (await fetch(link ?? '')).text()).toBe('two');
+  });
+
+  test('shows hostile keys as texts, and deletes them after a confirmation in numbers', async () => {
+    const keys = [
+      '<img src=x onerror="window.hacked=1">.html',
+      '\u202Egnp.exe',
+      'tab\there',
+      'bell\u0007.txt',
+      'k'.repeat(1_024),
+      'a b+c%d&e=f?g#h',
+      '..up/.hidden',
+      './../dots',
+    ];
+    await using world = await openConsole();
+    await send(world.server, 'PUT', '/hostile');
+    for (const key of keys) await send(world.server, 'PUT', `/hostile/${key}`, { body: 'x' }).catch(() => {});
+    await using tab = await world.open('/buckets/hostile/objects');
+    const { page } = tab;
+    await page.getByText('<img src=x onerror', { exact: false }).first().waitFor();
+    await page.getByRole('button', { name: '‹U+202E›gnp.exe' }).waitFor();
+    await page.getByRole('button', { name: 'bell‹U+0007›.txt' }).waitFor();
+    expect(await page.evaluate(() => 'hacked' in globalThis)).toBe(false);
+    await page.getByRole('button', { name: 'a b+c%d&e=f?g#h' }).click();
+    await page.getByRole('region', { name: 'a b+c%d&e=f?g#h' }).getByText('Place of the bytes').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: '..up/' }).click();
+    await page.getByRole('button', { name: '.hidden' }).waitFor();
+    await page.goBack();
+    await page.getByLabel('Select all loaded objects').check();
+    await page.getByRole('button', { name: 'Delete (6)' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Delete 6 objects?' });
+    await dialog.getByText('This cannot be undone.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'a b+c%d&e=f?g#h' }).waitFor({ state: 'detached' });
+    expect(await page.getByRole('checkbox', { name: /^Select (?!all)/ }).count()).toBe(0);
+  });
+
+  test('serves a tenant by the storage protocol, and offers a reader neither upload nor deletion', async () => {
+    await using world = await openConsole();
+    const alice = testCredentials.alice;
+    await send(world.server, 'PUT', '/of-alice', { as: alice });
+    await send(world.server, 'PUT', '/of-alice/note.txt', { as: alice, body: 'hello' });
+    await using tenant = await world.open('/buckets/of-alice/objects', { as: alice });
+    await tenant.page.getByRole('button', { name: 'note.txt' }).click();
+    await tenant.page.getByRole('region', { name: 'note.txt' }).getByText('Content-Type').waitFor();
+    await tenant.page.getByRole('button', { name: 'Upload' }).waitFor();
+    await send(world.server, 'PUT', '/readable');
+    await send(world.server, 'PUT', '/readable/doc.txt', { body: 'x' });
+    const reader = await openUser(world.server, 'reader', { actions: ['s3:ListBucket', 's3:GetObject'] });
+    await using tab = await world.open('/buckets/readable/objects', { as: reader });
+    await tab.page.getByRole('button', { name: 'doc.txt' }).waitFor();
+    expect(await tab.page.getByRole('button', { name: 'Upload' }).count()).toBe(0);
+    expect(await tab.page.getByRole('checkbox').count()).toBe(0);
+  });
+});
