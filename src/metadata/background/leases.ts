@@ -124,6 +124,19 @@ export async function renewUnexpired(
   return lease.expires > (await metadata.now()) ? renewLease(metadata, lease, ttlMs) : undefined;
 }
 
+/** Gives a lease that no process holds at least this generation, because rows were copied that state it. */
+export async function raiseLease(
+  metadata: Metadata,
+  { name, generation }: Pick<Lease, 'name' | 'generation'>,
+): Promise<void> {
+  for (;;) {
+    const found = await findLease(metadata, name);
+    if (found !== undefined && found.generation >= generation) return;
+    const row = { name, holder: '', generation, expires: 0 };
+    if ((await put(metadata, row, found?.revision ?? 'absent')) !== undefined) return;
+  }
+}
+
 /** Releases a lease, so that the next holder need not wait; a lost lease is not touched. */
 export async function releaseLease(metadata: Metadata, lease: Lease): Promise<void> {
   const { revision, ...row } = lease;

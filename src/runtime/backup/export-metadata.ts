@@ -6,6 +6,7 @@ import {
   type Exported,
   type ExportedTable,
   exportedTables,
+  formatLeases,
   ImportConflict,
   partPath,
   readExported,
@@ -23,15 +24,15 @@ export interface ExportOptions {
 }
 
 /**
- * The generations of the leases, as one text. Each gateway with workers takes leases soon after its start, so an equal text shows that none has
+ * The generations of the leases. Each gateway with workers takes leases soon after its start, so an equal text shows that none has
  * run in between.
  */
 async function readGenerations({ everyRow }: Pick<MetadataStore, 'everyRow'>): Promise<string> {
-  const found: string[] = [];
+  const found: LeaseRow[] = [];
   // The cast: rows of this table.
   for await (const { rows } of everyRow?.(leases) ?? [])
-    for (const { row } of rows as { readonly row: LeaseRow }[]) found.push(`${row.name} ${row.generation}`);
-  return found.sort().join(', ');
+    for (const { row } of rows as { readonly row: LeaseRow }[]) found.push(row);
+  return formatLeases(found);
 }
 
 /** @throws ImportConflict where the directory has an export of another installation or of an earlier state; the signal's reason */

@@ -1,6 +1,7 @@
 /** An export of metadata: a directory with the rows of each table in parts, and `export.json`, which says what is complete. */
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { LeaseRow } from '../../metadata/records/background/leases.ts';
 import { tables } from '../../metadata/tables.ts';
 import type { AnyTable } from '../../ports/metadata-store.ts';
 import { flush } from './copy-chunks.ts';
@@ -19,7 +20,7 @@ export interface Exported {
   readonly format: 1;
   /** The id of the installation. */
   readonly installation: string;
-  /** The generations of all leases: a gateway that has run since raises one of them. */
+  /** The generations of all leases (`formatLeases`): a gateway that has run since raises one of them. */
   readonly leases: string;
   readonly tables: Readonly<Record<string, ExportedTable>>;
 }
@@ -29,7 +30,23 @@ export class ImportConflict extends Error {}
 
 export const exportFile = 'export.json';
 
-/** Rows about running processes and log-ins, which mean nothing in another store. */
+type LeaseGeneration = Pick<LeaseRow, 'name' | 'generation'>;
+
+export const formatLeases = (found: readonly LeaseGeneration[]): string =>
+  found
+    .map(({ name, generation }) => `${name} ${generation}`)
+    .sort()
+    .join(', ');
+
+export function parseLeases(text: string): LeaseGeneration[] {
+  const leases = text === '' ? [] : text.split(', ');
+  return leases.map((lease) => {
+    const [name = '', generation] = lease.split(' ');
+    return { name, generation: Number(generation) };
+  });
+}
+
+/** Rows about running processes and log-ins, which mean nothing in another store. Of leases, `Exported.leases` has the generations. */
 const omitted: ReadonlySet<AnyTable> = new Set<AnyTable>([tables.leases, tables.heartbeats, tables.logins]);
 /** Buckets come first: they say how many shards their objects have. */
 export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)

@@ -4,11 +4,12 @@
  */
 import { readFile } from 'node:fs/promises';
 import { inParallel } from '../../base/in-parallel.ts';
+import { raiseLease } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { type BucketRow, tables } from '../../metadata/tables.ts';
 import type { AnyTable, At, CopiedRow, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { type Exported, exportedTables, ImportConflict, partPath } from './exported.ts';
+import { type Exported, exportedTables, ImportConflict, parseLeases, partPath } from './exported.ts';
 import { Checksum, readLine, writeLine } from './row-lines.ts';
 
 type Columns = Readonly<Record<string, unknown>>;
@@ -57,6 +58,8 @@ export async function importMetadata(
   }
   // Commits of objects state the generation of their bucket, which its partition has to have.
   for (const bucket of buckets) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
+  // The rows of a worker state the generation of its last leader. A leader with a lower one would lose its lease at once.
+  for (const lease of parseLeases(exported.leases)) await raiseLease(metadata, lease);
   return compare(run, exported);
 }
 
@@ -114,17 +117,20 @@ const putters = {
     for (const { row } of rows) {
       const at = placeOf(run, table, row as Columns);
       const key = sortOf(table, row as Columns);
-      const there = ((await run.metadata.get(at, key))?.row ?? {}) as Columns;
+      // A line leaves out columns that are 0. Adding 0 creates a row that is absent.
+      const there = (await run.metadata.get(at, key))?.row as Columns | undefined;
       const by = Object.fromEntries(
-        Object.entries(row)
-          .filter(([name]) => table.columns[name] === 'int' && !(name in key) && !(name in at.in))
-          .map(([name, value]) => [name, Number(value) - Number(there[name] ?? 0)] as const)
-          .filter(([, difference]) => difference !== 0),
+        Object.entries(table.columns)
+          .filter(([name, type]) => type === 'int' && !(name in key) && !(name in at.in))
+          .map(([name]) => [name, numberIn(row as Columns, name) - numberIn(there, name)]),
       );
-      if (Object.keys(by).length > 0) await run.metadata.apply([{ at, add: key, by }]);
+      if (there === undefined || Object.values(by).some((difference) => difference !== 0))
+        await run.metadata.apply([{ at, add: key, by }]);
     }
   },
 } as const satisfies Readonly<Record<AnyTable['kind'], Put>>;
+
+const numberIn = (row: Columns | undefined, column: string): number => Number(row?.[column] ?? 0);
 
 async function assertSame({ metadata }: Import, at: At<AnyTable>, { row }: CopiedRow): Promise<void> {
   const key = sortOf(at.table, row as Columns);
