@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { listAll, put } from './chunk-store.ts';
+import { listAll, owner, put } from './chunk-store.ts';
 
 const [directory = '', task = '', name = '', count = '0'] = process.argv.slice(2);
 const store = fileChunks({ directory, clock: systemClock, random: systemRandom(), durable: true });
@@ -26,6 +26,15 @@ if (task === 'write') {
   say(await put(store, `${name}.0`, 100));
 } else if (task === 'large') {
   say(await put(store, `${name}.0`, 1_000_000));
+} else if (task === 'half') {
+  /** Stops in the middle of a large chunk, until the process is killed. */
+  const half = async function* () {
+    yield new Uint8Array(600_000);
+    yield new Uint8Array(100_000);
+    say(name);
+    await new Promise((resolve) => setTimeout(resolve, 600_000));
+  };
+  await store.write(`${name}.0`, half(), { owner, size: 1_000_000 });
 } else if (task === 'list') {
   for (const chunk of await listAll(store)) say(chunk);
 } else if (task === 'compact') {

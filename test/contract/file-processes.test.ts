@@ -130,8 +130,35 @@ describe('several processes', () => {
       for (const chunk of acknowledged) await expectIntact(successor, chunk);
       await successor.remove(await listAll(successor));
       await compactAll(successor);
-      // Half-written large chunks stay in `temporary` for an hour.
       expect(await bytesIn(join(fixture.directory, 'segments'))).toBe(0);
+    },
+  );
+
+  test.runIf(process.platform === 'linux')(
+    'a process removes the temporary files of killed ones when it opens the store, and those of live ones never',
+    async () => {
+      const temporary = (): string[] => fs.readdirSync(join(fixture.directory, 'temporary'));
+      const startHalf = async (name: string) => {
+        const others = new Set(temporary());
+        const { child, said, ended } = start('half', name);
+        await vi.waitFor(() => expect(said).toHaveLength(1), { timeout: 60_000 });
+        const [file] = temporary().filter((each) => !others.has(each));
+        const kill = async (): Promise<void> => {
+          child.kill('SIGKILL');
+          await ended;
+        };
+        return { file, kill };
+      };
+      const [dying, living] = [await startHalf('h1'), await startHalf('h2')];
+      await dying.kill();
+      expect(temporary()).toHaveLength(2);
+      const successor = fixture.reopen();
+      expect(temporary()).toEqual([living.file]);
+
+      // A running process removes them in its next compaction.
+      await living.kill();
+      await compactAll(successor);
+      expect(temporary()).toEqual([]);
     },
   );
 

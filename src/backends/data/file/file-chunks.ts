@@ -16,7 +16,8 @@ import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
 import { writeLarge } from './large-writer.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
 import { Lister, type ListerLimits } from './list-chunks.ts';
-import { sealSegmentsOfDead } from './segments/seal-left-open.ts';
+import { makerSuffix } from './segments/maker.ts';
+import { cleanUpAfterDead } from './segments/seal-left-open.ts';
 import { SegmentReader } from './segments/segment-reader.ts';
 import { SegmentWriter } from './segments/segment-writer.ts';
 import { smallBytesMax, tellApart } from './small-or-large.ts';
@@ -43,7 +44,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
   const disk = options.disk ?? nodeDisk(options);
   const layout = makeLayout(options.directory);
   if (options.durable) flushNewDirectories(layout);
-  sealSegmentsOfDead(layout);
+  cleanUpAfterDead(layout);
   const { segmentBytesMax } = options;
   const parts = { layout, disk, clock, random, segmentBytesMax, durableGroups: new Set<string>() };
   const writer = new SegmentWriter(parts);
@@ -60,7 +61,7 @@ export function fileChunks(options: FileChunksOptions): ChunkStore {
     write: (id, source, { owner, size, signal }) =>
       takeFrom(source, async (iterator) => {
         const large = (whole: AsyncIterator<Uint8Array>): Promise<ChunkRef> => {
-          const temporary = `${layout.temporary}/${newName(parts)}`;
+          const temporary = `${layout.temporary}/${newName(parts)}${makerSuffix()}`;
           return writeLarge(parts, whole, { id, owner, size, signal, temporary });
         };
         signal?.throwIfAborted();

@@ -10,7 +10,7 @@ import type { Random } from '../../../../ports/random.ts';
 import { isStorageFull } from '../../../../ports/storage/storage-room.ts';
 import type { Disk } from '../disk.ts';
 import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from '../layout.ts';
-import { isMakerDead } from '../segments/maker.ts';
+import { isMakerDead, isNamedMakerDead, makerSuffix } from '../segments/maker.ts';
 import { sealLeftOpen } from '../segments/seal-left-open.ts';
 import { readSummary, type Summary, summarize, writeSummary } from '../segments/summary.ts';
 import { deadBytes, entryBytes } from './dead.ts';
@@ -116,7 +116,7 @@ export class Compactor {
       writeSummary(layout, segment, summary);
     }
     if (!this.#isWorthwhile(segment, summary)) return;
-    const temporary = `${layout.temporary}/${newName(this.#parts)}`;
+    const temporary = `${layout.temporary}/${newName(this.#parts)}${makerSuffix()}`;
     try {
       await packSegment({ layout, disk, temporary, signal, stillOurs }, segment);
     } finally {
@@ -145,14 +145,14 @@ export class Compactor {
     return { stillOurs, release: () => stillOurs() && fs.rmSync(path, { force: true }) };
   }
 
-  /** Removes old temporary files, files of removed segments, and empty directories. */
+  /** Removes temporary files that are old or of dead processes, files of removed segments, and empty directories. */
   async #tidy(): Promise<void> {
     const { layout } = this.#parts;
     let looks = 0;
     for (const name of fs.readdirSync(layout.temporary)) {
       if (++looks % looksAtOnce === 0) await turn();
       const path = `${layout.temporary}/${name}`;
-      if (this.#isOlder(path, abandonedMs)) fs.rmSync(path, { force: true });
+      if (isNamedMakerDead(name) || this.#isOlder(path, abandonedMs)) fs.rmSync(path, { force: true });
     }
     for (const name of fs.readdirSync(layout.segments)) {
       if (++looks % looksAtOnce === 0) await turn();

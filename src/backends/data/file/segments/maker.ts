@@ -1,8 +1,9 @@
 /**
- * The process that made a segment, written into the segment's `.open` file, so that another process can find
- * out whether it is dead. Linux only: elsewhere, and for a maker on another machine or in another container,
+ * The process that made a segment, written into the segment's `.open` file, or a temporary file, in the file's name, so that another
+ * process can find out whether it is dead. Linux only: elsewhere, and for a maker on another machine or in another container,
  * the answer is "unknown", and the age of the segment decides.
  */
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import process from 'node:process';
 import { fileMode } from '../layout.ts';
@@ -29,8 +30,25 @@ export function writeMaker(path: string): void {
 }
 
 /** True only when the process that wrote the `.open` file cannot write any more. */
-export function isMakerDead(path: string): boolean {
-  const maker = readMaker(path);
+export const isMakerDead = (path: string): boolean => isDead(readMaker(path));
+
+/** The end of the name of a file that this process makes: its process id, when it started, and a digest of its world. */
+export function makerSuffix(): string {
+  const maker = findSelf();
+  return maker === undefined ? '' : `.${maker.pid}.${maker.started}.${digest(maker.world)}`;
+}
+
+/** As `isMakerDead`, for a file whose name ends with the `makerSuffix` of its maker. */
+export function isNamedMakerDead(name: string): boolean {
+  const [, pid, started, world] = name.split('.');
+  const own = findSelf()?.world;
+  if (started === undefined || own === undefined || world !== digest(own)) return false;
+  return isDead(asMaker({ world: own, pid: Number(pid), started }));
+}
+
+const digest = (world: string): string => createHash('sha256').update(world).digest('hex').slice(0, 16);
+
+function isDead(maker: Maker | undefined): boolean {
   if (maker === undefined || maker.world !== findSelf()?.world) return false;
   try {
     process.kill(maker.pid, 0);
@@ -44,15 +62,18 @@ export function isMakerDead(path: string): boolean {
 
 function readMaker(path: string): Maker | undefined {
   try {
-    const parsed: unknown = JSON.parse(fs.readFileSync(path, 'utf8'));
-    const { world, pid, started } = Object(parsed) as Partial<Maker>;
-    const isWhole = typeof world === 'string' && Number.isSafeInteger(pid) && typeof started === 'string';
-    // Zero and negative ids would address process groups.
-    return isWhole && Number(pid) > 0 ? { world, pid: Number(pid), started } : undefined;
+    return asMaker(JSON.parse(fs.readFileSync(path, 'utf8')));
   } catch {
     // Missing, empty (an older version wrote it) or torn by a crash: unknown.
     return undefined;
   }
+}
+
+function asMaker(parsed: unknown): Maker | undefined {
+  const { world, pid, started } = Object(parsed) as Partial<Maker>;
+  const isWhole = typeof world === 'string' && Number.isSafeInteger(pid) && typeof started === 'string';
+  // Zero and negative ids would address process groups.
+  return isWhole && Number(pid) > 0 ? { world, pid: Number(pid), started } : undefined;
 }
 
 let self: Maker | undefined | 'not looked up' = 'not looked up';
