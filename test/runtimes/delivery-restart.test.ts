@@ -5,6 +5,9 @@ import { expect, test } from 'vitest';
 import { elements, type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 
+/** As many data files, of one row each, that the inventory takes longer than the kill. */
+const objects = 100;
+
 /** The lease of the killed process expires first, after 15 s. */
 const patience = { timeout: 90_000, interval: 200 };
 
@@ -28,7 +31,7 @@ async function configure(client: LoadClient): Promise<void> {
   for (const bucket of ['bucket', 'logs', 'lists']) await put(bucket);
   await put('logs', { policy: '' }, policyOf('logging.s3.amazonaws.com', 'logs'));
   await put('lists', { policy: '' }, policyOf('s3.amazonaws.com', 'lists'));
-  for (let n = 0; n < 20; n += 1)
+  for (let n = 0; n < objects; n += 1)
     await client.expect({ method: 'PUT', path: pathOf('bucket', `object-${n}`), body: 'x' });
   await put(
     'bucket',
@@ -83,6 +86,16 @@ test('after kill -9 every line that was answered a while before is delivered onc
   await first.kill9();
   client.close();
 
+  // A gateway without workers shows what the killed one has left: some of the data files, and no manifest.
+  const observer = await startServer({ env: { ...env, SVC_WORKERS: '' }, dataDir });
+  client = loadClient(observer.url, testCredentials.root);
+  const left = await keysIn(client, 'lists');
+  client.close();
+  await observer.stop();
+  expect(left.filter((key) => !key.endsWith('.csv.gz'))).toEqual([]);
+  expect(left.length).toBeGreaterThan(0);
+  expect(left.length).toBeLessThan(objects);
+
   const second = await startServer({ env, dataDir });
   client = loadClient(second.url, testCredentials.root);
   try {
@@ -96,11 +109,15 @@ test('after kill -9 every line that was answered a while before is delivered onc
     await expect.poll(manifestKey, patience).toBeDefined();
     const { text } = await client.expect({ path: pathOf('lists', (await manifestKey()) ?? '') });
     const { files } = JSON.parse(text) as { readonly files: readonly { readonly key: string }[] };
+    // The successor went on with the run: it names the files of the killed process.
+    const named = files.map(({ key }) => key);
+    expect(named).toHaveLength(objects);
+    expect(left.filter((key) => !named.includes(key))).toEqual([]);
     const lines: string[] = [];
     for (const { key } of files)
       lines.push(gunzipSync((await client.expect({ path: pathOf('lists', key) })).body).toString());
     expect(lines.toSorted()).toEqual(
-      Array.from({ length: 20 }, (_, n) => `"bucket","object-${n}"\n`).toSorted(),
+      Array.from({ length: objects }, (_, n) => `"bucket","object-${n}"\n`).toSorted(),
     );
   } finally {
     client.close();
