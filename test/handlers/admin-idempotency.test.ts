@@ -128,6 +128,7 @@ describe('an Idempotency-Key', () => {
       .map((name) => ({ name, ...describeAdminOperation(name) }))
       .filter(({ body }) => /secret|password|token/i.test(Object.keys(body?.schema.properties ?? {}).join()));
     expect(withSecret.map(({ name }) => name).sort()).toEqual([
+      'CreateAccount',
       'ImportAccessKey',
       'LogIn',
       'PutReplicationPeer',

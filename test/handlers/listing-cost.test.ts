@@ -158,6 +158,8 @@ describe.each(['memory', 'embedded+file'] as const)('100,000 rows on %s', (backe
     ['delete markers in front, by v2', '/markers?list-type=2&max-keys=2', ['b', 'c']],
     ['delete markers in front, grouped', '/markers?delimiter=/', ['b', 'c']],
   ] as const)('%s cost a listing of objects nothing', async (_, path, keys) => {
+    // The first request of a process reads rate limits, and the state of the account.
+    await world.client.get('/');
     const { page, reads, rows } = await cost(world, path);
     expect(page.all('Key')).toEqual(keys);
     expect(reads).toBeLessThanOrEqual(3);
@@ -210,7 +212,7 @@ test('a page of delete markers reads the heads of its own keys, where a store ke
   const ends: string[] = [];
   const watching = (context: Context): Context => {
     const { metadata } = context;
-    const scan: typeof metadata.scan = (at, range) => {
+    const scan: typeof metadata.scan = (at, range = {}) => {
       const { from, before } = range as { from?: Partial<ObjectRow>; before?: Partial<ObjectRow> };
       if (at.table.name === objects.name && from?.space === liveSpace)
         ends.push(before?.space === liveSpace ? (before.key ?? '') : 'the end of the bucket');

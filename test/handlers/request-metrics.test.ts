@@ -8,6 +8,7 @@ import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
 import { StorageFull } from '../../src/ports/storage/storage-room.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
+import { rootArn } from '../../src/protocol/request/arns.ts';
 import { backendFaultOf } from '../../src/telemetry/parts/backend-fault.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
@@ -57,7 +58,7 @@ describe('metrics of requests', () => {
     expect(statuses.map(({ status }) => status)).toEqual([202, 202, 422, 404]);
     const expiresAt = (await metadata.now()) + 60_000;
     const seed = async (n: number, request: string) => {
-      const id = hasher.sha256Hex(JSON.stringify([operator.owner, `seeded-${n}`]));
+      const id = hasher.sha256Hex(JSON.stringify([operator.owner, rootArn(operator.owner), `seeded-${n}`]));
       const row = { id, request, status: 0, body: '' };
       await putAnswer(metadata, { row, account: operator.owner }, { expect: 'absent', expiresAt });
     };

@@ -328,7 +328,9 @@ test('usage with a bad day, window, limit or token is refused by name, and only 
       const { status, text } = await world.ask(`${path}?${query}`);
       expect([status, text]).toEqual([400, expect.stringContaining(says)]);
     }
-    expect((await world.client.get(`/admin/v1${path}`)).status).toBe(403);
+    // The account itself sees its own usage.
+    expect((await world.client.get(`/admin/v1${path}`)).status).toBe(200);
+    expect((await world.bob.get(`/admin/v1${path}`)).status).toBe(403);
   }
   expect((await world.ask('/buckets/missing/usage')).status).toBe(404);
 });
