@@ -89,7 +89,16 @@ function letterJson({ due, id, requestId, attempts, task }: QueueRow) {
   const { sink, message, error, since } = task as DeadLetter;
   const times = { time: new Date(due).toISOString(), since: new Date(since).toISOString() };
   const { bucket } = readSubject(message);
-  return { ...times, requestId, bucket, target: sink, id, attempts, error, message };
+  return {
+    ...times,
+    requestId,
+    ...(bucket === '' ? {} : { bucket }),
+    target: sink,
+    id,
+    attempts,
+    error,
+    message,
+  };
 }
 
 function readPlace(after: string | undefined): { readonly due: number; readonly id: string } | undefined {
