@@ -251,7 +251,7 @@ test('no secret is in logs, traces, metrics, audit rows, their export or the sup
   const working = deliverNotifications(context)(stopping.signal);
   await expect.poll(() => sink.received.length, { timeout: 60_000 }).toBeGreaterThan(1);
   await expect
-    .poll(() => lines.some((line) => line.includes('takes no events')), { timeout: 60_000 })
+    .poll(() => lines.some((line) => line.includes('does not take an event')), { timeout: 60_000 })
     .toBe(true);
   stopping.abort();
   await working;

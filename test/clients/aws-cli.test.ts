@@ -1,5 +1,6 @@
 /** The AWS CLI with its default settings: `s3` for files and trees, `s3api` for single requests. */
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hashCrc64 } from '../../src/backends/hashing/crc.ts';
 import { type Api, type AwsCli, openAwsCli } from './drivers.ts';
@@ -50,8 +51,19 @@ test('100 MiB are uploaded in 13 parts and downloaded unchanged', async () => {
   expect(await shaOfFile(world.path('large.back'))).toBe(large.sha);
 });
 
+/**
+ * Times of listings are whole seconds, as in the public service: a file that was written in the second of its upload counts as newer than
+ * the object. So the files of a tree get an earlier time.
+ */
+function makeOlder(tree: string): void {
+  const time = Date.now() / 1_000 - 60;
+  for (const entry of readdirSync(tree, { recursive: true, withFileTypes: true }))
+    if (entry.isFile()) utimesSync(join(entry.parentPath, entry.name), time, time);
+}
+
 test('a tree of 2,500 files is synchronised once, and listed whole', async () => {
   const tree = wideDirectory(world);
+  makeOlder(tree);
   await aws('s3', 'sync', '--only-show-errors', tree, `s3://${bucket}/`);
   expect(await aws('s3', 'sync', '--dryrun', tree, `s3://${bucket}/`)).toBe('');
   const listed = (await api('list-objects-v2', '--prefix', 'wide/')) as { Contents: { Key: string }[] };
@@ -64,6 +76,7 @@ test('a synchronisation transfers what changed, and deletes what was removed', a
   const tree = world.path('sync');
   mkdirSync(tree);
   for (const name of ['kept', 'changed', 'gone']) writeFileSync(`${tree}/${name}`, name);
+  makeOlder(tree);
   await aws('s3', 'sync', tree, `s3://${bucket}/sync`);
   writeFileSync(`${tree}/changed`, 'changed again');
   rmSync(`${tree}/gone`);

@@ -27,13 +27,15 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     expect(await page.title()).toBe('Storage · Console');
     await page.keyboard.press('Control+k');
     await page.keyboard.type('dark');
+    await page.getByRole('option', { name: /dark/i }).waitFor();
     await page.keyboard.press('Enter');
-    expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+    await page.locator('html[data-theme="dark"]').waitFor();
     await page.reload();
-    expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+    await page.locator('html[data-theme="dark"]').waitFor();
     await page.getByRole('region', { name: 'Metadata' }).waitFor();
+    await page.locator('[data-row]').first().waitFor();
     await page.keyboard.press('j');
-    expect(await page.evaluate(() => document.activeElement?.hasAttribute('data-row'))).toBe(true);
+    await page.locator('[data-row]:focus').waitFor();
     await page.goBack();
     await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
   });
