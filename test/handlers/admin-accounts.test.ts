@@ -1,4 +1,4 @@
-/** Accounts that operators create, suspend and delete without a restart. @storage */
+/** Accounts that operators create, suspend and delete without a restart. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

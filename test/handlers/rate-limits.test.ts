@@ -1,4 +1,4 @@
-/** Rate limits of accounts, buckets and anonymous sources. @storage */
+/** Rate limits of accounts, buckets and anonymous sources. */
 import { expect, test } from 'vitest';
 import { RateLimiter } from '../../src/domain/buckets/quotas/rate-limiter.ts';
 import type { Siblings } from '../../src/ports/siblings.ts';
