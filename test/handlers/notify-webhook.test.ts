@@ -81,7 +81,8 @@ describe.each(backends)('on %s', (backend) => {
     sink.received.length = 0;
     world.worker.start();
     await vi.waitFor(async () => expect(await world.queued()).toEqual([]), until);
-    expect(keysIn(sink.received)).toEqual(['key']);
+    // A worker that stops while it moves a refused row may leave both rows: delivery is at least once.
+    expect([...new Set(keysIn(sink.received))]).toEqual(['key']);
   });
 });
 
