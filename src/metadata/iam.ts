@@ -51,6 +51,8 @@ export interface UserRecord extends Holder {
   /** Names of its MFA devices. */
   readonly devices: readonly string[];
   readonly boundary?: string;
+  /** Its keys and sessions, and those of roles that it has assumed, are refused. */
+  readonly isDisabled?: true;
 }
 export type GroupRecord = Holder;
 export interface RoleRecord extends Holder {

@@ -8,7 +8,7 @@ import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
-import { must } from '../support/iam-users.ts';
+import { must, openUser } from '../support/iam-users.ts';
 import { auditRows } from '../support/recorded.ts';
 
 const account = `/accounts/${alice.owner}`;
@@ -120,6 +120,50 @@ test('groups have users and policies', async () => {
   await admin.must('DELETE', `${account}/groups/team/users/ann`);
   expect(await statusOf(world, 'DELETE', '/groups/team/users/ann')).toBe(404);
   expect(await statusOf(world, 'DELETE', '/groups/team')).toBe(204);
+});
+
+test.each(['user', 'group', 'role'] as const)(
+  'inline policies of a %s are put, listed, shown, replaced and deleted',
+  async (kind) => {
+    await using world = await openGateway();
+    const admin = operatorOf(world);
+    await admin.must('POST', `${account}/${kind}s`, {
+      name: 'ann',
+      ...(kind === 'role' ? { trust } : {}),
+    });
+    const path = `${account}/${kind}s/ann/inline-policies`;
+    const statusFor = async (method: string, name: string, body?: unknown) =>
+      (await admin.ask(method, `${path}/${name}`, body)).status;
+    expect(await statusFor('PUT', 'read', { document: '{"Version":1}' })).toBe(400);
+    expect(await statusFor('PUT', 'read', { document: allow('s3:Get*') })).toBe(204);
+    expect(await statusFor('PUT', 'list', { document: allow('s3:List*') })).toBe(204);
+    expect(await admin.must('GET', `${path}?limit=1`)).toMatchObject({ rows: [{ name: 'list' }] });
+    expect(await admin.must('GET', path)).toEqual({ rows: [{ name: 'list' }, { name: 'read' }] });
+    expect(await statusFor('PUT', 'read', { document: allow('s3:*') })).toBe(204);
+    expect(await admin.must('GET', `${path}/read`)).toEqual({ name: 'read', document: allow('s3:*') });
+    expect(await admin.must('GET', `${account}/${kind}s/ann`)).toMatchObject({
+      inlinePolicies: ['list', 'read'],
+    });
+    expect(await statusFor('DELETE', 'list')).toBe(204);
+    expect(await statusFor('DELETE', 'list')).toBe(404);
+    expect(await statusFor('GET', 'list')).toBe(404);
+    expect((await admin.ask('GET', `${account}/${kind}s/Ann/inline-policies`)).status).toBe(404);
+    const rows = await auditRows(world.context);
+    const [word = ''] = kind;
+    const action = `admin:PutIam${word.toUpperCase()}${kind.slice(1)}InlinePolicy`;
+    expect(rows.filter((row) => row.action === action)).toHaveLength(4);
+  },
+);
+
+test('an inline policy allows at once what it names', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  const ann = await openUser(world, 'ann');
+  const client = world.as({ credential: ann.credential });
+  expect((await client.get('/bucket')).status).toBe(403);
+  const path = `${account}/users/ann/inline-policies/read`;
+  await operatorOf(world).must('PUT', path, { document: allow('s3:*') });
+  expect((await client.get('/bucket')).status).toBe(200);
 });
 
 test('roles have a trust policy, which is validated', async () => {

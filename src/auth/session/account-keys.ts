@@ -16,7 +16,7 @@ import type { Sealer } from '../../ports/crypto/sealer.ts';
 import type { LateWrites } from '../../ports/late-writes.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { AccountDirectory } from './account-directory.ts';
-import { userCaller } from './holders.ts';
+import { assertEnabled, userCaller } from './holders.ts';
 import type { Revisions } from './revisions.ts';
 
 export interface AccountContext {
@@ -79,6 +79,7 @@ export class AccountKeys {
     if (found === undefined || revision === undefined) return undefined;
     if (found.isSuspended) throw fail('AccountProblem');
     const { user } = found;
+    if (user !== undefined) assertEnabled(user);
     const credential: Credential = {
       accessKey,
       secretKey,

@@ -1,4 +1,5 @@
 /** IAM's users and roles as callers. */
+import { fail } from '../../errors/refusal.ts';
 import type { RoleRecord, UserRecord } from '../../metadata/iam.ts';
 import type { Caller } from '../../ports/crypto/credentials.ts';
 import { roleArn, sessionArn, userArn } from '../../protocol/request/arns.ts';
@@ -13,6 +14,11 @@ export const userCaller = (account: string, user: UserRecord): Caller => ({
   username: user.name,
   tags: new Map(user.tags),
 });
+
+/** @throws AccountProblem */
+export function assertEnabled({ isDisabled }: UserRecord): void {
+  if (isDisabled === true) throw fail('AccountProblem', 'The user of these credentials is disabled.');
+}
 
 /** A tag of the session takes precedence over the role's tag of the same name. */
 function mergeTags(role: Tags, session: Tags): ReadonlyMap<string, string> {

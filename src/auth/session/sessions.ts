@@ -13,12 +13,14 @@ import type { Caller, Credential, Session } from '../../ports/crypto/credentials
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import { assertActive } from './account-directory.ts';
 import type { AccountContext, Accounts } from './account-keys.ts';
-import { roleCaller, userCaller } from './holders.ts';
+import { assertEnabled, roleCaller, userCaller } from './holders.ts';
 import { openToken, type SessionClaims } from './session-token.ts';
 
 interface Kept {
   readonly claims: SessionClaims;
   readonly revision?: string;
+  /** The revision of the account of the user who assumed the role, where that is another account. */
+  readonly byRevision?: string | undefined;
   readonly credential?: Credential;
 }
 
@@ -58,17 +60,35 @@ export class Sessions {
     if (claims.login !== undefined) await this.#assertLoggedIn(claims.login, metadata);
     if ('configured' in claims.of) return this.#ofKey(claims, claims.of.configured, metadata);
     const now = await this.#accounts.revisions.of(claims.account, metadata);
-    if (kept.credential !== undefined && now === kept.revision) return kept.credential;
+    const byRevision = await this.#revisionOfUser(claims, metadata);
+    if (kept.credential !== undefined && now === kept.revision && byRevision === kept.byRevision)
+      return kept.credential;
     const look = this.#accounts.revisions.look();
     const { revision, value: caller } = await ofOneState({ metadata }, claims.account, async () => {
       assertActive(await findProfile(metadata, claims.account));
+      await this.#assertUserEnabled(claims, metadata);
       return this.#callerOf(claims, metadata);
     });
     this.#accounts.revisions.saw(claims.account, revision, look);
     if (caller === undefined || revision === undefined) throw fail('InvalidToken');
     const credential = await this.#credentialOf(claims, { caller, revision });
-    this.#kept.set(token, { claims, revision, credential });
+    this.#kept.set(token, { claims, revision, byRevision, credential });
     return credential;
+  }
+
+  /** Read before the user, so that a change of the user during the read is seen with the next request. */
+  async #revisionOfUser(
+    { account, by }: SessionClaims,
+    metadata: MetadataStore,
+  ): Promise<string | undefined> {
+    if (by === undefined || by.account === account) return undefined;
+    return this.#accounts.revisions.of(by.account, metadata);
+  }
+
+  /** @throws AccountProblem where the user who assumed the role is disabled. A user who was deleted ends no session, as in the public service. */
+  async #assertUserEnabled({ by }: SessionClaims, metadata: MetadataStore): Promise<void> {
+    const user = by && (await findById({ metadata }, by.account, { kind: 'user', id: by.user }));
+    if (user !== undefined) assertEnabled(user);
   }
 
   /**
@@ -100,6 +120,7 @@ export class Sessions {
     const ctx = { metadata };
     if ('user' in of) {
       const user = await findById(ctx, account, { kind: 'user', id: of.user });
+      if (user !== undefined) assertEnabled(user);
       return user && userCaller(account, user);
     }
     if (!('role' in of)) return undefined;
@@ -127,11 +148,12 @@ export class Sessions {
   }
 }
 
-const toSession = ({ issuedAt, expires, mfaAt, inline, managed, passedOn }: SessionClaims): Session => ({
+const toSession = ({ issuedAt, expires, mfaAt, inline, managed, passedOn, by }: SessionClaims): Session => ({
   issuedAt,
   expires,
   ...(mfaAt === undefined ? {} : { mfaAt }),
   ...(inline === undefined ? {} : { inline }),
   ...(managed === undefined ? {} : { managed }),
   ...(passedOn === undefined ? {} : { passedOn }),
+  ...(by === undefined ? {} : { by }),
 });

@@ -45,6 +45,7 @@ export interface UserUpdate {
   readonly name?: string | undefined;
   readonly path?: string | undefined;
   readonly tags?: (present: readonly IamTag[]) => readonly IamTag[];
+  readonly isDisabled?: boolean | undefined;
 }
 
 export const updateUser = (
@@ -53,9 +54,11 @@ export const updateUser = (
   { user: name, to }: { readonly user: string; readonly to: UserUpdate },
 ): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
-    const user = await namedIn(draft, { kind, name });
+    const { isDisabled: wasDisabled = false, ...user } = await namedIn(draft, { kind, name });
+    const isDisabled = to.isDisabled ?? wasDisabled;
     const next = {
       ...user,
+      ...(isDisabled ? { isDisabled } : {}),
       name: to.name ?? user.name,
       path: to.path ?? user.path,
       tags: to.tags?.(user.tags) ?? user.tags,

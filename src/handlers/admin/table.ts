@@ -3,6 +3,7 @@
 import * as accounts from './access/accounts.ts';
 import { ExplainDecision } from './access/explain-decision.ts';
 import * as iamGroups from './access/iam/groups.ts';
+import * as inlinePolicies from './access/iam/inline-policies.ts';
 import * as iamPolicies from './access/iam/policies.ts';
 import * as iamRoles from './access/iam/roles.ts';
 import * as iamUsers from './access/iam/users.ts';
@@ -66,6 +67,7 @@ export const adminHandlers: AdminHandlers = {
   PutAccount: accounts.PutAccount,
   PutRootKey: accounts.PutRootKey,
   ...iamGroups,
+  ...inlinePolicies,
   ...iamPolicies,
   ...iamRoles,
   ...iamUsers,

@@ -32,6 +32,8 @@ export interface Session {
   readonly managed?: readonly string[];
   /** Transitive tags: a role that the session assumes gets them too. */
   readonly passedOn?: readonly (readonly [string, string])[];
+  /** The IAM user who assumed the role, also through other roles: the session is refused while that user is disabled. */
+  readonly by?: { readonly account: string; readonly user: string };
 }
 
 /** A user or role among IAM's records. */

@@ -7,7 +7,7 @@ import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.
 import { accessRows } from './admin/access.ts';
 import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.ts';
 import { clusterRows, storageRows } from './admin/clusters.ts';
-import { accountRows, iamRows } from './admin/iam.ts';
+import { accountRows, iamRows, inlinePolicyRows } from './admin/iam.ts';
 import { limitRows } from './admin/limits.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
@@ -28,6 +28,7 @@ export const adminOperations = {
   ...accessRows,
   ...accountRows,
   ...iamRows,
+  ...inlinePolicyRows,
   ...auditRows,
   ...allBucketRows,
   ...objectRows,

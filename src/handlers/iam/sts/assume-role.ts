@@ -3,7 +3,7 @@
 import { parsePolicy } from '../../../auth/policy/document/document.ts';
 import { type Assumption, assertMayAssume } from '../../../auth/session/assume-role.ts';
 import { callerOf } from '../../../auth/session/principal.ts';
-import { packedPercent } from '../../../auth/session/session-token.ts';
+import { packedPercent, type SessionClaims } from '../../../auth/session/session-token.ts';
 import type { Context } from '../../../context.ts';
 import { findNamed } from '../../../domain/iam/entities.ts';
 import { getPolicy } from '../../../domain/iam/policies/managed-policies.ts';
@@ -93,6 +93,7 @@ export const AssumeRole = action('AssumeRole', parameters, {
       ...(mfaAt === undefined ? {} : { mfaAt }),
       ...(sessionTags.length === 0 ? {} : { tags: sessionTags }),
       ...(passedOn.length === 0 ? {} : { passedOn }),
+      ...assumedBy(request),
     });
     const Arn = sessionArn(account, { role: role.name, name: given.RoleSessionName });
     return {
@@ -104,6 +105,13 @@ export const AssumeRole = action('AssumeRole', parameters, {
     };
   },
 });
+
+/** The IAM user who assumes the role, or who assumed the role of the session that does. */
+function assumedBy({ identity }: ActionRequest): Pick<SessionClaims, 'by'> {
+  const { session, iam, owner, caller } = identity;
+  if (session?.by !== undefined) return { by: session.by };
+  return iam !== undefined && caller?.kind === 'user' ? { by: { account: owner, user: iam.id } } : {};
+}
 
 /** Tags that were passed on cannot be replaced. */
 function refuseChange(passed: readonly IamTag[], brought: readonly IamTag[]): void {

@@ -39,6 +39,7 @@ const user = jsonObject({
   groups: jsonRows(jsonText()),
   accessKeys: jsonRows(jsonObject(accessKey)),
   mfaDevices: jsonRows(jsonText()),
+  status: jsonChoice(['Active', 'Disabled']),
   boundary: jsonOptional(longText),
   tags,
 });
@@ -175,6 +176,56 @@ export const accountRows = {
   },
 } as const satisfies AdminRows;
 
+const inlineRows = <const Kind extends 'user' | 'group' | 'role'>(kind: Kind) => {
+  const path = `/accounts/:account/${kind}s/:${kind}/inline-policies` as const;
+  const names = {
+    policy: noResource('An inline policy is a part of its user, group or role.'),
+  };
+  return {
+    list: {
+      on: `GET ${path}`,
+      doc: `Lists the inline policies of a ${kind}.`,
+      query: paging,
+      reply: list({ name: jsonText() }),
+    },
+    get: {
+      on: `GET ${path}/:policy`,
+      names,
+      doc: `Shows an inline policy of a ${kind}.`,
+      reply: jsonObject({ name: jsonText(), document }),
+    },
+    put: {
+      on: `PUT ${path}/:policy`,
+      names,
+      doc: `Creates an inline policy of a ${kind}, or replaces its document.`,
+      body: jsonObject({ document }),
+    },
+    remove: {
+      on: `DELETE ${path}/:policy`,
+      names,
+      doc: `Deletes an inline policy of a ${kind}.`,
+    },
+  } as const;
+};
+const ofUser = inlineRows('user');
+const ofGroup = inlineRows('group');
+const ofRole = inlineRows('role');
+
+export const inlinePolicyRows = {
+  ListIamUserInlinePolicies: ofUser.list,
+  GetIamUserInlinePolicy: ofUser.get,
+  PutIamUserInlinePolicy: ofUser.put,
+  DeleteIamUserInlinePolicy: ofUser.remove,
+  ListIamGroupInlinePolicies: ofGroup.list,
+  GetIamGroupInlinePolicy: ofGroup.get,
+  PutIamGroupInlinePolicy: ofGroup.put,
+  DeleteIamGroupInlinePolicy: ofGroup.remove,
+  ListIamRoleInlinePolicies: ofRole.list,
+  GetIamRoleInlinePolicy: ofRole.get,
+  PutIamRoleInlinePolicy: ofRole.put,
+  DeleteIamRoleInlinePolicy: ofRole.remove,
+} as const satisfies AdminRows;
+
 export const iamRows = {
   ListIamUsers: {
     on: 'GET /accounts/:account/users',
@@ -198,8 +249,13 @@ export const iamRows = {
   PutIamUser: {
     on: 'PUT /accounts/:account/users/:user',
     names: { name: part('accounts/{account}/users/{name}') },
-    doc: 'Renames or moves a user, or replaces its tags.',
-    body: jsonObject({ name: jsonOptional(name(64)), path: jsonOptional(path), tags: jsonOptional(tags) }),
+    doc: 'Renames or moves a user, replaces its tags, or disables it. `Disabled` refuses its keys and sessions at once, also those of roles that it has assumed; `Active` serves them again.',
+    body: jsonObject({
+      name: jsonOptional(name(64)),
+      path: jsonOptional(path),
+      tags: jsonOptional(tags),
+      status: jsonOptional(jsonChoice(['Active', 'Disabled'])),
+    }),
     reply: user,
   },
   DeleteIamUser: {

@@ -42,6 +42,7 @@ async function userReply(ctx: Context, account: string, name: string) {
       }),
     ),
     mfaDevices: user.devices,
+    status: user.isDisabled === true ? ('Disabled' as const) : ('Active' as const),
     ...(await boundaryJson(ctx, account, user.boundary)),
     ...tagsJson(user.tags),
   });
@@ -63,9 +64,10 @@ export const GetIamUser: AdminHandler<'GetIamUser'> = async (given, call) => {
 export const PutIamUser: AdminHandler<'PutIamUser'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);
   const user = nameIn(call, 'user');
-  const { name, path, tags } = call.body;
+  const { name, path, tags, status } = call.body;
   call.record?.about(userArn(account, { name: user }));
-  const to = { name, path, ...(tags === undefined ? {} : { tags: () => toTags(tags) }) };
+  const isDisabled = status === undefined ? undefined : status === 'Disabled';
+  const to = { name, path, isDisabled, ...(tags === undefined ? {} : { tags: () => toTags(tags) }) };
   await updateUser(ctx, account, { user, to });
   return userReply(ctx, account, name ?? user);
 };
