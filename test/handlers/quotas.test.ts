@@ -16,7 +16,7 @@ import {
 } from '../support/gateway-bodies.ts';
 import { openClient } from '../support/gateway-client.ts';
 import { encodeForm, fieldsOf, fileOf, multipart, signForm } from '../support/post-form.ts';
-import { openQuotas, refusedFor, ten } from '../support/quota-world.ts';
+import { openQuotas, type QuotaWorld, refusedFor, ten } from '../support/quota-world.ts';
 
 describe.each(backends)('quotas: %s', (backend) => {
   test('a bucket takes bytes up to its quota, and again what was deleted', async () => {
@@ -260,26 +260,156 @@ test('the room of a process that died becomes free', async () => {
   expect(await world.usage('bucket')).toEqual({ bytes: 700, objects: 1 });
 }, 30_000);
 
+/** A gateway on which commits of objects fail without an answer while `fails` says so: some are applied, the others are not. */
+async function openUnanswered() {
+  const fails = { which: 'none' as 'none' | 'applied' | 'lost' };
+  const world = await openQuotas({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async commit(at, changes, options) {
+          if (at.table.name !== 'objects' || fails.which === 'none')
+            return context.metadata.commit(at, changes, options);
+          if (fails.which === 'applied') await context.metadata.commit(at, changes, options);
+          throw new StoreUnavailable('no answer');
+        },
+      }),
+    }),
+  });
+  return Object.assign(world, { fails });
+}
+
 test('the room of a commit with an unknown outcome is free again once the outcome is certain', async () => {
+  await using world = await openUnanswered();
+  await world.limit({ maxBytes: 15 });
+  world.fails.which = 'lost';
+  expect((await world.client.put('/bucket/a', { body: ten })).status).toBe(503);
+  world.fails.which = 'none';
+  expect((await world.client.put('/bucket/b', { body: ten })).status).toBe(200);
+  expect(await world.client.put('/bucket/c', { body: ten })).toMatchObject(refusedFor('bucket'));
+});
+
+test.each([
+  ['bucket', (world: QuotaWorld) => world.limit({ maxBytes: 35 })],
+  ['user', (world: QuotaWorld) => world.limitUser({ totalMaxBytes: 35 })],
+] as const)(
+  'commits that applied and were not answered count under the quota of the %s',
+  async (of, limit) => {
+    await using world = await openUnanswered();
+    await limit(world);
+    world.fails.which = 'applied';
+    for (const key of ['a', 'b'])
+      expect((await world.client.put(`/bucket/${key}`, { body: ten })).status).toBe(503);
+    world.fails.which = 'none';
+    expect((await world.client.put('/bucket/c', { body: ten })).status).toBe(200);
+    expect(await world.client.put('/bucket/d', { body: ten })).toMatchObject(refusedFor(of));
+    expect((await world.client.put('/bucket/e', { body: 'five.' })).status).toBe(200);
+    expect(await world.usage('bucket')).toEqual({ bytes: 35, objects: 4 });
+  },
+);
+
+test('a part on its way keeps its room while the room of a failed commit is freed', async () => {
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
   let isFailing = false;
   await using world = await openQuotas({
     wrap: (context) => ({
       ...context,
       metadata: faulty(context.metadata, {
-        commit: async (at, changes, options) => {
+        async commit(at, changes, options) {
           if (isFailing && at.table.name === 'objects') throw new StoreUnavailable('no answer');
+          if (at.table.name === 'uploads' && JSON.stringify(changes).includes('"stored"')) {
+            reached.resolve();
+            await released.promise;
+          }
           return context.metadata.commit(at, changes, options);
         },
       }),
     }),
   });
-  await world.limit({ maxBytes: 15 });
+  const { client } = world;
+  await world.limit({ maxBytes: 25 });
+  const uploadId = await createUpload(client, '/bucket/parts');
+  const query = { uploadId, partNumber: '1' };
+  const part = client.put('/bucket/parts', { query, body: ten });
+  await reached.promise;
   isFailing = true;
-  expect((await world.client.put('/bucket/a', { body: ten })).status).toBe(503);
+  expect((await client.put('/bucket/a', { body: ten })).status).toBe(503);
   isFailing = false;
-  expect((await world.client.put('/bucket/b', { body: ten })).status).toBe(200);
-  expect(await world.client.put('/bucket/c', { body: ten })).toMatchObject(refusedFor('bucket'));
+  expect((await client.put('/bucket/b', { body: ten })).status).toBe(200);
+  expect(await client.put('/bucket/c', { body: ten })).toMatchObject(refusedFor('bucket'));
+  released.resolve();
+  expect((await part).status).toBe(200);
+  expect(await client.put('/bucket/c', { body: ten })).toMatchObject(refusedFor('bucket'));
+  expect((await client.put('/bucket/c', { body: 'five.' })).status).toBe(200);
 });
+
+/** A gateway on which a test can hold the commit of one key, and let it apply while another write reads the counters of a quota. */
+async function openRace(usageId: (id: string) => boolean) {
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  let whileReading: (() => Promise<unknown>) | undefined;
+  const world = await openQuotas({
+    wrap: (context) => ({
+      ...context,
+      metadata: faulty(context.metadata, {
+        async commit(at, changes, options) {
+          const isHeld = at.table.name === 'objects' && JSON.stringify(changes).includes('"key":"held"');
+          if (isHeld) {
+            reached.resolve();
+            await released.promise;
+          }
+          return context.metadata.commit(at, changes, options);
+        },
+        scan(at, range) {
+          const cursor = context.metadata.scan(at, range);
+          const isCounter = at.table.name === 'usage' && usageId(String(Reflect.get(at.in, 'bucketId')));
+          const race = isCounter ? whileReading : undefined;
+          if (race === undefined) return cursor;
+          return faulty(cursor, {
+            async next(count) {
+              const rows = await cursor.next(count);
+              whileReading = undefined;
+              await race();
+              return rows;
+            },
+          });
+        },
+      }),
+    }),
+  });
+  return Object.assign(world, {
+    reached: reached.promise,
+    /** Once the counters of the quota have been read, the held commit applies, and its request is answered. */
+    applyWhileReading(held: Promise<unknown>) {
+      whileReading = () => {
+        released.resolve();
+        return held;
+      };
+    },
+  });
+}
+
+test.each([
+  ['bucket', (world: QuotaWorld) => world.limit({ maxBytes: 15 }), (id: string) => !id.includes('/')],
+  [
+    'user',
+    (world: QuotaWorld) => world.limitUser({ totalMaxBytes: 15 }),
+    (id: string) => id.startsWith('account/'),
+  ],
+] as const)(
+  'a write that commits while another one reads the counters of the %s counts',
+  async (of, limit, isCounter) => {
+    await using world = await openRace(isCounter);
+    await limit(world);
+    const held = world.client.put('/bucket/held', { body: ten });
+    await world.reached;
+    world.applyWhileReading(held);
+    expect(await world.client.put('/bucket/other', { body: ten })).toMatchObject(refusedFor(of));
+    expect((await held).status).toBe(200);
+    expect(await world.usage('bucket')).toEqual({ bytes: 10, objects: 1 });
+  },
+);
 
 test('an account quota that is removed and set again counts what was written in between', async () => {
   const carol = person('carol');

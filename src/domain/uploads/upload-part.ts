@@ -5,7 +5,7 @@ import type { UploadPart } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
 import { admit } from '../buckets/quotas/admit.ts';
-import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
+import { hasQuota, type Room, withRoomForPart } from '../buckets/quotas/room.ts';
 import type { ObjectKey } from '../content/encryption/key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
@@ -40,7 +40,7 @@ export const writePart = (
 ): Promise<UploadPart> => {
   const { bucket } = write.name;
   const { part, name } = write;
-  return withRoom(ctx, async (room) => {
+  return withRoomForPart(ctx, async (room) => {
     const admitted = { bucket, part: { uploadId: name.uploadId, part } };
     const metered = hasQuota(bucket) ? await admit(ctx, admitted, { content, room }) : content;
     return writeAdmitted(ctx, found, { ...write, room }, metered);

@@ -60,11 +60,16 @@ export async function recall(
   scope: Scope,
   isTaken: (share: Stored<QuotaShareRow>) => boolean,
 ): Promise<Generations | undefined> {
+  const before = await readShares(ctx.metadata, scope.id);
+  const revisions = new Set(before.shares.map(({ revision }) => revision));
   const generations = await fenceScope(ctx, scope);
   if (!(await isSettled(ctx, ...scope.usageIds))) return undefined;
   const { head, shares } = await readShares(ctx.metadata, scope.id);
-  const taken = shares.filter(isTaken).slice(0, commitLimits.changes - 1);
-  // A holder that wrote its row meanwhile keeps it. The head changes too, so no grant rests on a limit from before.
+  // A holder that wrote its row meanwhile keeps it: it may count on the row in a bucket that was created behind the walk. The head changes
+  // too, so no grant rests on a limit from before.
+  const taken = shares
+    .filter((share) => revisions.has(share.revision) && isTaken(share))
+    .slice(0, commitLimits.changes - 1);
   await commitShares(
     ctx.metadata,
     { scope: scope.id, head, at: await ctx.metadata.now() },

@@ -4,7 +4,7 @@ import { holdersOf } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
 import type { Ctx } from './recall.ts';
-import { scopesOf } from './scopes.ts';
+import { type Scope, scopesOf } from './scopes.ts';
 import type { Hold, Share } from './share.ts';
 import { reserve, usedIn } from './shares.ts';
 
@@ -25,7 +25,7 @@ const without = ({ bytes, objects }: Amount, freed: number): Amount => ({ bytes:
 
 /**
  * Parts turn into an object without further room, because they are counted already. The commit of a part states no generation of the
- * bucket, so parts of a process that was paused may exceed a quota: then no object may be made of them.
+ * bucket, so parts of a process whose share was taken back may exceed a quota: then no object may be made of them.
  * @throws QuotaExceeded
  */
 export async function assertNotExceeded(ctx: Ctx, bucket: BucketRow): Promise<void> {
@@ -45,9 +45,12 @@ export class Room {
   readonly #ctx: Ctx;
   /** By scope. */
   readonly #held = new Map<string, Held>();
+  readonly #isFenced: boolean;
 
-  constructor(ctx: Ctx) {
+  /** @param isFenced whether the commit states the generation of the bucket */
+  constructor(ctx: Ctx, { isFenced }: { readonly isFenced: boolean }) {
     this.#ctx = ctx;
+    this.#isFenced = isFenced;
   }
 
   /**
@@ -66,8 +69,12 @@ export class Room {
       }
       held?.share.end(held.hold);
       this.#held.delete(scope.id);
-      this.#held.set(scope.id, await reserve(this.#ctx, { scope, bucket, need }));
+      this.#held.set(scope.id, await this.#reserve(scope, bucket, need));
     }
+  }
+
+  #reserve(scope: Scope, bucket: BucketRow, need: Amount): Promise<Held> {
+    return reserve(this.#ctx, { scope, bucket, need, isFenced: this.#isFenced });
   }
 
   async #grow({ share, hold }: Held, bucket: BucketRow, need: Amount): Promise<Held> {
@@ -75,7 +82,7 @@ export class Room {
       bytes: need.bytes - hold.amount.bytes,
       objects: need.objects - hold.amount.objects,
     });
-    const added = await reserve(this.#ctx, { scope: share.scope, bucket, need: more });
+    const added = await this.#reserve(share.scope, bucket, more);
     return { share, hold: share.join(hold, added.hold) };
   }
 
@@ -88,7 +95,7 @@ export class Room {
 
   /** The outcome of the commit is unknown: its room stays reserved until it is certain. */
   doubt(): void {
-    for (const { share } of this.#held.values()) share.doubtful += 1;
+    for (const { share, hold } of this.#held.values()) share.doubt(hold);
     this.#held.clear();
   }
 
@@ -105,8 +112,14 @@ const isValid = ({ share, hold }: Held, bucket: BucketRow): boolean =>
   share.holds.has(hold) && hold.generation >= bucket.generation;
 
 /** Runs a write with room of its own, and gives back what it did not use. */
-export async function withRoom<T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> {
-  const room = new Room(ctx);
+export const withRoom = <T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> =>
+  workIn(new Room(ctx, { isFenced: true }), work);
+
+/** The same for a part, whose commit states no generation of the bucket. */
+export const withRoomForPart = <T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> =>
+  workIn(new Room(ctx, { isFenced: false }), work);
+
+async function workIn<T>(room: Room, work: (room: Room) => Promise<T>): Promise<T> {
   try {
     return await work(room);
   } finally {

@@ -10,6 +10,15 @@ export interface Hold {
   /** The commit of the write states at most this generation of the bucket. */
   readonly generation: number;
   readonly amount: Amount;
+  /** Whether a raised generation of the bucket refuses the commit; the one of a part states none. */
+  readonly isFenced: boolean;
+}
+
+/** What a write asks for. */
+export interface Ask {
+  readonly bucket: BucketRow;
+  readonly need: Amount;
+  readonly isFenced: boolean;
 }
 
 /**
@@ -27,7 +36,7 @@ export class Share {
   usedAt = 0;
   writtenAt = 0;
   /** Holds whose commits have an unknown outcome. */
-  doubtful = 0;
+  readonly doubtful = new Set<Hold>();
   /** Writes that wait for room. */
   waiting = 0;
   /** Writes that ask for room: the share stays that of its process meanwhile. */
@@ -48,16 +57,16 @@ export class Share {
   }
 
   /** Reserves without asking the store; undefined where that does not suffice. */
-  take(bucket: BucketRow, need: Amount, now: number): Hold | undefined {
+  take(ask: Ask, now: number): Hold | undefined {
     this.usedAt = now;
-    const amount = counted(need, this.limits);
-    if (!this.isSeen(bucket) || !fits(amount, this.free)) return undefined;
+    const amount = counted(ask.need, this.limits);
+    if (!this.isSeen(ask.bucket) || !fits(amount, this.free)) return undefined;
     this.free = subtract(this.free, amount);
-    return this.hold(bucket, amount);
+    return this.hold(ask, amount);
   }
 
-  hold({ id, generation }: BucketRow, amount: Amount): Hold {
-    const hold = { bucketId: id, generation, amount };
+  hold({ bucket: { id, generation }, isFenced }: Omit<Ask, 'need'>, amount: Amount): Hold {
+    const hold = { bucketId: id, generation, amount, isFenced };
     this.holds.add(hold);
     return hold;
   }
@@ -67,7 +76,7 @@ export class Share {
     if (!this.holds.delete(a)) return b;
     if (!this.holds.delete(b)) return a;
     const generation = Math.min(a.generation, b.generation);
-    const joined = { bucketId: a.bucketId, generation, amount: add(a.amount, b.amount) };
+    const joined = { ...a, generation, amount: add(a.amount, b.amount) };
     this.holds.add(joined);
     return joined;
   }
@@ -79,10 +88,31 @@ export class Share {
       this.free = add(this.free, subtract(hold.amount, counted(used, this.limits)));
   }
 
-  /** Ends the holds whose commits are refused from now on, or applied and counted: those below the new generation of their bucket. */
-  endBelow(generations: ReadonlyMap<string, number>): void {
-    for (const hold of this.holds)
-      if (hold.generation < (generations.get(hold.bucketId) ?? 0)) this.holds.delete(hold);
+  /** The commit of a hold has an unknown outcome: it stays until `recall` has made the outcome certain. */
+  doubt(hold: Hold): void {
+    if (this.holds.has(hold)) this.doubtful.add(hold);
+  }
+
+  /**
+   * Ends those of some holds whose commits are refused from now on, or applied and counted: those below the new generation of their bucket,
+   * and those of buckets that have none, because such a bucket is deleted or belongs to another account. The commit of a part may be on its
+   * way unless it has failed.
+   */
+  endBelow(generations: ReadonlyMap<string, number>, some: Iterable<Hold>): void {
+    for (const hold of some) {
+      const isRefused = hold.generation < (generations.get(hold.bucketId) ?? Number.POSITIVE_INFINITY);
+      if (isRefused && (hold.isFenced || this.doubtful.has(hold))) this.#drop(hold);
+    }
+  }
+
+  #drop(hold: Hold): void {
+    this.holds.delete(hold);
+    this.doubtful.delete(hold);
+  }
+
+  /** Ends the holds in a bucket whose commits state an earlier generation, once these are refused, or applied and counted. */
+  endStale(stale: Iterable<Hold>): void {
+    for (const hold of stale) this.#drop(hold);
   }
 
   /**
@@ -105,7 +135,7 @@ export class Share {
     this.holds.clear();
     this.free = nothing;
     this.#seen.clear();
-    this.doubtful = 0;
+    this.doubtful.clear();
     this.revision = 'absent';
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Grants shares of quotas to this process. A grant reads what all processes hold, then the counters, and commits on the head that it read
- * first: grants follow one another, and no commit is missed. The rest of a quota is shared out in eighths, so the last bytes are granted
- * one write at a time.
+ * Grants shares of quotas to this process. A grant reads what all processes hold, this one too, then the counters, and commits on the head
+ * that it read first: grants follow one another, and no commit is missed. The rest of a quota is shared out in eighths, so the last bytes
+ * are granted one write at a time.
  */
 
 import { inParallel } from '../../../base/in-parallel.ts';
@@ -18,7 +18,7 @@ import { pauseMs } from '../retry-in-turn.ts';
 import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
 import { type Ctx, fenceBucket, isSettled, recall } from './recall.ts';
 import type { Scope } from './scopes.ts';
-import { type Hold, Share } from './share.ts';
+import { type Ask, type Hold, Share } from './share.ts';
 
 /** A share is granted so that others find room too. */
 const shareOfRoom = 1 / 8;
@@ -51,7 +51,7 @@ class Shares extends KeyedMutex {
  */
 export async function reserve(
   ctx: Ctx,
-  { scope, bucket, need }: { readonly scope: Scope; readonly bucket: BucketRow; readonly need: Amount },
+  { scope, ...ask }: Ask & { readonly scope: Scope },
 ): Promise<{ readonly share: Share; readonly hold: Hold }> {
   const shares = ctx.caches.of(Shares);
   if (shares.holder === '') shares.holder = toHex(ctx.random.bytes(12));
@@ -61,11 +61,10 @@ export async function reserve(
     shares.byScope.set(scope.id, share);
   }
   const mine = share;
-  const grantMore = () => shares.run(scope.id, () => grant(ctx, mine, { bucket, need }));
+  const grantMore = () => shares.run(scope.id, () => grant(ctx, mine, ask));
   mine.asking += 1;
   try {
-    const hold =
-      mine.take(bucket, need, ctx.clock.elapsed()) ?? (await whileOthersMayGive(ctx, mine, grantMore));
+    const hold = mine.take(ask, ctx.clock.elapsed()) ?? (await whileOthersMayGive(ctx, mine, grantMore));
     return { share: mine, hold };
   } finally {
     mine.asking -= 1;
@@ -91,23 +90,18 @@ async function whileOthersMayGive(
   }
 }
 
-async function grant(
-  ctx: Ctx,
-  share: Share,
-  asked: { readonly bucket: BucketRow; readonly need: Amount },
-): Promise<Hold | 'wait' | 'none'> {
+async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Hold | 'wait' | 'none'> {
   const { clock } = ctx;
   let { bucket } = asked;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const ready = share.take(bucket, asked.need, clock.elapsed());
+    const ready = share.take({ ...asked, bucket }, clock.elapsed());
     if (ready !== undefined) return ready;
     if (!share.isSeen(bucket)) await endStaleHolds(ctx, share, bucket);
     const view = await viewOf(ctx, share);
-    if (view.limits === undefined) return share.hold(bucket, nothing);
+    if (view.limits === undefined) return share.hold({ ...asked, bucket }, nothing);
     share.limits = view.limits;
     const need = counted(asked.need, view.limits);
-    const { held } = share.close();
-    const room = subtract(view.room, held);
+    const { room, held } = view;
     if (fits(need, room)) {
       const free = portion(need, room, view.limits);
       if (attempt >= eagerAttempts) await clock.sleep(pauseMs(ctx, attempt - eagerAttempts));
@@ -126,7 +120,9 @@ interface View {
   /** Whether there are shares of holders that seem to be dead. */
   readonly isAnyStale: boolean;
   readonly limits: Amount | undefined;
-  /** What nobody has used or holds, the own share not subtracted. */
+  /** What the writes of this process had reserved before the counters were read. */
+  readonly held: Amount;
+  /** What is neither in the counters, nor in the share of another process, nor reserved by a write of this process. */
   readonly room: Amount;
   readonly now: number;
 }
@@ -141,14 +137,17 @@ async function viewOf(ctx: Ctx, share: Share): Promise<View> {
   const own = shares.find(({ row }) => row.holder === holder);
   keep(share, own);
   const others = shares.filter(({ row }) => row.holder !== holder);
-  const held = sum(others.map(({ row }) => row));
+  const elsewhere = sum(others.map(({ row }) => row));
+  // Before the counters, like the rows of the other shares: a write whose commit applies between the two reads is counted twice. In the
+  // other order it would be in neither, because it gives its reservation up as soon as it has applied.
+  const { held } = share.close();
   const limits = await scope.limits(ctx);
-  // After the shares: a write between the two reads is counted twice, and never not at all.
   const used = await usedIn(ctx, scope);
   const now = await metadata.now();
-  const room =
-    limits === undefined ? nothing : subtract(limits, add(counted(used, limits), counted(held, limits)));
-  return { head, others: held, isAnyStale: others.some((each) => isStale(each, now)), limits, room, now };
+  const taken = sum([used, elsewhere, held]);
+  const room = limits === undefined ? nothing : subtract(limits, counted(taken, limits));
+  const isAnyStale = others.some((each) => isStale(each, now));
+  return { head, others: elsewhere, isAnyStale, limits, held, room, now };
 }
 
 /** What the counters of a scope have: objects, and parts of open uploads. */
@@ -202,21 +201,22 @@ async function write(
  */
 async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise<void> {
   const stale = [...share.holds].filter(
-    ({ bucketId, generation }) => bucketId === bucket.id && generation < bucket.generation,
+    ({ bucketId, generation, isFenced }) =>
+      isFenced && bucketId === bucket.id && generation < bucket.generation,
   );
   if (stale.length === 0) return;
   await fenceBucket(ctx, bucket);
   if (!(await isSettled(ctx, ...share.scope.usageIds))) return;
-  for (const hold of stale) share.holds.delete(hold);
+  share.endStale(stale);
 }
 
 /** Takes back what holders hold that seem to be dead, and what commits of unknown outcome hold. */
 async function takeBack(ctx: Ctx, share: Share, view: View): Promise<boolean> {
-  if (!view.isAnyStale && share.doubtful === 0) return false;
+  if (!view.isAnyStale && share.doubtful.size === 0) return false;
+  const holds = [...share.holds];
   const generations = await recall(ctx, share.scope, (each) => isStale(each, view.now));
   if (generations === undefined) return false;
-  share.endBelow(generations);
-  share.doubtful = 0;
+  share.endBelow(generations, holds);
   return true;
 }
 
@@ -247,11 +247,11 @@ async function tend(ctx: Ctx, shares: Shares, share: Share): Promise<void> {
   const now = ctx.clock.elapsed();
   const isIdle = now - share.usedAt >= careMs && share.asking === 0;
   if (!isIdle && now - share.writtenAt < rewriteMs) return;
-  if (isIdle && share.doubtful > 0) {
+  if (isIdle && share.doubtful.size > 0) {
+    const holds = [...share.holds];
     const generations = await recall(ctx, share.scope, () => false);
     if (generations === undefined) return;
-    share.endBelow(generations);
-    share.doubtful = 0;
+    share.endBelow(generations, holds);
   }
   if (share.revision !== 'absent') await rewrite(ctx, shares, { share, isIdle, now });
   if (share.revision === 'absent' && share.holds.size === 0 && share.asking === 0)
