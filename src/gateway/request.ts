@@ -21,6 +21,7 @@ import type { ErrorFormat } from '../protocol/reply/render.ts';
 import type { Parameters } from '../protocol/request/action-query.ts';
 import type { ControlAsked } from '../protocol/request/control-path.ts';
 import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
+import type { KeyPages, NamedKey } from './records/key-pages.ts';
 
 /** How a request ended; `code` is the error code of a refusal. */
 export interface Ending {
@@ -30,6 +31,8 @@ export interface Ending {
 
 /** Writes the audit row of a request: with its commits, and at its end where no commit did. */
 export interface AuditRecorder extends Recorder {
+  /** For a request about many keys: further rows name them. Called once; they end with the request. */
+  ofKeys(keys: readonly NamedKey[]): KeyPages;
   end(ending: Ending): Promise<void>;
 }
 

@@ -41,10 +41,11 @@ const columns: readonly Column<Row>[] = [
   {
     id: 'resource',
     head: w.resource,
-    cell: ({ resource, key }) => (
+    cell: ({ resource, key, keys }) => (
       <span class="code cut" dir="auto">
         {resource}
         {key === undefined ? '' : `/${key}`}
+        {keys === undefined ? '' : ` · ${w.keyCount(keys.length)}`}
       </span>
     ),
   },
@@ -63,7 +64,7 @@ const columns: readonly Column<Row>[] = [
 
 /** The filters of the address, as the operation takes them. */
 function readFilter(search: Readonly<Record<string, string | undefined>>) {
-  const { bucket, action, identity, status, requestId, hours } = search;
+  const { bucket, key, keyPrefix, action, identity, status, requestId, hours } = search;
   // Rounded, so that the question stays the same for a minute.
   const now = Math.ceil(Date.now() / 60_000) * 60_000;
   const start =
@@ -73,6 +74,8 @@ function readFilter(search: Readonly<Record<string, string | undefined>>) {
   return {
     ...start,
     ...(bucket === undefined ? {} : { bucket }),
+    ...(key === undefined ? {} : { key }),
+    ...(keyPrefix === undefined ? {} : { keyPrefix }),
     ...(action === undefined ? {} : { action }),
     ...(identity === undefined ? {} : { identity }),
     ...(status === undefined ? {} : { status }),
@@ -89,7 +92,7 @@ export default function AuditPage() {
     { query: { ...query, limit: 200 } },
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListAudit') === true },
   );
-  const rowKey = ({ requestId, action, time }: Row) => `${requestId} ${action} ${time}`;
+  const rowKey = ({ requestId, action, time, page = 0 }: Row) => `${requestId} ${action} ${time} ${page}`;
   const open = audit.rows?.find((row) => rowKey(row) === search['row']);
   return (
     <>
@@ -137,7 +140,7 @@ export default function AuditPage() {
   );
 }
 
-const texts = ['bucket', 'action', 'identity', 'requestId'] as const;
+const texts = ['bucket', 'key', 'keyPrefix', 'action', 'identity', 'requestId'] as const;
 
 function Filters() {
   const [search, setSearch] = useSearchState();
@@ -194,6 +197,7 @@ const Details = ({ row }: { readonly row: Row }) => (
         [t.ui.request, <Copy key="id" text={row.requestId} />],
       ]}
     />
+    {row.keys !== undefined && <Keys keys={row.keys} />}
     <div class="actions">
       <PageLink page="trace" params={{ trace: row.requestId }} class="button">
         {t.ui.trace}
@@ -210,6 +214,17 @@ const Details = ({ row }: { readonly row: Row }) => (
       )}
     </div>
   </>
+);
+
+/** The keys of a DeleteObjects, as many as one row names. */
+const Keys = ({ keys }: { readonly keys: NonNullable<Row['keys']> }) => (
+  <ul>
+    {keys.map(({ key, versionId, status, error }) => (
+      <li key={`${key} ${versionId ?? ''}`} class="code" dir="auto">
+        {key} {versionId} {status === undefined ? w.unsettled : status} {error}
+      </li>
+    ))}
+  </ul>
 );
 
 function Verify() {

@@ -9,6 +9,8 @@ export const w = words({
     who: 'Caller',
     result: 'Result',
     key: 'Key',
+    keyCount: (count: number) => plural(count, 'key', 'keys'),
+    unsettled: 'not recorded',
     accessKey: 'Access key',
     account: 'Account',
     source: 'Address',
@@ -24,7 +26,14 @@ export const w = words({
     period: 'Period',
     lastHours: (hours: number) =>
       hours < 48 ? `Last ${plural(hours, 'hour', 'hours')}` : `Last ${plural(hours / 24, 'day', 'days')}`,
-    filters: { bucket: 'Bucket', action: 'Action', identity: 'Caller', requestId: 'Request id' },
+    filters: {
+      bucket: 'Bucket',
+      key: 'Key',
+      keyPrefix: 'Key begins with',
+      action: 'Action',
+      identity: 'Caller',
+      requestId: 'Request id',
+    },
   },
   de: {
     lead: 'Jede Änderung und jede Ablehnung, die neuesten zuerst.',
@@ -33,6 +42,8 @@ export const w = words({
     who: 'Aufrufer',
     result: 'Ergebnis',
     key: 'Schlüssel',
+    keyCount: (count) => plural(count, 'Schlüssel', 'Schlüssel'),
+    unsettled: 'nicht erfasst',
     accessKey: 'Zugriffsschlüssel',
     account: 'Konto',
     source: 'Adresse',
@@ -50,6 +61,13 @@ export const w = words({
       hours < 48
         ? `Letzte ${plural(hours, 'Stunde', 'Stunden')}`
         : `Letzte ${plural(hours / 24, 'Tag', 'Tage')}`,
-    filters: { bucket: 'Bucket', action: 'Aktion', identity: 'Aufrufer', requestId: 'Anfrage-Id' },
+    filters: {
+      bucket: 'Bucket',
+      key: 'Schlüssel',
+      keyPrefix: 'Schlüssel beginnt mit',
+      action: 'Aktion',
+      identity: 'Aufrufer',
+      requestId: 'Anfrage-Id',
+    },
   },
 });

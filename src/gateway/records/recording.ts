@@ -15,6 +15,7 @@ import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { AuditRecorder, Ending, RequestContext } from '../request.ts';
 import { askedAt, whereLocated } from '../stages/locate.ts';
+import { KeyPages, type NamedKey } from './key-pages.ts';
 import { RefusedCallers } from './refused-callers.ts';
 
 export interface RecordedRequest {
@@ -43,6 +44,7 @@ export class Recording implements AuditRecorder {
   readonly #request: RecordedRequest;
   #entry: Omit<AuditRow, 'hour' | 'slot'>;
   #isWritten = false;
+  #pages: KeyPages | undefined;
 
   constructor(ctx: Ctx, request: RecordedRequest) {
     this.#ctx = ctx;
@@ -76,12 +78,18 @@ export class Recording implements AuditRecorder {
     this.#isWritten = true;
   }
 
+  ofKeys(keys: readonly NamedKey[]): KeyPages {
+    this.#pages = new KeyPages(this.#ctx, this.#entry, keys);
+    return this.#pages;
+  }
+
   /** Writes the row, or corrects it, with the result of the request. The change itself stays, also where this write fails. */
   async end(ending: Ending): Promise<void> {
     // Nothing was changed, and clients that retry would fill the reserve of the disk with rows.
     if (ending.code === 'InsufficientStorage' && !this.#isWritten) return;
     const isTrue = this.#isWritten && ending.code === undefined && ending.status === this.#entry.status;
     if (!isTrue) await this.#write(ending);
+    await this.#pages?.end();
   }
 
   async #write({ status, code }: Ending): Promise<void> {

@@ -7,7 +7,9 @@ import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
 import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
+import type { ErrorCode } from '../../errors/codes.ts';
 import { fail } from '../../errors/refusal.ts';
+import type { KeyOutcome } from '../../gateway/records/key-pages.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
@@ -40,12 +42,21 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
   if (request.bucket.mfaDelete === true && isPermanent && !mfa) throw mfaRequired();
   const turn = openTurns(ctx.clock);
   const outcomes: One[] = new Array(objects.length);
+  const audited = request.record?.ofKeys(
+    objects.map(({ Key, VersionId }) => ({ key: Key, versionId: VersionId })),
+  );
   await inParallel(parallel, entriesByKey(objects), async (entries) => {
     for (const { object, places } of entries) {
       // A thousand keys may be judged by thousands of patterns each.
       await turn();
-      const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa });
-      for (const place of places) outcomes[place] = outcome;
+      const begin = async () => {
+        for (const place of places) await audited?.begin(place);
+      };
+      const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa, begin });
+      for (const place of places) {
+        outcomes[place] = outcome;
+        audited?.settle(place, keyOutcome(outcome));
+      }
     }
   });
   return xmlReply(deleteResult, 'DeleteResult', {
@@ -55,7 +66,15 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
   });
 };
 
-type One = { readonly deleted: DeletedObject } | { readonly error: DeleteError };
+type One =
+  | { readonly deleted: DeletedObject }
+  | { readonly error: Omit<DeleteError, 'Code'> & { readonly Code: ErrorCode } };
+
+/** As DeleteObject answers for the key. */
+const keyOutcome = (outcome: One): KeyOutcome =>
+  'deleted' in outcome
+    ? { status: 204 }
+    : { status: errorCatalogue[outcome.error.Code].status, error: outcome.error.Code };
 
 interface Entry {
   readonly object: ObjectToDelete;
@@ -84,7 +103,18 @@ function entriesByKey(objects: readonly ObjectToDelete[]): readonly (readonly En
 async function deleteOne(
   ctx: Context,
   request: AuthorizedInBucket,
-  { object, i, mfa }: { readonly object: ObjectToDelete; readonly i: number; readonly mfa: boolean },
+  {
+    object,
+    i,
+    mfa,
+    begin,
+  }: {
+    readonly object: ObjectToDelete;
+    readonly i: number;
+    readonly mfa: boolean;
+    /** Called once the caller is authorized, before the deletion. */
+    readonly begin: () => Promise<void>;
+  },
 ): Promise<One> {
   const { Key, VersionId } = object;
   try {
@@ -95,6 +125,7 @@ async function deleteOne(
     const bypass = asksBypass(request);
     await authorize(ctx, request, { ...about, action });
     if (bypass) await authorize(ctx, request, { ...about, action: 's3:BypassGovernanceRetention' });
+    await begin();
     const { version } = await deleteObject(ctx, {
       bucket: request.bucket,
       key: Key,

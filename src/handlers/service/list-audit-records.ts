@@ -1,7 +1,7 @@
 /** ListAuditRecords: the audit log for operators, the newest first. */
 import { auditMatcher } from '../../domain/events/audit/audit-filter.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
-import { readAudit } from '../../metadata/audit/audit.ts';
+import { readAudit, requestOfRow } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import { auditResult } from '../../protocol/schemas/account/recorded.ts';
 import { visible } from '../admin/request/named-resources.ts';
@@ -35,7 +35,7 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
 
 const toEntry = (row: AuditRow) => ({
   Time: new Date(row.time).toISOString(),
-  RequestId: row.id,
+  RequestId: requestOfRow(row).requestId,
   Action: row.action,
   Resource: row.resource,
   Status: row.status,
@@ -47,5 +47,10 @@ const toEntry = (row: AuditRow) => ({
     AccessKeyId: row.accessKey,
     Account: row.account,
     Count: row.count,
+    Page: requestOfRow(row).page,
+    Keys: row.keys?.map(({ key, versionId, status, error }) => ({
+      Key: key,
+      ...defined({ VersionId: versionId, Status: status, Error: error }),
+    })),
   }),
 });

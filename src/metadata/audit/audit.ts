@@ -23,13 +23,29 @@ export const timeOfRow = (arrived: number, now: number): number =>
 
 const auditAt = (hour: number, slot: number): At<typeof audit> => ({ table: audit, in: { hour, slot } });
 
+/**
+ * The id of a page of the keys of a request, in an order as text. All rows of a request are in one slot, so that a look-up by the
+ * request reads one slot of each hour.
+ */
+export const idOfKeyPage = (requestId: string, page: number): string =>
+  `${requestId}/${String(page).padStart(4, '0')}`;
+
+/** The request of a row, and the page of its keys where the row is one. */
+export function requestOfRow({ id }: Pick<AuditRow, 'id'>): {
+  readonly requestId: string;
+  readonly page?: number;
+} {
+  const [requestId = '', page] = id.split('/');
+  return page === undefined ? { requestId } : { requestId, page: Number(page) };
+}
+
 /** The row of a request. Its place is its time and id: written again, it is the same row. */
 export function audited(
   entry: Omit<AuditRow, 'hour' | 'slot'>,
   { retentionMs }: { readonly retentionMs: number },
 ): SideChange {
   const hour = hourOf(entry.time);
-  const slot = shardOf(entry.id, auditSlots);
+  const slot = shardOf(requestOfRow(entry).requestId, auditSlots);
   return {
     at: auditAt(hour, slot),
     put: { ...entry, hour, slot } satisfies AuditRow,
@@ -50,7 +66,7 @@ export interface AuditQuery {
   /** The position where the previous page ended. */
   readonly before?: AuditPlace | undefined;
   readonly max: number;
-  /** Only the row of this request: one partition of each hour is read. */
+  /** Only the rows of this request: one partition of each hour is read. */
   readonly requestId?: string | undefined;
   matches(row: AuditRow): boolean;
   /** Called before each hour and each row: reads of an embedded store never leave the event loop by themselves. */
@@ -63,8 +79,8 @@ export interface AuditPage {
   readonly next?: AuditPlace;
 }
 
-/** The rows that one page reads, at most. */
-const looks = { hours: 240, rows: 10_000 } as const;
+/** What one page reads, at most; and the keys of its rows, but for those of the last row. */
+const looks = { hours: 240, rows: 10_000, keys: 10_000 } as const;
 
 /** A page of the log, the newest first. */
 export async function readAudit(
@@ -73,15 +89,20 @@ export async function readAudit(
 ): Promise<AuditPage> {
   const rows: AuditRow[] = [];
   let looked = 0;
+  let keys = 0;
   const newest = hourOf(before.time);
   for (let hour = newest; hour >= hourOf(start); hour -= 1) {
     if (newest - hour >= looks.hours) return { rows, next: { time: (hour + 1) * hourMs, id: '' } };
     await rest();
     for await (const row of hourBackwards(metadata, hour, { start, before, requestId })) {
       await rest();
-      if (matches(row) && (requestId === undefined || row.id === requestId)) rows.push(row);
+      const isIncluded =
+        matches(row) && (requestId === undefined || requestOfRow(row).requestId === requestId);
+      if (isIncluded) rows.push(row);
       looked += 1;
-      if (rows.length >= max || looked >= looks.rows) return { rows, next: { time: row.time, id: row.id } };
+      keys += isIncluded ? (row.keys?.length ?? 0) : 0;
+      if (rows.length >= max || looked >= looks.rows || keys >= looks.keys)
+        return { rows, next: { time: row.time, id: row.id } };
     }
   }
   return { rows };
@@ -100,7 +121,12 @@ export async function findAudit(
 ): Promise<{ readonly row?: AuditRow | undefined; readonly gaveUpAt?: number }> {
   let before: AuditPlace | undefined;
   for (let pages = 0; pages < findPagesMax; pages += 1) {
-    const page: AuditPage = await readAudit(metadata, { ...span, before, max: 1, matches: () => true });
+    const page: AuditPage = await readAudit(metadata, {
+      ...span,
+      before,
+      max: 1,
+      matches: ({ id }) => id === span.requestId,
+    });
     before = page.next;
     if (page.rows.length > 0 || before === undefined) return { row: page.rows[0] };
   }

@@ -8,7 +8,7 @@ export interface AuditRow {
   readonly slot: number;
   /** When the request arrived (ms since the epoch); when it ended, if its hour had passed by then (`timeOfRow`). */
   readonly time: number;
-  /** The request id. */
+  /** The request id; of a page of keys `<request id>/<page>`. */
   readonly id: string;
   /** The operation's name; `admin:<OperationName>` for operators' writes. */
   readonly action: string;
@@ -26,6 +26,16 @@ export interface AuditRow {
   readonly source: string;
   /** How many refusals this row counts; absent for a single request. */
   readonly count?: number;
+  /** The keys of a request about many, such as DeleteObjects: as many as fit into a row (`gateway/records/key-pages.ts`). */
+  readonly keys?: readonly AuditedKey[];
+}
+
+export interface AuditedKey {
+  readonly key: string;
+  readonly versionId?: string;
+  /** What became of the key. Absent: the process ended before it recorded that. */
+  readonly status?: number;
+  readonly error?: string;
 }
 export const audit = table<AuditRow>()({
   name: 'audit',
@@ -48,5 +58,6 @@ export const audit = table<AuditRow>()({
     account: 'text',
     source: 'text',
     count: 'int',
+    keys: 'json',
   },
 });

@@ -1,4 +1,5 @@
 /** Which rows of the audit log are asked for. */
+import { requestOfRow } from '../../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../../metadata/records/audit.ts';
 
 /** Absent: any. */
@@ -10,16 +11,25 @@ export interface AuditFilter {
   /** A status such as `403`, or a class of them such as `4xx`. */
   readonly status?: string | undefined;
   readonly requestId?: string | undefined;
+  readonly key?: string | undefined;
+  /** The beginning of a key. */
+  readonly keyPrefix?: string | undefined;
 }
 
 export const auditMatcher =
-  ({ bucket, action, identity, status, requestId }: AuditFilter) =>
+  ({ bucket, action, identity, status, requestId, key, keyPrefix }: AuditFilter) =>
   (row: AuditRow): boolean =>
     (bucket === undefined || row.resource === `bucket:${bucket}`) &&
     (action === undefined || row.action === action) &&
     (identity === undefined || [row.principal, row.accessKey, row.account].includes(identity)) &&
     (status === undefined || isOfStatus(row.status, status)) &&
-    (requestId === undefined || row.id === requestId);
+    (requestId === undefined || requestOfRow(row).requestId === requestId) &&
+    (key === undefined || namesKey(row, (each) => each === key)) &&
+    (keyPrefix === undefined || namesKey(row, (each) => each.startsWith(keyPrefix)));
+
+/** Whether the row is about such a key, alone or among others. */
+const namesKey = ({ key, keys = [] }: AuditRow, matches: (key: string) => boolean): boolean =>
+  (key !== undefined && matches(key)) || keys.some((each) => matches(each.key));
 
 const isOfStatus = (status: number, asked: string): boolean =>
   asked.endsWith('xx') ? asked.startsWith(String(status).slice(0, 1)) : asked === String(status);

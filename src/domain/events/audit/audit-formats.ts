@@ -4,6 +4,7 @@
  * API Activity of OCSF (https://schema.ocsf.io/1.3.0/classes/api_activity).
  */
 import type { Context } from '../../../context.ts';
+import { requestOfRow } from '../../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../../metadata/records/audit.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
@@ -19,7 +20,7 @@ export interface AuditFormat {
 /** A row as the operator API shows it. */
 export const toAuditJson = ({ hour: _, slot: __, time, id, ...row }: AuditRow) => ({
   time: new Date(time).toISOString(),
-  requestId: id,
+  ...requestOfRow({ id }),
   ...row,
 });
 
@@ -63,7 +64,7 @@ function toEventId({ hasher }: Ctx, { time, id }: AuditRow): string {
 
 function toCloudTrail(ctx: Ctx, row: AuditRow) {
   const { service, name } = namesOf(row);
-  const isData = row.key !== undefined;
+  const isData = row.key !== undefined || row.keys !== undefined;
   return {
     eventVersion: '1.11',
     userIdentity: toUserIdentity(row),
@@ -76,7 +77,7 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
     requestParameters: parametersOf(row),
     responseElements: null,
     additionalEventData: { httpStatus: row.status, ...(row.count === undefined ? {} : { count: row.count }) },
-    requestID: row.id,
+    requestID: requestOfRow(row).requestId,
     eventID: toEventId(ctx, row),
     readOnly: isRead(name),
     resources: resourcesOf(row)
@@ -112,7 +113,12 @@ function toUserIdentity({ principal, accessKey, account }: AuditRow) {
 
 function parametersOf(row: AuditRow) {
   const bucketName = bucketOf(row);
-  if (bucketName !== undefined) return { bucketName, ...(row.key === undefined ? {} : { key: row.key }) };
+  if (bucketName !== undefined)
+    return {
+      bucketName,
+      ...(row.key === undefined ? {} : { key: row.key }),
+      ...(row.keys === undefined ? {} : { page: requestOfRow(row).page, keys: row.keys }),
+    };
   return row.resource === '' ? null : { resource: row.resource };
 }
 
@@ -128,9 +134,11 @@ function resourcesOf(row: AuditRow): readonly Resource[] {
   if (bucket === undefined) return row.resource === '' ? [] : [toResource(row.resource)];
   const id = `arn:aws:s3:::${bucket}`;
   const ofBucket = { id, type: 'AWS::S3::Bucket', name: bucket };
-  return row.key === undefined
-    ? [ofBucket]
-    : [{ id: `${id}/${row.key}`, type: 'AWS::S3::Object', name: `${bucket}/${row.key}` }, ofBucket];
+  const keys = row.key === undefined ? (row.keys ?? []) : [row];
+  return [
+    ...keys.map(({ key }) => ({ id: `${id}/${key}`, type: 'AWS::S3::Object', name: `${bucket}/${key}` })),
+    ofBucket,
+  ];
 }
 
 /** By what an ARN names behind its account, or by the word before the colon. */
@@ -194,7 +202,7 @@ function toOcsf(row: AuditRow) {
     api: {
       operation: name,
       service: { name: service },
-      request: { uid: row.id },
+      request: { uid: requestOfRow(row).requestId },
       response: { code: row.status, ...(row.error === undefined ? {} : { error: row.error }) },
     },
     // `ip` is an address: workers of this service have none.

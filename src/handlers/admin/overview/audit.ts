@@ -24,7 +24,9 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal 
   });
   return jsonReply({
     rows: rows.map(toAuditJson),
-    ...(next === undefined ? {} : { next: `${next.time}:${next.id}` }),
+    ...(next === undefined
+      ? {}
+      : { searchedTo: new Date(next.time).toISOString(), next: `${next.time}:${next.id}` }),
   });
 };
 

@@ -20,6 +20,18 @@ export const auditResult = element({
       Account: optional(text),
       SourceIp: text,
       Count: optional(int()),
+      Page: optional(int()),
+      Keys: optional(
+        many(
+          element({
+            Key: text,
+            VersionId: optional(token),
+            Status: optional(int()),
+            Error: optional(token),
+          }),
+          { name: 'Item', max: recordsMax },
+        ),
+      ),
     }),
     { name: 'Entry', max: recordsMax },
   ),

@@ -24,6 +24,8 @@ const filter = {
     }),
   ),
   requestId: jsonOptional(jsonText({ max: 128 })),
+  key: jsonOptional(jsonText({ doc: 'Rows about this key, also among the keys of a DeleteObjects.' })),
+  keyPrefix: jsonOptional(jsonText({ doc: 'Rows about keys that begin so.' })),
 };
 
 const row = jsonObject({
@@ -39,11 +41,23 @@ const row = jsonObject({
   account: jsonOptional(jsonText()),
   source: jsonText(),
   count: jsonOptional(count),
+  page: jsonOptional(count),
+  keys: jsonOptional(
+    jsonRows(
+      jsonObject({
+        key: jsonText(),
+        versionId: jsonOptional(jsonText()),
+        status: jsonOptional(count),
+        error: jsonOptional(jsonText()),
+      }),
+    ),
+  ),
 });
 
 const filtered = {
   identity: mention('accounts/{identity.account}/audit'),
   requestId: noResource('Rows of denied resources are left out.'),
+  key: noResource('The key of an object.'),
 };
 /** The bucket, the account of an ARN, and the account of the caller. */
 const rowsAbout = ['buckets/{resource.bucket}', 'accounts/{resource.account}', 'accounts/{account}'];
@@ -53,9 +67,9 @@ export const auditRows = {
     on: 'GET /audit',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit') },
     lists: { rows: rowsAbout },
-    doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow.',
+    doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow: searchedTo says how far back it came.',
     query: { ...filter, ...paging },
-    reply: jsonObject({ rows: jsonRows(row), next }),
+    reply: jsonObject({ rows: jsonRows(row), searchedTo: jsonOptional(isoTime), next }),
   },
   ExportAudit: {
     on: 'GET /audit/export',
