@@ -21,7 +21,6 @@ import type { ErrorFormat } from '../protocol/reply/render.ts';
 import type { Parameters } from '../protocol/request/action-query.ts';
 import type { ControlAsked } from '../protocol/request/control-path.ts';
 import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
-import type { KeyPages, NamedKey } from './records/key-pages.ts';
 
 /** How a request ended; `code` is the error code of a refusal. */
 export interface Ending {
@@ -29,10 +28,29 @@ export interface Ending {
   readonly code: string | undefined;
 }
 
+/** A key that a request names among others. */
+export interface NamedKey {
+  readonly key: string;
+  readonly versionId?: string | undefined;
+}
+
+/** What became of a key; the error code of a refusal. */
+export interface KeyOutcome {
+  readonly status: number;
+  readonly error?: string | undefined;
+}
+
+/** Records what becomes of the keys of a request, by their positions in it. */
+export interface KeyRecorder {
+  /** Before a key is deleted: resolves once the audit log names it. @throws what the store throws */
+  begin(place: number): Promise<void>;
+  settle(place: number, outcome: KeyOutcome): void;
+}
+
 /** Writes the audit row of a request: with its commits, and at its end where no commit did. */
 export interface AuditRecorder extends Recorder {
   /** For a request about many keys: further rows name them. Called once; they end with the request. */
-  ofKeys(keys: readonly NamedKey[]): KeyPages;
+  ofKeys(keys: readonly NamedKey[]): KeyRecorder;
   end(ending: Ending): Promise<void>;
 }
 

@@ -9,21 +9,11 @@ import type { Context } from '../../context.ts';
 import { audited, idOfKeyPage, timeOfRow } from '../../metadata/audit/audit.ts';
 import type { AuditedKey, AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
+import type { KeyOutcome, KeyRecorder, NamedKey } from '../request.ts';
 import { RefusedCallers } from './refused-callers.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
 type Entry = Omit<AuditRow, 'hour' | 'slot'>;
-
-export interface NamedKey {
-  readonly key: string;
-  readonly versionId?: string | undefined;
-}
-
-/** What became of a key; the error code of a refusal. */
-export interface KeyOutcome {
-  readonly status: number;
-  readonly error?: string | undefined;
-}
 
 /** Bytes of the keys of a page as JSON; a row may have twice as many (`commitLimits.rowBytes`). */
 const pageBytes = 12 * 1024;
@@ -42,7 +32,7 @@ interface Page {
 
 type Place = readonly [Page, number];
 
-export class KeyPages {
+export class KeyPages implements KeyRecorder {
   readonly #ctx: Ctx;
   readonly #entry: Entry;
   readonly #pages: readonly Page[];
@@ -68,7 +58,6 @@ export class KeyPages {
     this.#pages = pages;
   }
 
-  /** Before a key is deleted: resolves once its page is stored. @throws what the store throws */
   async begin(place: number): Promise<void> {
     const [page] = this.#places[place] as Place;
     page.writing ??= this.#ctx.metadata.apply([this.#row(this.#entryOf(page))]);

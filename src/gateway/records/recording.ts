@@ -13,9 +13,9 @@ import { audited, timeOfRow } from '../../metadata/audit/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import type { AuditRecorder, Ending, RequestContext } from '../request.ts';
+import type { AuditRecorder, Ending, KeyRecorder, NamedKey, RequestContext } from '../request.ts';
 import { askedAt, whereLocated } from '../stages/locate.ts';
-import { KeyPages, type NamedKey } from './key-pages.ts';
+import { KeyPages } from './key-pages.ts';
 import { RefusedCallers } from './refused-callers.ts';
 
 export interface RecordedRequest {
@@ -78,7 +78,7 @@ export class Recording implements AuditRecorder {
     this.#isWritten = true;
   }
 
-  ofKeys(keys: readonly NamedKey[]): KeyPages {
+  ofKeys(keys: readonly NamedKey[]): KeyRecorder {
     this.#pages = new KeyPages(this.#ctx, this.#entry, keys);
     return this.#pages;
   }

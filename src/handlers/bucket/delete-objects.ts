@@ -9,8 +9,7 @@ import { shownVersion } from '../../domain/objects/read-object.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import { fail } from '../../errors/refusal.ts';
-import type { KeyOutcome } from '../../gateway/records/key-pages.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
+import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import {
