@@ -1,8 +1,12 @@
-/** What a process tells about itself in a support bundle. */
+/** What a process tells operators about itself. */
+import type { RecentLines } from '../base/recent-lines.ts';
+
 export interface Diagnostics {
   readonly version: string;
+  /** `host:pid`. */
+  readonly name: string;
   /** Its runtime, platform, age and memory. */
   process(): Readonly<Record<string, unknown>>;
-  /** The last lines of its log of level WARN and ERROR, without secrets, the oldest first. */
-  lastErrors(): readonly string[];
+  /** The last lines of its log, without secrets. */
+  readonly lines: RecentLines;
 }

@@ -8,7 +8,7 @@ test('GetRequestHistory counts requests of the storage protocol by minute, by re
   const clock = virtualClock();
   await using world = await openGateway({ clock });
   const admin = world.as({ credential: operator });
-  const ask = async (query = '') => JSON.parse((await admin.get(`/admin/v1/requests${query}`)).text);
+  const ask = async (query = '') => JSON.parse((await admin.get(`/admin/v1/requests/history${query}`)).text);
   await world.client.put('/bucket');
   await world.client.put('/bucket/key', { body: 'x' });
   await world.client.get('/bucket/missing');
@@ -27,7 +27,7 @@ test('GetRequestHistory counts requests of the storage protocol by minute, by re
   expect([day.stepSeconds, day.points.length, day.total.requests]).toEqual([300, 288, 5]);
   await clock.advance(24 * 60 * 60_000);
   expect((await ask('?minutes=1440')).total.requests).toBe(0);
-  expect((await world.client.get('/admin/v1/requests')).status).toBe(403);
+  expect((await world.client.get('/admin/v1/requests/history')).status).toBe(403);
 });
 
 test('the history of requests tells percentiles to a fifth, and counts every duration', () => {

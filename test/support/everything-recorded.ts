@@ -1,6 +1,8 @@
 /** Everything that a gateway writes down about its requests, and a search for secrets in all of it. */
 import { expect } from 'vitest';
+import { RecentLines } from '../../src/base/recent-lines.ts';
 import type { Context } from '../../src/context.ts';
+import type { LogLevel } from '../../src/ports/telemetry.ts';
 import { systemsOf } from '../../src/runtime/processes/node-tracing.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
@@ -13,12 +15,19 @@ import { auditRows } from './recorded.ts';
 export type Secrets = Map<string, string | Uint8Array>;
 
 /** The log is that of the process: one at a time. */
-export function recordEverything() {
+export function recordEverything(level: LogLevel = 'DEBUG') {
   const lines: string[] = [];
-  configureLog({ level: 'DEBUG', write: (line) => lines.push(line) });
+  const recent = new RecentLines();
+  configureLog({
+    level,
+    write: (line) => {
+      lines.push(line);
+      recent.add(line, Date.now());
+    },
+  });
   const metrics = promMetrics({ version: '1', runtime: 'node', process: false });
   const { exported, tracer } = exportingTracer();
-  const diagnostics = { version: '1', process: () => ({}), lastErrors: () => lines };
+  const diagnostics = { version: '1', name: 'host:1', process: () => ({}), lines: recent };
   return {
     lines,
     exported,
@@ -48,6 +57,8 @@ export function recordEverything() {
         'audit export': await answer('audit/export?format=jsonl'),
         'audit export for CloudTrail': await answer('audit/export?format=cloudtrail'),
         'audit export for OCSF': await answer('audit/export?format=ocsf'),
+        'recent requests': await answer('requests?limit=1000'),
+        'recent lines': await answer('logs?limit=1000'),
         'support bundle': await answer('support-bundle'),
       };
     },

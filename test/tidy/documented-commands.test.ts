@@ -16,6 +16,7 @@ const pages = [
     'recovery',
     'runbook',
     'security',
+    'status',
     'upstream',
     'wide-column',
   ].map((name) => `docs/${name}.md`),

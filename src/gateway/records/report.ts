@@ -3,6 +3,7 @@
  * INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
  * small one, so answered requests have theirs at DEBUG.
  */
+import { RecentRequests, type RequestEntry } from '../../base/recent-requests.ts';
 import { RequestHistory } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
 import type { Failure } from '../../handlers/common/failure.ts';
@@ -10,6 +11,7 @@ import type { Fields } from '../../ports/telemetry.ts';
 import { ignoredParameters } from '../../protocol/operations/select.ts';
 import { PacedBody } from '../body-pace.ts';
 import type { RequestContext } from '../request.ts';
+import { bucketNameAt, whereLocated } from '../stages/locate.ts';
 import { receivedBytesOf } from './traffic.ts';
 
 /** Backend calls that the line of a slow request shows. */
@@ -42,8 +44,11 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
     bucket,
   });
   // The polls of a console are not what its charts are about.
-  if (!/^a(?:dmin|rea):/.test(operation))
-    ctx.caches.of(RequestHistory).add(ctx.clock.now(), { status, durationMs });
+  if (!/^a(?:dmin|rea):/.test(operation)) {
+    const now = ctx.clock.now();
+    ctx.caches.of(RequestHistory).add(now, { status, durationMs });
+    rememberRequest(ctx, request, { at: now, status, code, durationMs, receivedBytes });
+  }
   const slowMs = config.SVC_SLOW_MS;
   const line = (more: Fields): Fields => ({ ...describe(request), ...more });
   if (failure !== undefined)
@@ -68,6 +73,36 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
   }
 }
 
+type Outcome = Pick<RequestEntry, 'at' | 'status' | 'code' | 'durationMs' | 'receivedBytes'>;
+
+/** No query and no header but the address: they have signatures, tokens and keys. */
+function rememberRequest({ caches }: Context, request: RequestContext, outcome: Outcome): void {
+  const { requestId, operation, incoming, wire = incoming.wire, key, identity } = request;
+  const { at, status, code, durationMs, receivedBytes } = outcome;
+  const entry = {
+    at,
+    requestId,
+    operation,
+    method: wire.method,
+    status,
+    code,
+    durationMs,
+    bucket: nameBucket(request),
+    key: key ?? '',
+    account: identity?.owner ?? '',
+    remote: wire.remote,
+    receivedBytes,
+  };
+  caches.of(RecentRequests).add(entry, wire.target.length);
+}
+
+/** Also of a request that was refused before its caller was known. */
+function nameBucket(request: RequestContext): string {
+  if (request.bucketName !== undefined) return request.bucketName;
+  const located = whereLocated(request);
+  return located === undefined ? '' : bucketNameAt(located);
+}
+
 /** Reports a request that was slow without the time in which the gateway waited for the client. */
 function reportSlow(
   { telemetry, config, trace }: Context,
@@ -87,10 +122,20 @@ function reportSlow(
   telemetry.log('WARN', 'slow request', fields, `${operation} ${bucketName}`);
 }
 
-function describe({ requestId, operation, path, incoming, identity }: RequestContext): Fields {
+function describe(request: RequestContext): Fields {
+  const { requestId, operation, path, incoming, identity } = request;
   const { method, remote } = incoming.wire;
-  const accessKey = identity?.accessKey;
-  return { request_id: requestId, operation, method, path, remote, access_key: accessKey };
+  const bucket = nameBucket(request);
+  return {
+    request_id: requestId,
+    operation,
+    method,
+    path,
+    ...(bucket === '' ? {} : { bucket }),
+    remote,
+    account: identity?.owner,
+    access_key: identity?.accessKey,
+  };
 }
 
 /** Repeated refusals are counted by caller; faults of the service by operation, because they concern every caller. */

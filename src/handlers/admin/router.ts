@@ -18,6 +18,8 @@ import type { AreaRequest } from '../areas/area-request.ts';
 import { type AdminHandler, type AdminRequest, type JsonReply, jsonReply } from './call.ts';
 import { shareDiagnostics } from './maintenance/support-bundle.ts';
 import { shareTraces } from './maintenance/traces.ts';
+import { shareRecentLines } from './overview/recent-lines.ts';
+import { shareRecentRequests } from './overview/recent-requests.ts';
 import { shareRequests } from './overview/requests.ts';
 import { onceOnly } from './request/idempotency.ts';
 import {
@@ -38,6 +40,8 @@ export function registerAdmin(router: Router, ctx: Context): void {
   shareTraces(ctx);
   shareDiagnostics(ctx);
   shareRequests(ctx);
+  shareRecentRequests(ctx);
+  shareRecentLines(ctx);
   const taken = new Map<string, string[]>();
   for (const name of adminOperationNames) {
     const { method, path } = describeAdminOperation(name);

@@ -35,6 +35,8 @@ import * as audit from './overview/audit.ts';
 import * as buckets from './overview/buckets.ts';
 import { GetKeyProvider } from './overview/key-provider.ts';
 import * as objects from './overview/objects.ts';
+import { ListLogs } from './overview/recent-lines.ts';
+import { ListRequests } from './overview/recent-requests.ts';
 import { GetRequestHistory } from './overview/requests.ts';
 import * as system from './overview/system.ts';
 import * as replicationPeers from './replication/peers.ts';
@@ -49,6 +51,8 @@ export const adminHandlers: AdminHandlers = {
   ...ownKeys,
   CheckPermissions,
   GetRequestHistory,
+  ListLogs,
+  ListRequests,
   ExplainDecision,
   GetOpenApi,
   ImportAccessKey,

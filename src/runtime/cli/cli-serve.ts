@@ -1,6 +1,5 @@
 /** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
 import cluster from 'node:cluster';
-import { hostname } from 'node:os';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { createGateway } from '../../gateway.ts';
@@ -15,7 +14,7 @@ import { leftOutClusters } from '../compose/left-out-clusters.ts';
 import { assertExpected, assertStillThere } from '../installation/expected-installation.ts';
 import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
 import { serve } from '../node.ts';
-import { nodeDiagnostics } from '../processes/diagnostics/node-diagnostics.ts';
+import { nodeDiagnostics, processName } from '../processes/diagnostics/node-diagnostics.ts';
 import { endAtOnce } from '../processes/end-at-once.ts';
 import { heedLogLevel, openLogLevel } from '../processes/log-level.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
@@ -163,7 +162,7 @@ async function serveHere(
     throw asRefusal(error, config);
   });
   const stopping = new AbortController();
-  const host = { process: `${hostname()}:${process.pid}`, clientLoad, ...localProcess(context, config) };
+  const host = { process: processName(), clientLoad, ...localProcess(context, config) };
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
   // The process may be stopped as soon as it has printed that it serves.
   const told = toldToStop();

@@ -9,7 +9,7 @@ import { createTelemetry } from '../../telemetry/telemetry.ts';
 import { packageVersion } from '../cli/version.ts';
 import { certificateExpiries } from './diagnostics/certificate-expiries.ts';
 import { measureEventLoopLag } from './diagnostics/event-loop-lag.ts';
-import { lastErrors } from './diagnostics/node-diagnostics.ts';
+import { recentLines } from './diagnostics/node-diagnostics.ts';
 
 import { gatherFromPeers } from './metrics/node-metrics.ts';
 import { processMemory } from './process-memory.ts';
@@ -19,7 +19,7 @@ export function logToStandardError(level: Config['SVC_LOG_LEVEL']): void {
   configureLog({
     level,
     write: (line) => {
-      lastErrors.note(line);
+      recentLines.add(line, Date.now());
       process.stderr.write(`${line}\n`);
     },
   });

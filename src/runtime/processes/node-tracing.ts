@@ -1,6 +1,5 @@
 /** Traces of a Node process: which are kept, and where they are sent. */
 import { readFile } from 'node:fs/promises';
-import { hostname } from 'node:os';
 import { describeServerOfUrl } from '../../base/text/server-address.ts';
 import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
@@ -13,6 +12,7 @@ import { OtlpExporter } from '../../telemetry/tracing/otlp-exporter.ts';
 import { readOtlpHeaders } from '../../telemetry/tracing/otlp-headers.ts';
 import { createTracer } from '../../telemetry/tracing/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
+import { processName } from './diagnostics/node-diagnostics.ts';
 
 export interface NodeTracing {
   readonly tracer: Tracer | undefined;
@@ -21,7 +21,7 @@ export interface NodeTracing {
 }
 
 export async function nodeTracing(config: Config, telemetry: Telemetry): Promise<NodeTracing> {
-  const name = `${hostname()}:${process.pid}`;
+  const name = processName();
   const exporter = await openExporter(config, telemetry, name);
   const tracer = createTracer({
     clock: systemClock,

@@ -1,4 +1,5 @@
 /** Which traces an operator asks for. */
+import { hasStatus } from '../../base/status-filter.ts';
 import type { TraceDocument, TraceFilter, TraceSummary } from '../../ports/trace.ts';
 
 export function summarize({
@@ -41,10 +42,4 @@ export function matches(
   if (status !== undefined && !hasStatus(summary, status)) return false;
   if (summary.durationMs < minMs) return false;
   return running === undefined || running === (summary.kept === 'running');
-}
-
-function hasStatus({ status, code }: TraceSummary, asked: string): boolean {
-  if (asked === code) return true;
-  if (status === undefined) return false;
-  return asked === String(status) || asked.toLowerCase() === `${String(status)[0]}xx`;
 }

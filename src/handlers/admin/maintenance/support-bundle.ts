@@ -35,7 +35,7 @@ export function shareDiagnostics(ctx: Pick<Context, 'siblings' | 'diagnostics'>)
 
 const describeProcess = ({ diagnostics }: Pick<Context, 'diagnostics'>) => ({
   process: diagnostics?.process() ?? {},
-  lastErrors: (diagnostics?.lastErrors() ?? []).map((line) => readLine(line)),
+  lastErrors: (diagnostics?.lines.severe() ?? []).map((line) => readLine(line)),
 });
 
 const readLine = (line: string): unknown => {

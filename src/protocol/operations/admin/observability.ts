@@ -1,4 +1,4 @@
-/** Rows about traces and the log. */
+/** Rows about requests, traces and the log. */
 import {
   jsonAny,
   jsonBoolean,
@@ -11,8 +11,8 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { noResource, scope } from './resources.ts';
-import { type AdminRows, bucketName, count, isoTime } from './row.ts';
+import { mention, noResource, scope } from './resources.ts';
+import { type AdminRows, bucketName, count, isoTime, longText } from './row.ts';
 
 const level = jsonChoice(['DEBUG', 'INFO', 'WARN', 'ERROR']);
 
@@ -50,9 +50,96 @@ const requestCounts = {
   p99Ms: jsonOptional(jsonNumber),
 };
 
+const status = jsonText({
+  max: 64,
+  doc: 'A status such as 503, a class such as 5xx, or an error code such as AccessDenied.',
+});
+const operation = jsonText({ max: 128, doc: 'Such as PutObject.' });
+const minMs = jsonInteger({
+  min: 0,
+  max: Number.MAX_SAFE_INTEGER,
+  doc: 'The least duration in milliseconds.',
+});
+
+/** Of entries that a reader follows: `next` is there also where nothing more is known yet. */
+const following = {
+  limit: jsonOptional(jsonInteger({ min: 1, max: 1_000, doc: 'Entries; 100 unless given.' })),
+  after: jsonOptional(
+    jsonText({
+      max: 16_384,
+      doc: 'The `next` of the page before: what came since. Absent: the newest entries.',
+    }),
+  ),
+};
+const followed = { lost: count, processes: count, next: jsonText({ max: 16_384 }) };
+const ofBucketAndAccount = ['buckets/{bucket}', 'accounts/{account}'];
+
 export const observabilityRows = {
-  GetRequestHistory: {
+  ListRequests: {
     on: 'GET /requests',
+    names: { bucket: scope('buckets/{bucket}/requests'), account: mention('accounts/{account}/requests') },
+    lists: { requests: ofBucketAndAccount },
+    doc: 'Lists the last requests of the storage protocol to this node, the oldest first. `after` continues; `lost` counts requests that were overwritten before this reader came.',
+    query: {
+      bucket: jsonOptional(bucketName),
+      account: jsonOptional(jsonText({ max: 128 })),
+      operation: jsonOptional(operation),
+      status: jsonOptional(status),
+      minMs: jsonOptional(minMs),
+      ...following,
+    },
+    reply: jsonObject({
+      requests: jsonRows(
+        jsonObject({
+          time: isoTime,
+          requestId: jsonText(),
+          operation: jsonText(),
+          method: jsonText(),
+          status: count,
+          code: jsonOptional(jsonText()),
+          durationMs: jsonNumber,
+          bucket: jsonText(),
+          key: jsonText(),
+          account: jsonText(),
+          remote: jsonText(),
+          receivedBytes: count,
+          process: jsonText(),
+        }),
+      ),
+      ...followed,
+    }),
+  },
+  ListLogs: {
+    on: 'GET /logs',
+    names: { bucket: scope('buckets/{bucket}/logs'), account: mention('accounts/{account}/logs') },
+    lists: { lines: ofBucketAndAccount },
+    doc: 'Lists the last lines of the log of this node, the oldest first. `after` continues; `lost` counts lines that were overwritten before this reader came.',
+    query: {
+      level: jsonOptional(level),
+      bucket: jsonOptional(bucketName),
+      account: jsonOptional(jsonText({ max: 128 })),
+      operation: jsonOptional(operation),
+      status: jsonOptional(status),
+      minMs: jsonOptional(minMs),
+      ...following,
+    },
+    reply: jsonObject({
+      lines: jsonRows(
+        jsonObject({
+          time: isoTime,
+          level: jsonText(),
+          message: longText,
+          bucket: jsonOptional(longText),
+          account: jsonOptional(longText),
+          fields: jsonMap(jsonAny),
+          process: jsonText(),
+        }),
+      ),
+      ...followed,
+    }),
+  },
+  GetRequestHistory: {
+    on: 'GET /requests/history',
     doc: 'Shows requests of the storage protocol to this node over the last minutes: how many, refused (4xx), failed (5xx), and the time until their replies began.',
     query: {
       minutes: jsonOptional(
@@ -76,17 +163,10 @@ export const observabilityRows = {
     doc: 'Lists the traces that the processes of this node keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
-      operation: jsonOptional(jsonText({ max: 128, doc: 'Such as PutObject.' })),
+      operation: jsonOptional(operation),
       bucket: jsonOptional(bucketName),
-      status: jsonOptional(
-        jsonText({
-          max: 64,
-          doc: 'A status such as 503, a class such as 5xx, or an error code such as AccessDenied.',
-        }),
-      ),
-      minMs: jsonOptional(
-        jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: 'The least duration in milliseconds.' }),
-      ),
+      status: jsonOptional(status),
+      minMs: jsonOptional(minMs),
       running: jsonOptional(jsonBoolean),
       limit: jsonOptional(jsonInteger({ min: 1, max: 500, doc: 'Entries; 50 unless given.' })),
     },

@@ -14,7 +14,7 @@ export interface AdminArguments {
 }
 
 const commonValues = ['--profile', '--endpoint', '--if-match', '--idempotency-key'];
-const commonSwitches = ['--json', '--watch'];
+const commonSwitches = ['--json', '--watch', '--follow'];
 
 /** @throws UsageFault */
 export function readArguments(command: AdminCommand, args: readonly string[]): AdminArguments {

@@ -5,6 +5,7 @@ import type { TraceDocument } from '../../../ports/trace.ts';
 import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
 import { type AdminCommand, adminCommands, adminHelp, findAdminCommand, usageOf } from './commands.ts';
+import { canFollow, followEntries, formatEntries } from './follow.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
 import { formatTraces } from './trace-waterfall.ts';
@@ -49,6 +50,8 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     const given = readArguments(command, args.slice(command.words.length - (isShort ? 1 : 0)));
     if (given.common['--watch'] !== undefined && !canWatch(command.operation))
       throw new UsageFault('--watch is for what runs in the background');
+    if (given.common['--follow'] !== undefined && !canFollow(command.operation))
+      throw new UsageFault('--follow is for `requests` and `logs`');
     return await execute(command, given, findProfile(given.common, process.env));
   } catch (cause) {
     return explain(cause, command);
@@ -105,11 +108,16 @@ async function copyToOutput(body: ReadableStream<Uint8Array>): Promise<number> {
   }
 }
 
-/** A trace is a waterfall, every other reply a table. */
+/** A trace is a waterfall, requests and log lines are lines, every other reply is a table. */
 const showAnswer = ({ operation }: AdminCommand, json: unknown): string =>
   operation === 'GetTrace'
     ? formatTraces((json as { readonly traces: readonly TraceDocument[] }).traces)
-    : showReply(json);
+    : (formatEntries(operation, json) ?? showReply(json));
+
+/** A pipe whose reader is slow holds the next page back. */
+async function printSlowly(text: string): Promise<void> {
+  if (!process.stdout.write(text)) await once(process.stdout, 'drain');
+}
 
 async function execute(command: AdminCommand, given: AdminArguments, profile: Profile): Promise<number> {
   const { path, query, body, common } = given;
@@ -127,6 +135,12 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
   };
   if (describeAdminOperation(command.operation).media !== undefined)
     return copyToOutput(await client.stream(command.operation, ask));
+  if (common['--follow'] !== undefined)
+    return followEntries({
+      ...{ client, name: command.operation, query, asJson },
+      print: printSlowly,
+      report: complain,
+    });
   const answer = await client.call(command.operation, ask);
   if (common['--watch'] === undefined) {
     print(asJson || answer.json === undefined ? answer.text : showAnswer(command, answer.json));

@@ -141,6 +141,7 @@ export function adminHelp(prefix: readonly string[]): string {
     '                                   (`replication peers set` has an --endpoint of its own)',
     '  --json                           the reply as it arrived',
     '  --watch                          follows what runs in the background until it ends',
+    '  --follow                         of `requests` and `logs`: goes on with what comes',
     '  --if-match ETAG, --idempotency-key KEY',
     'A value that begins with @ is read from that file, and @- from the standard input.',
     'Exit codes: 0 done, 1 refused, failed, or something wrong was found, 2 wrong usage, 3 the gateway cannot be reached.',

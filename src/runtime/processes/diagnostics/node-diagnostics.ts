@@ -1,32 +1,19 @@
-/** What a process of Node tells about itself in a support bundle. */
+/** What a process of Node tells operators about itself. */
 import { availableParallelism, hostname, totalmem } from 'node:os';
+import { RecentLines } from '../../../base/recent-lines.ts';
 import type { Diagnostics } from '../../../ports/diagnostics.ts';
 import { packageVersion } from '../../cli/version.ts';
 import { processMemory } from '../process-memory.ts';
 
-const linesMax = 200;
-const lineCharactersMax = 4_096;
+/** Of the log of this process. */
+export const recentLines = new RecentLines();
 
-/** The last warnings and errors of the log. */
-export class LastErrors {
-  readonly #lines: string[] = [];
-
-  /** @param line of the log, in which secrets are masked already */
-  note(line: string): void {
-    if (!/"level":"(?:WARN|ERROR)"/.test(line)) return;
-    if (this.#lines.length === linesMax) this.#lines.shift();
-    this.#lines.push(line.slice(0, lineCharactersMax));
-  }
-
-  read(): readonly string[] {
-    return [...this.#lines];
-  }
-}
-
-export const lastErrors = new LastErrors();
+/** The name under which operators find this process. */
+export const processName = (): string => `${hostname()}:${process.pid}`;
 
 export const nodeDiagnostics = (): Diagnostics => ({
   version: packageVersion(),
+  name: processName(),
   process: () => ({
     host: hostname(),
     pid: process.pid,
@@ -39,5 +26,5 @@ export const nodeDiagnostics = (): Diagnostics => ({
     memory: Object.fromEntries(processMemory()),
     cpuMicroseconds: process.cpuUsage(),
   }),
-  lastErrors: () => lastErrors.read(),
+  lines: recentLines,
 });

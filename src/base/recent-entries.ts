@@ -1,0 +1,116 @@
+/**
+ * The last entries of a stream, such as requests or lines of the log, in memory for a fixed number of entries. A reader keeps a position
+ * and continues from it. Entries that were overwritten before it came back are lost to it, and it learns how many.
+ */
+
+export interface Timed {
+  /** Unix time in ms. */
+  readonly at: number;
+}
+
+/** The number of entries that a reader has behind it, for each ring. */
+export type Position = readonly number[];
+
+export interface RecentEntry<T> {
+  readonly ring: number;
+  /** Its number in the ring. */
+  readonly index: number;
+  /** Its number in all rings: the order of entries of the same time. */
+  readonly order: number;
+  readonly entry: T;
+}
+
+export interface RecentPage<T> {
+  readonly entries: readonly RecentEntry<T>[];
+  /** Where the reader continues. */
+  readonly next: Position;
+  /** Entries since its position that are overwritten, whether it would have taken them or not. */
+  readonly lost: number;
+}
+
+export interface ReadOptions<T> {
+  /** Absent: the newest entries. */
+  readonly after?: Position | undefined;
+  readonly max: number;
+  matches(entry: T): boolean;
+}
+
+interface Ordered<T> {
+  readonly order: number;
+  readonly entry: T;
+}
+
+class Ring<T> {
+  readonly #entries: T[] = [];
+  readonly #orders: number[] = [];
+  readonly #max: number;
+  end = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  add(entry: T, order: number): void {
+    const place = this.end % this.#max;
+    this.#entries[place] = entry;
+    this.#orders[place] = order;
+    this.end += 1;
+  }
+
+  get start(): number {
+    return Math.max(0, this.end - this.#max);
+  }
+
+  *from(start: number): Generator<Ordered<T> & { readonly index: number }> {
+    for (let index = Math.max(start, this.start); index < this.end; index += 1) {
+      const place = index % this.#max;
+      // The casts: entries from `start` to `end` are in the ring.
+      yield { index, order: this.#orders[place] as number, entry: this.#entries[place] as T };
+    }
+  }
+}
+
+/** Several rings with one order, in which entries were added: a flood in one ring overwrites nothing in another. */
+export class RecentEntries<T extends Timed> {
+  readonly #rings: readonly Ring<T>[];
+  #count = 0;
+
+  /** @param sizes of the rings, in entries */
+  constructor(sizes: readonly number[]) {
+    this.#rings = sizes.map((max) => new Ring<T>(max));
+  }
+
+  add(ring: number, entry: T): void {
+    this.#rings[ring]?.add(entry, this.#count);
+    this.#count += 1;
+  }
+
+  /** The entries of a ring, the oldest first. */
+  all(ring: number): readonly T[] {
+    return [...(this.#rings[ring]?.from(0) ?? [])].map(({ entry }) => entry);
+  }
+
+  read({ after, max, matches }: ReadOptions<T>): RecentPage<T> {
+    const found = this.#rings.flatMap((each, ring) =>
+      [...each.from(after?.[ring] ?? 0)].flatMap((kept) => (matches(kept.entry) ? [{ ring, ...kept }] : [])),
+    );
+    const next = this.#rings.map(({ end }) => end);
+    const entries = found.sort((a, b) => a.order - b.order);
+    if (after === undefined) return { entries: entries.slice(-max), next, lost: 0 };
+    const lost = this.#rings.reduce(
+      (sum, { start }, ring) => sum + Math.max(0, start - (after[ring] ?? 0)),
+      0,
+    );
+    return { entries: entries.slice(0, max), next: positionBefore(next, entries.slice(max)), lost };
+  }
+}
+
+/** The position in front of entries that the reader has not got. */
+export function positionBefore(
+  end: Position,
+  left: readonly Pick<RecentEntry<unknown>, 'ring' | 'index'>[],
+): Position {
+  const next = [...end];
+  for (const { ring, index } of left) next[ring] = Math.min(next[ring] ?? index, index);
+  return next;
+}
