@@ -34,6 +34,10 @@ function section(name: (typeof adminOperationNames)[number]): string {
   const named = Object.values(row.names ?? {}).flatMap((each) =>
     'path' in each ? [`${code(each.path)} (${each.rule})`] : [],
   );
+  const audited = [
+    ...(row.records ?? []).map(code),
+    ...(row.digests ?? []).map((field) => `${code(field)} (SHA-256)`),
+  ];
   const answer = reply !== undefined ? code(show(reply.schema)) : (media ?? []).map(code).join(', ');
   return [
     `## ${name}`,
@@ -43,6 +47,7 @@ function section(name: (typeof adminOperationNames)[number]): string {
     ...(parameters.length === 0 ? [] : [`- Query: ${parameters.join(', ')}`]),
     ...(body === undefined ? [] : [`- Body: ${code(show(body.schema))}`]),
     ...(named.length === 0 ? [] : [`- Further resources in policies: ${named.join(', ')}`]),
+    ...(audited.length === 0 ? [] : [`- Audited fields: ${audited.join(', ')}`]),
     ...(headers.length === 0 ? [] : [`- Headers: ${headers.join(', ')}`]),
     `- Reply: ${statuses.join(' or ')}${answer === '' ? '' : ` ${answer}`}${tagged === true ? ', with an `ETag`' : ''}`,
     '',

@@ -30,8 +30,9 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
       establish(request, { identity: (await renew?.()) ?? request.identity });
       return body ?? emptyBody;
     },
-    asked: (action, { audited, bucketName }) => {
-      const asked = { requestId, wire, action, identity: request.identity, bucketName, key: '' };
+    asked: (action, { audited, bucketName, recorded }) => {
+      const { identity } = request;
+      const asked = { requestId, wire, action, identity, bucketName, key: '', recorded };
       return establish(request, {
         operation: action,
         record: audited ? new Recording(ctx, asked) : undefined,

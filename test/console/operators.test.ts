@@ -52,6 +52,15 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     await page.getByRole('region', { name: 'CreateBucket' }).waitFor();
   });
 
+  test('what an operator changed is shown with the values before and after', async () => {
+    await using tab = await world.open('/audit?changed=weight');
+    const { page } = tab;
+    await page.getByText('admin:ActivateCluster').first().click();
+    const panel = page.getByRole('region', { name: 'admin:ActivateCluster' });
+    await panel.getByText('pending').waitFor();
+    await panel.getByText('live', { exact: true }).waitFor();
+  });
+
   test('a refused request is found by its key, and its waterfall is shown', async () => {
     await using tab = await world.open('/traces?status=4xx');
     const { page } = tab;

@@ -74,6 +74,13 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     await metadata.apply([{ at, remove: { time, id } }]);
     expect((await verify(world))['gap']).toEqual({ kind: 'rows-removed', foundRows: 1, ...named });
     await metadata.apply([{ at, put: { ...row, source: '192.0.2.1' }, expiresAt: start + 30 * 24 * hourMs }]);
+    for (const altered of [
+      { ...row, source: '192.0.2.1' },
+      { ...row, changes: [{ field: 'weight', old: 1, new: 2 }] },
+    ]) {
+      await metadata.apply([{ at, put: altered, expiresAt: start + 30 * 24 * hourMs }]);
+      expect((await verify(world))['gap']).toEqual({ kind: 'rows-altered', foundRows: 2, ...named });
+    }
     expect(await verify(world)).toMatchObject({
       isIntact: false,
       hours: 1,

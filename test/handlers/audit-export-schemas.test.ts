@@ -53,6 +53,8 @@ const ocsf: Shape = {
   },
   src_endpoint: { 'ip?': 'string', 'svc_name?': 'string' },
   'resources?': { listOf: { uid: 'string', type: 'string', name: 'string' } },
+  // What a product has beyond the schema.
+  'unmapped?': { changes: 'any' },
 };
 
 /** https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html */

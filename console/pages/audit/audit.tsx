@@ -64,7 +64,7 @@ const columns: readonly Column<Row>[] = [
 
 /** The filters of the address, as the operation takes them. */
 function readFilter(search: Readonly<Record<string, string | undefined>>) {
-  const { bucket, key, keyPrefix, action, identity, status, requestId, hours } = search;
+  const { bucket, key, keyPrefix, action, identity, status, requestId, changed, hours } = search;
   // Rounded, so that the question stays the same for a minute.
   const now = Math.ceil(Date.now() / 60_000) * 60_000;
   const start =
@@ -80,6 +80,7 @@ function readFilter(search: Readonly<Record<string, string | undefined>>) {
     ...(identity === undefined ? {} : { identity }),
     ...(status === undefined ? {} : { status }),
     ...(requestId === undefined ? {} : { requestId }),
+    ...(changed === undefined ? {} : { changed }),
   };
 }
 
@@ -140,7 +141,7 @@ export default function AuditPage() {
   );
 }
 
-const texts = ['bucket', 'key', 'keyPrefix', 'action', 'identity', 'requestId'] as const;
+const texts = ['bucket', 'key', 'keyPrefix', 'action', 'identity', 'requestId', 'changed'] as const;
 
 function Filters() {
   const [search, setSearch] = useSearchState();
@@ -198,6 +199,7 @@ const Details = ({ row }: { readonly row: Row }) => (
       ]}
     />
     {row.keys !== undefined && <Keys keys={row.keys} />}
+    {row.changes !== undefined && <Changes changes={row.changes} />}
     <div class="actions">
       <PageLink page="trace" params={{ trace: row.requestId }} class="button">
         {t.ui.trace}
@@ -225,6 +227,30 @@ const Keys = ({ keys }: { readonly keys: NonNullable<Row['keys']> }) => (
       </li>
     ))}
   </ul>
+);
+
+/** JSON, or the digest of what is too long for a row. */
+function valueText(value: unknown): string {
+  if (value === undefined) return w.notSet;
+  if (typeof value === 'string') return value;
+  if (typeof value === 'object' && value !== null && 'sha256' in value && 'characters' in value)
+    return w.digest(Number(value.characters), String(value.sha256));
+  return JSON.stringify(value);
+}
+
+/** What the request changed, each field with its values before and after. */
+const Changes = ({ changes }: { readonly changes: NonNullable<Row['changes']> }) => (
+  <>
+    <h3>{w.changes}</h3>
+    <Facts
+      facts={changes.map(({ field, old, new: now }) => [
+        field,
+        <span key={field} class="code" dir="auto">
+          <del title={w.before}>{valueText(old)}</del> → <ins title={w.after}>{valueText(now)}</ins>
+        </span>,
+      ])}
+    />
+  </>
 );
 
 function Verify() {

@@ -8,6 +8,7 @@ import { fail } from '../../errors/refusal.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange, Stored } from '../../ports/metadata-store.ts';
+import type { State } from '../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { assertOpen } from './buckets.ts';
 import { retryInTurn } from './retry-in-turn.ts';
@@ -48,11 +49,20 @@ export const changeRow = (
     const planned = await plan(found.row);
     if (planned === undefined) return { value: undefined };
     const { row, then = [] } = planned;
+    record?.change?.(bucketState(found.row), bucketState(row));
     const outcome = await replaceBucket(ctx.metadata, found, row, [...then, ...(await recorded(record))]);
     if (!outcome.applied) return undefined;
     record?.applied();
     return { value: { row, revision: outcome.revision } };
   });
+
+/** What operators set, as their reads show it. */
+const bucketState = ({ quota, placement, placementMode, ...row }: BucketRow): State => ({
+  ...quota,
+  ...(placement === undefined ? {} : { placement, mode: placementMode || 'weighted' }),
+  defaultClass: row.defaultClass ?? 'STANDARD',
+  ...(row.signingKey === undefined ? {} : { keyId: row.signingKey.keyId }),
+});
 
 /** @param change returns the new row */
 export async function changeBucket(

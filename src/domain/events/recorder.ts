@@ -1,6 +1,7 @@
 /** What is recorded of a change in its own commit: the audit row and the events. The caller of a change passes a recorder. */
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
+import type { State } from './audit/state-changes.ts';
 
 /** The effect of a commit on a key. */
 export interface KeyMove {
@@ -20,6 +21,11 @@ export interface Recorder {
   about(arn: string): void;
   /** Sets the caller, where the request itself found it out: a log-in. */
   by?(caller: { readonly principal: string; readonly accessKey: string; readonly account: string }): void;
+  /**
+   * Says what the next commit changes of a configuration: its state before and after, undefined where nothing is set. The row of the
+   * operation says which of the fields are recorded. Call it at each attempt, before `changes`.
+   */
+  change?(before: State | undefined, after: State | undefined): void;
   /** Reports that a commit with these rows has applied. */
   applied(): void;
 }

@@ -20,7 +20,9 @@ import {
 import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { retryInTurn } from '../buckets/retry-in-turn.ts';
+import type { State } from '../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
+import { recordState } from './record-state.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
   /** Adds its rows to the commits that change an account. */
@@ -44,6 +46,7 @@ export class AccountDraft {
   readonly #seen = new Map<string, StoredIam | undefined>();
   readonly #changes = new Map<string, Change<typeof iam>>();
   readonly #then: SideChange[] = [];
+  #noted: { readonly before: State; readonly after: State } = { before: {}, after: {} };
   #counts: AccountRecord = empty;
 
   constructor(metadata: Metadata, account: string) {
@@ -87,6 +90,12 @@ export class AccountDraft {
     this.#then.push(...changes);
   }
 
+  /** Adds to what the audit row may show: facts that no record has under the names of the operator API. */
+  note(change: { readonly before?: State; readonly after?: State }): void {
+    const { before, after } = this.#noted;
+    this.#noted = { before: { ...before, ...change.before }, after: { ...after, ...change.after } };
+  }
+
   /** @throws LimitExceeded */
   count(what: keyof AccountRecord, by: 1 | -1): void {
     const counted = this.#counts[what] + by;
@@ -102,6 +111,7 @@ export class AccountDraft {
   /** False when another change came first. */
   async commit(record: Recorder | undefined): Promise<boolean> {
     if (this.#changes.size === 0) return true;
+    record?.change?.(...this.#states());
     await this.put('account', '', this.#counts);
     const outcome = await commitIam(this.#metadata, this.account, {
       changes: [...this.#changes.values()],
@@ -109,6 +119,17 @@ export class AccountDraft {
     });
     if (outcome.applied) record?.applied();
     return outcome.applied;
+  }
+
+  /** The changed records before and after. */
+  #states(): readonly [State, State] {
+    let { before, after } = this.#noted;
+    for (const [key, change] of this.#changes) {
+      const former = this.#seen.get(key);
+      if (former !== undefined) before = { ...before, ...recordState(former) };
+      if ('put' in change) after = { ...after, ...recordState({ row: change.put }) };
+    }
+    return [before, after];
   }
 }
 

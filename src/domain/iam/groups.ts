@@ -83,6 +83,7 @@ export const addUserToGroup = (ctx: Ctx, account: string, member: Membership): P
       throw fail('LimitExceeded', `Cannot exceed quota for GroupsPerUser: ${groupsOfUserMax}`);
     await putEntity(draft, 'user', { ...user, groups: [...user.groups, group.id] });
     await draft.put('member', memberName(group.id, user.id), {});
+    draft.note({ after: { users: { [user.name]: 'member' } } });
   });
 
 /** @throws NoSuchEntity */
@@ -94,6 +95,7 @@ export const removeUserFromGroup = (ctx: Ctx, account: string, member: Membershi
       throw fail('NoSuchEntity', `User ${user.name} is not in group ${group.name}.`);
     await putEntity(draft, 'user', { ...user, groups: user.groups.filter((id) => id !== group.id) });
     await draft.remove('member', memberName(group.id, user.id));
+    draft.note({ before: { users: { [user.name]: 'member' } } });
   });
 
 /** The users of a group; the order is stable and has no meaning. */

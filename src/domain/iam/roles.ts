@@ -40,6 +40,7 @@ export const createRole = (ctx: Ctx, account: string, wanted: NewRole): Promise<
     };
     await addEntity(draft, kind, role);
     await draft.put('document', trustName(role.id), { name }, trust);
+    draft.note({ after: { trust } });
     if (boundary !== undefined) await holdBoundary(draft, role.id, boundary);
     return role;
   });
@@ -66,6 +67,8 @@ export const updateRole = (
     });
     if (to.trust === undefined) return;
     assertSize(to.trust, { what: 'ACLSizePerRole', max: trustMax });
+    const former = await draft.find('document', trustName(role.id));
+    draft.note({ before: { trust: former?.text }, after: { trust: to.trust } });
     await draft.put('document', trustName(role.id), { name }, to.trust);
   });
 

@@ -6,6 +6,7 @@ import type { Identity } from '../../auth/identity.ts';
 import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { bucketNotification } from '../../domain/configurations/families.ts';
+import { type RecordedFields, type State, stateChanges } from '../../domain/events/audit/state-changes.ts';
 import { eventChanges } from '../../domain/events/events.ts';
 import type { KeyMove } from '../../domain/events/recorder.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
@@ -29,6 +30,8 @@ export interface RecordedRequest {
   readonly key: string;
   /** The events that buckets record about it. */
   readonly events?: readonly string[] | undefined;
+  /** The fields of a configuration whose changes the row shows. */
+  readonly recorded?: RecordedFields | undefined;
 }
 
 /** A name that was refused for its length is shortened, and so is everything that an unknown caller sent. */
@@ -37,7 +40,10 @@ const unknownNameMax = 128;
 /** The longest address; a trusted proxy may forward something else. */
 const sourceMax = 64;
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;
+type Ctx = Pick<
+  Context,
+  'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites' | 'hasher'
+>;
 
 export class Recording implements AuditRecorder {
   readonly #ctx: Ctx;
@@ -74,6 +80,14 @@ export class Recording implements AuditRecorder {
     this.#entry = { ...this.#entry, ...caller };
   }
 
+  change(before: State | undefined, after: State | undefined): void {
+    const { recorded } = this.#request;
+    if (recorded === undefined) return;
+    const { changes: _, ...entry } = this.#entry;
+    const changes = stateChanges(this.#ctx.hasher, recorded, { before, after });
+    this.#entry = changes.length === 0 ? entry : { ...entry, changes };
+  }
+
   applied(): void {
     this.#isWritten = true;
   }
@@ -94,8 +108,11 @@ export class Recording implements AuditRecorder {
 
   async #write({ status, code }: Ending): Promise<void> {
     this.#entry = this.#inTime();
-    const entry = { ...this.#entry, status, ...(code === undefined ? {} : { error: code }) };
     const isRefused = code !== undefined && !this.#isWritten;
+    // A refused change was not made; one that failed with 5xx may have been.
+    const { changes, ...others } = this.#entry;
+    const shown = changes === undefined || (isRefused && status < 500) ? others : this.#entry;
+    const entry = { ...shown, status, ...(code === undefined ? {} : { error: code }) };
     if (isRefused && !this.#ctx.caches.of(RefusedCallers).admit(this.#ctx, entry)) return;
     try {
       await this.#ctx.metadata.apply([this.#row(entry)]);

@@ -69,7 +69,8 @@ async function run(
   const { audited } = row;
   const target = readAdminTarget(name, request.params);
   const isRefused = target instanceof Refusal;
-  const record = call.asked(`admin:${name}`, { audited, bucketName: isRefused ? '' : target.bucketName });
+  const bucketName = isRefused ? '' : target.bucketName;
+  const record = call.asked(`admin:${name}`, { audited, bucketName, recorded: row });
   if (isRefused) throw target;
   // The router ignores slashes at the end: one resource of policies would have several paths.
   if (request.url.endsWith('/'))

@@ -1,6 +1,7 @@
 /** A request to an area outside of the storage protocol, as its handlers get it. */
 import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
+import type { RecordedFields } from '../../domain/events/audit/state-changes.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 
@@ -19,6 +20,11 @@ export interface AreaRequest {
   /** Reports the operation to the pipeline, and returns the recorder for its commits if it may change something. */
   asked(
     action: string,
-    about: { readonly audited: boolean; readonly bucketName: string },
+    about: {
+      readonly audited: boolean;
+      readonly bucketName: string;
+      /** The fields of a configuration whose changes the audit row shows. */
+      readonly recorded?: RecordedFields;
+    },
   ): Recorder | undefined;
 }

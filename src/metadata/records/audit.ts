@@ -1,6 +1,16 @@
 /** The records of requests that are kept after their effect. */
 import { table } from '../../ports/metadata-store.ts';
 
+/** A field of a configuration that a request changed. */
+export interface AuditChange {
+  /** `weight`; for an entry of a map its name too: `placement.b`. */
+  readonly field: string;
+  /** JSON; absent where nothing was set. */
+  readonly old?: unknown;
+  /** JSON; absent where nothing is set any more. */
+  readonly new?: unknown;
+}
+
 /** One row per request: the caller, the action, the source address and the result. */
 export interface AuditRow {
   /** Hours since the epoch. */
@@ -28,6 +38,8 @@ export interface AuditRow {
   readonly count?: number;
   /** The keys of a request about many, such as DeleteObjects: as many as fit into a row (`gateway/records/key-pages.ts`). */
   readonly keys?: readonly AuditedKey[];
+  /** What an operation of the operator API changed, of the fields that its row in the table of operations records. */
+  readonly changes?: readonly AuditChange[];
 }
 
 export interface AuditedKey {
@@ -59,5 +71,6 @@ export const audit = table<AuditRow>()({
     source: 'text',
     count: 'int',
     keys: 'json',
+    changes: 'json',
   },
 });

@@ -9,6 +9,7 @@ import { accountUsage, counterChanges, readUsage } from '../../../metadata/bucke
 import { objectsAt } from '../../../metadata/objects/objects.ts';
 import type { AccountQuotaRow } from '../../../metadata/records/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
+import type { State } from '../../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { drawId } from '../../objects/version-ids.ts';
 import { assertOpen } from '../buckets.ts';
@@ -19,6 +20,9 @@ import { type Ctx, isSettled, recall } from './recall.ts';
 import { bucketsOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
 
 export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes'>;
+
+const quotaState = (quota: AccountQuota | undefined): State | undefined =>
+  quota && { maxBuckets: quota.maxBuckets, totalMaxBytes: quota.totalMaxBytes };
 
 interface AccountQuotaChange {
   readonly record?: Recorder | undefined;
@@ -34,6 +38,7 @@ export async function putAccountQuota(
   const epoch = await retryInTurn(ctx, `quota of ${holder.key}`, async () => {
     const found = await findAccountQuota(ctx.metadata, holder.key);
     check?.(found?.row);
+    record?.change?.(quotaState(found?.row), quotaState(quota));
     const row = { account: holder.key, ...quota, epoch: found?.row.epoch ?? drawId(ctx.random) };
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };
     const outcome = await changeAccountQuota(ctx.metadata, holder.key, change, await recorded(record));
@@ -53,6 +58,7 @@ export async function deleteAccountQuota(
   const found = await findAccountQuota(ctx.metadata, holder.key);
   check?.(found?.row);
   if (found === undefined) return;
+  record?.change?.(quotaState(found.row), undefined);
   const removal = { remove: {}, expect: found.revision };
   const outcome = await changeAccountQuota(ctx.metadata, holder.key, removal, await recorded(record));
   if (!outcome.applied) throw fail('OperationAborted');

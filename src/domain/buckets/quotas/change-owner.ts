@@ -78,6 +78,7 @@ async function move(
       await dropDocuments(ctx, documents.made);
       throw cause;
     }
+    record?.change?.({ owner: open.owner }, { owner });
     const then = [...(await leaveCounters(ctx, open)), ...(await recorded(record))];
     // An IAM user of the former account owns it no more.
     const { accountQuota: _, userQuota: __, creatorId: ___, ...others } = reopened;

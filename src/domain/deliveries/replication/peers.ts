@@ -12,6 +12,7 @@ import type { PeerAccess } from '../../../ports/peer-requests.ts';
 import { retryInTurn } from '../../buckets/retry-in-turn.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication } from '../../configurations/families.ts';
+import type { State } from '../../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { readDestination } from './destination.ts';
 import { countWaiting } from './waiting.ts';
@@ -67,6 +68,7 @@ export async function putPeer(
       ...(accounts === undefined ? {} : { accounts }),
       ...{ slot: 0, id, sealedKeys, changedAt: await metadata.now() },
     };
+    record?.change?.(found && peerState(found.row), peerState(row));
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };
     const outcome = await commitReplicationPeer(metadata, change, await recorded(record));
     if (!outcome.applied) return undefined;
@@ -74,6 +76,9 @@ export async function putPeer(
     return { value: row };
   });
 }
+
+/** Never the keys, sealed or not. */
+const peerState = ({ sealedKeys: _, slot: __, ...row }: ReplicationPeerRow): State => row;
 
 /** @throws NotFound; DeleteConflict while a rule names the peer or versions wait for it */
 export const deletePeer = (
@@ -86,6 +91,7 @@ export const deletePeer = (
     if (found === undefined) throw noSuchPeer(id);
     check?.(found.row);
     await assertUnused(ctx, id);
+    record?.change?.(peerState(found.row), undefined);
     const change = { remove: { id }, expect: found.revision };
     const outcome = await commitReplicationPeer(ctx.metadata, change, await recorded(record));
     if (!outcome.applied) return undefined;

@@ -14,10 +14,12 @@ export interface AuditFilter {
   readonly key?: string | undefined;
   /** The beginning of a key. */
   readonly keyPrefix?: string | undefined;
+  /** A field that the request changed, or a map of which it changed an entry. */
+  readonly changed?: string | undefined;
 }
 
 export const auditMatcher =
-  ({ bucket, action, identity, status, requestId, key, keyPrefix }: AuditFilter) =>
+  ({ bucket, action, identity, status, requestId, key, keyPrefix, changed }: AuditFilter) =>
   (row: AuditRow): boolean =>
     (bucket === undefined || row.resource === `bucket:${bucket}`) &&
     (action === undefined || row.action === action) &&
@@ -25,7 +27,12 @@ export const auditMatcher =
     (status === undefined || isOfStatus(row.status, status)) &&
     (requestId === undefined || requestOfRow(row).requestId === requestId) &&
     (key === undefined || namesKey(row, (each) => each === key)) &&
-    (keyPrefix === undefined || namesKey(row, (each) => each.startsWith(keyPrefix)));
+    (keyPrefix === undefined || namesKey(row, (each) => each.startsWith(keyPrefix))) &&
+    (changed === undefined || changesField(row, changed));
+
+/** Whether the row has a change of the field, or of an entry of that map. */
+const changesField = ({ changes = [] }: AuditRow, changed: string): boolean =>
+  changes.some(({ field }) => field === changed || field.startsWith(`${changed}.`));
 
 /** Whether the row is about such a key, alone or among others. */
 const namesKey = ({ key, keys = [] }: AuditRow, matches: (key: string) => boolean): boolean =>

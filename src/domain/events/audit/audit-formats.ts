@@ -76,7 +76,11 @@ function toCloudTrail(ctx: Ctx, row: AuditRow) {
     ...(row.error === undefined ? {} : { errorCode: row.error }),
     requestParameters: parametersOf(row),
     responseElements: null,
-    additionalEventData: { httpStatus: row.status, ...(row.count === undefined ? {} : { count: row.count }) },
+    additionalEventData: {
+      httpStatus: row.status,
+      ...(row.count === undefined ? {} : { count: row.count }),
+      ...(row.changes === undefined ? {} : { changes: row.changes }),
+    },
     requestID: requestOfRow(row).requestId,
     eventID: toEventId(ctx, row),
     readOnly: isRead(name),
@@ -192,6 +196,8 @@ function toOcsf(row: AuditRow) {
     status: isSuccess ? 'Success' : 'Failure',
     ...(row.error === undefined ? {} : { status_code: row.error }),
     ...(row.count === undefined ? {} : { count: row.count }),
+    // What the class has no attribute for.
+    ...(row.changes === undefined ? {} : { unmapped: { changes: row.changes } }),
     metadata: {
       version: '1.3.0',
       product: { name: 'sluice', vendor_name: 'sluice' },

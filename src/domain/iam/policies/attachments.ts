@@ -50,6 +50,7 @@ export const attachPolicy = <K extends HolderKind>(
     await putEntity(draft, named.kind, { ...holder, attached: [...holder.attached, policy.id] });
     await draft.put('attachment', rowName(policy.id, holder.id, 'policy'), {});
     await countUse(draft, policy, { as: 'policy', by: 1 });
+    draft.note({ after: { policies: { [policy.name]: 'attached' } } });
   });
 
 /** @throws NoSuchEntity for a policy that is not attached */
@@ -66,6 +67,7 @@ export const detachPolicy = <K extends HolderKind>(
     await putEntity(draft, named.kind, { ...holder, attached });
     await draft.remove('attachment', rowName(policy.id, holder.id, 'policy'));
     await countUse(draft, policy, { as: 'policy', by: -1 });
+    draft.note({ before: { policies: { [policy.name]: 'attached' } } });
   });
 
 /** The cast is safe: only the boundary of the record changes. */

@@ -38,6 +38,10 @@ export const putInlinePolicy = <K extends HolderKind>(
         `Maximum policy size of ${max} bytes exceeded for ${named.kind} ${named.name}`,
       );
     await draft.put('document', at, { name: policy }, text);
+    draft.note({
+      before: { inlinePolicies: { [policy]: before?.text } },
+      after: { inlinePolicies: { [policy]: text } },
+    });
     await putEntity(draft, named.kind, { ...holder, inlineSize });
   });
 
@@ -54,6 +58,7 @@ export const deleteInlinePolicy = <K extends HolderKind>(
     const found = await draft.find('document', at);
     if (found?.value.name !== policy) throw noSuchPolicy(inline);
     await draft.remove('document', at);
+    draft.note({ before: { inlinePolicies: { [policy]: found.text } } });
     const inlineSize = holder.inlineSize - sizeOf(found.text ?? '');
     await putEntity(draft, named.kind, { ...holder, inlineSize });
   });

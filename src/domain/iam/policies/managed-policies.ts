@@ -104,6 +104,7 @@ export const createPolicy = (ctx: Ctx, account: string, wanted: NewPolicy): Prom
     };
     await addEntity(draft, kind, policy);
     await draft.put('document', documentName(policy.id, 1), { name }, text);
+    draft.note({ after: { document: text } });
     return policy;
   });
 
@@ -169,6 +170,8 @@ export const createVersion = (
     });
     if (oldest !== undefined) await draft.remove('document', documentName(policy.id, oldest.number));
     await draft.put('document', documentName(policy.id, version.number), { name: policy.name }, text);
+    const former = await draft.find('document', documentName(policy.id, policy.defaultVersion));
+    draft.note({ before: { document: former?.text }, after: { document: text } });
     return version;
   });
 

@@ -53,6 +53,7 @@ export async function changeCluster(ctx: Ctx, id: string, change: ClusterChange)
       ...(stays ? {} : { since: await ctx.metadata.now() }),
       ...(stays && emptiedAt !== undefined ? { emptiedAt } : {}),
     };
+    record?.change?.(clusterState(found.row), clusterState(row));
     const isApplied = await committed(ctx, { row, found }, await recorded(record));
     if (!isApplied) continue;
     record?.applied();
@@ -60,6 +61,8 @@ export async function changeCluster(ctx: Ctx, id: string, change: ClusterChange)
   }
   throw fail('OperationAborted');
 }
+
+const clusterState = ({ state, weight }: ClusterRow) => ({ state, weight });
 
 async function committed(ctx: Ctx, put: ClusterPut, then: readonly SideChange[]): Promise<boolean> {
   try {

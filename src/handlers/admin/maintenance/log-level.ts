@@ -17,6 +17,7 @@ export const PutLogLevel: AdminHandler<'PutLogLevel'> = async (
   if (logLevel === undefined)
     throw fail('NotImplemented', 'The application that embeds this gateway owns its log.');
   const before = logLevel.get();
+  record?.change?.({ level: before }, { level });
   logLevel.set(level);
   const isWhole = await siblings.announce({ topic: 'log-level', about: level }, announceMs);
   // Written at the level that is always on.

@@ -55,6 +55,7 @@ async function replace(ctx: Context, find: Find, call: Call, body: LimitBody | u
   call.match(before?.row.limit);
   const set = body && Object.entries(body).filter(([, value]) => value !== undefined);
   const after = set && { scope, name, limit: Object.fromEntries(set) as RateLimit };
+  call.record?.change?.(before && { ...before.row.limit }, after && { ...after.limit });
   const isApplied = await replaceRateLimit(ctx.metadata, before, after, await recorded(call.record));
   if (!isApplied) throw fail('OperationAborted');
   call.record?.applied();

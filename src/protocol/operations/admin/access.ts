@@ -74,6 +74,7 @@ export const accessRows = {
   },
   ImportAccessKey: {
     on: 'POST /iam/users/:user/access-keys',
+    records: ['accessKeys'],
     doc: 'Gives a user a key pair that exists already.',
     takesSecret: true,
     names: {

@@ -29,6 +29,7 @@ export const placementRows = {
   },
   PutBucketPlacement: {
     on: 'PUT /buckets/:name/placement',
+    records: ['placement', 'mode'],
     names: { placement: mention('clusters/{placement.keys}/placement') },
     conditional: true,
     doc: 'Sets to which clusters the objects of a bucket go, by weight.',
@@ -37,6 +38,7 @@ export const placementRows = {
   },
   DeleteBucketPlacement: {
     on: 'DELETE /buckets/:name/placement',
+    records: ['placement', 'mode'],
     conditional: true,
     doc: 'Lets the weights of the clusters decide about a bucket again.',
   },
@@ -48,6 +50,7 @@ export const placementRows = {
   },
   PutBucketDefaultClass: {
     on: 'PUT /buckets/:name/default-class',
+    records: ['defaultClass'],
     conditional: true,
     doc: 'Sets the storage class that a write to a bucket gets when it names none.',
     body: jsonObject({ defaultClass }),
@@ -55,6 +58,7 @@ export const placementRows = {
   },
   DeleteBucketDefaultClass: {
     on: 'DELETE /buckets/:name/default-class',
+    records: ['defaultClass'],
     conditional: true,
     doc: 'Makes STANDARD the default storage class of a bucket again.',
   },
@@ -69,6 +73,7 @@ const keyId = jsonText({
 export const signingKeyRows = {
   RotateBucketSigningKey: {
     on: 'POST /buckets/:name/signing-key/rotate',
+    records: ['keyId'],
     names: { key_id: mention('keys/{key_id}/rotate') },
     secret: true,
     doc: 'Gives a bucket a new signing key; its secret is shown in this reply only.',
@@ -95,6 +100,7 @@ export const signingKeyRows = {
   },
   DeleteBucketSigningKey: {
     on: 'DELETE /buckets/:name/signing-key',
+    records: ['keyId'],
     doc: 'Makes the secrets of the access keys valid for a bucket again.',
   },
 } as const satisfies AdminRows;

@@ -48,6 +48,7 @@ export const clusterRows = {
   },
   ActivateCluster: {
     on: 'POST /clusters/:id/activate',
+    records: ['state', 'weight'],
     conditional: true,
     doc: 'Makes a pending cluster take new writes.',
     body: jsonObject({ weight }),
@@ -55,6 +56,7 @@ export const clusterRows = {
   },
   PutClusterWeight: {
     on: 'PUT /clusters/:id/weight',
+    records: ['weight'],
     conditional: true,
     doc: 'Sets the share of new writes that a cluster takes.',
     body: jsonObject({ weight }),
@@ -62,6 +64,7 @@ export const clusterRows = {
   },
   DrainCluster: {
     on: 'POST /clusters/:id/drain',
+    records: ['state'],
     conditional: true,
     doc: 'Stops new writes to a cluster; `evacuate` also moves its bytes to others.',
     body: jsonObject({ mode: jsonChoice(['readonly', 'evacuate']) }),
@@ -69,6 +72,7 @@ export const clusterRows = {
   },
   UndrainCluster: {
     on: 'POST /clusters/:id/undrain',
+    records: ['state'],
     conditional: true,
     doc: 'Lets a cluster that is drained take new writes again.',
     reply: cluster,

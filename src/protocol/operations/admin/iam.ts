@@ -110,6 +110,7 @@ export const accountRows = {
   },
   CreateAccount: {
     on: 'POST /accounts',
+    records: ['status', 'displayName', 'email', 'accessKeys'],
     names: {
       account: mention('accounts/{account}/create'),
       accessKey: noResource('The key does not exist yet.'),
@@ -141,6 +142,7 @@ export const accountRows = {
   },
   PutAccount: {
     on: 'PUT /accounts/:account',
+    records: ['status', 'displayName', 'email'],
     doc: 'Changes the fields that are sent. `Suspended` refuses every key, user, role and session of the account at once; `Active` serves them again. An empty e-mail address removes it.',
     body: jsonObject({
       displayName: jsonOptional(displayName),
@@ -157,21 +159,25 @@ export const accountRows = {
   },
   DeleteAccount: {
     on: 'DELETE /accounts/:account',
+    records: ['status'],
     doc: 'Deletes an account that owns no bucket, with its users, roles, policies and keys. Its id is not used again.',
   },
   CreateRootKey: {
     on: 'POST /accounts/:account/root-keys',
+    records: ['accessKeys'],
     doc: "Creates a further key of the account's root, two at most; its secret is shown in this reply only.",
     secret: true,
     reply: jsonObject({ ...rootKey, secretKey: jsonText() }),
   },
   PutRootKey: {
     on: 'PUT /accounts/:account/root-keys/:key',
+    records: ['accessKeys'],
     doc: "Makes a key of the account's root active or inactive; its last active key stays active.",
     body: jsonObject({ status: jsonChoice(['Active', 'Inactive']) }),
   },
   DeleteRootKey: {
     on: 'DELETE /accounts/:account/root-keys/:key',
+    records: ['accessKeys'],
     doc: "Deletes a key of the account's root, but not its last active one.",
   },
 } as const satisfies AdminRows;
@@ -197,12 +203,14 @@ const inlineRows = <const Kind extends 'user' | 'group' | 'role'>(kind: Kind) =>
     put: {
       on: `PUT ${path}/:policy`,
       names,
+      digests: ['inlinePolicies'],
       doc: `Creates an inline policy of a ${kind}, or replaces its document.`,
       body: jsonObject({ document }),
     },
     remove: {
       on: `DELETE ${path}/:policy`,
       names,
+      digests: ['inlinePolicies'],
       doc: `Deletes an inline policy of a ${kind}.`,
     },
   } as const;
@@ -236,6 +244,7 @@ export const iamRows = {
   },
   CreateIamUser: {
     on: 'POST /accounts/:account/users',
+    records: ['name', 'path', 'status'],
     names: { name: mention('accounts/{account}/users/{name}') },
     doc: 'Creates a user.',
     body: jsonObject({ name: name(64), path: jsonOptional(path), tags: jsonOptional(tags) }),
@@ -248,6 +257,7 @@ export const iamRows = {
   },
   PutIamUser: {
     on: 'PUT /accounts/:account/users/:user',
+    records: ['name', 'path', 'status'],
     names: { name: part('accounts/{account}/users/{name}') },
     doc: 'Renames or moves a user, replaces its tags, or disables it. `Disabled` refuses its keys and sessions at once, also those of roles that it has assumed; `Active` serves them again.',
     body: jsonObject({
@@ -260,21 +270,25 @@ export const iamRows = {
   },
   DeleteIamUser: {
     on: 'DELETE /accounts/:account/users/:user',
+    records: ['name', 'path', 'status'],
     doc: 'Deletes a user that has no keys, policies, groups or MFA devices.',
   },
   CreateIamAccessKey: {
     on: 'POST /accounts/:account/users/:user/access-keys',
+    records: ['accessKeys'],
     doc: 'Creates an access key; its secret is shown in this reply only.',
     secret: true,
     reply: jsonObject({ ...accessKey, secretKey: jsonText() }),
   },
   PutIamAccessKey: {
     on: 'PUT /accounts/:account/users/:user/access-keys/:key',
+    records: ['accessKeys'],
     doc: 'Makes an access key active or inactive.',
     body: jsonObject({ status: jsonChoice(['Active', 'Inactive']) }),
   },
   DeleteIamAccessKey: {
     on: 'DELETE /accounts/:account/users/:user/access-keys/:key',
+    records: ['accessKeys'],
     doc: 'Deletes an access key.',
   },
   ListIamGroups: {
@@ -286,6 +300,7 @@ export const iamRows = {
   },
   CreateIamGroup: {
     on: 'POST /accounts/:account/groups',
+    records: ['name', 'path'],
     names: { name: mention('accounts/{account}/groups/{name}') },
     doc: 'Creates a group.',
     body: jsonObject({ name: name(128), path: jsonOptional(path) }),
@@ -299,15 +314,18 @@ export const iamRows = {
   },
   DeleteIamGroup: {
     on: 'DELETE /accounts/:account/groups/:group',
+    records: ['name', 'path'],
     doc: 'Deletes a group that has no users and no policies.',
   },
   PutIamGroupUser: {
     on: 'PUT /accounts/:account/groups/:group/users/:user',
+    records: ['users'],
     names: { user: mention('accounts/{account}/users/{user}') },
     doc: 'Adds a user to a group.',
   },
   DeleteIamGroupUser: {
     on: 'DELETE /accounts/:account/groups/:group/users/:user',
+    records: ['users'],
     names: { user: mention('accounts/{account}/users/{user}') },
     doc: 'Removes a user from a group.',
   },
@@ -320,6 +338,8 @@ export const iamRows = {
   },
   CreateIamRole: {
     on: 'POST /accounts/:account/roles',
+    records: ['name', 'path', 'sessionSeconds'],
+    digests: ['trust'],
     names: { name: mention('accounts/{account}/roles/{name}') },
     doc: 'Creates a role with its trust policy.',
     body: jsonObject({
@@ -339,6 +359,8 @@ export const iamRows = {
   },
   PutIamRole: {
     on: 'PUT /accounts/:account/roles/:role',
+    records: ['sessionSeconds'],
+    digests: ['trust'],
     doc: 'Changes the description, the longest session, the tags or the trust policy of a role.',
     body: jsonObject({
       trust: jsonOptional(document),
@@ -350,6 +372,7 @@ export const iamRows = {
   },
   DeleteIamRole: {
     on: 'DELETE /accounts/:account/roles/:role',
+    records: ['name', 'path', 'sessionSeconds'],
     doc: 'Deletes a role that has no policies.',
   },
   ListIamPolicies: {
@@ -361,6 +384,8 @@ export const iamRows = {
   },
   CreateIamPolicy: {
     on: 'POST /accounts/:account/policies',
+    records: ['name', 'path', 'defaultVersion'],
+    digests: ['document'],
     names: { name: mention('accounts/{account}/policies/{name}') },
     doc: 'Creates a managed policy.',
     body: jsonObject({
@@ -379,16 +404,20 @@ export const iamRows = {
   },
   PutIamPolicy: {
     on: 'PUT /accounts/:account/policies/:policy',
+    records: ['defaultVersion'],
+    digests: ['document'],
     doc: 'Gives a managed policy a new default version; where it has five, the oldest other version is deleted.',
     body: jsonObject({ document }),
     reply: policy,
   },
   DeleteIamPolicy: {
     on: 'DELETE /accounts/:account/policies/:policy',
+    records: ['name', 'path', 'defaultVersion'],
     doc: 'Deletes a managed policy that is attached to nothing, with all its versions.',
   },
   AttachIamPolicy: {
     on: 'POST /accounts/:account/attachments',
+    records: ['policies'],
     names: {
       name: mention('accounts/{account}/{kind}s/{name}/attachments'),
       policy: mention('accounts/{policy.account}/policies/{policy.name}/attachments'),
@@ -399,6 +428,7 @@ export const iamRows = {
   },
   DetachIamPolicy: {
     on: 'POST /accounts/:account/detachments',
+    records: ['policies'],
     names: {
       name: mention('accounts/{account}/{kind}s/{name}/detachments'),
       policy: mention('accounts/{policy.account}/policies/{policy.name}/detachments'),

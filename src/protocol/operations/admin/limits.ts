@@ -10,6 +10,7 @@ const fields = {
   burstSeconds: count('How many seconds of an unused allowance add up; 1 where it is absent.', 3_600),
 };
 const limit = jsonObject(fields);
+const records = Object.keys(fields);
 
 const rowsFor = <const Path extends string>(path: Path, whose: string) =>
   ({
@@ -17,10 +18,11 @@ const rowsFor = <const Path extends string>(path: Path, whose: string) =>
     put: {
       on: `PUT ${path}`,
       conditional: true,
+      records,
       doc: `Replaces the rate limit of ${whose}. A request beyond it is refused with 503 SlowDown and Retry-After; open bodies wait.`,
       body: limit,
     },
-    remove: { on: `DELETE ${path}`, conditional: true, doc: `Removes the rate limit of ${whose}.` },
+    remove: { on: `DELETE ${path}`, conditional: true, records, doc: `Removes the rate limit of ${whose}.` },
   }) as const;
 
 const ofAccount = rowsFor('/accounts/:account/limits', 'an account');

@@ -205,6 +205,7 @@ export const observabilityRows = {
   },
   PutLogLevel: {
     on: 'PUT /log-level',
+    records: ['level'],
     doc: 'Changes the level of the log in every process of this node, until the node is restarted.',
     body: jsonObject({ level }),
     reply: jsonObject({ level, processes: jsonChoice(['all', 'some']) }),

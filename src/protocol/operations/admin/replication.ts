@@ -92,6 +92,7 @@ export const peerRows = {
   },
   PutReplicationPeer: {
     on: 'PUT /replication/peers/:id',
+    records: ['endpoint', 'region', 'proxy', 'bandwidth', 'accounts'],
     names: {
       accessKey: noResource('A key of the peer.'),
       secretKey: noResource('A secret of the peer.'),
@@ -110,6 +111,7 @@ export const peerRows = {
   },
   DeleteReplicationPeer: {
     on: 'DELETE /replication/peers/:id',
+    records: ['endpoint', 'region', 'proxy', 'bandwidth', 'accounts'],
     conditional: true,
     doc: 'Removes a peer that no rule names and for which nothing waits.',
   },

@@ -36,6 +36,10 @@ export interface AdminOperation {
   readonly reads?: true;
   /** It is audited although it changes nothing. */
   readonly audited?: true;
+  /** Fields of the state whose old and new values the audit row has, where they differ. Never a secret; a test plants some. */
+  readonly records?: readonly string[];
+  /** Fields whose texts the audit row has by their SHA-256 and length, such as policy documents. */
+  readonly digests?: readonly string[];
   /** By field of the query or body, or parameter of the path: the resource that it names beside the path of the operation. */
   readonly names?: Readonly<Record<string, NamedResource | NoResource>>;
   /**

@@ -113,6 +113,7 @@ export const sessionRows = {
   },
   CreateOwnAccessKey: {
     on: 'POST /session/access-keys',
+    records: ['accessKeys'],
     doc: 'Creates an access key of the caller itself, where IAM allows iam:CreateAccessKey; its secret is shown in this reply only.',
     callers: 'known',
     secret: true,
@@ -120,12 +121,14 @@ export const sessionRows = {
   },
   PutOwnAccessKey: {
     on: 'PUT /session/access-keys/:key',
+    records: ['accessKeys'],
     doc: 'Makes an access key of the caller itself active or inactive, where IAM allows iam:UpdateAccessKey.',
     callers: 'known',
     body: jsonObject({ status: jsonChoice(['Active', 'Inactive']) }),
   },
   DeleteOwnAccessKey: {
     on: 'DELETE /session/access-keys/:key',
+    records: ['accessKeys'],
     doc: 'Deletes an access key of the caller itself, where IAM allows iam:DeleteAccessKey.',
     callers: 'known',
   },

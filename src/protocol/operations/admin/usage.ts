@@ -42,12 +42,14 @@ export const quotaRows = {
   },
   PutBucketQuota: {
     on: 'PUT /buckets/:name/quota',
+    records: ['maxBytes', 'maxObjects', 'maxBytesPerObject'],
     conditional: true,
     doc: 'Sets the quota of a bucket; 0 is unlimited.',
     body: bucketQuota,
   },
   DeleteBucketQuota: {
     on: 'DELETE /buckets/:name/quota',
+    records: ['maxBytes', 'maxObjects', 'maxBytesPerObject'],
     conditional: true,
     doc: 'Removes the quota of a bucket.',
   },
@@ -62,6 +64,7 @@ export const quotaRows = {
   },
   PutUserQuota: {
     on: 'PUT /iam/users/:user/quota',
+    records: ['maxBuckets', 'totalMaxBytes'],
     names: quotaNames,
     query: ofUser,
     conditional: true,
@@ -70,6 +73,7 @@ export const quotaRows = {
   },
   DeleteUserQuota: {
     on: 'DELETE /iam/users/:user/quota',
+    records: ['maxBuckets', 'totalMaxBytes'],
     names: quotaNames,
     query: ofUser,
     conditional: true,

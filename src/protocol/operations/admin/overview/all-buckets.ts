@@ -77,6 +77,7 @@ export const allBucketRows = {
   },
   PutBucketOwner: {
     on: 'PUT /buckets/:name/owner',
+    records: ['owner'],
     names: {
       owner: mention('accounts/{owner}/buckets'),
       policy: noResource('Whether the policy of the bucket stays.'),

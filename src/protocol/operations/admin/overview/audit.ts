@@ -1,5 +1,6 @@
 /** Rows about the audit log. */
 import {
+  jsonAny,
   jsonBoolean,
   jsonChoice,
   jsonObject,
@@ -26,6 +27,9 @@ const filter = {
   requestId: jsonOptional(jsonText({ max: 128 })),
   key: jsonOptional(jsonText({ doc: 'Rows about this key, also among the keys of a DeleteObjects.' })),
   keyPrefix: jsonOptional(jsonText({ doc: 'Rows about keys that begin so.' })),
+  changed: jsonOptional(
+    jsonText({ max: 128, doc: 'A field that the request changed, such as `weight` or `placement.b`.' }),
+  ),
 };
 
 const row = jsonObject({
@@ -51,6 +55,9 @@ const row = jsonObject({
         error: jsonOptional(jsonText()),
       }),
     ),
+  ),
+  changes: jsonOptional(
+    jsonRows(jsonObject({ field: jsonText(), old: jsonOptional(jsonAny), new: jsonOptional(jsonAny) })),
   ),
 });
 
