@@ -134,6 +134,8 @@ export interface Telemetry {
   /** A unit of a worker has ended, at this time (ms). */
   workerUnitEnded(worker: string, at: number): void;
   workerFailed(worker: string): void;
+  /** An operator has paused or resumed a worker. */
+  workerPaused(worker: string, isPaused: boolean): void;
   /** What a worker has done since it last said so, counted in `of`, and what it has left; undefined where that is not known. */
   workerProgressed(
     worker: string,
@@ -223,6 +225,7 @@ export const silentTelemetry: Telemetry = {
   workerLeads: () => {},
   workerUnitEnded: () => {},
   workerFailed: () => {},
+  workerPaused: () => {},
   workerProgressed: () => {},
   workerEnded: () => {},
   gcBacklog: () => {},

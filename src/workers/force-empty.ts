@@ -1,11 +1,12 @@
 /** `force-empty`: deletes the content of buckets that operators want empty, a page of each in turn. */
 import type { Context } from '../context.ts';
-import { emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
+import { emptyings, emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
+import { noteTaskError } from '../domain/tasks/progress.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
 export const emptyBuckets =
   (
-    context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>,
+    context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>,
     _generation = 0,
     services = unsupervised,
   ): Unit =>
@@ -20,6 +21,7 @@ export const emptyBuckets =
         services.report({ done: await emptyPage(context, task) });
       } catch (cause) {
         // The other buckets are not to wait for this one; then it is the supervisor's.
+        if (!signal.aborted) await noteTaskError(context, emptyings, { name: task.name, cause });
         panic ??= new ShardPanic(task.state.bucket, cause);
       }
     }

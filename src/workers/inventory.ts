@@ -22,9 +22,12 @@ export const writeInventories = (
   const ctx: Ctx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
   let term: Term | undefined;
   let lookedAt = Number.NEGATIVE_INFINITY;
+  let runAt: number | undefined;
   return async (signal) => {
     term ??= await beginInventories(metadata, generation);
-    if (clock.elapsed() - lookedAt >= config.SVC_INVENTORY_INTERVAL) {
+    const isAsked = services.runAt() !== runAt;
+    runAt = services.runAt();
+    if (isAsked || clock.elapsed() - lookedAt >= config.SVC_INVENTORY_INTERVAL) {
       await beginDueInventories(context, signal);
       lookedAt = clock.elapsed();
     }

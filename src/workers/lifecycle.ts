@@ -42,7 +42,7 @@ export const carryOutLifecycles = (
       signal.addEventListener('abort', () => context.telemetry.lifecyclePasses(undefined), { once: true });
     }
     term ??= await beginTerm(metadata, lifecycleTasks, generation);
-    const { turns, hasMore } = await findTurns(context, behind);
+    const { turns, hasMore } = await findTurns(context, { behind, runAt: services.runAt() });
     behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
     const until = clock.elapsed() + unitMs;
     const open = new Set(turns);
@@ -90,7 +90,7 @@ async function reportPasses(
 /** The buckets that are due, by id, from the one behind `behind`. The list and the progress have the same order. */
 async function findTurns(
   context: LifecycleContext,
-  behind: string,
+  { behind, runAt }: { readonly behind: string; readonly runAt: number | undefined },
 ): Promise<{ readonly turns: readonly Turn[]; readonly hasMore: boolean }> {
   const now = await lockTime(context);
   const { metadata } = context;
@@ -104,7 +104,8 @@ async function findTurns(
     for (const { row } of page) {
       while (!known.done && known.value.name < row.bucketId) known = await progress.next();
       const task = !known.done && known.value.name === row.bucketId ? known.value : undefined;
-      if (row.bucketId <= behind || !isDue(row, task, { now, hasLate: late.has(row.bucketId) })) continue;
+      const due = { now, hasLate: late.has(row.bucketId), runAt };
+      if (row.bucketId <= behind || !isDue(row, task, due)) continue;
       if (turns.length === turnsMax) return { turns, hasMore: true };
       turns.push({ listed: row, task });
     }

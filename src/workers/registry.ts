@@ -19,6 +19,7 @@ import { rebalance } from './storage/rebalance.ts';
 import { rewrapKeys } from './storage/rewrap.ts';
 import { scrubAll } from './storage/scrub.ts';
 import type { ClientLoad } from './supervision/client-load.ts';
+import { Controls } from './supervision/controls.ts';
 import { Heartbeats } from './supervision/heartbeats.ts';
 import { localRenewalMs, localTtlMs } from './supervision/leadership.ts';
 import { Pulses } from './supervision/pulses.ts';
@@ -232,22 +233,25 @@ export function startWorkers(
   const ends = AbortSignal.any([signal, stopping.signal]);
   const shared = local && shareWith(local, { clock: context.clock, names });
   const heartbeats = new Heartbeats(context, process, shared);
+  const controls = new Controls(context, { workers: names, signal: ends, pulses: shared?.pulses });
   const yieldToClients =
     clientLoad === undefined ? unsupervised.yieldToClients : clientLoad.yieldToClients.bind(clientLoad);
   const named = names.map((name): Worker => {
     const { leased, counts, yieldsToClients, interval, make } = workers[name];
     const watch = heartbeats.watch(name, counts);
+    const gate = controls.gate(name);
     const services: WorkerServices = {
       report: watch.report,
       roundEnded: (tookMs) => watch.unitEnded('idle', tookMs),
       yieldToClients,
+      runAt: () => gate.runAt,
     };
     const telemetry = reportingTelemetry(context.telemetry, watch.report);
     const start = (generation: number): Unit => {
       const unit = make({ ...context, telemetry }, generation, services);
       return yieldsToClients === true ? (held) => yieldToClients(held).then(() => unit(held)) : unit;
     };
-    return { name, leased, everyMs: interval(context), start, watch };
+    return { name, leased, everyMs: interval(context), start, watch, gate };
   });
   const sweeper: Worker = { ...buildSweep(context), watch: heartbeats.watch('sweep', 'ops') };
   const running = [...named, sweeper].map((worker) => {
@@ -259,6 +263,7 @@ export function startWorkers(
     async stop() {
       stopping.abort();
       await Promise.all(running);
+      await controls.ended;
       await heartbeats.stop();
     },
   };

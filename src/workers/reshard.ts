@@ -1,5 +1,6 @@
 /** `reshard`: moves rows of the buckets that operators want more shards for, a round of each in turn. */
-import { type Doubling, everyResharding, reshardRound } from '../domain/buckets/reshard.ts';
+import { type Doubling, everyResharding, reshardings, reshardRound } from '../domain/buckets/reshard.ts';
+import { noteTaskError } from '../domain/tasks/progress.ts';
 import type { LeaseContext } from './supervision/leadership.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
@@ -18,6 +19,7 @@ export const reshardBuckets = (context: LeaseContext, _generation = 0, services 
       } catch (cause) {
         // The other buckets are not to wait for this one; then it is the supervisor's.
         waitMs = 0;
+        if (!signal.aborted) await noteTaskError(context, reshardings, { name: task.name, cause });
         panic ??= new ShardPanic(task.state.bucket, cause);
       }
     }

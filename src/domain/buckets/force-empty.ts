@@ -9,13 +9,16 @@ import type { Context } from '../../context.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import type { Ctx } from '../objects/commit-version.ts';
 import { removeSeenVersion } from '../objects/remove-version.ts';
+import { advanceProgress, type Measure } from '../tasks/progress.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 import { mfaRequired } from './bucket-versioning.ts';
 import { openBucket } from './buckets.ts';
@@ -35,10 +38,31 @@ export interface Emptying {
   readonly deleted: { readonly versions: number; readonly markers: number; readonly uploads: number };
   /** Versions that Object Lock or MFA delete holds. */
   readonly kept: number;
+  /** Bytes of the versions that were deleted, and of those that are held. Absent in rows of an earlier release. */
+  readonly bytes?: { readonly deleted: number; readonly kept: number };
   /** Set at the end: no rows were left, and none were added meanwhile. */
   readonly empty?: boolean;
 }
-const emptyings: TaskKind<Emptying> = { kind: 'force-empty', frees: true };
+export const emptyings: TaskKind<Emptying> = { kind: 'force-empty', frees: true };
+
+const measureEmptying = ({ bucket, startedAt, finishedAt, deleted, bytes }: Emptying): Measure => ({
+  bucket,
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: deleted.versions + deleted.markers + deleted.uploads, bytes: bytes?.deleted ?? 0 },
+});
+
+/** What the pass has left, by the counters of the bucket: versions that writers add meanwhile are counted too. */
+export async function leftToEmpty(
+  { metadata }: Pick<Context, 'metadata'>,
+  { name, state }: Pick<Task<Emptying>, 'name' | 'state'>,
+): Promise<TaskAmount> {
+  const held = sumUsage(await readUsage(metadata, name));
+  return {
+    count: Math.max(0, held.count - state.kept),
+    bytes: Math.max(0, held.bytes - (state.bytes?.kept ?? 0)),
+  };
+}
 
 /** How long a result is kept. */
 const keptMs = 7 * 24 * 60 * 60 * 1000;
@@ -62,10 +86,12 @@ export async function beginEmptying(
     startedAt: await ctx.metadata.now(),
     deleted: { versions: 0, markers: 0, uploads: 0 },
     kept: 0,
+    bytes: { deleted: 0, kept: 0 },
   };
   const outcome = await putTask(ctx.metadata, emptyings, {
     name: bucket.id,
     state,
+    progress: advanceProgress(undefined, measureEmptying(state), state.startedAt),
     expect: found?.revision ?? 'absent',
     then: await recorded(record),
   });
@@ -95,7 +121,7 @@ export async function* everyEmptying(ctx: Pick<Context, 'metadata'>): AsyncGener
  */
 export async function emptyPage(
   ctx: Ctx,
-  { name: bucketId, state, revision }: Task<Emptying>,
+  { name: bucketId, state, progress, revision }: Task<Emptying>,
 ): Promise<number> {
   const found = await findBucket(ctx.metadata, state.bucket);
   const bucket = found?.row.id === bucketId ? found.row : undefined;
@@ -105,9 +131,11 @@ export async function emptyPage(
       : await passed(ctx, bucket, state);
   const now = await ctx.metadata.now();
   const isDone = next.phase === 'done';
+  const saved: Emptying = isDone ? { ...next, finishedAt: now } : next;
   await putTask(ctx.metadata, emptyings, {
     name: bucketId,
-    state: isDone ? { ...next, finishedAt: now } : next,
+    state: saved,
+    progress: advanceProgress(progress, measureEmptying(saved), now),
     expect: revision,
     ...(isDone ? { expiresAt: now + keptMs } : {}),
   });
@@ -134,18 +162,22 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
     ({ key }) => key,
   );
   const gone = { versions: 0, markers: 0 };
+  const bytes = { deleted: 0, kept: 0 };
   let kept = 0;
   await inParallel(atOnce, [...keys.values()], async (versions) => {
-    let held = 0;
+    const held: number[] = [];
     // Oldest first, so that no deletion has to move a version to the head.
     for (const row of versions.toReversed()) {
       const outcome = await removeSeenVersion(ctx, bucket, { row, requestId: state.requestId });
-      if (outcome === 'kept') held += 1;
-      if (outcome === 'gone') gone[row.marker ? 'markers' : 'versions'] += 1;
+      if (outcome === 'kept') held.push(row.size);
+      if (outcome !== 'gone') continue;
+      gone[row.marker ? 'markers' : 'versions'] += 1;
+      bytes.deleted += row.size;
       // A held version stood under the marker. It is the head now, and the next phase will count it there.
-      if (outcome === 'gone' && row.marker && row.slot === headSlot && held > 0) held -= 1;
+      if (row.marker && row.slot === headSlot) held.pop();
     }
-    kept += held;
+    kept += held.length;
+    bytes.kept += held.reduce((sum, size) => sum + size, 0);
   });
   const { versions, markers, uploads } = state.deleted;
   return {
@@ -153,6 +185,10 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
     after: { space: last.space, key: last.key, slot: last.slot },
     deleted: { versions: versions + gone.versions, markers: markers + gone.markers, uploads },
     kept: state.kept + kept,
+    bytes: {
+      deleted: (state.bytes?.deleted ?? 0) + bytes.deleted,
+      kept: (state.bytes?.kept ?? 0) + bytes.kept,
+    },
   };
 }
 

@@ -8,10 +8,13 @@ import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
+import { advanceProgress, type Measure } from '../tasks/progress.ts';
 import { assertOpen, openBucket } from './buckets.ts';
 import { changeBucket } from './change-bucket.ts';
 
@@ -29,7 +32,23 @@ export interface Resharding {
   readonly startedAt: number;
   readonly finishedAt?: number;
 }
-const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
+export const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
+
+const measureResharding = ({ bucket, startedAt, finishedAt, rowsMoved }: Resharding): Measure => ({
+  bucket,
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: rowsMoved },
+});
+
+/** An estimate from the versions that the bucket counts: of the rows of a shard that splits, half move. */
+export async function leftToReshard(
+  { metadata }: Metadata,
+  { name, state: { from, to, rowsMoved } }: Pick<Task<Resharding>, 'name' | 'state'>,
+): Promise<TaskAmount> {
+  const { count } = sumUsage(await readUsage(metadata, name));
+  return { count: Math.max(0, Math.round((count / 2) * Math.log2(to / from)) - rowsMoved) };
+}
 
 /** The largest count; CreateBucket has the same limit. */
 export const shardsMax = 65_536;
@@ -70,7 +89,14 @@ export async function beginResharding(ctx: Changing, name: string, asked: Asked)
     const expect = found?.revision ?? 'absent';
     if (ctx.metadata.split === undefined) return reshardAtOnce(ctx, { ...asked, bucket, fresh, expect });
     const then = await recorded(asked.record);
-    const outcome = await putTask(ctx.metadata, reshardings, { name: bucket.id, state: fresh, expect, then });
+    const progress = advanceProgress(undefined, measureResharding(fresh), now);
+    const outcome = await putTask(ctx.metadata, reshardings, {
+      name: bucket.id,
+      state: fresh,
+      progress,
+      expect,
+      then,
+    });
     // Refused: another operator's request was committed first.
     if (!outcome.applied) continue;
     asked.record?.applied();
@@ -114,7 +140,8 @@ async function reshardAtOnce(
     finishedAt: fresh.startedAt,
   };
   const expiresAt = fresh.startedAt + keptMs;
-  await putTask(ctx.metadata, reshardings, { name: bucket.id, state, expect, expiresAt });
+  const progress = advanceProgress(undefined, measureResharding(state), fresh.startedAt);
+  await putTask(ctx.metadata, reshardings, { name: bucket.id, state, progress, expect, expiresAt });
   return state;
 }
 
@@ -175,8 +202,15 @@ export async function reshardRound(
   }
   const shardsDone = row.shards - state.from + doubling.done.size;
   const next = { ...state, shardsDone, rowsMoved: state.rowsMoved + rows };
-  if (rows > 0 || shardsDone !== state.shardsDone)
-    await putTask(ctx.metadata, reshardings, { name: bucketId, state: next, expect: task.revision });
+  if (rows > 0 || shardsDone !== state.shardsDone) {
+    const progress = advanceProgress(task.progress, measureResharding(next), await ctx.metadata.now());
+    await putTask(ctx.metadata, reshardings, {
+      name: bucketId,
+      state: next,
+      progress,
+      expect: task.revision,
+    });
+  }
   return isOver ? 0 : waitMs;
 }
 
@@ -233,13 +267,15 @@ function requireSplit(metadata: MetadataStore): NonNullable<MetadataStore['split
 
 async function finish(
   { metadata }: Ctx,
-  { name, state, revision }: Task<Resharding>,
+  { name, state, progress, revision }: Task<Resharding>,
   more: Partial<Resharding>,
 ): Promise<number> {
   const finishedAt = await metadata.now();
+  const ended = { ...state, ...more, finishedAt };
   await putTask(metadata, reshardings, {
     name,
-    state: { ...state, ...more, finishedAt },
+    state: ended,
+    progress: advanceProgress(progress, measureResharding(ended), finishedAt),
     expect: revision,
     expiresAt: finishedAt + keptMs,
   });

@@ -54,11 +54,16 @@ const lateRestMs = 10 * 60_000;
 export const isDue = (
   { token }: LifecycleBucketRow,
   task: Task<LifecycleProgress> | undefined,
-  { now, hasLate }: { readonly now: number; readonly hasLate: boolean },
+  {
+    now,
+    hasLate,
+    runAt = 0,
+  }: { readonly now: number; readonly hasLate: boolean; readonly runAt?: number | undefined },
 ): boolean =>
   task === undefined ||
   task.state.token !== token ||
   task.state.nextAt <= now ||
+  task.state.startedAt < runAt ||
   (hasLate && beginsForLate(task.state, now));
 
 /** A pass that runs goes on, so that each pass comes to an end however many such versions come. */

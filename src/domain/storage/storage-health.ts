@@ -2,6 +2,7 @@
 import type { Context } from '../../context.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
 import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/storage/object-bytes.ts';
+import { readLongPauses } from '../tasks/worker-controls.ts';
 import { savedScrub } from './scrub/saved-scrub.ts';
 import { knownDamaged } from './scrub/state.ts';
 
@@ -21,7 +22,7 @@ export interface DataReport {
 export interface StorageHealth {
   readonly ok: boolean;
   readonly warnings: readonly string[];
-  /** The backends with a warning, comma-separated; '' when there are none. */
+  /** The backends with a warning, and `workers` where one is paused, comma-separated; '' when there are none. */
   readonly source: string;
 }
 
@@ -98,14 +99,24 @@ function poolWarnings({ status, pools }: ClusterHealth): readonly string[] {
   return [...new Set(warnings)];
 }
 
-/** Whether storage is healthy: no warnings, and every node and pool is up. */
-export function storageHealth(metadata: MetadataReport, data: DataReport): StorageHealth {
+/** Workers that have been paused for long: what they would delete, move and check stays. */
+export const pauseWarnings = (ctx: Pick<Context, 'metadata'>): Promise<readonly string[]> =>
+  // Metadata that cannot be reached is reported elsewhere.
+  readLongPauses(ctx).catch(() => []);
+
+/** Whether storage is healthy: no warnings, and every node and pool is up. @param pauses the warnings of paused workers */
+export function storageHealth(
+  metadata: MetadataReport,
+  data: DataReport,
+  pauses: readonly string[] = [],
+): StorageHealth {
   const nodes = metadata.nodes.filter(({ state }) => state !== 'UP');
   const ofMetadata = [...metadata.warnings, ...nodes.map(({ name, state }) => `node ${name} is ${state}`)];
   const sources = [
     ...(ofMetadata.length > 0 ? [metadata.backend] : []),
     ...(data.warnings.length > 0 ? [data.backend] : []),
+    ...(pauses.length > 0 ? ['workers'] : []),
   ];
-  const warnings = [...ofMetadata, ...data.warnings];
+  const warnings = [...ofMetadata, ...data.warnings, ...pauses];
   return { ok: warnings.length === 0, warnings, source: [...new Set(sources)].join(',') };
 }

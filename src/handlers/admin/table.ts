@@ -29,8 +29,9 @@ import * as reshard from './maintenance/reshard.ts';
 import * as rewrap from './maintenance/rewrap.ts';
 import * as scrub from './maintenance/scrub.ts';
 import { GetSupportBundle } from './maintenance/support-bundle.ts';
+import { ListTasks } from './maintenance/tasks.ts';
 import { GetTrace, ListTraces } from './maintenance/traces.ts';
-import { ListWorkers } from './maintenance/workers.ts';
+import * as workers from './maintenance/workers.ts';
 import * as audit from './overview/audit.ts';
 import * as buckets from './overview/buckets.ts';
 import { GetKeyProvider } from './overview/key-provider.ts';
@@ -56,7 +57,8 @@ export const adminHandlers: AdminHandlers = {
   ExplainDecision,
   GetOpenApi,
   ImportAccessKey,
-  ListWorkers,
+  ...workers,
+  ListTasks,
   ListTraces,
   GetTrace,
   ...logLevel,

@@ -1,7 +1,7 @@
 /** The states of the background's long work, by kind and name. */
 import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../ports/metadata-store.ts';
 import { prefixRange } from '../objects/prefix.ts';
-import { type TaskRow, tasks } from '../records/tasks.ts';
+import { type TaskProgress, type TaskRow, tasks } from '../records/tasks.ts';
 import { LeaseLost } from './leases.ts';
 
 const tasksAt = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
@@ -18,6 +18,7 @@ export interface TaskKind<State> {
 export interface Task<State> {
   readonly name: string;
   readonly state: State;
+  readonly progress?: TaskProgress;
   readonly revision: Revision;
 }
 
@@ -25,6 +26,7 @@ export interface Task<State> {
 const toTask = <State>(row: TaskRow, revision: Revision): Task<State> => ({
   name: row.name,
   state: row.state as State,
+  ...(row.progress === undefined ? {} : { progress: row.progress }),
   revision,
 });
 
@@ -85,6 +87,20 @@ export async function* everyTask<State>(
     for (const { row, revision } of page) if (row.name !== leaderName) yield toTask(row, revision);
 }
 
+/** The progress of the tasks of a kind, by name, from the first one after `after`; their states are not read. */
+export async function* everyProgress(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { kind }: Pick<TaskKind<unknown>, 'kind'>,
+  after?: string,
+): AsyncGenerator<Pick<TaskRow, 'name' | 'progress'>> {
+  const cursor = metadata.scan(tasksAt(kind), {
+    columns: ['progress'],
+    ...(after === undefined ? {} : { after: { name: after } }),
+  });
+  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
+    for (const { row } of page) yield row;
+}
+
 /** Up to `limit` tasks of a kind whose names begin with `prefix`, from the first one after `after`. */
 export async function pageTasks<State>(
   metadata: Pick<MetadataStore, 'scan'>,
@@ -103,6 +119,7 @@ export const putTask = <State>(
   {
     name,
     state,
+    progress,
     expect,
     expiresAt,
     term,
@@ -110,6 +127,8 @@ export const putTask = <State>(
   }: {
     readonly name: string;
     readonly state: State;
+    /** Absent: operators do not follow it. */
+    readonly progress?: TaskProgress | undefined;
     readonly expect: 'absent' | Revision;
     /** Store time from which it is no longer needed. */
     readonly expiresAt?: number;
@@ -121,14 +140,21 @@ export const putTask = <State>(
   metadata.commit(
     tasksAt(kind),
     [
-      { put: { kind, name, state }, expect, ...(expiresAt === undefined ? {} : { expiresAt }) },
+      {
+        put: { kind, name, state, ...(progress === undefined ? {} : { progress }) },
+        expect,
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+      },
       ...(term === undefined ? [] : [{ check: { name: leaderName }, expect: term.revision }]),
     ],
     { then, frees },
   );
 
 export type TaskChange<State> =
-  | { readonly put: { readonly name: string; readonly state: State }; readonly expect: 'absent' | Revision }
+  | {
+      readonly put: { readonly name: string; readonly state: State; readonly progress?: TaskProgress };
+      readonly expect: 'absent' | Revision;
+    }
   | { readonly remove: { readonly name: string }; readonly expect: Revision };
 
 /** Writes several tasks in one commit; refused when one of them has changed since `expect` was read, or a later leader has begun. */

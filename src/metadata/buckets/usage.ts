@@ -89,6 +89,21 @@ export async function readUsage(
   return sums;
 }
 
+/** Of all storage classes. */
+export function sumUsage(
+  classes: ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>,
+): {
+  readonly count: number;
+  readonly bytes: number;
+} {
+  let [count, bytes] = [0, 0];
+  for (const each of classes.values()) {
+    count += each.objects;
+    bytes += each.bytes;
+  }
+  return { count, bytes };
+}
+
 /** Equal texts mean that nothing was added to a bucket's counters in between, not even amounts that cancel out. */
 export async function usageRevisions(
   metadata: Pick<MetadataStore, 'scan'>,

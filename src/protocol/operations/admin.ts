@@ -20,6 +20,7 @@ import { peerRows, replicationRows } from './admin/replication.ts';
 import type { AdminOperation, AdminRows } from './admin/row.ts';
 import { sessionRows } from './admin/session.ts';
 import { quotaRows, usageRows } from './admin/usage.ts';
+import { workerRows } from './admin/workers.ts';
 
 export const adminPrefix = '/admin/v1';
 
@@ -36,6 +37,7 @@ export const adminOperations = {
   ...clusterRows,
   ...placementRows,
   ...maintenanceRows,
+  ...workerRows,
   ...observabilityRows,
   ...systemRows,
   ...bucketTaskRows,

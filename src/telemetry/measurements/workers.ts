@@ -34,6 +34,13 @@ export const workers = {
     act: '`GET /admin/v1/workers` has the last error.',
     from0: { worker: 'known' },
   },
+  svc_worker_paused: {
+    kind: 'gauge',
+    labels: ['worker'],
+    doc: '1 where an operator has paused the worker, 0 once it is resumed.',
+    act: '`GET /admin/v1/workers` says who paused it, when and why; `sluice admin workers resume NAME` resumes it.',
+    across: 'max',
+  },
   svc_worker_last_unit_timestamp_seconds: {
     kind: 'gauge',
     labels: ['worker'],

@@ -7,6 +7,7 @@ type Told =
   | 'workerLeads'
   | 'workerUnitEnded'
   | 'workerFailed'
+  | 'workerPaused'
   | 'workerProgressed'
   | 'workerEnded';
 
@@ -20,6 +21,7 @@ export const workerTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
     metrics.add('svc_worker_units_total', [worker]);
     metrics.set('svc_worker_last_unit_timestamp_seconds', [worker], at / 1000);
   },
+  workerPaused: (worker, isPaused) => metrics.set('svc_worker_paused', [worker], isPaused ? 1 : 0),
   workerFailed: (worker) => metrics.add('svc_worker_failures_total', [worker]),
   workerProgressed: (worker, { of, done, left, oldestSeconds }) => {
     metrics.add('svc_worker_done_total', [worker, of], done);

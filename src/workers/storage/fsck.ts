@@ -55,7 +55,7 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
   return async (signal) => {
     term ??= await beginComparing(context, generation);
     if (working === undefined) {
-      const run = await dueRun(context, term);
+      const run = await dueRun(context, { term, runAt: services.runAt() });
       if (run === undefined) return 'idle';
       logged = run.state.seen.found;
       working = { fsck: new Fsck({ ...context, assertMayMend }, { report, state: run.state }), run };
@@ -92,7 +92,10 @@ async function processPages(fsck: Fsck, clock: Pick<Clock, 'elapsed'>, signal: A
 }
 
 /** The run that is under way, or a new one when it is due. The first one begins an interval after the first start. */
-async function dueRun(context: FsckWorkerContext, term: Term): Promise<SavedRun | undefined> {
+async function dueRun(
+  context: FsckWorkerContext,
+  { term, runAt = 0 }: { readonly term: Term; readonly runAt: number | undefined },
+): Promise<SavedRun | undefined> {
   const { metadata, config } = context;
   const now = await metadata.now();
   const last = await savedRun(context, 'worker');
@@ -108,6 +111,6 @@ async function dueRun(context: FsckWorkerContext, term: Term): Promise<SavedRun 
     return undefined;
   }
   if (last.finishedAt === undefined) return last;
-  if (now - last.finishedAt < config.SVC_FSCK_INTERVAL) return undefined;
+  if (now - last.finishedAt < config.SVC_FSCK_INTERVAL && last.startedAt >= runAt) return undefined;
   return { state: fromTheStart(mode), startedAt: now };
 }

@@ -38,6 +38,8 @@ interface Round {
   readonly unmet: ReadonlySet<string>;
   readonly byWeight: boolean;
   readonly now: number;
+  /** A pass is due where the last one began before. */
+  readonly runAt: number;
   readonly holder: string;
   readonly pace: Pace;
 }
@@ -54,7 +56,7 @@ export const rebalance = (context: RebalanceContext, _generation = 0, services =
     services.report({ done: bytes });
   };
   return async (signal) => {
-    const round = await openRound(context, { holder, pace });
+    const round = await openRound(context, { holder, pace, runAt: services.runAt() ?? 0 });
     if (round === undefined) return 'idle';
     let worked = false;
     let panic: ShardPanic | undefined;
@@ -75,7 +77,7 @@ export const rebalance = (context: RebalanceContext, _generation = 0, services =
 /** Undefined where there is nothing to move. */
 async function openRound(
   context: RebalanceContext,
-  { holder, pace }: Pick<Round, 'holder' | 'pace'>,
+  { holder, pace, runAt }: Pick<Round, 'holder' | 'pace' | 'runAt'>,
 ): Promise<Round | undefined> {
   const { metadata, bytes, config } = context;
   // The boot step's events come first.
@@ -90,7 +92,7 @@ async function openRound(
   );
   const unmet = await unmetOn(context, leaving);
   const now = await metadata.now();
-  return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, holder, pace };
+  return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, runAt, holder, pace };
 }
 
 /** Ends drains that are complete. Called only between passes, because a running pass has no result yet. */
@@ -116,7 +118,7 @@ async function unmetOn(
 
 /** Whether a pass is under way, or the last one's result is not enough. */
 function isDue({ config }: RebalanceContext, round: Round, { open, ended }: SlotRow): boolean {
-  if (open !== undefined || ended === undefined) return true;
+  if (open !== undefined || ended === undefined || ended.startedAt < round.runAt) return true;
   const age = round.now - ended.endedAt;
   if (round.byWeight && age >= byWeightEveryMs) return true;
   return round.leaving.some((row) => {

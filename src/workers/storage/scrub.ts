@@ -13,7 +13,7 @@ import {
 import { Scrub, type ScrubStep } from '../../domain/storage/scrub/scrub.ts';
 import { knownDamaged, oldestUncheckedMs, type ScrubRun } from '../../domain/storage/scrub/state.ts';
 import type { Task, Term } from '../../metadata/background/tasks.ts';
-import type { Unit } from '../supervision/worker.ts';
+import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock' | 'telemetry'> & {
   readonly config: Pick<Config, 'SVC_SCRUB_RATE' | 'SVC_SCRUB_INTERVAL' | 'SVC_DATA_BACKEND'>;
@@ -23,7 +23,7 @@ export type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' |
 const stepBytes = 64 * 1024 * 1024;
 
 /** @param generation of the leader's lease */
-export const scrubAll = (context: ScrubWorkerContext, generation = 0): Unit => {
+export const scrubAll = (context: ScrubWorkerContext, generation = 0, services = unsupervised): Unit => {
   const { metadata, clock, telemetry, config } = context;
   const rate = scrubRate(config);
   if (rate === 0) return async () => 'idle';
@@ -40,7 +40,7 @@ export const scrubAll = (context: ScrubWorkerContext, generation = 0): Unit => {
     term ??= await beginScrubbing(context, generation);
     const former = await savedScrub(context);
     const now = await metadata.now();
-    const run = dueRun(config, { former, now });
+    const run = dueRun(config, { former, now, runAt: services.runAt() });
     const left = pace.left(clock.elapsed());
     if (run === undefined || left <= 0) return show(context, { run: run ?? former?.state, now });
     if (run.position.at === 'done') return end(context, { run, former, now, term });
@@ -116,9 +116,18 @@ function unreadLog({ telemetry }: ScrubWorkerContext): (step: ScrubStep) => void
 /** The pass that is under way, or a new one when it is due; the first one begins with the first start. */
 function dueRun(
   { SVC_SCRUB_INTERVAL }: Pick<Config, 'SVC_SCRUB_INTERVAL'>,
-  { former, now }: { readonly former: Task<ScrubRun> | undefined; readonly now: number },
+  {
+    former,
+    now,
+    runAt = 0,
+  }: {
+    readonly former: Task<ScrubRun> | undefined;
+    readonly now: number;
+    readonly runAt: number | undefined;
+  },
 ): ScrubRun | undefined {
   const last = former?.state;
   if (last?.finishedAt === undefined) return last ?? nextRun(undefined, now);
-  return now - last.finishedAt < SVC_SCRUB_INTERVAL ? undefined : nextRun(last, now);
+  const isEarly = now - last.finishedAt < SVC_SCRUB_INTERVAL && last.startedAt >= runAt;
+  return isEarly ? undefined : nextRun(last, now);
 }

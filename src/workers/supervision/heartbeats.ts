@@ -2,7 +2,7 @@
  * The heartbeats of the workers of a process: what each did last, how fast, and what it has left. They are written together every ten
  * seconds (every minute, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a worker are written immediately.
  */
-import { maskParameters } from '../../base/text/mask-secrets.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import { heartbeatMs, putHeartbeats } from '../../metadata/background/heartbeats.ts';
 import type {
@@ -17,7 +17,6 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 
 /** A rate is the average over so many intervals between two heartbeats. */
 const intervalsMax = 6;
-const messageMax = 500;
 
 interface Interval {
   readonly ms: number;
@@ -116,7 +115,7 @@ export class Heartbeats {
       failed: (cause) => {
         telemetry.workerFailed(worker);
         const failures = (watched.row?.failures ?? 0) + 1;
-        change({ failures, lastError: { at: clock.now(), message: describe(cause) } });
+        change({ failures, lastError: { at: clock.now(), message: describeError(cause) } });
         this.#write([watched]);
       },
       ended: () => {
@@ -159,12 +158,4 @@ export class Heartbeats {
       }
     });
   }
-}
-
-/** The messages of an error and of its causes, without secrets. */
-function describe(cause: unknown): string {
-  const messages: string[] = [];
-  for (let at = cause; at instanceof Error && messages.length < 4; at = at.cause) messages.push(at.message);
-  const text = messages.length === 0 ? String(cause) : messages.join(': ');
-  return maskParameters(text.slice(0, messageMax), '[redacted]');
 }

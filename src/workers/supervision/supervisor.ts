@@ -3,6 +3,7 @@ import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
 import { acquireLease, LeaseLost, leaderLease } from '../../metadata/background/leases.ts';
 import type { Clock } from '../../ports/clock.ts';
+import { type Gate, openGate } from './controls.ts';
 import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Worker } from './worker.ts';
 
@@ -42,21 +43,27 @@ export async function supervise(
   shared?: Shared,
 ): Promise<void> {
   const { clock } = context;
+  const { gate = openGate } = worker;
   let failures = 0;
   if (worker.leased && shared?.isForOther(worker.name) === true) await clock.sleep(courtesyMs, signal);
   while (!signal.aborted) {
+    await gate.whenOpen(signal);
     const startedAt = clock.elapsed();
-    const ended = await attempt(context, worker, { signal, shared });
-    if (signal.aborted) return;
+    const open = AbortSignal.any([signal, gate.closes]);
+    const ended = await attempt(context, worker, { signal: open, shared });
+    if (open.aborted) continue;
     if (ended !== 'failed') {
-      await rest(clock, standbyMs, { signal, shared });
+      await rest(clock, standbyMs, { signal: untilAsked(gate, open), shared });
       continue;
     }
     if (clock.elapsed() - startedAt >= healthyMs) failures = 0;
-    await clock.sleep(backoffMs[Math.min(failures, backoffMs.length - 1)] ?? 0, signal);
+    await clock.sleep(backoffMs[Math.min(failures, backoffMs.length - 1)] ?? 0, untilAsked(gate, open));
     failures += 1;
   }
 }
+
+/** Aborts a rest when an operator asks the worker to run now. */
+const untilAsked = ({ wakes }: Gate, signal: AbortSignal): AbortSignal => AbortSignal.any([signal, wakes]);
 
 interface Run {
   readonly signal: AbortSignal;
@@ -97,7 +104,7 @@ async function run(
   { signal, shared, generation }: Run & { readonly generation: number },
 ): Promise<Ended> {
   const { clock, telemetry } = context;
-  const { watch } = worker;
+  const { watch, gate = openGate } = worker;
   telemetry.workerLeads(worker.name, true);
   try {
     watch?.began(generation);
@@ -107,7 +114,8 @@ async function run(
       const said = await unit(signal);
       watch?.unitEnded(said, clock.elapsed() - begunAt);
       // A busy worker yields for a moment too, because the requests of this process come first.
-      await rest(clock, said === 'busy' ? 0 : worker.everyMs, { signal, shared });
+      if (said === 'busy') await clock.sleep(0, signal);
+      else await rest(clock, worker.everyMs, { signal: untilAsked(gate, signal), shared });
     }
     return 'stopped';
   } catch (cause) {

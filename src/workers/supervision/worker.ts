@@ -1,5 +1,6 @@
 /** A background worker: it does one bounded unit of work at a time. */
 import type { HeartbeatProgress } from '../../metadata/records/background/heartbeats.ts';
+import type { Gate } from './controls.ts';
 
 /** Does one bounded unit; 'busy' if there is more to do now. Ends early when the signal aborts. */
 export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;
@@ -25,10 +26,17 @@ export interface WorkerServices {
   roundEnded(tookMs: number): void;
   /** Resolves when the clients of this process leave room for background work. Call it before each short piece of a long unit. */
   yieldToClients(signal: AbortSignal): Promise<void>;
+  /** Store time (ms) of the last request of an operator to run now: a pass is due where the last one began before it. */
+  runAt(): number | undefined;
 }
 
 /** For a worker without a supervisor. */
-export const unsupervised: WorkerServices = { report() {}, roundEnded() {}, async yieldToClients() {} };
+export const unsupervised: WorkerServices = {
+  report() {},
+  roundEnded() {},
+  async yieldToClients() {},
+  runAt: () => undefined,
+};
 
 export interface Worker {
   readonly name: string;
@@ -42,6 +50,8 @@ export interface Worker {
    */
   start(generation: number): Unit;
   readonly watch?: Watch;
+  /** Absent: operators do not control it. */
+  readonly gate?: Gate;
 }
 
 /** Thrown by a unit that works on several shards, so that the panic is counted for the right one. */

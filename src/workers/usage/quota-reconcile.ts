@@ -33,7 +33,7 @@ export const reconcileQuotas = (
       signal.addEventListener('abort', () => telemetry.usageDrifts(new Map()), { once: true });
       held = await holdReconcile(metadata, generation);
     }
-    const step = await stepReconcile(context, held, signal);
+    const step = await stepReconcile(context, held, { signal, runAt: services.runAt() });
     held = step.held;
     if (step.is === 'busy') services.report({ done: 1 });
     if (step.found !== undefined) drifts.set(step.found.bucket, step.found.driftBytes);

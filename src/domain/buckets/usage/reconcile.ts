@@ -61,7 +61,7 @@ async function advance(
 export async function stepReconcile(
   ctx: Ctx,
   held: HeldReconcile,
-  signal: AbortSignal,
+  { signal, runAt = 0 }: { readonly signal: AbortSignal; readonly runAt?: number | undefined },
 ): Promise<{
   readonly held: HeldReconcile;
   readonly is: 'idle' | 'busy' | 'finished';
@@ -70,8 +70,9 @@ export async function stepReconcile(
   const { metadata, config } = ctx;
   const { progress } = held;
   const now = await metadata.now();
+  const endedAt = progress.nextAt - config.SVC_QUOTA_RECONCILE_INTERVAL;
   // A time further away than the interval is left from other settings, or from a clock that was set back.
-  const isDue = now >= progress.nextAt || progress.nextAt - now > config.SVC_QUOTA_RECONCILE_INTERVAL;
+  const isDue = now >= progress.nextAt || endedAt > now || endedAt < runAt;
   if (progress.at === undefined && !isDue) return { held, is: 'idle' };
   const next = await nextBucket(metadata, progress.at ?? { slot: 0 });
   if (next === undefined) {

@@ -4,6 +4,7 @@ import { classSnapshot } from '../../../domain/buckets/class-stats.ts';
 import {
   type DataReport,
   type MetadataReport,
+  pauseWarnings,
   probeData,
   probeMetadata,
   storageHealth,
@@ -47,8 +48,12 @@ export const GetStorageClasses: AdminHandler<'GetStorageClasses'> = async (ctx) 
 export const GetStorageHealth: AdminHandler<'GetStorageHealth'> = async (ctx) => {
   const overridden = readOverride(ctx);
   if (overridden !== undefined) return overridden;
-  const [metadata, data] = await Promise.all([probeMetadata(ctx), probeData(ctx)]);
-  return jsonReply(storageHealth(metadata, data));
+  const [metadata, data, pauses] = await Promise.all([
+    probeMetadata(ctx),
+    probeData(ctx),
+    pauseWarnings(ctx),
+  ]);
+  return jsonReply(storageHealth(metadata, data, pauses));
 };
 
 /** As configured: only clusters with pools have pool names, other backends have none. */

@@ -1,16 +1,21 @@
 /** The background workers: who leads each, what it did last, and what it has left. */
-import { workerNames } from '../../../config/values/workers.ts';
+import { principalOf } from '../../../auth/session/principal.ts';
+import { type WorkerName, workerNames } from '../../../config/values/workers.ts';
 import type { Context } from '../../../context.ts';
 import { countAllLeft } from '../../../domain/deliveries/inventory/rows-left.ts';
 import { countAllBacklogs } from '../../../domain/lifecycle/backlog.ts';
-import { everyHeartbeat, heartbeatMs } from '../../../metadata/background/heartbeats.ts';
+import { readWorkers, type Workers } from '../../../domain/tasks/running-workers.ts';
+import {
+  pauseWorker,
+  resumeWorker,
+  runWorker,
+  type WorkerControl,
+} from '../../../domain/tasks/worker-controls.ts';
+import { fail } from '../../../errors/refusal.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../../metadata/records/background/heartbeats.ts';
 import type { QueueBacklog } from '../../../ports/telemetry.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { seconds } from '../times.ts';
-
-/** After so many heartbeats that did not come the process is taken for dead. */
-const missedMax = 3;
 
 /** The queue that a worker drains. */
 const queueOf: Readonly<Record<string, string>> = {
@@ -35,51 +40,85 @@ const counts: Readonly<Record<string, (ctx: Context) => Promise<Left>>> = {
 };
 
 export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
-  const rows: HeartbeatRow[] = [];
-  for await (const row of everyHeartbeat(ctx.metadata)) rows.push(row);
-  const now = await ctx.metadata.now();
-  const everyMs = heartbeatMs[ctx.metadata.isDistant ? 'distant' : 'local'];
-  const present = [...rows.filter(({ generation }) => generation === 0), ...leaders(rows)];
-  const queues = present.find(({ worker }) => worker === 'queue-retention')?.progress?.queues ?? [];
-  const seen = new Set(present.map(({ worker }) => worker));
+  const found = await readWorkers(ctx);
+  const { rows, controls } = found;
+  const queues = rows.find(({ worker }) => worker === 'queue-retention')?.progress?.queues ?? [];
+  const seen = new Set(rows.map(({ worker }) => worker));
   const unseen = workerNames
     .filter((name) => !seen.has(name))
-    .map((worker) => ({ worker, state: 'never-ran' as const }));
+    .map((worker) => {
+      const asked = controlJson(controls.get(worker));
+      return {
+        worker,
+        state: asked.paused === undefined ? ('never-ran' as const) : ('paused' as const),
+        ...asked,
+      };
+    });
   const known = await Promise.all(
-    present.map(async (row) => workerJson(row, { now, everyMs, left: await findLeft(ctx, row, queues) })),
+    rows.map(async (row) => workerJson(row, { found, left: await findLeft(ctx, row, queues) })),
   );
   const workers = [...known, ...unseen];
   return jsonReply({ workers: workers.sort((a, b) => (a.worker < b.worker ? -1 : 1)) });
 };
 
-/** Of a worker with a lease, the process with the latest one. */
-function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
-  const latest = new Map<string, HeartbeatRow>();
-  for (const row of rows) {
-    if (row.generation > (latest.get(row.worker)?.generation ?? 0)) latest.set(row.worker, row);
-  }
-  return [...latest.values()];
+export const RunWorker: AdminHandler<'RunWorker'> = async (ctx, { params, record }) => {
+  const worker = workerIn(params);
+  return controlReply(ctx, worker, { control: await runWorker(ctx, worker, record), status: 202 });
+};
+
+export const PauseWorker: AdminHandler<'PauseWorker'> = async (ctx, { params, body, identity, record }) => {
+  const worker = workerIn(params);
+  const asked = { by: principalOf(identity).arn, reason: body.reason, record };
+  return controlReply(ctx, worker, { control: await pauseWorker(ctx, worker, asked), status: 200 });
+};
+
+export const ResumeWorker: AdminHandler<'ResumeWorker'> = async (ctx, { params, record }) => {
+  const worker = workerIn(params);
+  return controlReply(ctx, worker, { control: await resumeWorker(ctx, worker, record), status: 200 });
+};
+
+/** @throws NotFound */
+function workerIn(params: ReadonlyMap<string, string>): WorkerName {
+  const named = params.get('name') ?? '';
+  const worker = workerNames.find((name) => name === named);
+  if (worker !== undefined) return worker;
+  throw fail('NotFound', `There is no worker ${named}. There are: ${workerNames.join(', ')}.`);
 }
 
-/** `failing` comes first, because a worker that fails again and again may be between two attempts. */
+async function controlReply(
+  ctx: Pick<Context, 'metadata'>,
+  worker: WorkerName,
+  { control, status }: { readonly control: WorkerControl; readonly status: number },
+) {
+  const { isRunning } = await readWorkers(ctx);
+  return jsonReply({ worker, isRunning: isRunning(worker), ...controlJson(control) }, status);
+}
+
+const controlJson = ({ paused, runAt }: WorkerControl = {}) => ({
+  ...(paused === undefined ? {} : { paused: { ...paused, at: seconds(paused.at) } }),
+  ...(runAt === undefined ? {} : { runAt: seconds(runAt) }),
+});
+
+/** `failing` comes before the others, because a worker that fails again and again may be between two attempts. */
 function stateOf(
   row: HeartbeatRow,
-  { now, everyMs }: { readonly now: number; readonly everyMs: number },
-): 'failing' | 'stopped' | 'silent' | 'busy' | 'idle' {
+  { controls, isSilent }: Workers,
+): 'pausing' | 'paused' | 'failing' | 'stopped' | 'silent' | 'busy' | 'idle' {
+  const isGone = row.endedAt !== undefined || isSilent(row);
+  if (controls.get(row.worker)?.paused !== undefined) return isGone ? 'paused' : 'pausing';
   if (row.failures > 0) return 'failing';
-  if (row.endedAt !== undefined) return 'stopped';
-  if (now - row.beatAt > missedMax * everyMs) return 'silent';
+  if (isGone) return row.endedAt === undefined ? 'silent' : 'stopped';
   return row.lastUnit?.outcome === 'busy' ? 'busy' : 'idle';
 }
 
 function workerJson(
   row: HeartbeatRow,
-  { now, everyMs, left }: { readonly now: number; readonly everyMs: number; readonly left: Left | undefined },
+  { found, left }: { readonly found: Workers; readonly left: Left | undefined },
 ) {
   const { worker, process, generation, since, beatAt, units, lastUnit, failures, lastError, progress } = row;
   return {
     worker,
-    state: stateOf(row, { now, everyMs }),
+    state: stateOf(row, found),
     process,
     ...(generation === 0 ? {} : { generation }),
     since: seconds(since),
@@ -89,6 +128,7 @@ function workerJson(
     failures,
     ...(lastError === undefined ? {} : { lastError: { ...lastError, at: seconds(lastError.at) } }),
     ...(progress === undefined ? {} : { progress: progressJson(progress, left) }),
+    ...controlJson(found.controls.get(worker)),
   };
 }
 

@@ -1,42 +1,15 @@
-/** Rows about the background workers, fsck and the scrub. */
+/** Rows about fsck, the scrub, and the wrapping of keys. */
 import {
   jsonAny,
   jsonBoolean,
   jsonChoice,
   jsonMap,
-  jsonNumber,
   jsonObject,
   jsonOptional,
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
 import { type AdminRows, bucketName, count, longText, seconds } from './row.ts';
-
-const worker = jsonObject({
-  worker: jsonText(),
-  state: jsonChoice(['never-ran', 'failing', 'stopped', 'silent', 'busy', 'idle']),
-  process: jsonOptional(jsonText()),
-  generation: jsonOptional(count),
-  since: jsonOptional(seconds),
-  beatAt: jsonOptional(seconds),
-  units: jsonOptional(count),
-  lastUnit: jsonOptional(
-    jsonObject({ endedAt: seconds, tookMs: jsonNumber, outcome: jsonChoice(['busy', 'idle']) }),
-  ),
-  failures: jsonOptional(count),
-  lastError: jsonOptional(jsonObject({ at: seconds, message: longText })),
-  progress: jsonOptional(
-    jsonObject({
-      of: jsonText(),
-      done: count,
-      perSecond: jsonNumber,
-      backlog: jsonOptional(count),
-      oldestSeconds: jsonOptional(count),
-      etaSeconds: jsonOptional(count),
-      isBacklogCut: jsonOptional(jsonBoolean),
-    }),
-  ),
-});
 
 const fsck = jsonObject({
   state: jsonChoice(['running', 'done']),
@@ -106,11 +79,6 @@ const rewrapping = jsonObject({
 });
 
 export const maintenanceRows = {
-  ListWorkers: {
-    on: 'GET /workers',
-    doc: 'Lists the background workers: where they run, what they did last, and what is left.',
-    reply: jsonObject({ workers: jsonRows(worker) }),
-  },
   GetFsck: {
     on: 'GET /fsck',
     doc: 'Shows the comparison of metadata and data that runs, or the last one.',

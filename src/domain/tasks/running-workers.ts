@@ -1,0 +1,54 @@
+/** Which background workers run in some process, by their heartbeats, and which of them operators have paused. */
+import type { Context } from '../../context.ts';
+import { everyHeartbeat, heartbeatMs } from '../../metadata/background/heartbeats.ts';
+import type { HeartbeatRow, LastError } from '../../metadata/records/background/heartbeats.ts';
+import { readControls, type WorkerControls } from './worker-controls.ts';
+
+/** After so many heartbeats that did not come the process is taken for dead. */
+const missedMax = 3;
+
+export interface Workers {
+  /** Of workers without a lease every row, of others that of the latest leader. */
+  readonly rows: readonly HeartbeatRow[];
+  readonly controls: WorkerControls;
+  /** Store time (ms). */
+  readonly now: number;
+  isSilent(row: HeartbeatRow): boolean;
+  /** Whether a process runs the worker, and has not said that it ended. */
+  isRunning(worker: string): boolean;
+  lastError(worker: string): LastError | undefined;
+}
+
+export async function readWorkers({ metadata }: Pick<Context, 'metadata'>): Promise<Workers> {
+  const found: HeartbeatRow[] = [];
+  for await (const row of everyHeartbeat(metadata)) found.push(row);
+  const controls = await readControls({ metadata });
+  const now = await metadata.now();
+  const silentMs = missedMax * heartbeatMs[metadata.isDistant ? 'distant' : 'local'];
+  const rows = [...found.filter(({ generation }) => generation === 0), ...leaders(found)];
+  const isSilent = ({ beatAt }: HeartbeatRow): boolean => now - beatAt > silentMs;
+  return {
+    rows,
+    controls,
+    now,
+    isSilent,
+    isRunning: (worker) =>
+      rows.some((row) => row.worker === worker && row.endedAt === undefined && !isSilent(row)),
+    lastError: (worker) =>
+      rows
+        .filter((row) => row.worker === worker)
+        .flatMap(({ lastError }) => lastError ?? [])
+        .reduce<LastError | undefined>(
+          (latest, each) => (latest === undefined || each.at > latest.at ? each : latest),
+          undefined,
+        ),
+  };
+}
+
+/** Of a worker with a lease, the process with the latest one. */
+function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
+  const latest = new Map<string, HeartbeatRow>();
+  for (const row of rows)
+    if (row.generation > (latest.get(row.worker)?.generation ?? 0)) latest.set(row.worker, row);
+  return [...latest.values()];
+}

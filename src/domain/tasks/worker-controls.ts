@@ -1,0 +1,113 @@
+/**
+ * What operators ask of the background workers: to pause, to resume, to run now. A row for each worker holds it, so that it survives
+ * restarts and reaches every process; the processes read the rows every two seconds (`workers/supervision/controls.ts`).
+ */
+import type { WorkerName } from '../../config/values/workers.ts';
+import type { Context } from '../../context.ts';
+import { fail } from '../../errors/refusal.ts';
+import { everyTask, findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
+import { type Recorder, recorded } from '../events/recorder.ts';
+
+export interface WorkerPause {
+  /** The ARN of the operator. */
+  readonly by: string;
+  /** Store time (ms). */
+  readonly at: number;
+  readonly reason?: string;
+}
+
+export interface WorkerControl {
+  readonly paused?: WorkerPause;
+  /** Store time (ms) of the last request to run now. A pass that began before it does not answer it. */
+  readonly runAt?: number;
+}
+const controls: TaskKind<WorkerControl> = { kind: 'worker-controls' };
+
+export type WorkerControls = ReadonlyMap<string, WorkerControl>;
+
+const hourMs = 60 * 60_000;
+/** A pause of this length is a warning in the health of the installation. */
+const longMs = hourMs;
+
+/** Attempts against operators who change the row concurrently. */
+const attemptsMax = 8;
+
+export async function readControls({ metadata }: Pick<Context, 'metadata'>): Promise<WorkerControls> {
+  const found = new Map<string, WorkerControl>();
+  for await (const { name, state } of everyTask(metadata, controls)) found.set(name, state);
+  return found;
+}
+
+/** A sentence for each worker that has been paused for an hour or longer. */
+export async function readLongPauses({ metadata }: Pick<Context, 'metadata'>): Promise<readonly string[]> {
+  const controls = await readControls({ metadata });
+  const now = await metadata.now();
+  return [...controls].flatMap(([worker, { paused }]) => {
+    if (paused === undefined || now - paused.at < longMs) return [];
+    const hours = Math.floor((now - paused.at) / hourMs);
+    const why = paused.reason === undefined ? '' : `: ${paused.reason}`;
+    return [`the worker ${worker} has been paused for ${hours} h by ${paused.by}${why}`];
+  });
+}
+
+type Change = (former: WorkerControl, now: number) => WorkerControl;
+
+async function changeControl(
+  { metadata }: Pick<Context, 'metadata'>,
+  worker: WorkerName,
+  { change, record }: { readonly change: Change; readonly record: Recorder | undefined },
+): Promise<WorkerControl> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findTask(metadata, controls, worker);
+    const state = change(found?.state ?? {}, await metadata.now());
+    const expect = found?.revision ?? 'absent';
+    const then = await recorded(record);
+    if (!(await putTask(metadata, controls, { name: worker, state, expect, then })).applied) continue;
+    record?.applied();
+    return state;
+  }
+  throw fail('OperationAborted');
+}
+
+interface Asked {
+  readonly by: string;
+  readonly reason?: string | undefined;
+  readonly record: Recorder | undefined;
+}
+
+/** A worker that is paused already keeps its pause: who paused it first, when and why. */
+export const pauseWorker = (
+  ctx: Pick<Context, 'metadata'>,
+  worker: WorkerName,
+  { by, reason, record }: Asked,
+): Promise<WorkerControl> =>
+  changeControl(ctx, worker, {
+    record,
+    change: (former, at) => ({
+      ...former,
+      paused: former.paused ?? { by, at, ...(reason === undefined ? {} : { reason }) },
+    }),
+  });
+
+/** Does nothing to a worker that is not paused. */
+export const resumeWorker = (
+  ctx: Pick<Context, 'metadata'>,
+  worker: WorkerName,
+  record: Recorder | undefined,
+): Promise<WorkerControl> =>
+  changeControl(ctx, worker, { record, change: ({ paused: _, ...former }) => former });
+
+/** @throws InvalidRequest while the worker is paused */
+export const runWorker = (
+  ctx: Pick<Context, 'metadata'>,
+  worker: WorkerName,
+  record: Recorder | undefined,
+): Promise<WorkerControl> =>
+  changeControl(ctx, worker, {
+    record,
+    change(former, runAt) {
+      if (former.paused !== undefined)
+        throw fail('InvalidRequest', `The worker ${worker} is paused: resume it, and it runs at once.`);
+      return { ...former, runAt };
+    },
+  });

@@ -1,0 +1,149 @@
+/**
+ * What operators ask of the workers of this process: to pause, to resume, to run now. The rows are read every two seconds, in one scan.
+ * A worker does not begin before the first read, so that a pause holds over restarts.
+ */
+import type { Context } from '../../context.ts';
+import { readControls, type WorkerControl, type WorkerControls } from '../../domain/tasks/worker-controls.ts';
+import type { Pulses } from './pulses.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
+
+/** How long a request of an operator takes to reach a process. */
+const everyMs = 2_000;
+
+/** What a worker obeys. */
+export interface Gate {
+  /** Resolves once the worker may run, or the signal aborts. */
+  whenOpen(signal: AbortSignal): Promise<void>;
+  /** Aborts when the worker is paused. Another one follows when it is resumed. */
+  readonly closes: AbortSignal;
+  /** Aborts when an operator asks the worker to run now. Another one follows at once. */
+  readonly wakes: AbortSignal;
+  /** Store time (ms) of the last request to run now. */
+  readonly runAt: number | undefined;
+}
+
+const never = new AbortController().signal;
+
+/** Of a worker that operators do not control. */
+export const openGate: Gate = { async whenOpen() {}, closes: never, wakes: never, runAt: undefined };
+
+class WorkerGate implements Gate {
+  #control: WorkerControl | undefined;
+  #closing = new AbortController();
+  #waking = new AbortController();
+  readonly #waiting = new Set<() => void>();
+
+  get closes(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  get wakes(): AbortSignal {
+    return this.#waking.signal;
+  }
+
+  get runAt(): number | undefined {
+    return this.#control?.runAt;
+  }
+
+  get #isOpen(): boolean {
+    return this.#control !== undefined && this.#control.paused === undefined;
+  }
+
+  whenOpen(signal: AbortSignal): Promise<void> {
+    if (this.#isOpen || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        signal.removeEventListener('abort', done);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      this.#waiting.add(done);
+      signal.addEventListener('abort', done, { once: true });
+    });
+  }
+
+  /** @returns whether the worker was paused or resumed */
+  obey(next: WorkerControl): boolean {
+    const former = this.#control;
+    const wasPaused = former?.paused !== undefined;
+    const isPaused = next.paused !== undefined;
+    this.#control = next;
+    if (isPaused) this.#closing.abort();
+    else {
+      if (this.#closing.signal.aborted) this.#closing = new AbortController();
+      for (const done of [...this.#waiting]) done();
+    }
+    if (former !== undefined && former.runAt !== next.runAt) {
+      const waking = this.#waking;
+      this.#waking = new AbortController();
+      waking.abort();
+    }
+    return wasPaused !== isPaused;
+  }
+}
+
+export class Controls {
+  readonly #ctx: Ctx;
+  readonly #pulses: Pulses | undefined;
+  readonly #gates = new Map<string, WorkerGate>();
+  readonly #signal: AbortSignal;
+  /** Resolves after the last read, once the signal has aborted. */
+  readonly ended: Promise<void>;
+
+  /** @param pulses absent: the rows are read at times of its own */
+  constructor(
+    ctx: Ctx,
+    {
+      workers,
+      signal,
+      pulses,
+    }: {
+      readonly workers: readonly string[];
+      readonly signal: AbortSignal;
+      readonly pulses: Pulses | undefined;
+    },
+  ) {
+    this.#ctx = ctx;
+    this.#pulses = pulses;
+    this.#signal = signal;
+    for (const worker of workers) this.#gates.set(worker, new WorkerGate());
+    this.ended = this.#poll();
+  }
+
+  gate(worker: string): Gate {
+    return this.#gates.get(worker) ?? openGate;
+  }
+
+  async #poll(): Promise<void> {
+    const signal = this.#signal;
+    const { clock } = this.#ctx;
+    if (this.#gates.size === 0) return;
+    while (!signal.aborted) {
+      const controls = await this.#read();
+      for (const [worker, gate] of controls === undefined ? [] : this.#gates) {
+        const control = controls?.get(worker) ?? {};
+        if (gate.obey(control)) this.#tell(worker, control);
+      }
+      await (this.#pulses?.next(everyMs, signal) ?? clock.sleep(everyMs, signal));
+    }
+  }
+
+  /** While the store does not answer, workers stay as they are; those that have not begun wait. */
+  async #read(): Promise<WorkerControls | undefined> {
+    const { metadata, telemetry } = this.#ctx;
+    try {
+      return await readControls({ metadata });
+    } catch (cause) {
+      telemetry.log('DEBUG', 'the controls of the workers could not be read', { cause });
+      return undefined;
+    }
+  }
+
+  #tell(worker: string, { paused }: WorkerControl): void {
+    const { telemetry } = this.#ctx;
+    telemetry.workerPaused(worker, paused !== undefined);
+    if (paused === undefined) telemetry.log('INFO', 'a worker is resumed', { worker });
+    else telemetry.log('INFO', 'a worker is paused', { worker, by: paused.by, reason: paused.reason });
+  }
+}
