@@ -178,6 +178,8 @@ const workerTones: Readonly<Record<Worker['state'], Tone>> = {
   'never-ran': 'neutral',
   busy: 'accent',
   idle: 'good',
+  pausing: 'warn',
+  paused: 'warn',
 };
 
 const workerColumns: readonly Column<Worker>[] = [

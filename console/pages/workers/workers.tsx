@@ -27,6 +27,8 @@ const tones: Readonly<Record<State, Tone>> = {
   silent: 'bad',
   busy: 'accent',
   idle: 'good',
+  pausing: 'warn',
+  paused: 'warn',
 };
 
 const StateChip = ({ state }: { readonly state: State }) => (
