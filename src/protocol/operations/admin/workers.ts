@@ -8,6 +8,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
+import { scope } from './resources.ts';
 import { type AdminRows, bucketName, count, longText, next, pagingBy, seconds } from './row.ts';
 
 const lastError = jsonOptional(jsonObject({ at: seconds, message: longText }));
@@ -112,6 +113,7 @@ export const workerRows = {
   },
   ListTasks: {
     on: 'GET /tasks',
+    names: { bucket: scope('buckets/{bucket}/tasks'), cluster: scope('clusters/{cluster}/tasks') },
     lists: { tasks: ['buckets/{bucket}', 'clusters/{cluster}'] },
     doc: 'Lists long tasks: how much is done and left, how fast, until when, and why a task does not go on.',
     query: {
