@@ -9,6 +9,7 @@ import { faulty } from '../support/faulty.ts';
 import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 interface Listed {
   readonly name: string;
@@ -123,6 +124,21 @@ test('the first page costs the same reads among 100 and among 2,000 buckets', as
   }
   expect(cost[1]).toBeLessThanOrEqual((cost[0] ?? 0) + 16);
   expect(cost[1]).toBeLessThan(250);
+});
+
+test('the counters of a bucket have every write that was answered before the time that they name', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1));
+  await using world = await openGateway({ clock });
+  const admin = operatorOf(world);
+  await world.client.put('/bucket');
+  for (const [n, body] of ['a', 'bc', 'def'].entries()) {
+    expect((await world.client.put(`/bucket/${n}`, { body })).status).toBe(200);
+    await clock.advance(60_000);
+    expect(await admin.must('GET', '/buckets/bucket')).toMatchObject({
+      objects: n + 1,
+      countedAt: new Date(Date.UTC(2026, 0, 1, 0, n + 1)).toISOString(),
+    });
+  }
 });
 
 test('a filter that lets nothing through reads a bounded number of rows for a page', async () => {

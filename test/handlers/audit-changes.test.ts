@@ -5,7 +5,9 @@ import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { stateChanges } from '../../src/domain/events/audit/state-changes.ts';
 import type { LogLevelControl } from '../../src/ports/telemetry.ts';
 import { openAdmin } from '../support/admin-world.ts';
+import { encryptingSettings } from '../support/encryption.ts';
 import { alice, bob, openGateway, operator } from '../support/gateway.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 type Admin = Awaited<ReturnType<typeof openAdmin>>;
 
@@ -368,6 +370,36 @@ describe('audit rows have old and new values', () => {
     const { changes } = await lastRow(admin, 'PutReplicationPeer');
     expect(changes.at(-1)).toEqual({ field: 'accounts', new: digest(JSON.stringify(accounts)) });
   });
+});
+
+test('of the signing key of a bucket, without its secret', async () => {
+  const clock = virtualClock(Date.UTC(2026, 0, 1));
+  const settings = { ...(await encryptingSettings()), SVC_KMS_DEFAULT_KEY_ID: 'first' };
+  await using world = await openGateway({ clock, settings });
+  await world.client.put('/bucket');
+  const client = world.as({ credential: operator });
+  const path = '/admin/v1/buckets/bucket/signing-key';
+  const rotated = await client.post(`${path}/rotate`);
+  await clock.advance(1_000);
+  await client.post(`${path}/rotate`);
+  await clock.advance(1_000);
+  expect((await client.delete(path)).status).toBe(204);
+  const { text } = await client.get('/admin/v1/audit?changed=signingKey');
+  const rows = JSON.parse(text).rows as readonly { changes: unknown }[];
+  const first = '2026-01-01T00:00:00.000Z';
+  const second = '2026-01-01T00:00:01.000Z';
+  expect(rows.map(({ changes }) => changes).reverse()).toEqual([
+    [
+      { field: 'signingKey.keyId', new: 'first' },
+      { field: 'signingKey.createdAt', new: first },
+    ],
+    [{ field: 'signingKey.createdAt', old: first, new: second }],
+    [
+      { field: 'signingKey.keyId', old: 'first' },
+      { field: 'signingKey.createdAt', old: second },
+    ],
+  ]);
+  expect(text).not.toContain(JSON.parse(rotated.text).secret_access_key);
 });
 
 test('many changes of one request take a bounded part of its row', () => {

@@ -57,11 +57,13 @@ export const changeRow = (
   });
 
 /** What operators set, as their reads show it. */
-const bucketState = ({ quota, placement, placementMode, ...row }: BucketRow): State => ({
+const bucketState = ({ quota, placement, placementMode, signingKey, ...row }: BucketRow): State => ({
   ...quota,
   ...(placement === undefined ? {} : { placement, mode: placementMode || 'weighted' }),
   defaultClass: row.defaultClass ?? 'STANDARD',
-  ...(row.signingKey === undefined ? {} : { keyId: row.signingKey.keyId }),
+  ...(signingKey === undefined
+    ? {}
+    : { signingKey: { keyId: signingKey.keyId, createdAt: new Date(signingKey.createdAt).toISOString() } }),
 });
 
 /** @param change returns the new row */

@@ -52,6 +52,8 @@ async function bucketJson(ctx: Context, { row, classes }: HeldBucket) {
 
 export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
   const row = await openBucket(ctx, params.get('name') ?? '');
+  // Before the counters are read: they have every commit that was answered by then.
+  const countedAt = await ctx.metadata.now();
   const classes = await readUsage(ctx.metadata, row.id);
   return jsonReply({
     ...(await bucketJson(ctx, { row, classes })),
@@ -61,6 +63,7 @@ export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
     ...(row.placementMode === undefined ? {} : { placementMode: row.placementMode || 'weighted' }),
     ...(row.splittingTo === undefined ? {} : { splittingTo: row.splittingTo }),
     classes: [...classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
+    countedAt: new Date(countedAt).toISOString(),
     objectOwnership: await readOwnership(ctx, row),
     ...(await encryptionJson(ctx, row)),
     website: (await readDocument(ctx, row, bucketWebsite)) !== undefined,

@@ -73,7 +73,7 @@ const keyId = jsonText({
 export const signingKeyRows = {
   RotateBucketSigningKey: {
     on: 'POST /buckets/:name/signing-key/rotate',
-    records: ['keyId'],
+    records: ['signingKey'],
     names: { key_id: mention('keys/{key_id}/rotate') },
     secret: true,
     doc: 'Gives a bucket a new signing key; its secret is shown in this reply only.',
@@ -100,7 +100,7 @@ export const signingKeyRows = {
   },
   DeleteBucketSigningKey: {
     on: 'DELETE /buckets/:name/signing-key',
-    records: ['keyId'],
+    records: ['signingKey'],
     doc: 'Makes the secrets of the access keys valid for a bucket again.',
   },
 } as const satisfies AdminRows;

@@ -69,6 +69,7 @@ export const allBucketRows = {
       placementMode: jsonOptional(jsonText()),
       splittingTo: jsonOptional(count),
       classes: jsonRows(jsonObject({ storageClass: jsonText(), bytes: count, objects: count })),
+      countedAt: isoTime,
       objectOwnership: jsonText(),
       encryption: jsonOptional(jsonObject({ algorithm: jsonText(), keyId: jsonOptional(jsonText()) })),
       website: jsonBoolean,
