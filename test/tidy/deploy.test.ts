@@ -4,8 +4,9 @@ import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { configWith } from '../../src/config/read/read-config.ts';
+import { parseBytes, parseDuration } from '../../src/config/read/units.ts';
 import { settings } from '../../src/config.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -25,6 +26,9 @@ interface Service {
   readonly volumes?: readonly string[];
   readonly secrets?: readonly string[];
   readonly healthcheck?: { readonly test: readonly string[] };
+  readonly stop_grace_period?: string;
+  readonly mem_limit?: string;
+  readonly cpus?: number;
 }
 interface Compose {
   readonly include?: readonly string[];
@@ -50,11 +54,12 @@ function whole(path: string): Required<Pick<Compose, 'services' | 'volumes' | 's
 const composes = readdirSync(deploy).filter((name) => name.endsWith('.yaml'));
 const engines = readdirSync(join(deploy, 'engines')).map((name) => join('engines', name));
 
-test('there is one file for each pair of a metadata and a data backend', () => {
+test('there is a file for the default mode, and one for each pair of a metadata and a data backend', () => {
   expect(composes.toSorted()).toEqual([
     'cassandra.yaml',
     'ceph-cassandra.yaml',
     'ceph-tikv.yaml',
+    'embedded.yaml',
     'tikv.yaml',
   ]);
 });
@@ -111,7 +116,7 @@ describe('with the secrets that the script makes', () => {
       if (setting !== 'SVC_POOL_CLUSTERS') expect(stdout).toContain(value);
     }
     const config = configWith(env);
-    expect(['wide-column', 'ordered-kv']).toContain(config.SVC_META_BACKEND);
+    expect(['embedded', 'wide-column', 'ordered-kv']).toContain(config.SVC_META_BACKEND);
     expect(['file', 'cluster-pool']).toContain(config.SVC_DATA_BACKEND);
     // The mount points are the paths in the settings.
     const mounts = (services['gateway']?.volumes ?? []).map((volume) => volume.split(':')[1] ?? '');
@@ -186,10 +191,176 @@ test('Cassandra is the one that was tested, with the setting that keeps what was
   expect(entrypoint.join('\n')).toContain(`'${sync?.[0]}'`);
 });
 
+interface Stopping {
+  readonly file: string;
+  /** How long the service manager waits between SIGTERM and SIGKILL, in seconds. */
+  readonly graceS: number;
+}
+
+/** Kubernetes' containers of the gateway, with the pod around them. */
+function podOf(file: string) {
+  const documents = parseAllDocuments(read(join('deploy/kubernetes', file)), { merge: true }).map((each) =>
+    each.toJS(),
+  );
+  const { spec } = documents.find(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment');
+  const pod = spec.template.spec;
+  return { spec, pod, container: pod.containers[0], documents };
+}
+const pods = readdirSync(join(deploy, 'kubernetes'));
+const unit = read('deploy/systemd/sluice.service');
+const unitValue = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+const seconds = (text: string): number => (parseDuration(text) ?? Number.NaN) / 1000;
+
+const stopping: readonly Stopping[] = [
+  ...composes.map((file) => ({
+    file,
+    graceS: seconds(whole(join(deploy, file)).services['gateway']?.stop_grace_period ?? '10s'),
+  })),
+  ...pods.map((file) => {
+    const { pod, container } = podOf(file);
+    const [, preStopS = ''] = container.lifecycle.preStop.exec.command;
+    return {
+      file: `kubernetes/${file}`,
+      graceS: pod.terminationGracePeriodSeconds - Number(preStopS),
+    };
+  }),
+  { file: 'systemd/sluice.service', graceS: seconds(unitValue('TimeoutStopSec')) },
+];
+
+test.each(stopping)('$file waits longer than a gateway takes to stop', ({ graceS }) => {
+  // SVC_SHUTDOWN_TIMEOUT, and what a process of several may take beyond it before the first one kills it.
+  const slowestS = seconds(settings.SVC_SHUTDOWN_TIMEOUT.fallback ?? '') + 5;
+  expect(graceS).toBeGreaterThanOrEqual(slowestS + 5);
+});
+
+test('where memory is limited, the limit has room for the processes', () => {
+  const { environment = {}, mem_limit: limit = '' } = whole(join(deploy, 'embedded.yaml')).services[
+    'gateway'
+  ] as Service;
+  const limits = [
+    { environment, limit: parseBytes(`${limit.replace(/g$/, 'GiB')}`) },
+    ...pods.map((file) => {
+      const { container } = podOf(file);
+      const env = container.env.map(({ name, value }: { name: string; value: string }) => [name, value]);
+      const { requests, limits: most } = container.resources;
+      return {
+        environment: Object.fromEntries(env),
+        requested: parseBytes(`${requests.memory}B`),
+        limit: parseBytes(`${most.memory}B`),
+      };
+    }),
+  ];
+  for (const { environment: env, limit: bytes = 0, ...rest } of limits) {
+    const { SVC_PROCESSES: processes, SVC_MEMORY_MAX: each } = env;
+    const needed = Number(processes) * (parseBytes(each ?? '') ?? Number.NaN) + 128 * 1024 ** 2;
+    expect(bytes).toBeGreaterThanOrEqual(needed + 256 * 1024 ** 2);
+    if ('requested' in rest) expect(rest.requested).toBeGreaterThanOrEqual(needed);
+  }
+});
+
+test.each(pods)(
+  'kubernetes/%s has settings without fault, and probes, ports and mounts that agree',
+  (file) => {
+    const { container, pod, spec, documents } = podOf(file);
+    const env = Object.fromEntries(
+      container.env.map(({ name, value }: { name: string; value: string }) => [name, value]),
+    );
+    const config = configWith(env);
+    const ports = Object.fromEntries(
+      container.ports.map(({ name, containerPort }: { name: string; containerPort: number }) => [
+        name,
+        containerPort,
+      ]),
+    );
+    expect(ports).toEqual({ storage: config.SVC_LISTEN.port, admin: config.SVC_ADMIN_LISTEN?.port });
+    for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'])
+      expect(container[probe].httpGet.port).toBe('admin');
+    const { version } = JSON.parse(read('package.json'));
+    expect(container.image).toBe(`sluice:${version}`);
+    const mounts: readonly string[] = container.volumeMounts.map(
+      ({ mountPath }: { mountPath: string }) => mountPath,
+    );
+    const paths = [config.SVC_DATA_DIR, env['SVC_CREDENTIALS_FILE'], env['SVC_MASTER_KEY_FILE']];
+    for (const path of [...paths, ...config.SVC_POOL_CLUSTERS.map(({ conf }) => conf)])
+      if (path !== undefined)
+        expect(
+          mounts.some((mount) => path.startsWith(mount)),
+          path,
+        ).toBe(true);
+    const volumes = [...(pod.volumes ?? []), ...(spec.volumeClaimTemplates ?? [])];
+    const names = volumes.map(
+      (each: { name?: string; metadata?: { name: string } }) => each.name ?? each.metadata?.name,
+    );
+    expect(names.toSorted()).toEqual(
+      container.volumeMounts.map(({ name }: { name: string }) => name).toSorted(),
+    );
+    // Each service, budget and policy selects the pods.
+    const { labels } = spec.template.metadata;
+    for (const { kind, spec: other } of documents) {
+      const selector = { Service: other.selector, NetworkPolicy: other.podSelector?.matchLabels }[
+        kind as string
+      ];
+      expect(selector ?? other.selector.matchLabels, kind).toEqual(labels);
+    }
+    expect(documents.map(({ kind }) => kind)).toEqual(
+      expect.arrayContaining(['Service', 'PodDisruptionBudget', 'NetworkPolicy']),
+    );
+  },
+);
+
+test('the table of sizes in deploy/README.md has the values of the files', () => {
+  const rows = read('deploy/README.md')
+    .split('\n')
+    .filter((line) => /^\| `[\w./-]+` \| [\w]+ \| \d+ ?MiB \|/.test(line))
+    .map((line) =>
+      line
+        .split('|')
+        .map((cell) => cell.trim().replaceAll('`', ''))
+        .slice(1, -1),
+    );
+  const compose = whole(join(deploy, 'embedded.yaml')).services['gateway'] as Service;
+  const expected = [
+    [
+      'embedded.yaml',
+      compose.environment?.['SVC_PROCESSES'],
+      compose.environment?.['SVC_MEMORY_MAX'],
+      compose.mem_limit,
+      `${compose.cpus}`,
+      compose.stop_grace_period,
+    ],
+    ...pods
+      .toSorted()
+      .reverse()
+      .map((file) => {
+        const { container, pod } = podOf(file);
+        const setTo = (name: string) =>
+          container.env.find((each: { name: string }) => each.name === name).value;
+        const { requests, limits } = container.resources;
+        return [
+          `kubernetes/${file}`,
+          setTo('SVC_PROCESSES'),
+          setTo('SVC_MEMORY_MAX'),
+          limits.memory,
+          `${requests.cpu} requested`,
+          `${pod.terminationGracePeriodSeconds}s`,
+        ];
+      }),
+    [
+      'systemd/sluice.service',
+      settings.SVC_PROCESSES.fallback,
+      settings.SVC_MEMORY_MAX.fallback,
+      'none',
+      'all',
+      unitValue('TimeoutStopSec'),
+    ],
+  ];
+  expect(rows).toEqual(expected);
+});
+
 test('every setting that deploy, the docs and the README name exists', () => {
   const files = [...filesIn('deploy'), ...filesIn('docs'), 'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md'];
   const unknown = files
-    .filter((path) => /\.(md|yaml|sh)$|Dockerfile$/.test(path))
+    .filter((path) => /\.(md|yaml|sh|env|service)$|Dockerfile$/.test(path))
     .flatMap((path) =>
       [...read(path).matchAll(/\bSVC_[A-Z0-9_]*[A-Z0-9]\b(?!_?\*)/g)].map(([name]) => `${path}: ${name}`),
     )

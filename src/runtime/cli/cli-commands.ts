@@ -89,6 +89,14 @@ const commands: Readonly<Record<string, Command>> = {
     own: ['--json'],
     run: runConfig,
   },
+  health: {
+    doc: 'Exits with 0 where the gateway of the same settings answers on this machine, otherwise with 1; --ready asks its backends too, --wait=DURATION tries until then.',
+    own: ['--ready', '--wait='],
+    run: configured(async () => {
+      const { healthFaults, health } = await import('./cli-health.ts');
+      return { faults: healthFaults, run: health };
+    }),
+  },
   fsck: {
     doc: 'Compares metadata and data. --deep reads every byte, --fix repairs, --drop-missing removes versions whose bytes are missing, --rebuild makes the rows of a lost index from the stored bytes; --json, --resume.',
     own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
