@@ -1,4 +1,4 @@
-/** The commands of docs/operations.md that set up a key provider, run as they are written there, and a gateway with the settings that they export. */
+/** The commands of docs/operations/keys.md that set up a key provider, run as they are written there, and a gateway with the settings that they export. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { noSinkServer, startSinkServer } from '../support/engines/sink-servers.t
 import { missingEngine } from '../support/engines/wanted.ts';
 
 const root = join(import.meta.dirname, '../..');
-const page = readFileSync(join(root, 'docs/operations.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/operations/keys.md'), 'utf8');
 const run = promisify(execFile);
 const caseMs = 180_000;
 

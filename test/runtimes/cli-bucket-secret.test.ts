@@ -1,4 +1,4 @@
-/** `sluice bucket-secret`, and the command of docs/operations.md for users without it. */
+/** `sluice bucket-secret`, and the command of docs/operations/keys.md for users without it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ test('refuses another number of lines and unknown kinds, and repeats no secret',
 });
 
 test('gives what the documented line of Python gives', async () => {
-  const operations = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const operations = await readFile(new URL('../../docs/operations/keys.md', import.meta.url), 'utf8');
   const [, program = ''] =
     /^python3 -c '(import hmac.*)' own\.secret shared\.secret$/m.exec(operations) ?? [];
   const directory = await mkdtemp(join(tmpdir(), 'sluice-secret-'));

@@ -211,14 +211,13 @@ describe.skipIf(noPrometheus !== undefined)(
   },
 );
 
-/** The commands of each question of docs/operations.md; the first are functions that the others use. */
+/** The commands of each question of docs/operations/questions.md; the first are functions that the others use. */
 function readQuestions(): {
   readonly functions: string;
   readonly questions: readonly (readonly [title: string, commands: string])[];
 } {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
-  const section = page.split('\n## Twelve questions\n')[1]?.split('\n## ')[0] ?? '';
-  const [intro = '', ...parts] = section.split('\n### ');
+  const page = readFileSync(join(import.meta.dirname, '../../docs/operations/questions.md'), 'utf8');
+  const [intro = '', ...parts] = page.split('\n## ');
   const commandsOf = (text: string): string =>
     [...text.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, commands]) => commands).join('');
   return {
@@ -279,7 +278,7 @@ const answers: Readonly<Record<string, readonly RegExp[]>> = {
   ],
 };
 
-describe('docs/operations.md', () => {
+describe('docs/operations/questions.md', () => {
   const { functions, questions } = readQuestions();
 
   test('has twelve questions', () => {

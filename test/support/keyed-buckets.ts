@@ -7,7 +7,7 @@ import { type GatewayWorld, operator } from './gateway.ts';
 const hmac = (key: string, message: string): string =>
   createHmac('sha256', key).update(message).digest('hex');
 
-/** The secret for every caller but the owner of the bucket; see docs/operations.md. */
+/** The secret for every caller but the owner of the bucket; see docs/operations/keys.md. */
 export const sharedSecret = (bucketSecret: string): string => hmac(bucketSecret, 'sluice-shared-secret');
 
 /** The credential of a caller that signs as itself in a bucket with this secret. */

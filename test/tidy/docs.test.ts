@@ -24,6 +24,38 @@ test.each(docs)('%s names only what is there', (doc) => {
   expect([...paths, ...links].filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
+/** The anchor that GitHub gives to a heading. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}_\- ]/gu, '')
+    .replaceAll(' ', '-');
+
+function anchorsOf(doc: string): ReadonlySet<string> {
+  const text = textOf(doc).replace(/^```[\s\S]*?^```/gm, '');
+  return new Set([...text.matchAll(/^#{1,6} (.*)$/gm)].map(([, heading = '']) => anchorOf(heading)));
+}
+
+test.each(docs)('the anchors of links in %s are headings of their pages', (doc) => {
+  const links = [...textOf(doc).matchAll(/\]\(([^)#:\s]*)#([^)\s]+)\)/g)];
+  const wrong = links.filter(([, path = '', anchor = '']) => {
+    const page = path === '' ? doc : join(dirname(doc), path);
+    return page.endsWith('.md') && existsSync(join(root, page)) && !anchorsOf(join(page)).has(anchor);
+  });
+  expect(wrong.map(([link]) => link)).toEqual([]);
+});
+
+test('every page of docs/operations is in the table of docs/operations.md', () => {
+  const listed = [...textOf('docs/operations.md').matchAll(/\]\((operations\/[\w-]+\.md)\)/g)].map(
+    ([, path = '']) => path,
+  );
+  expect(listed.toSorted()).toEqual(
+    readdirSync(join(root, 'docs/operations'))
+      .map((name) => `operations/${name}`)
+      .toSorted(),
+  );
+});
+
 test('every decision has a unique number and an existing test', () => {
   const rows = textOf('docs/gaps.md')
     .split('\n')

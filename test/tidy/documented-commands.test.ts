@@ -1,13 +1,15 @@
 /** The requests of the operator API and the commands of `sluice admin` on the operators' pages exist. */
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { readArguments } from '../../src/runtime/cli/admin/arguments.ts';
 import { findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
 
+const root = join(import.meta.dirname, '../..');
 const pages = [
   'README.md',
+  ...readdirSync(join(root, 'docs/operations')).map((name) => `docs/operations/${name}`),
   ...[
     'backends',
     'ceph',
@@ -23,7 +25,7 @@ const pages = [
   'deploy/README.md',
   'deploy/observability/README.md',
   'engines/README.md',
-].map((path) => ({ path, text: readFileSync(join(import.meta.dirname, '../..', path), 'utf8') }));
+].map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 
 const rows = adminOperationNames.map(describeAdminOperation);
 /** Requests that are not of the operator API: probes, and those of the public API. */

@@ -1,5 +1,5 @@
 /** `deploy/observability` agrees with the table of metrics, the runbook and the compose files. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -50,7 +50,7 @@ test('rules, dashboards, runbook and operations name only metrics that exist', (
   const texts = [
     rulesText,
     read('docs/runbook.md'),
-    read('docs/operations.md'),
+    ...readdirSync(join(root, 'docs/operations')).map((name) => read(join('docs/operations', name))),
     ...dashboards.map(renderDashboard),
   ];
   const named = texts.flatMap((text) => [...text.matchAll(/\bsvc_[a-z0-9_]+/g)].map(([name]) => name));

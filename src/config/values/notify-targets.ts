@@ -104,7 +104,7 @@ function readTargets(given: string): Read<readonly NotifyTarget[]> {
 }
 
 export const notifyTargets = (doc: string): Setting<readonly NotifyTarget[]> => ({
-  kind: 'JSON array of `{id, type, url, accounts?, envelope?, …}`; the fields of each type are in docs/operations.md',
+  kind: 'JSON array of `{id, type, url, accounts?, envelope?, …}`; the fields of each type are in docs/operations/events.md',
   doc,
   fallback: '',
   read: readTargets,

@@ -28,7 +28,7 @@ export const deliveries = {
     kind: 'counter',
     labels: ['peer', 'why'],
     doc: 'Attempts that failed and are repeated, by cause: `no-answer`, `not-s3`, `unavailable` (5xx), `no-bucket`, `no-versioning`, `denied`, `credentials`, `quota`, `clock`, `refused`; `source` where this site cannot read the version; `no-peer` and `sealed-keys` where the peer is not configured.',
-    act: 'The cause says what to do (docs/operations.md, "Replication"); `GET /admin/v1/replication/status` has the last error.',
+    act: 'The cause says what to do (docs/operations/replication.md); `GET /admin/v1/replication/status` has the last error.',
   },
   svc_replication_given_up_total: {
     kind: 'counter',

@@ -20,7 +20,7 @@ export const storage = {
     kind: 'gauge',
     labels: ['component'],
     doc: '1 while that disk is below SVC_DISK_RESERVE or full, and data is refused with 507; else 0.',
-    act: '1: clients get 507. Free space as docs/operations.md says under "When a disk fills up".',
+    act: '1: clients get 507. Free space as docs/operations/nodes.md says under "When a disk fills up".',
     across: 'max',
   },
   svc_cluster_up: {

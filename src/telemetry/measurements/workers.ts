@@ -119,7 +119,7 @@ export const workers = {
     kind: 'counter',
     labels: ['why'],
     doc: 'Passes in which a target bucket did not take the lines of a log: `no-bucket`, `other-owner`, `other-region`, `object-lock`, `quota`, `key-too-long`, `denied` or `error`. The lines stay queued until SVC_QUEUE_RETENTION.',
-    act: 'Correct the target bucket or its policy as docs/operations.md says for each reason.',
+    act: 'Correct the target bucket or its policy as docs/operations/access-logs.md says for each reason.',
   },
   svc_inventory_runs_total: {
     kind: 'counter',

@@ -66,7 +66,7 @@ export function openEngine(options: EngineOptions): TransitEngine {
     // A mount that does not exist has a 404 with a reason.
     if (status === 404 && saidIn(text) === '')
       throw new KeyFailure('unknown-key', `the transit engine has no key ${keyId}`);
-    // A token that may not read keys may not create them either, if its policy is the one of docs/operations.md.
+    // A token that may not read keys may not create them either, if its policy is the one of docs/operations/keys.md.
     if (status === 200 || status === 403) found.set(keyId, clock.elapsed() + foundMs);
     else
       throw new KeyFailure(

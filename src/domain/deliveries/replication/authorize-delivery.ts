@@ -1,7 +1,7 @@
 /**
  * Whether a bucket may replicate to a destination with the operator's credentials: the peer serves the bucket's account, the bucket at the
  * peer belongs to that account, and the role of the rule is the account's and allows it. Checked when a rule is stored and at each delivery,
- * because peers, roles and owners change (docs/operations.md "Replication").
+ * because peers, roles and owners change (docs/operations/replication.md).
  */
 import type { Context } from '../../../context.ts';
 import type { ReplicationDestination } from '../../../metadata/records/queues.ts';

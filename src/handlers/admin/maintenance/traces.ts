@@ -1,4 +1,4 @@
-/** The traces that the processes of this node keep: see docs/operations.md, "Traces". */
+/** The traces that the processes of this node keep: see docs/operations/traces.md. */
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { TraceDocument, TraceFilter, TraceSummary } from '../../../ports/trace.ts';
