@@ -12,6 +12,7 @@ import type { PageFault } from '../file/check-pages.ts';
 import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
 import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
 import type { Openings } from '../file/openings.ts';
+import type { ReadNotes } from '../file/read-notes.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
 import type { Values } from './values.ts';
 
@@ -22,6 +23,15 @@ const staleTransactionsMax = 20;
 
 /** Snapshots that one read drops because of openings; each needs a further opening. */
 const overtakenMax = 20;
+
+/** A range of lmdb-js. */
+interface RawRange {
+  readonly start: Uint8Array;
+  readonly end?: undefined;
+  readonly exclusiveStart?: boolean;
+  readonly reverse?: boolean;
+  readonly limit?: number;
+}
 
 interface Closable {
   close(): void;
@@ -43,6 +53,7 @@ export class CheckedDatabase {
   readonly #latest: LatestCommit;
   readonly #openings: Openings;
   readonly #damagedPages: DamagedPages;
+  readonly #notes: ReadNotes;
   /** The snapshot was not yet compared with the openings of other processes. */
   #isUnproved = true;
   #discard = false;
@@ -62,14 +73,17 @@ export class CheckedDatabase {
       latest,
       openings,
       damagedPages,
+      notes,
     }: {
       readonly values: Values;
       readonly latest: LatestCommit;
       readonly openings: Openings;
       readonly damagedPages: DamagedPages;
+      readonly notes: ReadNotes;
     },
   ) {
     this.#damagedPages = damagedPages;
+    this.#notes = notes;
     this.#raw = raw;
     this.#values = values;
     this.#latest = latest;
@@ -157,6 +171,7 @@ export class CheckedDatabase {
 
   /** @throws MetadataDamaged */
   remove(key: Uint8Array): void {
+    this.#notes.note(key);
     try {
       void this.#raw.remove(key);
     } catch (cause) {
@@ -174,6 +189,7 @@ export class CheckedDatabase {
   removeRange({ low, high, limit }: { low: Uint8Array; high: Uint8Array; limit: number }): number {
     const keys: Uint8Array[] = [];
     const damaged = this.#damagedPages.nextFrom(low);
+    this.#notes.note(low);
     try {
       for (const key of this.#raw.getKeys({ start: low, end: high, limit })) {
         const previous = keys.at(-1);
@@ -288,7 +304,7 @@ export class CheckedDatabase {
     if (order < 0 || (exclusive && order === 0)) throw misplaced(found);
   }
 
-  #neighbour(key: Uint8Array, range: object): Uint8Array | undefined {
+  #neighbour(key: Uint8Array, range: RawRange): Uint8Array | undefined {
     this.#damagedPages.nextFrom(key);
     let neighbour: Uint8Array | undefined;
     this.#values.verifiesOnly = true;
@@ -307,10 +323,12 @@ export class CheckedDatabase {
   }
 
   /** Ends the cursor in any case: one that is left open keeps its snapshot, and its pages from being used again. */
-  #each(range: object, key: Uint8Array, visit: Visit): void {
+  #each(range: RawRange, key: Uint8Array, visit: Visit): void {
     this.#values.key = key;
     let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
     try {
+      // The walk from a note begins at the page before its key, which is all that a single step back meets.
+      this.#notes.note(key, range.reverse === true && range.limit !== 1);
       // Only the first step can be repeated: a row must not be visited twice.
       const first = this.#renewing(() => {
         rows?.return?.();
@@ -424,5 +442,6 @@ export class CheckedDatabase {
     await this.#raw.close();
     this.#latest.close();
     this.#openings.close();
+    this.#notes.close();
   }
 }
