@@ -325,6 +325,8 @@ export class CheckedDatabase {
   /** Ends the cursor in any case: one that is left open keeps its snapshot, and its pages from being used again. */
   #each(range: RawRange, key: Uint8Array, visit: Visit): void {
     this.#values.key = key;
+    // An end of undefined differs from none: see `#assertBefore`.
+    const options: object = range;
     let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
     try {
       // The walk from a note begins at the page before its key, which is all that a single step back meets.
@@ -332,7 +334,7 @@ export class CheckedDatabase {
       // Only the first step can be repeated: a row must not be visited twice.
       const first = this.#renewing(() => {
         rows?.return?.();
-        rows = this.#raw.getRange(range)[Symbol.iterator]();
+        rows = this.#raw.getRange(options)[Symbol.iterator]();
         return rows.next();
       });
       for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next())
