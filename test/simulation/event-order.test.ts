@@ -133,7 +133,10 @@ test(
       await vi.waitFor(() => {
         const arrived = sizesOf(taken);
         for (const [object, sizes] of acknowledged)
-          expect(sizes.filter((size) => !arrived.get(object)?.has(size)), object).toEqual([]);
+          expect(
+            sizes.filter((size) => !arrived.get(object)?.has(size)),
+            object,
+          ).toEqual([]);
       }, until);
     } finally {
       await server.stop();
