@@ -106,6 +106,15 @@ export class CheckedDatabase {
     }
   }
 
+  /** In a transaction: whether there is a value under a key, which is not verified. @throws MetadataDamaged */
+  has(key: Uint8Array): boolean {
+    try {
+      return this.#raw.doesExist(key);
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
+  }
+
   /**
    * Reads in a new snapshot where lmdb refuses the one of this turn, and where another process opened the file meanwhile, because the
    * snapshot may begin before the latest commit then. A second refusal is the caller's.
@@ -352,6 +361,12 @@ export class CheckedDatabase {
     // lmdb refuses everything else in a transaction that has met a damaged page.
     if (damage !== cause) this.#discard = true;
     return damage;
+  }
+
+  /** @returns tells whether any process may have committed since the call, by one short read of the file */
+  watchCommits(): () => boolean {
+    const begunAt = this.#latest.noted();
+    return () => this.#latest.read() !== begunAt;
   }
 
   /** Makes the next read see the latest commit of any process. */
