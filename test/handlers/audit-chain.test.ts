@@ -156,12 +156,12 @@ test('hours that are sealed again, because the head of the chain was set back, s
     await metadata.apply([{ at: { table: audit, in: { hour, slot } }, remove: { time, id } }]);
   await clock.advance(hourMs);
   await seal(world);
-  // The leader has sealed the altered hours with the master key, but it cannot seal them at their time.
-  expect(await verify(world)).toMatchObject({
-    isIntact: true,
-    unauthenticated: 0,
-    sealedLateFrom: '2026-01-01T01:00:00.000Z',
-  });
+  // The leader has sealed the altered hours with the master key, but it cannot seal them at their time, and the extent names another seal.
+  const late = { unauthenticated: 0, sealedLateFrom: '2026-01-01T01:00:00.000Z' };
+  const gap = { kind: 'seal-altered', hour: '2026-01-01T04:00:00.000Z' };
+  expect(await verify(world)).toMatchObject({ ...late, isIntact: false, gap });
+  await removeExtent(world);
+  expect(await verify(world)).toMatchObject({ ...late, isIntact: true });
 });
 
 test('a chain that was computed anew without the master key is counted as unauthenticated', async () => {
@@ -181,19 +181,59 @@ test('verification continues where a part ended', async () => {
   });
 });
 
-test('a log whose rows, seals and head were all wiped is not the one whose seal an operator has noted', async () => {
+const sealsAt = { table: tasks, in: { kind: 'audit-seal' } };
+const extentAt = { table: tasks, in: { kind: 'audit-sealed' } };
+
+async function removeExtent({ context: { metadata } }: GatewayWorld): Promise<void> {
+  const found = await metadata.get(extentAt, { name: '' });
+  if (found === undefined) throw new Error('nothing is noted');
+  await metadata.commit(extentAt, [{ remove: { name: '' }, expect: found.revision }]);
+}
+
+/** Removes the rows, seals and head of the first three hours. */
+async function wipe(world: GatewayWorld): Promise<void> {
+  const { metadata } = world.context;
+  for (const each of [0, 1, 2]) await clearAuditHour(metadata, firstHour + each);
+  for (const each of [0, 1]) await changeSeal(world, each, () => undefined);
+  const head = await metadata.get(sealsAt, { name: 'head' });
+  if (head === undefined) throw new Error('nothing is sealed');
+  await metadata.commit(sealsAt, [{ remove: { name: 'head' }, expect: head.revision }]);
+}
+
+test('a log whose rows, seals and head were all wiped does not verify, also once later hours are sealed', async () => {
+  const { world, clock } = await threeHours();
+  await using _ = world;
+  expect(await verify(world)).toMatchObject({ isIntact: true });
+  await wipe(world);
+  const gap = { kind: 'seal-missing', hour: '2026-01-01T00:00:00.000Z' };
+  expect(await verify(world)).toMatchObject({ isIntact: false, gap });
+  for (let hour = 0; hour < 3; hour += 1) {
+    await clock.advance(hourMs);
+    await seal(world);
+    expect(await verify(world)).toMatchObject({ isIntact: false, gap });
+  }
+});
+
+test('an extent that was altered without the master key is named', async () => {
+  const { world } = await threeHours();
+  await using _ = world;
+  const { metadata } = world.context;
+  const found = await metadata.get(extentAt, { name: '' });
+  if (found === undefined) throw new Error('nothing is noted');
+  const state = { ...(found.row.state as object), first: firstHour + 1 };
+  await metadata.commit(extentAt, [{ put: { ...found.row, state }, expect: found.revision }]);
+  const gap = { kind: 'seal-altered', hour: '2026-01-01T01:00:00.000Z' };
+  expect(await verify(world)).toMatchObject({ isIntact: false, gap });
+});
+
+test('a log that was wiped with everything that says how far it came is not the one whose seal an operator has noted', async () => {
   const { world, clock } = await threeHours();
   await using _ = world;
   const { seal: noted, sealedThrough: hour } = await verify(world);
   const query = `?seal=${noted}&sealedHour=${hour}`;
   expect(await verify(world, query)).toMatchObject({ isIntact: true });
-  const { metadata } = world.context;
-  for (const each of [0, 1, 2]) await clearAuditHour(metadata, firstHour + each);
-  for (const each of [0, 1]) await changeSeal(world, each, () => undefined);
-  const at = { table: tasks, in: { kind: 'audit-seal' } };
-  const head = await metadata.get(at, { name: 'head' });
-  if (head === undefined) throw new Error('nothing is sealed');
-  await metadata.commit(at, [{ remove: { name: 'head' }, expect: head.revision }]);
+  await wipe(world);
+  await removeExtent(world);
   const gap = { kind: 'seal-missing', hour };
   expect(await verify(world, query)).toMatchObject({ isIntact: false, gap });
   await clock.advance(hourMs);

@@ -44,11 +44,28 @@ export interface AuditHead {
   readonly keptFrom: number;
 }
 
+/**
+ * How far the hours were sealed, in a partition of its own: where the chain was removed, or set back and continued, this row still says so.
+ * An attacker who knows of the row can remove it too; only a seal that is noted elsewhere proves that nothing is missing.
+ */
+export interface SealedExtent {
+  /** The first hour that was ever sealed, and the last one with its seal. */
+  readonly first: number;
+  readonly hour: number;
+  readonly seal: string;
+  /** `first`, `hour` and `seal`, sealed under the master key. Base64. */
+  readonly witness: string;
+  /** An hour whose seal was another one before the chain was continued. */
+  readonly replaced?: number;
+}
+
 /** Two types of state in one partition, so that one commit changes both. */
 const kind = 'audit-seal';
 const seals: TaskKind<AuditSeal> = { kind };
 const heads: TaskKind<AuditHead> = { kind };
 const both: TaskKind<AuditSeal | AuditHead> = { kind };
+
+const extents: TaskKind<SealedExtent> = { kind: 'audit-sealed' };
 
 const headName = 'head';
 const prefix = 'hour-';
@@ -95,3 +112,15 @@ export const putAuditSeal = (
   ];
   return putTasks(metadata, both, { changes, term });
 };
+
+export const findSealedExtent = (
+  metadata: Pick<MetadataStore, 'get'>,
+): Promise<Task<SealedExtent> | undefined> => findTask(metadata, extents, '');
+
+/** Not applied where another leader has changed it. */
+export const putSealedExtent = (
+  metadata: Pick<MetadataStore, 'commit'>,
+  state: SealedExtent,
+  expect: 'absent' | Revision,
+): Promise<Outcome<typeof tasks>> =>
+  putTasks(metadata, extents, { changes: [{ put: { name: '', state }, expect }] });

@@ -24,6 +24,7 @@ import { LeaseLost } from '../../../metadata/background/leases.ts';
 import type { Term } from '../../../metadata/background/tasks.ts';
 import type { Revision } from '../../../ports/metadata-store.ts';
 import { contentOf, digestHour, linkOf, witnessContext } from './digest-hour.ts';
+import { noteSealed } from './sealed-extent.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry'>;
 
@@ -95,6 +96,7 @@ async function sealHour(
   };
   const head = { first: held.head?.first ?? hour, keptFrom: held.head?.keptFrom ?? hour, hour, seal };
   const next = await put(ctx, held, { head, seal: { state, expect: 'absent' } });
+  await noteSealed(ctx, head);
   // A copy of this line elsewhere proves a replacement of the whole chain, because the new chain has other seals.
   ctx.telemetry.log('INFO', 'an hour of the audit log was sealed', { hour: toTime(hour), rows, seal });
   return { held: next, rows };

@@ -6,17 +6,19 @@ import {
   type AuditSeal,
   findAuditHead,
   findAuditSeal,
+  findSealedExtent,
   pageAuditSeals,
 } from '../../../metadata/audit/seals.ts';
 import { openTurns } from '../../storage/turns.ts';
 import { contentOf, digestSlot, linkOf, type SlotDigest, witnessContext } from './digest-hour.ts';
+import { compareExtent } from './sealed-extent.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'clock'>;
 
 export interface AuditGap {
   /**
-   * - `seal-missing`: an hour has no seal, or the end of the chain is missing
-   * - `seal-altered`: a seal does not match what it states
+   * - `seal-missing`: an hour has no seal, the end of the chain is missing, or the whole chain, of which only its noted extent is left
+   * - `seal-altered`: a seal does not match what it states, or the chain was continued with another seal than the noted one
    * - `chain-broken`: a seal names another seal before it
    * - `rows-removed`, `rows-added`, `rows-altered`: the rows of the hour are not those that were sealed
    */
@@ -45,7 +47,7 @@ export interface Verification {
   readonly unauthenticated: number;
   /**
    * Hours that were sealed long after their end, and the first of them: no process ran the worker then, or an attacker set the head of the
-   * chain back, and the hours after it were sealed again over other rows.
+   * chain back and removed its noted extent, and the hours after it were sealed again over other rows.
    */
   readonly sealedLate: number;
   readonly firstLate?: number;
@@ -81,7 +83,13 @@ export async function verifyAudit(
   ctx: Ctx,
   { from, noted, signal }: VerificationAsked,
 ): Promise<Verification> {
+  // Before the head, because a leader may seal an hour in between.
+  const extent = (await findSealedExtent(ctx.metadata))?.state;
   const verification = await verifyChain(ctx, from, signal);
+  if (verification.gap === undefined && extent !== undefined) {
+    const gap = await compareExtent(ctx, extent, verification.head);
+    if (gap !== undefined) return { ...verification, gap };
+  }
   if (noted === undefined || verification.gap !== undefined) return verification;
   const { hour, seal } = noted;
   const found = (await findAuditSeal(ctx.metadata, hour))?.state.seal;
