@@ -209,6 +209,8 @@ describe('another account', () => {
       await client.put('/bucket?policy', { body: policyOf({ Action: 's3:*', Resource: [itself, objects] }) });
       const refused = await ask();
       expect([refused.status, refused.code], method).toEqual([405, 'MethodNotAllowed']);
+      // No method of the resource is this caller's.
+      expect(refused.header('allow')).toBe('');
       expect((await anonymous.send(method, path)).status, method).toBe(405);
       expect((await bob.put('/bucket/key', { body: 'x' })).status).toBe(200);
       expect((await bob.get('/bucket?policyStatus')).status).toBe(200);

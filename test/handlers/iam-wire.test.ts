@@ -73,6 +73,7 @@ describe('refused in the words of the IAM API is', () => {
     expect([none.status, none.code]).toEqual([400, 'MissingAction']);
     const put = await world.client.put('/', { query: whoAmI });
     expect([put.status, put.code]).toEqual([405, 'MethodNotAllowed']);
+    expect(put.header('allow')).toBe('GET, POST');
     expect((await world.client.send('ANY', '//', { query: whoAmI })).status).toBe(405);
   });
 

@@ -13,6 +13,7 @@ import { needsBucket } from '../../handlers/handler.ts';
 import { handlers } from '../../handlers/table.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { StorageFull } from '../../ports/storage/storage-room.ts';
+import { accessPointMethods } from '../../protocol/operations/select.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { PacedBody } from '../body-pace.ts';
 import {
@@ -98,7 +99,10 @@ async function located({ ctx, cached }: BucketReader, selected: Selected): Promi
 
 function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Reached) {
   if (accessPoint !== undefined && scope !== 'object' && !row.accessPoints)
-    throw fail('MethodNotAllowed', `${operation} is not an operation of access points.`);
+    throw fail('MethodNotAllowed', {
+      message: `${operation} is not an operation of access points.`,
+      headers: { Allow: accessPointMethods(operation) },
+    });
   return { bucket, bucketName: bucket.name, accessPoint, isCached: false };
 }
 

@@ -161,6 +161,16 @@ function notAllowed(method: string, resource: string, having: readonly Row[]): R
   });
 }
 
+/** The methods that access points serve at the resource of an operation, for `Allow`; '' where they serve none. */
+export function accessPointMethods(operation: OperationName): string {
+  const { scope, query } = parseRow(operation);
+  const isSame = (row: Row): boolean => row.scope === scope && row.query[0]?.name === query[0]?.name;
+  const served = rows
+    .filter(({ name }) => (operations[name] as Operation).accessPoints === true)
+    .filter(isSame);
+  return [...new Set(served.map(({ method }) => method))].join(', ');
+}
+
 /** The first names of parameters that had no effect on an answered request: for the log, so cut, and without values. */
 export const ignoredParameters = (query: Query): string[] =>
   query
@@ -177,7 +187,10 @@ const ignoredMax = 10;
  */
 export function selectAction(method: string, action: string | undefined): OperationName {
   if (method !== 'GET' && method !== 'POST')
-    throw fail('MethodNotAllowed', `${method} is not a method of action queries`);
+    throw fail('MethodNotAllowed', {
+      message: `${method} is not a method of action queries`,
+      headers: { Allow: 'GET, POST' },
+    });
   if (action === undefined) throw fail('MissingAction');
   const found = actions.get(action);
   if (found === undefined) throw fail('InvalidAction', `Could not find operation ${action.slice(0, 128)}.`);

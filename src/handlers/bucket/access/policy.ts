@@ -18,7 +18,8 @@ import type { HandlerOf } from '../../handler.ts';
 
 /** A policy cannot delegate this operation to another account (public API). */
 function assertOwnAccount({ bucket, identity }: AuthorizedInBucket): void {
-  if (identity?.owner !== bucket.owner) throw fail('MethodNotAllowed');
+  // The caller may use no method of this resource.
+  if (identity?.owner !== bucket.owner) throw fail('MethodNotAllowed', { headers: { Allow: '' } });
 }
 
 export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request) => {
