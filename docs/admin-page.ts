@@ -18,7 +18,7 @@ function show(schema: JsonSchema): string {
     return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`;
   }
   if (typeof additionalProperties === 'object') return `{ <name>: ${show(additionalProperties)} }`;
-  return type ?? 'any';
+  return typeof type === 'object' ? type.join(' | ') : (type ?? 'any');
 }
 
 function section(name: (typeof adminOperationNames)[number]): string {

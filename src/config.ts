@@ -18,7 +18,7 @@ import { storageClasses } from './config/values/storage-classes.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
 import { workers } from './config/values/workers.ts';
 import { lifecycleSettings } from './config/workers/lifecycle.ts';
-import { usageSettings } from './config/workers/usage.ts';
+import { quotaSettings, usageSettings } from './config/workers/usage.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,
@@ -179,6 +179,7 @@ export const settings = {
   }),
   ...lifecycleSettings,
   ...usageSettings,
+  ...quotaSettings,
   SVC_REBALANCE_INTERVAL: duration({
     fallback: '1m',
     range: ['10ms', '24h'],

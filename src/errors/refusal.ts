@@ -9,6 +9,12 @@ export interface RefusalDetails {
   readonly retryAfter?: number;
   /** The setting of a public access block that refuses, for the text that callers of the resource's account get. */
   readonly blockedBy?: 'BlockPublicAcls' | 'BlockPublicPolicy';
+  /** The text and elements that callers of one account get in addition, because they tell what is its own. */
+  readonly forAccount?: {
+    readonly account: string;
+    readonly message: string;
+    readonly elements: Readonly<Record<string, string | number>>;
+  };
   /** Further reply headers (bare names take the dialect's prefix when they start with `*-`). */
   readonly headers?: Readonly<Record<string, string>>;
   /** The field of a body, or the parameter, that is wrong; in `details` of the operator API's errors. */

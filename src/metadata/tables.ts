@@ -18,6 +18,7 @@ import { iamTables } from './records/iam.ts';
 import { importReleased } from './records/imports.ts';
 import { rateLimits } from './records/limits.ts';
 import { hourlyQueues, queueHours, queues } from './records/queues.ts';
+import { quotaDefaults } from './records/quota-defaults.ts';
 import { rebalance } from './records/rebalance.ts';
 import { replicationPeers } from './records/replication-peers.ts';
 import { tasks } from './records/tasks.ts';
@@ -89,6 +90,8 @@ export interface BucketQuota {
   readonly maxBytes: number;
   readonly maxObjects: number;
   readonly maxBytesPerObject: number;
+  /** It is the default that was in force when the bucket was created. */
+  readonly isDefault?: true;
 }
 export const buckets = table<BucketRow>()({
   name: 'buckets',
@@ -396,5 +399,6 @@ export const tables = {
   logins,
   idempotencyKeys,
   idempotencyKeysByAccount,
+  quotaDefaults,
   rateLimits,
 } as const;

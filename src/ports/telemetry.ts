@@ -14,6 +14,15 @@ export interface BucketClass {
   readonly objects: number;
 }
 
+/** How full one limit of a quota is: 1 is full. */
+export interface QuotaUse {
+  readonly of: 'bucket' | 'account' | 'user';
+  /** The bucket, the account, or `<account>/<IAM user>`. */
+  readonly name: string;
+  readonly limit: string;
+  readonly ratio: number;
+}
+
 /** The backlog of a background queue. */
 export interface LifecyclePasses {
   readonly count: number;
@@ -193,6 +202,8 @@ export interface Telemetry {
   scrubState(state: ScrubTelemetry | undefined): void;
   /** The contents of the largest buckets by storage class; replaces the former values. */
   bucketClasses(classes: readonly BucketClass[]): void;
+  /** The fullest quotas. */
+  quotaUse(fullest: readonly QuotaUse[]): void;
   /** The drift of the byte counters that a walk last found, by bucket; replaces the former values. */
   usageDrifts(drifts: ReadonlyMap<string, number>): void;
   /** The free space of a component's disk. */
@@ -249,6 +260,7 @@ export const silentTelemetry: Telemetry = {
   scrubbed: () => {},
   scrubState: () => {},
   bucketClasses: () => {},
+  quotaUse: () => {},
   usageDrifts: () => {},
   diskRoom: () => {},
   spans: () => {},

@@ -11,6 +11,7 @@ const unitBuckets = 100;
 
 const stopShowing = ({ telemetry }: BucketStatsContext): void => {
   telemetry.bucketClasses([]);
+  telemetry.quotaUse([]);
   telemetry.signingKeys(undefined);
 };
 
@@ -44,6 +45,7 @@ export const sampleBuckets = (context: BucketStatsContext, generation = 0, servi
         await publishSnapshot(context, sample, term);
         if (!signal.aborted) {
           telemetry.bucketClasses(sample.largest());
+          telemetry.quotaUse(sample.quotas());
           telemetry.signingKeys(sample.signingKeys());
         }
         return 'idle';

@@ -26,6 +26,5 @@ export const emptyBuckets =
       }
     }
     if (panic !== undefined) throw panic;
-    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
     return said;
   };

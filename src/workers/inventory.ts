@@ -50,8 +50,6 @@ export const writeInventories = (
       }
     }
     if (panic !== undefined) throw panic;
-    const dueAt = (await metadata.now()) + lookedAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
-    services.idle?.nothingBefore(dueAt);
     return said;
   };
 };

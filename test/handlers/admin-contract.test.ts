@@ -25,7 +25,7 @@ describe('the operator API', () => {
       ['PUT', '/buckets/books/quota', { ...quota, maxObjects: 1.5 }, 'MalformedJSON', 'maxObjects'],
       ['PUT', '/buckets/books/quota', { ...quota, maxBytes: 2 ** 53 }, 'MalformedJSON', 'maxBytes'],
       ['PUT', '/buckets/books/quota', { ...quota, other: 1 }, 'MalformedJSON', 'other'],
-      ['PUT', '/buckets/books/quota', { maxBytes: 1, maxObjects: 1 }, 'MalformedJSON', 'maxBytesPerObject'],
+      ['PUT', '/buckets/books/quota', { maxBytes: '1 TB' }, 'MalformedJSON', 'maxBytes'],
       ['PUT', '/buckets/books/placement', { placement: { a: -1 } }, 'MalformedJSON', 'placement.a'],
       ['POST', '/clusters/x/undrain', { mode: 'now' }, 'MalformedJSON', 'mode'],
       ['PUT', '/buckets/books/placement', { placement: { none: 1 } }, 'InvalidArgument', 'placement.none'],

@@ -114,6 +114,14 @@ describe('sluice admin', () => {
     expect((await admin('buckets quota books')).stdout).toMatch(/^maxBytes +10\nmaxObjects +20\n/);
     const shown = await admin('buckets quota get books --json');
     expect(JSON.parse(shown.stdout)).toEqual({ maxBytes: 10, maxObjects: 20, maxBytesPerObject: 30 });
+    // Only the limits that are named change.
+    await admin('buckets quota set books --max-bytes 10GiB --max-objects null');
+    const changed = await admin('buckets quota get books --json');
+    expect(JSON.parse(changed.stdout)).toEqual({
+      maxBytes: 10 * 1024 ** 3,
+      maxObjects: 0,
+      maxBytesPerObject: 30,
+    });
     const stale = await admin(`${set} --if-match "x"`);
     expect([stale.code, stale.stderr]).toEqual([1, expect.stringContaining('PreconditionFailed')]);
     expect((await admin('workers')).stdout).toMatch(/^WORKER +STATE/);
@@ -140,7 +148,8 @@ describe('sluice admin', () => {
         1,
         'maxBytes must be',
       ],
-      ['buckets quota set books', {}, 2, '--max-bytes is missing'],
+      ['buckets quota set books', {}, 1, 'names no limit; it takes maxBytes'],
+      ['buckets placement set books', {}, 2, '--placement is missing'],
       ['buckets quota get', {}, 2, '<name> is missing'],
       ['buckets quota get books --jsn', {}, 2, '--json is'],
       ['bukets list', {}, 2, 'is no command; see sluice admin --help'],

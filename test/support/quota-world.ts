@@ -43,7 +43,7 @@ export const ten = 'ten bytes.';
 export const refusedFor = (what: 'bucket' | 'user') => ({
   status: 403,
   code: 'QuotaExceeded',
-  text: expect.stringContaining(`<Message>quota exceeded for ${what}</Message>`),
+  text: expect.stringContaining(`<Message>quota exceeded for ${what}`),
 });
 
 /** Each of the four quotas of a bucket of alice, with its path below `/admin/v1`, so that bytes have no room in it. */

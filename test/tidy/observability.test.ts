@@ -70,6 +70,7 @@ test('rules, their tests and dashboards select labels that their metrics have, b
   /** Values of these labels are names of others: buckets, peers, versions. */
   const free = new Set([
     'bucket',
+    'name',
     'owner',
     'peer',
     'destination',

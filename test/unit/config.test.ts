@@ -1,10 +1,11 @@
 /** The settings table: ranges on both sides, every fault at once, clamps, empties, flags and credentials. */
 import { describe, expect, it } from 'vitest';
+import { parseBytes } from '../../src/base/text/byte-size.ts';
 import { parseFlags, toFlag } from '../../src/config/read/flags.ts';
 import { integer } from '../../src/config/read/kinds.ts';
 import { readSettings } from '../../src/config/read/read.ts';
 import { configWith, parseConfig, readConfig } from '../../src/config/read/read-config.ts';
-import { parseBytes, parseDuration } from '../../src/config/read/units.ts';
+import { parseDuration } from '../../src/config/read/units.ts';
 import { parseCidr } from '../../src/config/values/network.ts';
 import { workerNames } from '../../src/config/values/workers.ts';
 import { settingNames } from '../../src/config.ts';
@@ -363,9 +364,12 @@ describe('units', () => {
     ['512MiB', 536_870_912],
     ['1.5KiB', 1536],
     ['10B', 10],
+    ['10GB', 10_000_000_000],
+    ['0.5KB', 500],
+    ['2PiB', 2 ** 51],
   ])('reads the size %s', (text, size) => expect(parseBytes(text)).toBe(size));
 
-  it.each(['', '1MB', '1 MiB', '-1', 'MiB', '1e9'])('refuses %j as a size', (text) =>
+  it.each(['', '1mb', '1iB', '1.5', '1.5B', '1 MiB', '-1', 'MiB', '1e9'])('refuses %j as a size', (text) =>
     expect(parseBytes(text)).toBeUndefined(),
   );
 

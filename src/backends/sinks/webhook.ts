@@ -64,13 +64,8 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
     async deliver(messages, signal): Promise<Delivery> {
       let delivered = 0;
       for (const message of messages) {
-        try {
-          const failure = await post(message, signal);
-          if (failure !== undefined) return { delivered, failure };
-        } catch (cause) {
-          if (delivered === 0) throw cause;
-          return { delivered };
-        }
+        const failure = await post(message, signal);
+        if (failure !== undefined) return { delivered, failure };
         delivered += 1;
       }
       return { delivered };

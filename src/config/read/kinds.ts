@@ -1,6 +1,8 @@
 /** The kinds of plain settings: numbers with a range, choices, switches, texts and lists. */
+
+import { parseBytes } from '../../base/text/byte-size.ts';
 import { fault, type Read, type Setting, value } from './setting.ts';
-import { parseBytes, parseDuration } from './units.ts';
+import { parseDuration } from './units.ts';
 
 interface Ranged {
   readonly fallback: string;

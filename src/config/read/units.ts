@@ -1,4 +1,4 @@
-/** Durations as Go writes them (also days) and sizes in binary units. */
+/** Durations as Go writes them, also in days. */
 
 const unitMs: Readonly<Record<string, number>> = {
   ns: 1e-6,
@@ -21,20 +21,4 @@ export function parseDuration(text: string): number | undefined {
     sum += Number(count) * (unitMs[unit] ?? 0);
   }
   return sum;
-}
-
-const unitBytes: Readonly<Record<string, number>> = {
-  '': 1,
-  B: 1,
-  KiB: 1024,
-  MiB: 1024 ** 2,
-  GiB: 1024 ** 3,
-  TiB: 1024 ** 4,
-};
-
-/** Bytes of `512MiB`, `4096` or `1.5GiB`; undefined when the text is no size. */
-export function parseBytes(text: string): number | undefined {
-  const match = /^(\d{1,15}(?:\.\d{1,3})?)(B|KiB|MiB|GiB|TiB)?$/.exec(text);
-  if (match === null) return undefined;
-  return Math.floor(Number(match[1]) * (unitBytes[match[2] ?? ''] ?? 1));
 }

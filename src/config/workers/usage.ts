@@ -43,3 +43,21 @@ export const usageSettings = {
     doc: 'A drift up to this part of what the counter says is not corrected, unless its number of objects is wrong too.',
   }),
 } as const;
+
+const unlimited = '0 is unlimited.';
+const bytesLimit = (doc: string) =>
+  bytes({ fallback: '0', range: ['0', '8PiB'], doc: `${doc} ${unlimited}` });
+const countLimit = (max: string, doc: string) =>
+  integer({ fallback: '0', range: ['0', max], doc: `${doc} ${unlimited}` });
+const buckets = String(2 ** 31 - 1);
+
+/** Quotas that new buckets, accounts and IAM users begin with. Operators set others at run time. */
+export const quotaSettings = {
+  SVC_DEFAULT_BUCKET_MAX_BYTES: bytesLimit('The maxBytes of new buckets.'),
+  SVC_DEFAULT_BUCKET_MAX_OBJECTS: countLimit('1000000000000', 'The maxObjects of new buckets.'),
+  SVC_DEFAULT_BUCKET_MAX_OBJECT_BYTES: bytesLimit('The maxBytesPerObject of new buckets.'),
+  SVC_DEFAULT_ACCOUNT_MAX_BUCKETS: countLimit(buckets, 'The maxBuckets of new accounts.'),
+  SVC_DEFAULT_ACCOUNT_MAX_BYTES: bytesLimit('The totalMaxBytes of new accounts.'),
+  SVC_DEFAULT_USER_MAX_BUCKETS: countLimit(buckets, 'The maxBuckets of new IAM users.'),
+  SVC_DEFAULT_USER_MAX_BYTES: bytesLimit('The totalMaxBytes of new IAM users.'),
+} as const;

@@ -13,7 +13,8 @@ import {
 } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
-import type { BucketClass, SigningKeyAges } from '../../ports/telemetry.ts';
+import type { BucketClass, QuotaUse, SigningKeyAges } from '../../ports/telemetry.ts';
+import { QuotaSample } from './quotas/quota-sample.ts';
 import { type SigningKeyRules, SigningKeySample } from './signing-key-ages.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -53,18 +54,20 @@ interface SampledBucket {
   readonly classes: readonly BucketClass[];
 }
 
-/** One pass over the buckets: totals of all of them, and the classes of the largest. */
+/** One pass over the buckets: totals of all of them, the classes of the largest, and the fullest quotas. */
 export class ClassSample {
   readonly #top: number;
   readonly #totals = new Map<string, ClassTotal>();
   #largest: SampledBucket[] = [];
   #buckets = 0;
   readonly #keys: SigningKeySample;
+  readonly #quotas: QuotaSample;
 
-  /** @param top the number of buckets whose classes are kept */
+  /** @param top the number of buckets whose classes are kept, and of limits */
   constructor(top: number, keys: SigningKeyRules) {
     this.#top = top;
     this.#keys = new SigningKeySample(keys);
+    this.#quotas = new QuotaSample(top);
   }
 
   async add({ metadata }: Ctx, bucket: string): Promise<void> {
@@ -72,6 +75,7 @@ export class ClassSample {
     if (found === undefined) return;
     this.#buckets += 1;
     this.#keys.add(found.row.signingKey);
+    await this.#quotas.add({ metadata }, found.row);
     const usage = [...(await readUsage(metadata, found.row.id))].filter(
       ([, { bytes, objects }]) => bytes !== 0 || objects !== 0,
     );
@@ -95,6 +99,10 @@ export class ClassSample {
   largest(): readonly BucketClass[] {
     this.#cut();
     return this.#largest.flatMap(({ classes }) => classes);
+  }
+
+  quotas(): readonly QuotaUse[] {
+    return this.#quotas.fullest();
   }
 
   signingKeys(): SigningKeyAges {

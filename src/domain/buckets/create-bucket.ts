@@ -7,6 +7,7 @@ import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/version-ids.ts';
 import { assertOpen } from './buckets.ts';
+import { defaultBucketQuota } from './quotas/default-quotas.ts';
 import { type QuotaEpochs, withinMaxBuckets } from './quotas/max-buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
@@ -43,6 +44,7 @@ async function insert(ctx: Ctx, { record, ...wanted }: NewBucket, epochs: QuotaE
     versioning: wanted.objectLock ? 'Enabled' : '',
     shards: ctx.config.SVC_BUCKET_SHARDS,
     closedAt: 0,
+    ...(await defaultBucketQuota(ctx)),
     ...epochs,
   };
   const outcome = await insertBucket(ctx.metadata, row, await recorded(record));

@@ -19,6 +19,8 @@ import {
   scanIam,
   toRecord,
 } from '../../metadata/iam.ts';
+import { giveDefaultQuota } from '../buckets/quotas/default-quotas.ts';
+import { accountHolder } from '../buckets/quotas/scopes.ts';
 import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
 import { drawKeyPair, type KeyPair } from './ids.ts';
@@ -109,7 +111,11 @@ export interface NewAccount {
 }
 
 /** @returns the root's key pair: its secret cannot be read again @throws EntityAlreadyExists */
-export async function createAccount(ctx: Changing, account: string, given: NewAccount): Promise<KeyPair> {
+export async function createAccount(
+  ctx: Changing & Pick<Context, 'config'>,
+  account: string,
+  given: NewAccount,
+): Promise<KeyPair> {
   const { displayName = account, email, pair = drawKeyPair(ctx.random) } = given;
   if (ctx.credentials.hasAccountLike(account))
     throw fail('EntityAlreadyExists', `The account ${account} exists.`);
@@ -118,6 +124,8 @@ export async function createAccount(ctx: Changing, account: string, given: NewAc
   await claim(ctx, { text: idClaim(account), account, isOf: () => true });
   if (email !== undefined) await claimEmail(ctx, account, email);
   const secret = await sealSecret(ctx, pair);
+  if ((await findProfile(ctx.metadata, account)) === undefined)
+    await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
   await changeAccount(ctx, account, async (draft) => {
     const present = (await draft.find('profile', ''))?.value;
     if (present?.status === 'Deleted')

@@ -1,6 +1,8 @@
 /** The users of an account. */
+import type { Context } from '../../context.ts';
 import type { IamTag, UserRecord } from '../../metadata/iam.ts';
 import { deleteAccountQuota } from '../buckets/quotas/account-quota.ts';
+import { giveDefaultQuota } from '../buckets/quotas/default-quotas.ts';
 import { userHolder } from '../buckets/quotas/scopes.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import { addEntity, assertFree, conflict, moveEntity, namedIn, removeEntity } from './entities.ts';
@@ -18,13 +20,19 @@ export interface NewUser {
   readonly boundary: PolicyName | undefined;
 }
 
-export const createUser = (ctx: Ctx, account: string, wanted: NewUser): Promise<UserRecord> =>
-  changeAccount(ctx, account, async (draft) => {
+export async function createUser(
+  ctx: Ctx & Pick<Context, 'config'>,
+  account: string,
+  wanted: NewUser,
+): Promise<UserRecord> {
+  const id = drawUserId(ctx.random);
+  await giveDefaultQuota(ctx, 'user', userHolder(account, id).key);
+  return changeAccount(ctx, account, async (draft) => {
     const { name, path, tags } = wanted;
     await assertFree(draft, { kind, name });
     const boundary = wanted.boundary && (await policyIn(draft, wanted.boundary));
     const user: UserRecord = {
-      id: drawUserId(ctx.random),
+      id,
       name,
       path,
       created: ctx.clock.now(),
@@ -40,6 +48,7 @@ export const createUser = (ctx: Ctx, account: string, wanted: NewUser): Promise<
     if (boundary !== undefined) await holdBoundary(draft, user.id, boundary);
     return user;
   });
+}
 
 export interface UserUpdate {
   readonly name?: string | undefined;

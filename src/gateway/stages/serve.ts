@@ -1,7 +1,7 @@
 /** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
 import { arnOf } from '../../auth/authorization/authorize.ts';
 import { isCharged } from '../../auth/authorization/requester-pays.ts';
-import { explainBlock } from '../../auth/explain-block.ts';
+import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
@@ -192,6 +192,6 @@ async function dispatch(ctx: Context, request: Authorized & Partial<InBucket>): 
   } catch (cause) {
     const { action } = row;
     const resource = `"${arnOf({ ...request, action })}"`;
-    throw explainBlock(cause, { identity, owner: bucket?.owner, action, resource });
+    throw explainRefusal(cause, { identity, owner: bucket?.owner, action, resource });
   }
 }

@@ -1,6 +1,7 @@
 /** Registers the operator API on the router, a row of its table at a time, and decides who may call it. */
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
+import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { fail, Refusal } from '../../errors/refusal.ts';
@@ -110,6 +111,9 @@ async function run(
     query: given as never,
     body: body as never,
   };
+  const explain = (cause: unknown): never => {
+    throw explainRefusal(cause, { identity, owner: undefined, action: `admin:${name}`, resource: path });
+  };
   const repeatable = {
     wire,
     target: JSON.stringify([name, path, given]),
@@ -119,7 +123,7 @@ async function run(
     row,
   };
   const reply = await onceOnly(ctx, repeatable, async () =>
-    withoutDenied(await handle(ctx, asked), row, entries),
+    withoutDenied(await handle(ctx, asked).catch(explain), row, entries),
   );
   return row.tagged === true ? withEtag(ctx, reply) : reply;
 }

@@ -44,6 +44,7 @@ import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
 import * as replicationStatus from './replication/status.ts';
 import * as limits from './usage/limits.ts';
+import * as quotaDefaults from './usage/quota-defaults.ts';
 import * as quotas from './usage/quotas.ts';
 import * as traffic from './usage/traffic.ts';
 import * as usage from './usage/usage.ts';
@@ -100,7 +101,13 @@ export const adminHandlers: AdminHandlers = {
   ...session,
   ...signingKey,
   ...usage,
-  ...quotas,
+  DeleteBucketQuota: quotas.DeleteBucketQuota,
+  DeleteUserQuota: quotas.DeleteUserQuota,
+  GetBucketQuota: quotas.GetBucketQuota,
+  GetUserQuota: quotas.GetUserQuota,
+  PutBucketQuota: quotas.PutBucketQuota,
+  PutUserQuota: quotas.PutUserQuota,
+  ...quotaDefaults,
   ...limits,
   ...traffic,
 };

@@ -5,7 +5,7 @@
 
 import { type Question, verdictOn } from '../../auth/authorization/authorize.ts';
 import { denialText } from '../../auth/authorization/denial.ts';
-import { explainBlock } from '../../auth/explain-block.ts';
+import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
@@ -103,7 +103,7 @@ export function action<F extends object, R = void>(
     const { record } = request;
     const running = async () => run(record === undefined ? ctx : { ...ctx, record }, known, asked);
     const found = await running().catch((cause: unknown) => {
-      throw explainBlock(cause, { identity, owner: identity.owner, action: permitted, resource: about });
+      throw explainRefusal(cause, { identity, owner: identity.owner, action: permitted, resource: about });
     });
     const headers = [['Content-Type', 'text/xml']] as const;
     // In S3 Control no element surrounds the result.

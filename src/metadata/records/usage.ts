@@ -150,13 +150,15 @@ export interface AccountQuotaRow {
   readonly totalMaxBytes: number;
   /** Drawn when the account gets a quota: names the counters of all its buckets together. */
   readonly epoch: string;
+  /** It is the default that was in force when the account or the user was created. */
+  readonly isDefault?: boolean;
 }
 export const accountQuotas = table<AccountQuotaRow>()({
   name: 'account_quotas',
   kind: 'conditional',
   partition: ['account'],
   sort: [],
-  columns: { account: 'text', maxBuckets: 'int', totalMaxBytes: 'int', epoch: 'text' },
+  columns: { account: 'text', maxBuckets: 'int', totalMaxBytes: 'int', epoch: 'text', isDefault: 'bool' },
 });
 
 /** What a process may still add under a quota (docs/adr/0021-quotas-are-shared-out.md). */

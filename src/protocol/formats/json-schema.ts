@@ -1,6 +1,9 @@
 /** The part of JSON Schema (draft 2020-12) that the OpenAPI document uses. */
+
+type JsonSchemaType = 'string' | 'boolean' | 'integer' | 'number' | 'array' | 'object' | 'null';
+
 export interface JsonSchema {
-  readonly type?: 'string' | 'boolean' | 'integer' | 'number' | 'array' | 'object';
+  readonly type?: JsonSchemaType | readonly JsonSchemaType[];
   readonly description?: string;
   readonly enum?: readonly string[];
   readonly pattern?: string;

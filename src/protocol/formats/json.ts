@@ -3,6 +3,7 @@
  * a JSON Schema.
  */
 
+import { parseBytes, sizePattern } from '../../base/text/byte-size.ts';
 import { type Json, type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
 import { fail } from '../../errors/refusal.ts';
 import type { JsonSchema } from './json-schema.ts';
@@ -109,6 +110,41 @@ export const jsonInteger = ({
       throw malformed(at, `must be a whole number from ${min} to ${max}`);
     return value as number;
   });
+
+/** A number of bytes, or a size such as `10GiB`. */
+export const jsonBytes = ({
+  min,
+  max,
+  doc,
+}: {
+  readonly min: number;
+  readonly max: number;
+  readonly doc?: string;
+}): JsonReader<number> => {
+  const must = 'a number of bytes, or a size such as 10GiB or 10GB';
+  const schema = {
+    type: ['integer', 'string'],
+    minimum: min,
+    maximum: max,
+    pattern: sizePattern,
+    ...describe(doc === undefined ? must : `${doc} It is ${must}.`),
+  } as const;
+  return reader(schema, (value, at) => {
+    const bytes = typeof value === 'string' ? parseBytes(value) : value;
+    if (!Number.isSafeInteger(bytes) || (bytes as number) < min || (bytes as number) > max)
+      throw malformed(at, `must be ${must}, from ${min} to ${max}`);
+    return bytes as number;
+  });
+};
+
+/** A field that may be null. */
+export const jsonNullable = <T>(inner: JsonReader<T>): JsonReader<T | null> => {
+  const { type = [] } = inner.schema;
+  const types = typeof type === 'string' ? [type] : type;
+  return reader({ ...inner.schema, type: [...types, 'null'] }, (value, at) =>
+    value === null ? null : inner(value, at),
+  );
+};
 
 export const jsonCount: JsonReader<number> = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER });
 

@@ -19,7 +19,7 @@ import { systemRows } from './admin/overview/system.ts';
 import { peerRows, replicationRows } from './admin/replication.ts';
 import type { AdminOperation, AdminRows } from './admin/row.ts';
 import { sessionRows } from './admin/session.ts';
-import { quotaRows, usageRows } from './admin/usage.ts';
+import { quotaDefaultRows, quotaRows, usageRows } from './admin/usage.ts';
 import { workerRows } from './admin/workers.ts';
 
 export const adminPrefix = '/admin/v1';
@@ -46,6 +46,7 @@ export const adminOperations = {
   ...notifyRows,
   ...signingKeyRows,
   ...quotaRows,
+  ...quotaDefaultRows,
   ...limitRows,
   ...usageRows,
 } as const satisfies AdminRows;

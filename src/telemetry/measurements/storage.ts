@@ -77,6 +77,13 @@ export const storage = {
     act: 'Above 0: `GET /admin/v1/scrub` names them; restore them from a replica or backup and check the disk.',
     across: 'max',
   },
+  svc_quota_used_ratio: {
+    kind: 'gauge',
+    labels: ['of', 'name', 'limit'],
+    doc: 'What is used of one of the SVC_BUCKETSTATS_TOPN fullest limits of quotas, where bucket-stats leads: 1 is full. `of` is bucket, account or user; `name` the bucket, the account, or account/user.',
+    act: 'Near 1 its writes are refused soon: raise the quota, or tell the tenant.',
+    across: 'max',
+  },
   svc_quota_reconcile_drift_bytes: {
     kind: 'gauge',
     labels: ['bucket'],

@@ -8,6 +8,7 @@ type Told =
   | 'scrubbed'
   | 'scrubState'
   | 'bucketClasses'
+  | 'quotaUse'
   | 'usageDrifts'
   | 'diskRoom';
 
@@ -52,6 +53,11 @@ export const storageTelemetry = (metrics: Metrics): Pick<Telemetry, Told> => ({
     metrics.replace('svc_storage_class_bytes', of('bytes'));
     metrics.replace('svc_storage_class_objects', of('objects'));
   },
+  quotaUse: (fullest) =>
+    metrics.replace(
+      'svc_quota_used_ratio',
+      fullest.map(({ of, name, limit, ratio }) => [[of, name, limit], ratio] as const),
+    ),
   usageDrifts: (drifts) =>
     metrics.replace(
       'svc_quota_reconcile_drift_bytes',

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { Revisions } from '../../../src/auth/session/revisions.ts';
 import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
 import { Caches } from '../../../src/base/caches.ts';
+import { configWith } from '../../../src/config/read/read-config.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';
 import { systemRandom } from '../../../src/ports/random.ts';
 import { faulty } from '../../support/faulty.ts';
@@ -17,7 +18,7 @@ function open(believedMs: number) {
   const elsewhere = faulty(metadata, {});
   const names = ['first', 'second'];
   const change = () =>
-    createUser({ caches: new Caches(), metadata: elsewhere, clock, random }, 'a', {
+    createUser({ caches: new Caches(), config: configWith({}), metadata: elsewhere, clock, random }, 'a', {
       name: names.shift() ?? 'more',
       path: '/',
       tags: [],
@@ -59,12 +60,16 @@ test('a change through this process invalidates it, and reads during the change 
   const metadata = memoryStore({ clock, random: systemRandom() });
   const revisions = new Revisions({ metadata, clock, believedMs: 2_000 });
   const change = (name: string) =>
-    createUser({ caches: new Caches(), metadata, clock, random: systemRandom() }, 'a', {
-      name,
-      path: '/',
-      tags: [],
-      boundary: undefined,
-    });
+    createUser(
+      { caches: new Caches(), config: configWith({}), metadata, clock, random: systemRandom() },
+      'a',
+      {
+        name,
+        path: '/',
+        tags: [],
+        boundary: undefined,
+      },
+    );
   await change('first');
   const first = await revisions.of('a');
   const look = revisions.look();

@@ -19,7 +19,7 @@ import { sum } from './amounts.ts';
 import { type Ctx, isSettled, recall } from './recall.ts';
 import { bucketsOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
 
-export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes'>;
+export type AccountQuota = Pick<AccountQuotaRow, 'maxBuckets' | 'totalMaxBytes' | 'isDefault'>;
 
 const quotaState = (quota: AccountQuota | undefined): State | undefined =>
   quota && { maxBuckets: quota.maxBuckets, totalMaxBytes: quota.totalMaxBytes };
@@ -33,13 +33,18 @@ interface AccountQuotaChange {
 export async function putAccountQuota(
   ctx: Ctx,
   holder: QuotaHolder,
-  { quota, record, check }: { readonly quota: AccountQuota } & AccountQuotaChange,
+  {
+    quota,
+    record,
+    check,
+  }: { readonly quota: (present: AccountQuota | undefined) => AccountQuota } & AccountQuotaChange,
 ): Promise<void> {
   const epoch = await retryInTurn(ctx, `quota of ${holder.key}`, async () => {
     const found = await findAccountQuota(ctx.metadata, holder.key);
     check?.(found?.row);
-    record?.change?.(quotaState(found?.row), quotaState(quota));
-    const row = { account: holder.key, ...quota, epoch: found?.row.epoch ?? drawId(ctx.random) };
+    const next = quota(found?.row);
+    record?.change?.(quotaState(found?.row), quotaState(next));
+    const row = { account: holder.key, ...next, epoch: found?.row.epoch ?? drawId(ctx.random) };
     const change = { put: row, expect: found?.revision ?? ('absent' as const) };
     const outcome = await changeAccountQuota(ctx.metadata, holder.key, change, await recorded(record));
     if (!outcome.applied) return undefined;

@@ -8,8 +8,8 @@ import { bucketScope } from './scopes.ts';
 
 export interface QuotaChange {
   readonly bucket: string;
-  /** Undefined removes it. */
-  readonly quota: BucketQuota | undefined;
+  /** The quota by the present one; undefined removes it. */
+  readonly quota: (present: BucketQuota | undefined) => BucketQuota | undefined;
   readonly record?: Recorder | undefined;
   /** Refuses the change by the present quota. */
   readonly check?: ((present: BucketQuota | undefined) => void) | undefined;
@@ -17,12 +17,13 @@ export interface QuotaChange {
 
 export async function changeBucketQuota(
   ctx: Ctx,
-  { bucket, quota, record, check }: QuotaChange,
+  { bucket, quota: decide, record, check }: QuotaChange,
 ): Promise<void> {
   const row = await changeBucket(ctx, await openBucket(ctx, bucket), {
     record,
     change: ({ quota: present, ...others }): BucketRow => {
       check?.(present);
+      const quota = decide(present);
       return {
         ...others,
         // Writers that read the row before do not know the quota.

@@ -7,8 +7,9 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Revision } from '../../../ports/metadata-store.ts';
 import { pauseMs } from '../retry-in-turn.ts';
 import { enterIfLeftOut } from './account-quota.ts';
+import { exceeded } from './exceeded.ts';
 import type { Ctx } from './recall.ts';
-import { bucketsOf, holdersFor, type QuotaHolder } from './scopes.ts';
+import { bucketsOf, holdersFor, ownerOf, type QuotaHolder } from './scopes.ts';
 
 /** A creation that has not ended after this time has died: its commit cannot apply any more. */
 const creatingMsMax = 10 * 60_000;
@@ -96,7 +97,14 @@ async function announce(
     for (const { row } of creating) names.add(row.holder);
     const own = shares.find(({ row }) => row.holder === name);
     names.delete(name);
-    if (names.size >= maxBuckets) throw fail('QuotaExceeded', 'quota exceeded for user');
+    if (names.size >= maxBuckets)
+      throw exceeded({
+        ...ownerOf(holder),
+        limit: 'maxBuckets',
+        allowed: maxBuckets,
+        used: names.size,
+        requested: 1,
+      });
     const put = { scope, holder: name, bytes: 0, objects: 1, at: now };
     const outcome = await commitShares(metadata, { scope, head, at: now }, [
       { put, expect: own?.revision ?? 'absent' },

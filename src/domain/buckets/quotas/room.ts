@@ -1,8 +1,8 @@
 /** The room that one write has under the quotas of its bucket and of the bucket's account. */
-import { fail } from '../../../errors/refusal.ts';
 import { holdersOf } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
+import { exceeded, exceededIn } from './exceeded.ts';
 import type { Ctx } from './recall.ts';
 import { type Scope, scopesOf } from './scopes.ts';
 import type { Hold, Share } from './share.ts';
@@ -14,9 +14,11 @@ export const hasQuota = (bucket: BucketRow): boolean =>
   bucket.quota !== undefined || holdersOf(bucket).length > 0;
 
 /** @throws QuotaExceeded for an object that is larger than the bucket takes */
-export function assertSize({ quota }: BucketRow, bytes: number): void {
-  const max = quota?.maxBytesPerObject ?? 0;
-  if (max > 0 && bytes > max) throw fail('QuotaExceeded', 'quota exceeded for bucket');
+export function assertSize({ quota, name, owner }: BucketRow, bytes: number): void {
+  const allowed = quota?.maxBytesPerObject ?? 0;
+  const whose = { of: 'bucket', name, account: owner } as const;
+  if (allowed > 0 && bytes > allowed)
+    throw exceeded({ ...whose, limit: 'maxBytesPerObject', allowed, requested: bytes });
 }
 
 export const noParts: Freed = { bucket: 0, accounts: new Map() };
@@ -31,8 +33,10 @@ const without = ({ bytes, objects }: Amount, freed: number): Amount => ({ bytes:
 export async function assertNotExceeded(ctx: Ctx, bucket: BucketRow): Promise<void> {
   for (const scope of scopesOf(bucket)) {
     const limits = await scope.limits(ctx);
-    if (limits !== undefined && !fits(counted(await usedIn(ctx, scope), limits), limits))
-      throw fail('QuotaExceeded', `quota exceeded for ${scope.of}`);
+    if (limits === undefined) continue;
+    const used = await usedIn(ctx, scope);
+    if (!fits(counted(used, limits), limits))
+      throw exceededIn(scope.whose, nothing, { limits, used, reserved: nothing });
   }
 }
 

@@ -5,14 +5,15 @@ import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import { accountUsage, partUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Amount, Freed } from './amounts.ts';
+import type { Exceeded } from './exceeded.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
 export interface Scope {
   /** Names the shares. */
   readonly id: string;
-  /** The last word of the refusal. */
-  readonly of: 'bucket' | 'user';
+  /** What a refusal says about whose quota it is. */
+  readonly whose: Pick<Exceeded, 'of' | 'name' | 'account'>;
   /** Names the counters. */
   readonly usageIds: readonly string[];
   /** What of these parts the scope counts. */
@@ -37,9 +38,9 @@ export function scopesOf(bucket: BucketRow): readonly Scope[] {
   ];
 }
 
-export const bucketScope = ({ id, name }: Pick<BucketRow, 'id' | 'name'>): Scope => ({
+export const bucketScope = ({ id, name, owner }: Pick<BucketRow, 'id' | 'name' | 'owner'>): Scope => ({
   id: `bucket/${id}`,
-  of: 'bucket',
+  whose: { of: 'bucket', name, account: owner },
   usageIds: [id, partUsage(id)],
   bytesOf: ({ bucket }) => bucket,
   async limits({ metadata }) {
@@ -102,9 +103,13 @@ export async function* bucketsOf({ metadata }: Ctx, holder: QuotaHolder): AsyncG
   }
 }
 
+/** Whose quota it is, for refusals. */
+export const ownerOf = ({ account, field }: QuotaHolder) =>
+  ({ of: field === 'userQuota' ? 'IAM user' : 'account', name: account, account }) as const;
+
 export const holderScope = (holder: QuotaHolder, epoch: string): Scope => ({
   id: `account/${epoch}`,
-  of: 'user',
+  whose: ownerOf(holder),
   usageIds: [accountUsage(epoch)],
   bytesOf: ({ accounts }) => accounts.get(epoch) ?? 0,
   async limits({ metadata }) {

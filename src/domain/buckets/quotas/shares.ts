@@ -16,6 +16,7 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import { pauseMs } from '../retry-in-turn.ts';
 import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
+import { exceededIn, type ScopeUse } from './exceeded.ts';
 import { type Ctx, fenceBucket, isSettled, recall } from './recall.ts';
 import type { Scope } from './scopes.ts';
 import { type Ask, type Hold, Share } from './share.ts';
@@ -64,7 +65,9 @@ export async function reserve(
   const grantMore = () => shares.run(scope.id, () => grant(ctx, mine, ask));
   mine.asking += 1;
   try {
-    const hold = mine.take(ask, ctx.clock.elapsed()) ?? (await whileOthersMayGive(ctx, mine, grantMore));
+    const hold =
+      mine.take(ask, ctx.clock.elapsed()) ??
+      (await whileOthersMayGive(ctx, mine, { need: ask.need, ask: grantMore }));
     return { share: mine, hold };
   } finally {
     mine.asking -= 1;
@@ -76,29 +79,31 @@ export async function reserve(
 async function whileOthersMayGive(
   { clock }: Ctx,
   share: Share,
-  ask: () => Promise<Hold | 'wait' | 'none'>,
+  { need, ask }: { readonly need: Amount; readonly ask: () => Promise<Granted> },
 ): Promise<Hold> {
   const until = clock.elapsed() + waitMsMax;
   for (;;) {
     const granted = await ask();
-    if (typeof granted === 'object') return granted;
-    if (granted === 'none' || clock.elapsed() >= until || share.waiting >= waitersMax)
-      throw fail('QuotaExceeded', `quota exceeded for ${share.scope.of}`);
+    if ('hold' in granted) return granted.hold;
+    if (!granted.mayWait || clock.elapsed() >= until || share.waiting >= waitersMax)
+      throw exceededIn(share.scope.whose, need, granted.use);
     share.waiting += 1;
     await clock.sleep(waitLookMs);
     share.waiting -= 1;
   }
 }
 
-async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Hold | 'wait' | 'none'> {
+type Granted = { readonly hold: Hold } | { readonly mayWait: boolean; readonly use: ScopeUse };
+
+async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Granted> {
   const { clock } = ctx;
   let { bucket } = asked;
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const ready = share.take({ ...asked, bucket }, clock.elapsed());
-    if (ready !== undefined) return ready;
+    if (ready !== undefined) return { hold: ready };
     if (!share.isSeen(bucket)) await endStaleHolds(ctx, share, bucket);
     const view = await viewOf(ctx, share);
-    if (view.limits === undefined) return share.hold({ ...asked, bucket }, nothing);
+    if (view.limits === undefined) return { hold: share.hold({ ...asked, bucket }, nothing) };
     share.limits = view.limits;
     const need = counted(asked.need, view.limits);
     const { room, held } = view;
@@ -108,7 +113,11 @@ async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Hold | 'wait' 
       await write(ctx, share, { bucket, view, held, free });
       continue;
     }
-    if (!(await takeBack(ctx, share, view))) return fits(need, add(room, view.others)) ? 'wait' : 'none';
+    if (!(await takeBack(ctx, share, view))) {
+      const { limits, used, others } = view;
+      const reserved = counted(add(held, others), limits);
+      return { mayWait: fits(need, add(room, others)), use: { limits, used, reserved } };
+    }
     bucket = await readAgain(ctx, bucket);
   }
   throw fail('SlowDown', 'Too many concurrent requests reserve room under this quota.');
@@ -117,6 +126,8 @@ async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Hold | 'wait' 
 interface View {
   readonly head: Awaited<ReturnType<typeof readShares>>['head'];
   readonly others: Amount;
+  /** What the counters have. */
+  readonly used: Amount;
   /** Whether there are shares of holders that seem to be dead. */
   readonly isAnyStale: boolean;
   readonly limits: Amount | undefined;
@@ -147,7 +158,7 @@ async function viewOf(ctx: Ctx, share: Share): Promise<View> {
   const taken = sum([used, elsewhere, held]);
   const room = limits === undefined ? nothing : subtract(limits, counted(taken, limits));
   const isAnyStale = others.some((each) => isStale(each, now));
-  return { head, others: elsewhere, isAnyStale, limits, held, room, now };
+  return { head, others: elsewhere, used, isAnyStale, limits, held, room, now };
 }
 
 /** What the counters of a scope have: objects, and parts of open uploads. */

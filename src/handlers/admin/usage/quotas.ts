@@ -15,6 +15,33 @@ import { rootArn, userArn } from '../../../protocol/request/arns.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
 
+export const bucketLimits = ['maxBytes', 'maxObjects', 'maxBytesPerObject'] as const;
+export const accountLimits = ['maxBuckets', 'totalMaxBytes'] as const;
+
+type Limits<Name extends string> = Readonly<Record<Name, number>>;
+type LimitsChange<Name extends string> = Readonly<Partial<Record<Name, number | null | undefined>>>;
+
+/** @throws MalformedJSON for a body that would change nothing */
+export function assertAnyLimit<Name extends string>(
+  change: LimitsChange<Name>,
+  names: readonly Name[],
+): void {
+  if (names.some((name) => change[name] !== undefined)) return;
+  throw fail('MalformedJSON', `The body names no limit; it takes ${names.join(', ')}.`);
+}
+
+/** A limit that the change does not name stays; null makes it unlimited. */
+export const changeLimits = <Name extends string>(
+  names: readonly Name[],
+  present: Limits<Name> | undefined,
+  change: LimitsChange<Name>,
+): Limits<Name> => {
+  const limitOf = (name: Name): number =>
+    change[name] === undefined ? (present?.[name] ?? 0) : (change[name] ?? 0);
+  // The cast: each name has its value.
+  return Object.fromEntries(names.map((name) => [name, limitOf(name)])) as Limits<Name>;
+};
+
 export const GetBucketQuota: AdminHandler<'GetBucketQuota'> = async (ctx, { params }) => {
   const { name, quota } = await openBucket(ctx, params.get('name') ?? '');
   if (quota === undefined) throw fail('NoSuchBucketQuota', { elements: { BucketName: name } });
@@ -23,9 +50,15 @@ export const GetBucketQuota: AdminHandler<'GetBucketQuota'> = async (ctx, { para
 
 export const PutBucketQuota: AdminHandler<'PutBucketQuota'> = async (
   ctx,
-  { params, body: quota, record, match },
+  { params, body, record, match },
 ) => {
-  await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota, record, check: match });
+  assertAnyLimit(body, bucketLimits);
+  await changeBucketQuota(ctx, {
+    bucket: params.get('name') ?? '',
+    quota: (present) => changeLimits(bucketLimits, present, body),
+    record,
+    check: match,
+  });
   return emptyReply(204);
 };
 
@@ -33,7 +66,12 @@ export const DeleteBucketQuota: AdminHandler<'DeleteBucketQuota'> = async (
   ctx,
   { params, record, match },
 ) => {
-  await changeBucketQuota(ctx, { bucket: params.get('name') ?? '', quota: undefined, record, check: match });
+  await changeBucketQuota(ctx, {
+    bucket: params.get('name') ?? '',
+    quota: () => undefined,
+    record,
+    check: match,
+  });
   return emptyReply(204);
 };
 
@@ -44,12 +82,17 @@ export const GetUserQuota: AdminHandler<'GetUserQuota'> = async (ctx, call) => {
   return jsonReply(accountQuotaJson(found.row));
 };
 
-const accountQuotaJson = ({ maxBuckets, totalMaxBytes }: AccountQuota) => ({ maxBuckets, totalMaxBytes });
+const accountQuotaJson = ({ maxBuckets, totalMaxBytes, isDefault = false }: AccountQuota) => ({
+  maxBuckets,
+  totalMaxBytes,
+  ...(isDefault ? { isDefault } : {}),
+});
 
 export const PutUserQuota: AdminHandler<'PutUserQuota'> = async (ctx, call) => {
-  const { body: quota, record, match } = call;
+  const { body, record, match } = call;
+  assertAnyLimit(body, accountLimits);
   await putAccountQuota(ctx, await findHolder(ctx, call), {
-    quota,
+    quota: (present) => changeLimits(accountLimits, present, body),
     record,
     check: (present) => match(present && accountQuotaJson(present)),
   });

@@ -1,11 +1,17 @@
 /** Rows about rate limits. */
-import { jsonInteger, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
+import { jsonBytes, jsonInteger, jsonObject, jsonOptional, jsonRows, jsonText } from '../../formats/json.ts';
 import type { AdminRows } from './row.ts';
 
 const count = (doc: string, max: number) => jsonOptional(jsonInteger({ min: 1, max, doc }));
 const fields = {
   requestsPerSecond: count('Absent: unlimited.', 1_000_000),
-  bytesPerSecond: count('Bytes of bodies in both directions together. Absent: unlimited.', 2 ** 50),
+  bytesPerSecond: jsonOptional(
+    jsonBytes({
+      min: 1,
+      max: 2 ** 50,
+      doc: 'Bytes of bodies in both directions together. Absent: unlimited.',
+    }),
+  ),
   concurrentRequests: count('Requests whose reply has not ended. Absent: unlimited.', 1_000_000),
   burstSeconds: count('How many seconds of an unused allowance add up; 1 where it is absent.', 3_600),
 };

@@ -1,8 +1,13 @@
 /** Rows about quotas, usage and traffic. */
 import {
+  type JsonFields,
+  type JsonReader,
+  jsonBoolean,
+  jsonBytes,
   jsonChoice,
   jsonCount,
   jsonInteger,
+  jsonNullable,
   jsonNumber,
   jsonObject,
   jsonOptional,
@@ -12,12 +17,28 @@ import {
 import { alias, scope } from './resources.ts';
 import { type AdminRows, bucketName, count, next, paging } from './row.ts';
 
-const limit = jsonInteger({ min: 0, max: Number.MAX_SAFE_INTEGER, doc: '0 is unlimited.' });
-const bucketQuota = jsonObject({ maxBytes: limit, maxObjects: limit, maxBytesPerObject: limit });
-const userQuota = jsonObject({
-  maxBuckets: jsonInteger({ min: 0, max: 2 ** 31 - 1, doc: '0 is unlimited.' }),
-  totalMaxBytes: limit,
+const most = Number.MAX_SAFE_INTEGER;
+const bucketLimits = { maxBytes: count, maxObjects: count, maxBytesPerObject: count };
+const userLimits = { maxBuckets: count, totalMaxBytes: count };
+/** Present where no quota was set since the bucket, account or user was created with the default. */
+const isDefault = jsonOptional(jsonBoolean);
+const bucketQuota = jsonObject({ ...bucketLimits, isDefault });
+const userQuota = jsonObject({ ...userLimits, isDefault });
+
+/** A limit in a request: what is absent stays, and null removes it. */
+const bytesLimit = jsonOptional(
+  jsonNullable(jsonBytes({ min: 0, max: most, doc: '0 and null are unlimited; absent: unchanged.' })),
+);
+const countLimit = (max: number) =>
+  jsonOptional(
+    jsonNullable(jsonInteger({ min: 0, max, doc: '0 and null are unlimited; absent: unchanged.' })),
+  );
+const bucketQuotaChange = jsonObject({
+  maxBytes: bytesLimit,
+  maxObjects: countLimit(most),
+  maxBytesPerObject: bytesLimit,
 });
+const userQuotaChange = jsonObject({ maxBuckets: countLimit(2 ** 31 - 1), totalMaxBytes: bytesLimit });
 
 const ofUser = {
   account: jsonOptional(
@@ -32,6 +53,51 @@ const quotaNames = {
   account: scope('accounts/{account}/users/{user}/quota'),
 };
 
+const source = jsonChoice(['operator', 'settings']);
+const defaultRows = <const Kind extends 'bucket' | 'account' | 'user', Limits extends JsonFields, Change>(
+  kind: Kind,
+  { limits, change }: { readonly limits: Limits; readonly change: JsonReader<Change> },
+) => {
+  const on = `/quotas/defaults/${kind}` as const;
+  const holder = { bucket: 'buckets', account: 'accounts', user: 'IAM users' }[kind];
+  return {
+    get: {
+      on: `GET ${on}`,
+      tagged: true,
+      doc: `Shows the quota that new ${holder} begin with, and whether an operator or the settings set it.`,
+      reply: jsonObject({ ...limits, source }),
+    },
+    put: {
+      on: `PUT ${on}`,
+      conditional: true,
+      records: Object.keys(limits),
+      doc: `Sets limits of the quota that new ${holder} begin with; those that exist keep theirs.`,
+      body: change,
+    },
+    remove: {
+      on: `DELETE ${on}`,
+      conditional: true,
+      records: Object.keys(limits),
+      doc: `New ${holder} begin with the quota of the settings again.`,
+    },
+  } as const;
+};
+const forBuckets = defaultRows('bucket', { limits: bucketLimits, change: bucketQuotaChange });
+const forAccounts = defaultRows('account', { limits: userLimits, change: userQuotaChange });
+const forUsers = defaultRows('user', { limits: userLimits, change: userQuotaChange });
+
+export const quotaDefaultRows = {
+  GetBucketQuotaDefault: forBuckets.get,
+  PutBucketQuotaDefault: forBuckets.put,
+  DeleteBucketQuotaDefault: forBuckets.remove,
+  GetAccountQuotaDefault: forAccounts.get,
+  PutAccountQuotaDefault: forAccounts.put,
+  DeleteAccountQuotaDefault: forAccounts.remove,
+  GetUserQuotaDefault: forUsers.get,
+  PutUserQuotaDefault: forUsers.put,
+  DeleteUserQuotaDefault: forUsers.remove,
+} as const satisfies AdminRows;
+
 export const quotaRows = {
   GetBucketQuota: {
     on: 'GET /buckets/:name/quota',
@@ -44,8 +110,8 @@ export const quotaRows = {
     on: 'PUT /buckets/:name/quota',
     records: ['maxBytes', 'maxObjects', 'maxBytesPerObject'],
     conditional: true,
-    doc: 'Sets the quota of a bucket; 0 is unlimited.',
-    body: bucketQuota,
+    doc: 'Sets limits of the quota of a bucket; 0 and null are unlimited, and a limit that is not named stays.',
+    body: bucketQuotaChange,
   },
   DeleteBucketQuota: {
     on: 'DELETE /buckets/:name/quota',
@@ -68,8 +134,8 @@ export const quotaRows = {
     names: quotaNames,
     query: ofUser,
     conditional: true,
-    doc: 'Sets the quota of an account or an IAM user; 0 is unlimited.',
-    body: userQuota,
+    doc: 'Sets limits of the quota of an account or an IAM user; 0 and null are unlimited, and a limit that is not named stays.',
+    body: userQuotaChange,
   },
   DeleteUserQuota: {
     on: 'DELETE /iam/users/:user/quota',

@@ -78,6 +78,7 @@ function textOf({ flag, schema }: AdminFlag, left: string[]): string {
 function readValue({ flag, schema }: AdminFlag, raw: string): unknown {
   const text = raw.startsWith('@') ? readSource(flag, raw.slice(1)) : raw;
   if (schema.type === 'string') return text;
+  if (typeof schema.type === 'object') return readOneOf(schema.type, text);
   if (schema.type === 'boolean') {
     if (text === 'true' || text === 'false') return text === 'true';
     throw new UsageFault(`${flag} must be true or false`);
@@ -91,6 +92,12 @@ function readValue({ flag, schema }: AdminFlag, raw: string): unknown {
   } catch {
     throw new UsageFault(`${flag} must be JSON, such as '{"a":1}'`);
   }
+}
+
+/** A number, a size such as 10GiB, or `null`. */
+function readOneOf(types: readonly unknown[], text: string): unknown {
+  if (text === 'null' && types.includes('null')) return null;
+  return /^-?\d+$/.test(text) ? Number(text) : text;
 }
 
 /** Secrets in arguments would be visible to every user of the machine. */

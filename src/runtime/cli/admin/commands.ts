@@ -120,8 +120,8 @@ export const isReading = (words: readonly string[]): boolean => ['get', 'list'].
 
 export function usageOf({ words, parameters, flags }: AdminCommand): string {
   const options = flags.map(({ flag, isRequired, schema }) => {
-    const shown =
-      schema.type === 'boolean' ? flag : `${flag} ${schema.enum?.join('|') ?? schema.type ?? 'json'}`;
+    const type = typeof schema.type === 'object' ? schema.type.join('|') : schema.type;
+    const shown = type === 'boolean' ? flag : `${flag} ${schema.enum?.join('|') ?? type ?? 'json'}`;
     return isRequired ? shown : `[${shown}]`;
   });
   return ['sluice admin', ...words, ...parameters.map((name) => `<${name}>`), ...options].join(' ');

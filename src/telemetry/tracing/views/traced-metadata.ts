@@ -117,10 +117,6 @@ export class TracedMetadata implements MetadataStore {
     return this.behind.verify?.bind(this.behind);
   }
 
-  get watchCommits() {
-    return this.behind.watchCommits?.bind(this.behind);
-  }
-
   now() {
     return this.behind.now();
   }
