@@ -1,9 +1,10 @@
 /** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
 import { mayServiceWrite } from '../auth/authorization/service-write.ts';
 import type { Config } from '../config.ts';
-import { beginInventories, everyRun } from '../domain/deliveries/inventory/runs.ts';
+import { beginInventories, everyRun, runs } from '../domain/deliveries/inventory/runs.ts';
 import { beginDueInventories } from '../domain/deliveries/inventory/schedule.ts';
 import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
+import { noteTaskError } from '../domain/tasks/progress.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
@@ -46,6 +47,7 @@ export const writeInventories = (
       } catch (cause) {
         if (signal.aborted || cause instanceof LeaseLost) throw cause;
         // The other inventories continue; the supervisor gets the error at the end.
+        await noteTaskError(context, runs, { name: task.name, cause });
         panic ??= new ShardPanic(`${task.state.bucket}/${task.state.inventory.Id}`, cause);
       }
     }

@@ -4,6 +4,7 @@ import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lif
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/lock/object-lock.ts';
 import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
+import { noteTaskError } from '../domain/tasks/progress.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
@@ -59,6 +60,7 @@ export const carryOutLifecycles = (
         } catch (cause) {
           signal.throwIfAborted();
           // The other buckets do not wait for this one; the supervisor gets the error at the end.
+          await noteTaskError(context, lifecycleTasks, { name: turn.listed.bucketId, cause });
           panic ??= new ShardPanic(turn.listed.bucket, cause);
           open.delete(turn);
         }

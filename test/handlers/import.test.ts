@@ -46,6 +46,21 @@ const remove = async (client: Client, path: string): Promise<void> => {
   expect((await client.delete(path)).status).toBe(204);
 };
 
+test('an import is in the list of tasks, and says how much it has done', async () => {
+  const { world, there } = await inFront();
+  await using _ = world;
+  for (const key of ['a', 'b', 'c']) await put(`/${there}/${key}`, key);
+  const list = async () => (await operatorOf(world).must('GET', '/tasks?kind=import'))['tasks'];
+  const killed = () => {
+    throw new Error('killed');
+  };
+  await expect(imported(world, { progress: killed })).rejects.toThrow('killed');
+  const begun = { kind: 'import', bucket: 'bucket', cluster: 'default', of: 'objects', done: { count: 3 } };
+  expect(await list()).toEqual([expect.objectContaining({ ...begun, state: 'running' })]);
+  await imported(world);
+  expect(await list()).toEqual([expect.objectContaining({ ...begun, state: 'done' })]);
+});
+
 describe('what was imported', () => {
   test('is read, described, listed and counted as any object, and no byte is copied', async () => {
     const { world, there } = await inFront();

@@ -69,6 +69,10 @@ describe.skipIf(noTransit !== undefined)('wrapping keys again', () => {
     expect((await admin.get('/admin/v1/keys/rewrap')).status).toBe(404);
     const counts = { state: 'done', buckets: 1, signingKeys: 1, objects: 3, uploads: 1, failed: 0 };
     expect(await work()).toMatchObject(counts);
+    const tasks = JSON.parse((await admin.get('/admin/v1/tasks?kind=rewrap')).text).tasks;
+    expect(tasks).toEqual([
+      expect.objectContaining({ state: 'done', done: { count: 5 }, left: { count: 0 } }),
+    ]);
     await engine(`keys/${key}/config`, { min_decryption_version: 2 });
     await clock.advance(3_600_000);
     const versions = (await signing.get('/bucket?versions')).all('VersionId');

@@ -193,9 +193,36 @@ describe('sluice admin', () => {
       const { code, stdout, stderr } = await admin(`${line} --watch --json`);
       expect([code, stderr]).toEqual([
         0,
-        expect.stringMatching(/^((\[[#.]{20}\] )?running( [a-z]+)?( {2}[a-zA-Z]+ \d+)+\n)*$/),
+        // Of the task, and of the operation's own reply before the task has begun.
+        expect.stringMatching(
+          /^(((\[[#.]{20}\] +\d+ % {2})?(reshard|scrub|inventory|resync|fsck|lifecycle)\b.* {2}[\d,]+( of .*)?|(\[[#.]{20}\] )?running) .*\n)*$/,
+        ),
       ]);
       expect(JSON.parse(stdout)).toMatchObject(end);
+    });
+
+    it('tasks: a line for each, until none is left that runs', async () => {
+      const { code, stdout, stderr } = await admin('tasks --kind scrub --watch');
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toMatch(
+        /^(\[#{20}\] 100 % {2})?scrub {2}[\d,]+ of [\d,]+ versions and parts {2}.* {2}done\n$/,
+      );
+      expect((await admin('tasks --kind reshard --json')).stdout).toContain('"kind":"reshard"');
+      expect((await admin('tasks --kind rewrap')).stdout).toBe('no tasks\n');
+    });
+
+    it('workers: paused, resumed and run by name', async () => {
+      const paused = await admin('workers pause inventory --reason migration --json');
+      expect(JSON.parse(paused.stdout)).toMatchObject({
+        worker: 'inventory',
+        paused: { reason: 'migration' },
+      });
+      expect(await admin('workers run inventory')).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('paused'),
+      });
+      expect((await admin('workers resume inventory')).code).toBe(0);
+      expect((await admin('workers run inventory')).code).toBe(0);
     });
 
     it('shows a bar where the whole is known, and where the run is', () => {
@@ -238,7 +265,7 @@ describe('sluice admin', () => {
       );
       await expect
         .poll(() => run.stderr, { timeout: 60_000 })
-        .toMatch(/^\[[#.]{20}\] evacuating {2}manifests \d+ /);
+        .toMatch(/^(\[[#.]{20}\] +\d+ % {2})?evacuation second {2}[\d,]+( of [\d,]+)? chunks/);
       expect((await admin('clusters undrain second')).code).toBe(0);
       expect(await run.ended).toBe(1);
       expect(JSON.parse(run.stdout)).toMatchObject({ cluster: 'second', deregisterReady: false });

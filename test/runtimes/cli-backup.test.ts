@@ -139,6 +139,15 @@ test('a second backup copies what is new and removes what is gone; encrypted obj
       await send('PUT', '/bucket/d', { body: 'd'.repeat(1_000_000), headers: encrypted });
       await expect.poll(() => large().length, { timeout: 60_000 }).toBe(3);
       expect((await backup()).report).toMatchObject({ files: 1, kept: 3, removed: 1 });
+      const { tasks } = JSON.parse((await send('GET', '/admin/v1/tasks?kind=backup')).text);
+      expect(tasks).toEqual([
+        expect.objectContaining({
+          state: 'done',
+          done: { count: 4, bytes: expect.any(Number) },
+          left: { count: 0, bytes: 0 },
+        }),
+      ]);
+      expect(tasks[0].done.bytes).toBeGreaterThan(3_000_000);
       expect(statSync(at('backup')).mode & 0o077).toBe(0);
     },
     eager,

@@ -36,6 +36,20 @@ const snapshots: TaskKind<ClassSnapshot> = { kind: 'bucket-stats' };
 export const classSnapshot = async ({ metadata }: Ctx): Promise<ClassSnapshot | undefined> =>
   (await findTask(metadata, snapshots, ''))?.state;
 
+/** Versions and bytes of all buckets in the last snapshot; undefined before the first one. */
+export async function countHeld(
+  ctx: Ctx,
+): Promise<{ readonly count: number; readonly bytes: number } | undefined> {
+  const snapshot = await classSnapshot(ctx);
+  if (snapshot === undefined) return undefined;
+  let [count, bytes] = [0, 0];
+  for (const each of snapshot.classes) {
+    count += each.objects;
+    bytes += each.bytes;
+  }
+  return { count, bytes };
+}
+
 /** After it returns, an earlier leader cannot replace the snapshot. @throws LeaseLost */
 export const beginSampling = ({ metadata }: Ctx, generation: number): Promise<Term> =>
   beginTerm(metadata, snapshots, generation);

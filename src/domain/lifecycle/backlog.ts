@@ -125,6 +125,21 @@ export async function* duePages(
   }
 }
 
+/** The backlog of the pass that runs over a bucket; undefined while its versions are indexed. @param until as of `countBacklog` */
+export async function countLeft(
+  ctx: Ctx,
+  { name, state: progress }: { readonly name: string; readonly state: LifecycleProgress },
+  until: number,
+): Promise<{ readonly count: number; readonly isCut: boolean } | undefined> {
+  if (progress.indexing.at !== 'done') return undefined;
+  const bucket = (await findBucket(ctx.metadata, progress.bucket))?.row;
+  const lifecycle = bucket?.id === name ? await readRules(ctx, bucket) : undefined;
+  if (bucket === undefined || lifecycle === undefined) return { count: 0, isCut: false };
+  const now = await lockTime(ctx);
+  const { backlog, isBacklogCut } = await countBacklog(ctx, { bucket, lifecycle, progress, now }, until);
+  return { count: backlog, isCut: isBacklogCut };
+}
+
 /** The backlog of all passes that run, and how long the oldest of them does. @param until as of `countBacklog` */
 export async function countAllBacklogs(
   ctx: Ctx,

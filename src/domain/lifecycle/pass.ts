@@ -18,6 +18,7 @@ import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { lockTime } from '../objects/lock/object-lock.ts';
 import { drawId } from '../objects/version-ids.ts';
 import type { Pace } from '../storage/rebalance/pace.ts';
+import { advanceProgress, type Measure } from '../tasks/progress.ts';
 import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
 import { findDueAction } from './due-action.ts';
 import { indexPage } from './indexing.ts';
@@ -90,17 +91,26 @@ export async function stepBucket(
   const begun = begin(bucket, step, { now, isRestart });
   // Such a version may come while a page is read, so its announcement is removed before the first one.
   const state = isRestart ? begun : await advance(ctx, step, { bucket, state: begun, now });
+  const progress = advanceProgress(task?.progress, measurePass(state), now);
   const outcome = await putTask(ctx.metadata, lifecycleTasks, {
     name: bucket.id,
     state,
+    progress,
     expect: task?.revision ?? 'absent',
     term,
     then: isRestart ? [withoutLateVersions(bucket.id)] : [],
   });
   if (!outcome.applied) throw new LeaseLost(lifecycleTasks.kind, term.generation);
-  const stored = { name: bucket.id, state, revision: outcome.revision };
+  const stored = { name: bucket.id, state, progress, revision: outcome.revision };
   return { task: stored, isBusy: state.nextAt <= now };
 }
+
+const measurePass = ({ bucket, startedAt, finishedAt, tally }: LifecycleProgress): Measure => ({
+  bucket,
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: tally.read },
+});
 
 /** The progress with a pass under way: the present one, or a new one. */
 function begin(

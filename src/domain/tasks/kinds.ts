@@ -2,9 +2,20 @@
 import type { WorkerName } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
 import { findTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
-import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';
 import { emptyings, leftToEmpty } from '../buckets/force-empty.ts';
 import { leftToReshard, reshardings } from '../buckets/reshard.ts';
+import { leftToRewrap, rewrappings } from '../content/rewrap/rewrapping.ts';
+import { countLeft as countRowsLeft } from '../deliveries/inventory/rows-left.ts';
+import { results as inventoryResults, runs as inventoryRuns } from '../deliveries/inventory/runs.ts';
+import { leftToResync, resyncs } from '../deliveries/replication/resync.ts';
+import { countLeft } from '../lifecycle/backlog.ts';
+import { lifecycleTasks } from '../lifecycle/progress.ts';
+import { fsckRuns, leftToCompare } from '../storage/fsck/saved-run.ts';
+import { importRuns } from '../storage/import/import-bucket.ts';
+import { evacuations, leftToEvacuate, listEvacuations } from '../storage/rebalance/evacuations.ts';
+import { leftToScrub, runName, scrubRuns } from '../storage/scrub/saved-scrub.ts';
+import { backups, leftToBackUp } from './backups.ts';
 
 export type LeftCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'bytes'>;
 
@@ -25,11 +36,15 @@ export interface FollowedKind {
   readonly paced: 'count' | 'bytes';
   /** The worker has no other task at the same time, so that an error of the worker is the task's. */
   readonly isAlone?: true;
+  /** The only row of the stored kind that it is about. Absent: all rows with a progress. */
+  readonly only?: string;
   /**
    * Counted when an operator asks, because the workers themselves read only what is next. Undefined: not known.
    * @param until monotonic time (ms) at which a long count is cut off
    */
   left(ctx: LeftCtx, name: string, until: number): Promise<Left | undefined>;
+  /** Its tasks in the order of their names. Absent: the stored ones. */
+  rows?(ctx: LeftCtx): Promise<readonly Pick<TaskRow, 'name' | 'progress'>[]>;
 }
 
 export type TaskKindName =
@@ -71,6 +86,71 @@ export const followedKinds: readonly FollowedKind[] = [
     counts: 'versions',
     paced: 'count',
     left: leftToEmpty,
+  }),
+  follow('backup', backups, {
+    by: { command: 'sluice backup' },
+    counts: 'files',
+    paced: 'bytes',
+    left: async (_, { state }) => leftToBackUp(state),
+  }),
+  {
+    ...follow('evacuation', evacuations, { by: { worker: 'rebalance' }, counts: 'chunks', paced: 'bytes' }),
+    rows: listEvacuations,
+    // Of a drain that no worker has seen yet, too.
+    left: leftToEvacuate,
+  },
+  follow('fsck', fsckRuns, {
+    by: { command: 'sluice fsck' },
+    only: 'command',
+    counts: 'versions and extents',
+    paced: 'count',
+    left: leftToCompare,
+  }),
+  follow('fsck', fsckRuns, {
+    by: { worker: 'fsck' },
+    only: 'worker',
+    counts: 'versions and extents',
+    paced: 'count',
+    isAlone: true,
+    left: leftToCompare,
+  }),
+  // What the upstream has is not counted before it is listed.
+  follow('import', importRuns, { by: { command: 'sluice import' }, counts: 'objects', paced: 'count' }),
+  follow('inventory', inventoryRuns, {
+    by: { worker: 'inventory' },
+    counts: 'rows',
+    paced: 'count',
+    left: async ({ metadata }, { state, progress }) => ({
+      count: await countRowsLeft(metadata, { ...state, rows: progress?.done.count ?? state.rows }),
+    }),
+  }),
+  follow('inventory', inventoryResults, { by: { worker: 'inventory' }, counts: 'rows', paced: 'count' }),
+  follow('lifecycle', lifecycleTasks, {
+    by: { worker: 'lifecycle' },
+    counts: 'entries of the age index',
+    paced: 'count',
+    left: countLeft,
+  }),
+  follow('resync', resyncs, {
+    by: { worker: 'replicator' },
+    counts: 'versions',
+    paced: 'count',
+    left: leftToResync,
+  }),
+  follow('rewrap', rewrappings, {
+    by: { worker: 'rewrap' },
+    counts: 'versions',
+    paced: 'count',
+    isAlone: true,
+    left: leftToRewrap,
+  }),
+  follow('scrub', scrubRuns, {
+    by: { worker: 'scrub' },
+    only: runName,
+    counts: 'versions and parts',
+    paced: 'bytes',
+    isAlone: true,
+    left: leftToScrub,
   }),
   follow('reshard', reshardings, {
     by: { worker: 'reshard' },

@@ -1,7 +1,7 @@
 /** The long tasks of the installation as operators follow them: done, left, rate, time to the end, and why a task does not go on. */
 import type { Context } from '../../context.ts';
 import { everyProgress } from '../../metadata/background/tasks.ts';
-import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
+import type { TaskAmount, TaskProgress, TaskRow } from '../../metadata/records/tasks.ts';
 import { type FollowedKind, followedKinds, type Left, type LeftCtx, type TaskKindName } from './kinds.ts';
 import { readWorkers, type Workers } from './running-workers.ts';
 
@@ -61,14 +61,25 @@ export async function listTasks(
   for (const followed of followedKinds) {
     if (followed.stored < afterKind || (filter.kind !== undefined && followed.kind !== filter.kind)) continue;
     const from = followed.stored === afterKind ? afterName : undefined;
-    for await (const { name, progress } of everyProgress(ctx.metadata, { kind: followed.stored }, from)) {
+    for await (const { name, progress } of tasksOf(ctx, followed, from)) {
       read += 1;
-      if (progress !== undefined && isMatch(filter, progress))
+      const isOf = followed.only === undefined || followed.only === name;
+      if (progress !== undefined && isOf && isMatch(filter, progress))
         tasks.push(await describeTask(ctx, { followed, name, progress, workers, until }));
       if (tasks.length === limit || read === readMax) return { tasks, next: `${followed.stored}/${name}` };
     }
   }
   return { tasks };
+}
+
+/** The tasks of a kind, by name, behind `after`. */
+async function* tasksOf(
+  ctx: LeftCtx,
+  { stored, rows }: FollowedKind,
+  after: string | undefined,
+): AsyncGenerator<Pick<TaskRow, 'name' | 'progress'>> {
+  if (rows === undefined) yield* everyProgress(ctx.metadata, { kind: stored }, after);
+  else for (const row of await rows(ctx)) if (after === undefined || row.name > after) yield row;
 }
 
 function splitPlace(place: string | undefined): readonly [string?, string?] {

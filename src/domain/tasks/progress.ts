@@ -4,6 +4,7 @@
  */
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
+import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
 
@@ -59,6 +60,8 @@ export async function noteTaskError<State>(
   kind: TaskKind<State>,
   { name, cause }: { readonly name: string; readonly cause: unknown },
 ): Promise<void> {
+  // The task is another leader's now.
+  if (cause instanceof LeaseLost) return;
   try {
     const found = await findTask(metadata, kind, name);
     if (found?.progress === undefined || found.progress.finishedAt !== undefined) return;

@@ -4,6 +4,8 @@ import { everyHeartbeat, heartbeatMs } from '../../metadata/background/heartbeat
 import type { HeartbeatRow, LastError } from '../../metadata/records/background/heartbeats.ts';
 import { readControls, type WorkerControls } from './worker-controls.ts';
 
+/** The longest pause of a worker between two attempts that fail (`workers/supervision/supervisor.ts`), with a margin. */
+const retryMs = 3 * 60_000;
 /** After so many heartbeats that did not come the process is taken for dead. */
 const missedMax = 3;
 
@@ -14,7 +16,7 @@ export interface Workers {
   /** Store time (ms). */
   readonly now: number;
   isSilent(row: HeartbeatRow): boolean;
-  /** Whether a process runs the worker, and has not said that it ended. */
+  /** Whether a process runs the worker, or tries it again after a failure. */
   isRunning(worker: string): boolean;
   lastError(worker: string): LastError | undefined;
 }
@@ -33,7 +35,11 @@ export async function readWorkers({ metadata }: Pick<Context, 'metadata'>): Prom
     now,
     isSilent,
     isRunning: (worker) =>
-      rows.some((row) => row.worker === worker && row.endedAt === undefined && !isSilent(row)),
+      rows.some(
+        (row) =>
+          row.worker === worker &&
+          (row.endedAt === undefined ? !isSilent(row) : row.failures > 0 && now - row.beatAt < retryMs),
+      ),
     lastError: (worker) =>
       rows
         .filter((row) => row.worker === worker)

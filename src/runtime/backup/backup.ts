@@ -6,12 +6,14 @@
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
+import { type BackupRun, saveBackup } from '../../domain/tasks/backups.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { holdGarbage } from '../../workers/supervision/gc-hold.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
-import { type Copied, copyChunks, copyWhole, flush, pruneChunks } from './copy-chunks.ts';
+import { type Copied, copyChunks, copyWhole, flush, measureChunks, pruneChunks } from './copy-chunks.ts';
 
 /** The file that makes a directory a backup. */
 export const backupFile = 'backup.json';
@@ -61,9 +63,14 @@ export async function backUp(
     const clusters = config.SVC_POOL_CLUSTERS.map(({ id }) => id);
     const backup: Backup = { format: 1, installation, at, clusters, isComplete: false };
     await writeBackup(to, backup);
-    const copied: Copied = { files: 0, bytes: 0, kept: 0 };
-    for (const cluster of config.SVC_POOL_CLUSTERS)
-      await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
+    const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
+    const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksOf(config, cluster));
+    // The task begins behind the snapshot, so that a restored installation has no backup that never ends.
+    const followed = await followBackup(context, { sources, copied, signal: held });
+    await followed.during(async () => {
+      for (const cluster of config.SVC_POOL_CLUSTERS)
+        await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
+    });
     await copyKeys(config, to);
     held.throwIfAborted();
     await replaceMetadata(to, draft);
@@ -76,6 +83,57 @@ export async function backUp(
     await writeBackup(to, complete);
     return { ...complete, ...copied, removed };
   });
+}
+
+const progressMs = 1_000;
+
+interface Followed {
+  /** Saves the progress every second while it runs, and its end. */
+  during(copy: () => Promise<void>): Promise<void>;
+}
+
+async function followBackup(
+  ctx: Pick<Context, 'metadata' | 'clock'>,
+  {
+    sources,
+    copied,
+    signal,
+  }: { readonly sources: readonly string[]; readonly copied: Copied; readonly signal: AbortSignal },
+): Promise<Followed> {
+  const startedAt = await ctx.metadata.now();
+  const all = { count: 0, bytes: 0 };
+  for (const source of sources) {
+    const { count, bytes } = await measureChunks(source, signal);
+    all.count += count;
+    all.bytes += bytes;
+  }
+  const save = (end: Pick<BackupRun, 'finishedAt' | 'failure'> = {}): Promise<void> => {
+    const done = { count: copied.files + copied.kept, bytes: copied.bytes + copied.keptBytes };
+    return saveBackup(ctx, { startedAt, done, all, ...end });
+  };
+  return {
+    async during(copy) {
+      const ended = new AbortController();
+      const saveEachSecond = async (): Promise<void> => {
+        while (!ended.signal.aborted) {
+          await save();
+          await ctx.clock.sleep(progressMs, ended.signal);
+        }
+      };
+      const saving = saveEachSecond();
+      let failure: string | undefined;
+      try {
+        await copy();
+      } catch (cause) {
+        failure = describeError(cause);
+        throw cause;
+      } finally {
+        ended.abort();
+        await saving;
+        await save({ finishedAt: await ctx.metadata.now(), ...(failure === undefined ? {} : { failure }) });
+      }
+    },
+  };
 }
 
 async function copyKeys(config: Config, to: string): Promise<void> {

@@ -22,6 +22,7 @@ export interface Copied {
   bytes: number;
   /** Files that the target had already. */
   kept: number;
+  keptBytes: number;
 }
 
 const isCopied = (name: string): boolean => !/\.(?:open|lock|sum|part)$/.test(name);
@@ -45,6 +46,24 @@ export async function copyChunks(
         await flush(directory).catch(ignoreMissing);
     }
   await copyOne(join(from, markName), join(to, markName), copied);
+}
+
+/** The files that a backup of the chunks copies or finds, and their bytes. */
+export async function measureChunks(
+  from: string,
+  signal: AbortSignal,
+): Promise<{ readonly count: number; readonly bytes: number }> {
+  let [count, bytes] = [0, 0];
+  for (const folder of folders)
+    for await (const batch of batches(join(from, folder), folder)) {
+      signal.throwIfAborted();
+      const sizes = await inParallel(copiesAtOnce, batch, (path) => sizeOf(join(from, path)));
+      for (const size of sizes) {
+        count += size === undefined ? 0 : 1;
+        bytes += size ?? 0;
+      }
+    }
+  return { count, bytes };
 }
 
 /** Removes files that the source no longer has. @throws where the source itself is gone, such as a disk that is not mounted any more */
@@ -92,6 +111,7 @@ async function copyOne(from: string, to: string, copied: Copied): Promise<void> 
   const target = await stat(to).catch(ignoreMissing);
   if (target?.size === source.size && Math.abs(target.mtimeMs - source.mtimeMs) < sameMs) {
     copied.kept += 1;
+    copied.keptBytes += source.size;
     return;
   }
   const draft = `${to}.part`;

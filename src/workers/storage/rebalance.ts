@@ -6,9 +6,10 @@ import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
 import { buildView } from '../../domain/storage/clusters/cluster-states.ts';
 import { settledPassFrom } from '../../domain/storage/clusters/drain-progress.ts';
+import { addMoved, reconcileEvacuations, sumAmounts } from '../../domain/storage/rebalance/evacuations.ts';
 import { behindClients, openPace, type Pace } from '../../domain/storage/rebalance/pace.ts';
 import { isLeaving, settleDrained } from '../../domain/storage/rebalance/settle-drained.ts';
-import type { Ctx as TendCtx } from '../../domain/storage/rebalance/tend-version.ts';
+import type { Ctx as TendCtx, Tending } from '../../domain/storage/rebalance/tend-version.ts';
 import { walkSlot } from '../../domain/storage/rebalance/walk-slot.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import { acquireLease, LeaseLost, slotLease } from '../../metadata/background/leases.ts';
@@ -19,6 +20,7 @@ import {
   type SlotRow,
 } from '../../metadata/background/rebalance.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import type { ClusterView } from '../../ports/storage/cluster-states.ts';
 import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
@@ -83,6 +85,10 @@ async function openRound(
   // The boot step's events come first.
   await context.clusterStates.view();
   const found = await everyCluster(metadata);
+  await reconcileEvacuations(
+    context,
+    found.map(({ row }) => row),
+  );
   const leaving = found.filter(({ row }) => isLeaving(context, row));
   const byWeight = config.SVC_REBALANCE_WEIGHTS;
   if (leaving.length === 0 && !byWeight) return undefined;
@@ -148,7 +154,10 @@ async function workSlot(
   return withLease(context, { lease, signal }, async (held) => {
     const clusters = new Set(leaving.map(({ id }) => id));
     if (!isDue(context, round, await findRebalance(metadata, slot))) return false;
-    const tending = { view, clusters, byWeight, away: new Set<string>(), pace, signal: held };
+    const moved = new Map<string, Required<TaskAmount>>();
+    const movedOff: Tending['movedOff'] = (cluster, amount) =>
+      void moved.set(cluster, sumAmounts(moved.get(cluster) ?? { count: 0, bytes: 0 }, amount));
+    const tending = { view, clusters, byWeight, away: new Set<string>(), pace, signal: held, movedOff };
     try {
       const claimed = await claimSlot(metadata, slot, lease.generation);
       const { row } = claimed;
@@ -160,6 +169,8 @@ async function workSlot(
       // This process was paused meanwhile. What it moved is moved; the successor counts for itself.
       context.telemetry.log('WARN', 'a lease was lost', { lease: lease.name, cause });
       return false;
+    } finally {
+      for (const [cluster, amount] of moved) await addMoved(context, cluster, amount);
     }
   });
 }

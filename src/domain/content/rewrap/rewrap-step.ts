@@ -94,7 +94,9 @@ async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Re
     done.push({ place, outcome: await rewrapVersion(ctx, bucket, { row, requestId }) });
   });
   const moved = { ...walked, after: { space: last.space, key: last.key, slot: last.slot } };
-  return counted({ ...state, bucket: moved }, 'objects', done);
+  // The history is read twice, and counted once.
+  const read = walked.phase === 'moved' ? 0 : page.length;
+  return counted({ ...state, bucket: moved, versions: (state.versions ?? 0) + read }, 'objects', done);
 }
 
 /** Clocks of gateways may differ by this much. */

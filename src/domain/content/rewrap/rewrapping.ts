@@ -5,7 +5,11 @@
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findTask, putTask, type Task, type TaskKind } from '../../../metadata/background/tasks.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
+import { countHeld } from '../../buckets/class-stats.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
+
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 
 /** Versions that move while the history or the live heads are read are met in the walk that follows; so the history is read twice. */
 export const phases = ['uploads', 'history', 'live', 'moved'] as const;
@@ -27,6 +31,8 @@ export interface Rewrapping {
   readonly at: { readonly slot: number; readonly after?: string };
   readonly bucket?: WalkedBucket;
   readonly counts: RewrapCounts;
+  /** Versions that the walk has read, encrypted ones or not. Absent in rows of an earlier release. */
+  readonly versions?: number;
   readonly lastFailure?: { readonly bucket: string; readonly key?: string; readonly reason: string };
 }
 
@@ -42,7 +48,23 @@ export interface RewrapCounts {
   readonly failed: number;
 }
 
-const rewrappings: TaskKind<Rewrapping> = { kind: 'rewrap' };
+export const rewrappings: TaskKind<Rewrapping> = { kind: 'rewrap' };
+
+const measureRewrapping = ({ startedAt, finishedAt, versions = 0 }: Rewrapping): Measure => ({
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: versions },
+});
+
+/** By the last count of all buckets. */
+export async function leftToRewrap(
+  ctx: Pick<Context, 'metadata'>,
+  { state: { versions = 0 } }: Pick<Task<Rewrapping>, 'state'>,
+): Promise<TaskAmount | undefined> {
+  const held = await countHeld(ctx);
+  return held && { count: Math.max(0, held.count - versions) };
+}
+
 const name = 'all';
 /** How long a result is kept. */
 const keptMs = 30 * 24 * 60 * 60 * 1000;
@@ -66,10 +88,11 @@ export async function beginRewrapping(
   const found = await findRewrapping(ctx);
   if (found !== undefined && found.state.finishedAt === undefined) return found.state;
   const startedAt = await ctx.metadata.now();
-  const state: Rewrapping = { requestId, startedAt, at: { slot: 0 }, counts: none };
+  const state: Rewrapping = { requestId, startedAt, at: { slot: 0 }, counts: none, versions: 0 };
   const outcome = await putTask(ctx.metadata, rewrappings, {
     name,
     state,
+    progress: advanceProgress(undefined, measureRewrapping(state), startedAt),
     expect: found?.revision ?? 'absent',
     then: await recorded(record),
   });
@@ -82,9 +105,10 @@ export async function beginRewrapping(
 /** Stores the next state; a step whose task has changed meanwhile is lost, and is repeated. */
 export async function saveRewrapping(
   { metadata }: Pick<Context, 'metadata'>,
-  { revision }: Task<Rewrapping>,
+  { revision, progress: former }: Task<Rewrapping>,
   next: Rewrapping,
 ): Promise<void> {
   const expiresAt = next.finishedAt === undefined ? {} : { expiresAt: next.finishedAt + keptMs };
-  await putTask(metadata, rewrappings, { name, state: next, expect: revision, ...expiresAt });
+  const progress = advanceProgress(former, measureRewrapping(next), await metadata.now());
+  await putTask(metadata, rewrappings, { name, state: next, progress, expect: revision, ...expiresAt });
 }

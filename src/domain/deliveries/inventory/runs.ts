@@ -13,6 +13,7 @@ import {
 } from '../../../metadata/background/tasks.ts';
 import type { MetadataStore, SideChange } from '../../../ports/metadata-store.ts';
 import type { Inventory } from '../../configurations/inventory.ts';
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import type { InventoryPlace } from './rows.ts';
 
 export interface InventoryRun {
@@ -53,11 +54,18 @@ export interface InventoryResult {
 
 export const runs: TaskKind<InventoryRun> = { kind: 'inventory' };
 const dataFiles: TaskKind<DataFile> = { kind: 'inventory-files' };
-const results: TaskKind<InventoryResult> = { kind: 'inventory-results' };
+export const results: TaskKind<InventoryResult> = { kind: 'inventory-results' };
 
 /** How long the last result of a configuration is kept: longer than a week, so that a weekly one is not due early. */
 const resultMs = 30 * 24 * 60 * 60 * 1000;
 const removedAtOnce = 32;
+
+/** @param further rows of the data file that is being written */
+const measureInventory = ({ bucket, startedAt, rows }: InventoryRun, further = 0): Measure => ({
+  bucket,
+  startedAt,
+  done: { count: rows + further },
+});
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
 type Of = Pick<InventoryRun, 'bucketId' | 'inventory'>;
@@ -83,7 +91,14 @@ export async function beginRun(
   run: InventoryRun,
   then: readonly SideChange[] = [],
 ): Promise<{ readonly run: InventoryRun; readonly isNew: boolean }> {
-  const outcome = await putTask(metadata, runs, { name: nameRun(run), state: run, expect: 'absent', then });
+  const progress = advanceProgress(undefined, measureInventory(run), run.startedAt);
+  const outcome = await putTask(metadata, runs, {
+    name: nameRun(run),
+    state: run,
+    progress,
+    expect: 'absent',
+    then,
+  });
   if (outcome.applied) return { run, isNew: true };
   return { run: (await findRun(metadata, run)) ?? run, isNew: false };
 }
@@ -103,8 +118,26 @@ export async function saveRun(
     if (!stored.applied) throw new LeaseLost(runs.kind, term.generation);
   }
   const { name, revision } = former;
-  const outcome = await putTask(metadata, runs, { name, state: run, expect: revision, term });
+  const progress = advanceProgress(former.progress, measureInventory(run), await metadata.now());
+  const outcome = await putTask(metadata, runs, { name, state: run, progress, expect: revision, term });
   if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
+}
+
+const progressMs = 1_000;
+
+/** Saves the rows of the data file that is being written, at most once a second. @throws LeaseLost */
+export async function saveRows(
+  metadata: Metadata,
+  former: Task<InventoryRun>,
+  { rows, term }: { readonly rows: number; readonly term: Term },
+): Promise<Task<InventoryRun>> {
+  const now = await metadata.now();
+  if (now - (former.progress?.updatedAt ?? 0) < progressMs) return former;
+  const { name, state, revision } = former;
+  const progress = advanceProgress(former.progress, measureInventory(state, rows), now);
+  const outcome = await putTask(metadata, runs, { name, state, progress, expect: revision, term });
+  if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
+  return { name, state, progress, revision: outcome.revision };
 }
 
 /** The data files of a run, in order. */
@@ -119,11 +152,11 @@ export async function* filesOfRun(metadata: Metadata, run: InventoryRun): AsyncG
 /** Saves that the run is over, stores the result, and removes the run and the records of its files. @throws LeaseLost */
 export async function endRun(
   metadata: Metadata,
-  { name, state, revision }: Task<InventoryRun>,
+  { name, state, progress, revision }: Task<InventoryRun>,
   { result, term }: { readonly result: InventoryResult | undefined; readonly term: Term },
 ): Promise<void> {
   const ended: InventoryRun = { ...state, ended: result === undefined ? {} : { result } };
-  const outcome = await putTask(metadata, runs, { name, state: ended, expect: revision, term });
+  const outcome = await putTask(metadata, runs, { name, state: ended, progress, expect: revision, term });
   if (!outcome.applied) throw new LeaseLost(runs.kind, term.generation);
   await forgetRun(metadata, { name, state: ended, revision: outcome.revision }, term);
 }
@@ -139,7 +172,17 @@ export async function forgetRun(
     const found = await findTask(metadata, results, name);
     const expiresAt = result.finishedAt + resultMs;
     const expect = found?.revision ?? 'absent';
-    await putTask(metadata, results, { name, state: result, expect, expiresAt });
+    const { finishedAt, failure } = result;
+    const progress = advanceProgress(
+      found?.progress,
+      {
+        ...measureInventory({ ...state, rows: result.rows }),
+        finishedAt,
+        ...(failure === undefined ? {} : { failure }),
+      },
+      finishedAt,
+    );
+    await putTask(metadata, results, { name, state: result, progress, expect, expiresAt });
   }
   // One more than is known: a file may have been stored without the run.
   for (let n = 0; n <= state.files; n += removedAtOnce) await removeFiles(metadata, state, n);

@@ -21,7 +21,16 @@ import { inventoryKeys, openDestination, wantedEncryption } from './destination.
 import { type InventoryFacts, listColumns } from './fields.ts';
 import { parquet, parquetSchema } from './parquet.ts';
 import { type InventoryPlace, inventoryRows, toPlace } from './rows.ts';
-import { type DataFile, endRun, filesOfRun, forgetRun, type InventoryRun, runs, saveRun } from './runs.ts';
+import {
+  type DataFile,
+  endRun,
+  filesOfRun,
+  forgetRun,
+  type InventoryRun,
+  runs,
+  saveRows,
+  saveRun,
+} from './runs.ts';
 
 export interface Ctx extends WriteCtx, Pick<Context, 'telemetry'> {
   readonly mayWrite: MayWrite;
@@ -142,14 +151,19 @@ async function writeDataFile(
 ): Promise<void> {
   const run = task.state;
   const { inventory } = run;
+  let saved = task;
+  const pauseAndSave = async (rows: number): Promise<void> => {
+    await pause(rows);
+    saved = await saveRows(ctx.metadata, saved, { rows: listed.rows, term });
+  };
   const max = ctx.config.SVC_INVENTORY_FILE_ROWS;
   const listed = new Listed(
-    inventoryRows(ctx, source, { inventory, after: run.after, max, pause, signal }),
+    inventoryRows(ctx, source, { inventory, after: run.after, max, pause: pauseAndSave, signal }),
     inventory,
   );
   // The former file was full and the last one. An empty bucket has one file without rows.
   if (run.files > 0 && (await listed.isEmpty()))
-    return saveRun(ctx.metadata, task, { run: { ...run, isListed: true }, term });
+    return saveRun(ctx.metadata, saved, { run: { ...run, isListed: true }, term });
   const pages = listed.pass();
   const columns = listColumns(inventory);
   const facts = await readFacts(ctx, source);
@@ -175,7 +189,7 @@ async function writeDataFile(
     ...(last === undefined ? {} : { after: last }),
     ...(isListed ? { isListed } : {}),
   };
-  await saveRun(ctx.metadata, task, { run: next, file: { key, size, md5 }, term });
+  await saveRun(ctx.metadata, saved, { run: next, file: { key, size, md5 }, term });
 }
 
 async function readFacts(ctx: Ctx, bucket: BucketRow): Promise<InventoryFacts> {

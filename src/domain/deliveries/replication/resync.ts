@@ -14,7 +14,9 @@ import {
   type TaskKind,
 } from '../../../metadata/background/tasks.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
+import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../../metadata/objects/objects.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow, objects } from '../../../metadata/tables.ts';
 import type { SideChange, SortOf } from '../../../ports/metadata-store.ts';
 import { openBucket } from '../../buckets/buckets.ts';
@@ -22,6 +24,7 @@ import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../../configurations/families.ts';
 import { coversExisting, isPending, markPending, queueTask } from '../../configurations/replication.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
@@ -47,7 +50,22 @@ export interface Resync extends ResyncFilter {
   readonly finishedAt?: number;
   readonly requestId: string;
 }
-const resyncs: TaskKind<Resync> = { kind: 'replication-resync' };
+export const resyncs: TaskKind<Resync> = { kind: 'replication-resync' };
+
+const measureResync = ({ bucket, startedAt, finishedAt, read }: Resync): Measure => ({
+  bucket,
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: read },
+});
+
+/** Versions that the walk has not read, by the counters of the bucket. */
+export async function leftToResync(
+  { metadata }: Pick<Context, 'metadata'>,
+  { name, state: { read } }: Pick<Task<Resync>, 'name' | 'state'>,
+): Promise<TaskAmount> {
+  return { count: Math.max(0, sumUsage(await readUsage(metadata, name)).count - read) };
+}
 
 const pageRows = 100;
 /** No page is queued while more rows than this wait. */
@@ -74,7 +92,8 @@ export async function beginResync(
   const state = newResync(name, filter, { now: await ctx.metadata.now(), requestId });
   const expect = found?.revision ?? 'absent';
   const then = await recorded(record);
-  const outcome = await putTask(ctx.metadata, resyncs, { name: bucket.id, state, expect, then });
+  const progress = advanceProgress(undefined, measureResync(state), state.startedAt);
+  const outcome = await putTask(ctx.metadata, resyncs, { name: bucket.id, state, progress, expect, then });
   if (!outcome.applied) throw fail('OperationAborted');
   record?.applied();
   return state;
@@ -96,7 +115,8 @@ export async function resyncExisting(ctx: Ctx, name: string, requestId: string):
     const running = found?.state.finishedAt === undefined ? found?.state : undefined;
     const state = newResync(name, unionWith(running), { now: await ctx.metadata.now(), requestId });
     const expect = found?.revision ?? 'absent';
-    if ((await putTask(ctx.metadata, resyncs, { name: bucket.id, state, expect })).applied) return;
+    const progress = advanceProgress(undefined, measureResync(state), state.startedAt);
+    if ((await putTask(ctx.metadata, resyncs, { name: bucket.id, state, progress, expect })).applied) return;
   }
   throw fail('OperationAborted');
 }
@@ -156,7 +176,10 @@ async function isQueueLong(ctx: Ctx): Promise<boolean> {
   return false;
 }
 
-async function stepResync(ctx: Ctx, { name, state, revision }: Task<Resync>): Promise<boolean> {
+async function stepResync(
+  ctx: Ctx,
+  { name, state, progress: former, revision }: Task<Resync>,
+): Promise<boolean> {
   const bucket = (await findBucket(ctx.metadata, state.bucket))?.row;
   const rule = bucket?.id === name ? await findRule(ctx, bucket) : undefined;
   const role = bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role;
@@ -168,7 +191,8 @@ async function stepResync(ctx: Ctx, { name, state, revision }: Task<Resync>): Pr
   const isDone = next.finishedAt !== undefined;
   const expiry = isDone ? { expiresAt: now + keptMs } : {};
   // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.
-  await putTask(ctx.metadata, resyncs, { name, state: next, expect: revision, ...expiry });
+  const progress = advanceProgress(former, measureResync(next), now);
+  await putTask(ctx.metadata, resyncs, { name, state: next, progress, expect: revision, ...expiry });
   return !isDone;
 }
 

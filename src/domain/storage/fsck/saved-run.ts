@@ -5,9 +5,13 @@ import {
   beginTerm,
   findTask,
   putTask,
+  type Task,
   type TaskKind,
   type Term,
 } from '../../../metadata/background/tasks.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
+import { countHeld } from '../../buckets/class-stats.ts';
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import type { FsckState } from './fsck.ts';
 
 export interface SavedRun {
@@ -16,7 +20,24 @@ export interface SavedRun {
   readonly startedAt: number;
   readonly finishedAt?: number;
 }
-const runs: TaskKind<SavedRun> = { kind: 'fsck' };
+export const fsckRuns: TaskKind<SavedRun> = { kind: 'fsck' };
+
+/** A run reads every version, then every extent that is stored. */
+const measureRun = ({ state: { seen }, startedAt, finishedAt }: SavedRun): Measure => ({
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: seen.versions + seen.stored },
+});
+
+/** By the last count of all buckets: as many extents as versions are assumed. */
+export async function leftToCompare(
+  ctx: Pick<Context, 'metadata'>,
+  { state: { state } }: Pick<Task<SavedRun>, 'state'>,
+): Promise<TaskAmount | undefined> {
+  const held = await countHeld(ctx);
+  const { versions, stored } = state.seen;
+  return held && { count: Math.max(0, held.count - versions) + Math.max(0, held.count - stored) };
+}
 
 /** The background's run, and that of the command. */
 export type RunName = 'worker' | 'command';
@@ -24,11 +45,11 @@ export type RunName = 'worker' | 'command';
 export const savedRun = async (
   { metadata }: Pick<Context, 'metadata'>,
   name: RunName,
-): Promise<SavedRun | undefined> => (await findTask(metadata, runs, name))?.state;
+): Promise<SavedRun | undefined> => (await findTask(metadata, fsckRuns, name))?.state;
 
 /** After it returns, no earlier leader of the worker can save its run. @throws LeaseLost */
 export const beginComparing = ({ metadata }: Pick<Context, 'metadata'>, generation: number): Promise<Term> =>
-  beginTerm(metadata, runs, generation);
+  beginTerm(metadata, fsckRuns, generation);
 
 /**
  * Of two concurrent saves one is lost, which costs repeated work only.
@@ -39,8 +60,9 @@ export async function saveRun(
   name: RunName,
   { term, ...state }: SavedRun & { readonly term?: Term | undefined },
 ): Promise<void> {
-  const found = await findTask(metadata, runs, name);
+  const found = await findTask(metadata, fsckRuns, name);
   const expect = found?.revision ?? 'absent';
-  const outcome = await putTask(metadata, runs, { name, state, expect, term });
-  if (!outcome.applied && term !== undefined) await assertLeads(metadata, runs, term);
+  const progress = advanceProgress(found?.progress, measureRun(state), await metadata.now());
+  const outcome = await putTask(metadata, fsckRuns, { name, state, progress, expect, term });
+  if (!outcome.applied && term !== undefined) await assertLeads(metadata, fsckRuns, term);
 }

@@ -6,6 +6,7 @@
 import { inParallel } from '../../../base/in-parallel.ts';
 import { findTask, putTask, type Task, type TaskKind } from '../../../metadata/background/tasks.ts';
 import type { ForeignObject } from '../../../ports/storage/object-bytes.ts';
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import { type Ctx, type ImportOptions, type ImportResult, importObject } from './import-object.ts';
 
 export type ImportCounts = Readonly<Record<ImportResult, number>>;
@@ -14,10 +15,23 @@ export interface ImportState {
   /** Every key up to this one was processed; '' at the beginning. */
   readonly after: string;
   readonly counts: ImportCounts;
+  /** Store time (ms). Absent in rows of an earlier release. */
+  readonly startedAt?: number;
   /** Store time (ms); absent while the run is not finished. */
   readonly finishedAt?: number;
 }
-const runs: TaskKind<ImportState> = { kind: 'import' };
+export const importRuns: TaskKind<ImportState> = { kind: 'import' };
+
+const measureImport = (
+  { startedAt = 0, finishedAt, counts }: ImportState,
+  { bucket, cluster }: Pick<ImportRun, 'bucket' | 'cluster'>,
+): Measure => ({
+  bucket: bucket.name,
+  cluster,
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: Object.values(counts).reduce((sum, count) => sum + count, 0) },
+});
 
 const begin: ImportState = {
   after: '',
@@ -42,12 +56,14 @@ const parallelMax = 8;
 /** @returns the counts of the whole run, those of the part before a kill included */
 export async function importBucket(ctx: Ctx, run: ImportRun): Promise<ImportCounts> {
   const name = `${run.bucket.id}/${run.cluster}`;
-  const former = await findTask(ctx.metadata, runs, name);
-  let state = former === undefined || former.state.finishedAt !== undefined ? begin : former.state;
+  const former = await findTask(ctx.metadata, importRuns, name);
+  const startedAt = await ctx.metadata.now();
+  let state: ImportState =
+    former === undefined || former.state.finishedAt !== undefined ? { ...begin, startedAt } : former.state;
   const keep = async (next: ImportState): Promise<void> => {
-    state = next;
-    await savePosition(ctx, name, next);
-    run.progress(next);
+    state = { startedAt: state.startedAt ?? startedAt, ...next };
+    await savePosition(ctx, run, { name, state });
+    run.progress(state);
   };
   for (let isLast = false; !isLast; ) {
     const { objects, skipped, last } = await list(ctx, run, state.after);
@@ -95,7 +111,12 @@ async function importBatch(
  * Of two concurrent runs one position is lost. Either position is correct: every key before it was handled, so a run that
  * starts there misses nothing.
  */
-async function savePosition(ctx: Ctx, name: string, state: ImportState): Promise<void> {
-  const found: Task<ImportState> | undefined = await findTask(ctx.metadata, runs, name);
-  await putTask(ctx.metadata, runs, { name, state, expect: found?.revision ?? 'absent' });
+async function savePosition(
+  ctx: Ctx,
+  run: ImportRun,
+  { name, state }: { readonly name: string; readonly state: ImportState },
+): Promise<void> {
+  const found: Task<ImportState> | undefined = await findTask(ctx.metadata, importRuns, name);
+  const progress = advanceProgress(found?.progress, measureImport(state, run), await ctx.metadata.now());
+  await putTask(ctx.metadata, importRuns, { name, state, progress, expect: found?.revision ?? 'absent' });
 }

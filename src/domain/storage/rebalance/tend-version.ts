@@ -2,11 +2,13 @@
 import type { Context } from '../../../context.ts';
 import { readExtents } from '../../../metadata/objects/objects.ts';
 import type { Remaining } from '../../../metadata/records/rebalance.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { ClusterView } from '../../../ports/storage/cluster-states.ts';
 import { DataUnavailable } from '../../../ports/storage/object-bytes.ts';
 import { readWish } from '../placement/place-write.ts';
 import { chooseAim } from './aim.ts';
+import { amountOf, sumAmounts } from './evacuations.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
 import type { Pace } from './pace.ts';
 
@@ -22,6 +24,8 @@ export interface Tending {
   readonly away: Set<string>;
   readonly pace: Pace;
   readonly signal: AbortSignal;
+  /** Chunks and bytes of a version that left a counted cluster. */
+  movedOff?(cluster: string, amount: Required<TaskAmount>): void;
 }
 
 export type Found = Map<string, Remaining>;
@@ -46,11 +50,13 @@ export async function tendVersion(
   const wish = readWish(ctx, { bucket, storageClass: row.storageClass });
   const { to, leaves } = chooseAim(view, { row, wish, byWeight });
   const from = new Set<string>();
-  const bytes = new Map<string, number>();
+  const amounts = new Map<string, Required<TaskAmount>>();
   for await (const extent of readExtents(ctx.metadata, row.manifest)) {
     if (leaves(extent)) from.add(extent.cluster);
-    if (clusters.has(extent.cluster))
-      bytes.set(extent.cluster, (bytes.get(extent.cluster) ?? 0) + Math.max(extent.size, 0));
+    if (!clusters.has(extent.cluster)) continue;
+    const sum = amounts.get(extent.cluster);
+    const amount = amountOf(extent);
+    amounts.set(extent.cluster, sum === undefined ? amount : sumAmounts(sum, amount));
   }
   const why =
     to === undefined
@@ -58,9 +64,12 @@ export async function tendVersion(
       : from.size === 0
         ? undefined
         : await moved(ctx, tending, { bucket, row, to, leaves, from });
-  if (why === 'moved') return found;
+  if (why === 'moved') {
+    for (const [cluster, amount] of amounts) tending.movedOff?.(cluster, amount);
+    return found;
+  }
   const reason = why === 'stuck' || why === 'failed' ? { [why]: 1 } : {};
-  for (const [cluster, size] of bytes) addTo(found, cluster, { manifests: 1, bytes: size, ...reason });
+  for (const [cluster, { bytes }] of amounts) addTo(found, cluster, { manifests: 1, bytes, ...reason });
   return found;
 }
 

@@ -11,16 +11,19 @@ import {
   type TaskKind,
   type Term,
 } from '../../../metadata/background/tasks.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
+import { countHeld } from '../../buckets/class-stats.ts';
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import { type DamagedContent, nothingRead, type ScrubRun } from './state.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
 /** One partition, so that a pass and its findings are saved in one commit. */
 const kind = 'scrub';
-const runs: TaskKind<ScrubRun> = { kind };
+export const scrubRuns: TaskKind<ScrubRun> = { kind };
 const contents: TaskKind<ScrubRun | DamagedContent> = { kind };
 
-const runName = 'run';
+export const runName = 'run';
 const prefix = 'damaged/';
 
 /** Damaged versions and parts that are listed by name; more are only counted. */
@@ -30,10 +33,10 @@ const removedAtOnce = 32;
 
 /** After it returns, no earlier leader can save anything. @throws LeaseLost */
 export const beginScrubbing = ({ metadata }: Ctx, generation: number): Promise<Term> =>
-  beginTerm(metadata, runs, generation);
+  beginTerm(metadata, scrubRuns, generation);
 
 export const savedScrub = ({ metadata }: Ctx): Promise<Task<ScrubRun> | undefined> =>
-  findTask(metadata, runs, runName);
+  findTask(metadata, scrubRuns, runName);
 
 export const nextRun = (former: ScrubRun | undefined, now: number): ScrubRun => ({
   firstAt: former?.firstAt ?? now,
@@ -44,6 +47,26 @@ export const nextRun = (former: ScrubRun | undefined, now: number): ScrubRun => 
   position: { at: 'buckets', slot: 0 },
   seen: nothingRead,
 });
+
+const measureScrub = ({ startedAt, finishedAt, seen }: ScrubRun): Measure => ({
+  startedAt,
+  ...(finishedAt === undefined ? {} : { finishedAt }),
+  done: { count: seen.versions + seen.parts, bytes: seen.bytes },
+});
+
+/** By the last count of all buckets. */
+export async function leftToScrub(
+  ctx: Ctx,
+  { state: { seen } }: Pick<Task<ScrubRun>, 'state'>,
+): Promise<TaskAmount | undefined> {
+  const held = await countHeld(ctx);
+  return (
+    held && {
+      count: Math.max(0, held.count - seen.versions - seen.parts),
+      bytes: Math.max(0, held.bytes - seen.bytes),
+    }
+  );
+}
 
 export interface SavedStep {
   readonly run: ScrubRun;
@@ -72,10 +95,11 @@ export async function saveStep(
     changes.push({ put, expect: known?.revision ?? 'absent' });
   }
   const state = { ...run, listed: run.listed + added.length };
-  changes.push({ put: { name: runName, state }, expect: former?.revision ?? 'absent' });
+  const progress = advanceProgress(former?.progress, measureScrub(state), await metadata.now());
+  changes.push({ put: { name: runName, state, progress }, expect: former?.revision ?? 'absent' });
   const outcome = await putTasks(metadata, contents, { changes, term });
   if (outcome.applied) return added;
-  if (term !== undefined) await assertLeads(metadata, runs, term);
+  if (term !== undefined) await assertLeads(metadata, scrubRuns, term);
   return undefined;
 }
 
@@ -92,7 +116,7 @@ export async function forgetSound({ metadata }: Ctx, { startedAt }: ScrubRun, te
   const remove = async (): Promise<void> => {
     if (gone.length === 0) return;
     const outcome = await putTasks(metadata, contents, { changes: gone, term });
-    if (!outcome.applied) await assertLeads(metadata, runs, term);
+    if (!outcome.applied) await assertLeads(metadata, scrubRuns, term);
     gone = [];
   };
   for await (const { name, state, revision } of damagedContents({ metadata })) {

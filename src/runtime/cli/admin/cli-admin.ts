@@ -6,10 +6,12 @@ import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
 import { type AdminCommand, adminCommands, adminHelp, findAdminCommand, usageOf } from './commands.ts';
 import { canFollow, followEntries, formatEntries } from './follow.ts';
+import { openLiveLines } from './live-lines.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
+import { formatTasks, type Task } from './task-line.ts';
 import { formatTraces } from './trace-waterfall.ts';
-import { canWatch, hasFailed, isBad, type State, watchUntilEnd } from './watch.ts';
+import { canWatch, hasFailed, isBad, type State, watchTasks, watchUntilEnd } from './watch.ts';
 
 const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
 
@@ -108,11 +110,13 @@ async function copyToOutput(body: ReadableStream<Uint8Array>): Promise<number> {
   }
 }
 
-/** A trace is a waterfall, requests and log lines are lines, every other reply is a table. */
+/** A trace is a waterfall, requests, log lines and tasks are lines, every other reply is a table. */
 const showAnswer = ({ operation }: AdminCommand, json: unknown): string =>
   operation === 'GetTrace'
     ? formatTraces((json as { readonly traces: readonly TraceDocument[] }).traces)
-    : (formatEntries(operation, json) ?? showReply(json));
+    : operation === 'ListTasks'
+      ? formatTasks((json as { readonly tasks: readonly Task[] }).tasks)
+      : (formatEntries(operation, json) ?? showReply(json));
 
 /** A pipe whose reader is slow holds the next page back. */
 async function printSlowly(text: string): Promise<void> {
@@ -141,19 +145,22 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
       print: printSlowly,
       report: complain,
     });
+  const live = openLiveLines(process.stderr);
+  if (command.operation === 'ListTasks' && common['--watch'] !== undefined)
+    await watchTasks(client, query as never, (lines) => live.show(lines));
+  live.clear();
   const answer = await client.call(command.operation, ask);
-  if (common['--watch'] === undefined) {
+  if (command.operation === 'ListTasks' || common['--watch'] === undefined) {
     print(asJson || answer.json === undefined ? answer.text : showAnswer(command, answer.json));
     return isBad((answer.json ?? {}) as State) ? codes.refused : codes.done;
   }
-  const isTerminal = process.stderr.isTTY;
   const state = await watchUntilEnd({
     client,
     name: command.operation,
     path,
-    report: (line) => process.stderr.write(isTerminal ? `\r\u001b[K${line}` : `${line}\n`),
+    report: (line) => live.show([line]),
   });
-  if (isTerminal) process.stderr.write('\r\u001b[K');
+  live.clear();
   print(asJson ? JSON.stringify(state) : showReply(state));
   return hasFailed(state, body['mode']) ? codes.refused : codes.done;
 }

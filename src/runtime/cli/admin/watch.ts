@@ -1,6 +1,7 @@
 /** `--watch`: polls what an operation has begun until it ends, with a line of progress. */
-import type { AdminClient } from '../../../client/admin-client.ts';
-import type { AdminOperationName } from '../../../protocol/operations/admin.ts';
+import { type AdminClient, AdminRefused } from '../../../client/admin-client.ts';
+import type { AdminOperationName, AdminQuery } from '../../../protocol/operations/admin.ts';
+import { formatTask, type Task } from './task-line.ts';
 
 /** The operation that shows how far another is. */
 export const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperationName>>> = {
@@ -12,10 +13,27 @@ export const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperati
   ForceEmptyBucket: 'GetForceEmptyBucket',
   RunBucketInventory: 'GetBucketInventoryRun',
   StartReplicationResync: 'GetReplicationResync',
+  RunLifecycle: 'GetLifecycle',
+};
+
+type Path = Readonly<Record<string, string>>;
+type TaskQuery = AdminQuery<'ListTasks'>;
+
+/** The task that the operation of `watchedBy` shows. */
+const taskOf: Partial<Readonly<Record<AdminOperationName, (path: Path) => TaskQuery>>> = {
+  GetDrainProgress: ({ id = '' }) => ({ kind: 'evacuation', cluster: id }),
+  GetReshardBucket: ({ name = '' }) => ({ kind: 'reshard', bucket: name }),
+  GetFsck: () => ({ kind: 'fsck' }),
+  GetScrub: () => ({ kind: 'scrub' }),
+  GetRewrapKeys: () => ({ kind: 'rewrap' }),
+  GetForceEmptyBucket: ({ name = '' }) => ({ kind: 'force-empty', bucket: name }),
+  GetBucketInventoryRun: ({ name = '' }) => ({ kind: 'inventory', bucket: name }),
+  GetReplicationResync: ({ bucket = '' }) => ({ kind: 'resync', bucket }),
+  GetLifecycle: ({ name = '' }) => ({ kind: 'lifecycle', bucket: name }),
 };
 
 export const canWatch = (name: AdminOperationName): boolean =>
-  name in watchedBy || Object.values(watchedBy).includes(name);
+  name === 'ListTasks' || name in watchedBy || Object.values(watchedBy).includes(name);
 
 export type State = Readonly<Record<string, unknown>>;
 
@@ -23,7 +41,7 @@ export type State = Readonly<Record<string, unknown>>;
 const isEnded = (state: State): boolean =>
   'deregisterReady' in state
     ? state['deregisterReady'] === true || state['state'] !== 'evacuating'
-    : state['state'] !== 'running';
+    : !['running', 'waiting', 'indexing'].includes(String(state['state']));
 
 /** A reply that says that a check has found something wrong, or that a task failed: scripts see it in the exit code. */
 export const isBad = (state: State): boolean =>
@@ -70,15 +88,43 @@ export interface Watch {
 /** @returns the last state */
 export async function watchUntilEnd({ client, name, path, report }: Watch): Promise<State> {
   const shows = watchedBy[name] ?? name;
+  const query = taskOf[shows]?.(path);
   let reported = '';
   for (let waitMs: number = pollMs.first; ; waitMs = Math.min(waitMs * 1.5, pollMs.longest)) {
     // The casts: the operations of the table above have these parameters, and reply with objects.
     const { json } = await client.call(shows, { path: path as never });
     const state: State = (json as State | undefined) ?? {};
     if (isEnded(state)) return state;
-    const line = progressLine(state);
+    const task = query === undefined ? undefined : await findTask(client, query);
+    const line = task === undefined ? progressLine(state) : formatTask(task);
     if (line !== reported) report(line);
     reported = line;
     await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}
+
+/** Undefined where policies do not allow the caller to list tasks, or the task has not begun. */
+async function findTask(client: AdminClient, query: TaskQuery): Promise<Task | undefined> {
+  try {
+    const { json } = await client.call('ListTasks', { query: { ...query, state: 'active', limit: 1 } });
+    return json?.tasks[0];
+  } catch (cause) {
+    if (cause instanceof AdminRefused) return undefined;
+    throw cause;
+  }
+}
+
+/** Follows every task that the query covers until none is left that runs or waits. @param report gets a line for each of them */
+export async function watchTasks(
+  client: AdminClient,
+  query: TaskQuery,
+  report: (lines: readonly string[]) => void,
+): Promise<void> {
+  for (;;) {
+    const { json } = await client.call('ListTasks', { query: { ...query, state: 'active' } });
+    const tasks = json?.tasks ?? [];
+    report(tasks.map(formatTask));
+    if (tasks.length === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, pollMs.longest));
   }
 }
