@@ -6,6 +6,8 @@ import { readControls, type WorkerControls } from './worker-controls.ts';
 
 /** The longest pause of a worker between two attempts that fail (`workers/supervision/supervisor.ts`), with a margin. */
 const retryMs = 3 * 60_000;
+/** A worker that was resumed runs again within this time. */
+const resumedMs = 5_000;
 /** After so many heartbeats that did not come the process is taken for dead. */
 const missedMax = 3;
 
@@ -35,11 +37,12 @@ export async function readWorkers({ metadata }: Pick<Context, 'metadata'>): Prom
     now,
     isSilent,
     isRunning: (worker) =>
-      rows.some(
-        (row) =>
-          row.worker === worker &&
-          (row.endedAt === undefined ? !isSilent(row) : row.failures > 0 && now - row.beatAt < retryMs),
-      ),
+      rows.some((row) => {
+        if (row.worker !== worker) return false;
+        if (row.endedAt === undefined) return !isSilent(row);
+        if (row.failures > 0 && now - row.beatAt < retryMs) return true;
+        return now - (controls.get(worker)?.resumedAt ?? 0) < resumedMs;
+      }),
     lastError: (worker) =>
       rows
         .filter((row) => row.worker === worker)

@@ -18,6 +18,8 @@ export interface WorkerPause {
 
 export interface WorkerControl {
   readonly paused?: WorkerPause;
+  /** Store time (ms) at which it was last resumed. */
+  readonly resumedAt?: number;
   /** Store time (ms) of the last request to run now. A pass that began before it does not answer it. */
   readonly runAt?: number;
 }
@@ -95,7 +97,10 @@ export const resumeWorker = (
   worker: WorkerName,
   record: Recorder | undefined,
 ): Promise<WorkerControl> =>
-  changeControl(ctx, worker, { record, change: ({ paused: _, ...former }) => former });
+  changeControl(ctx, worker, {
+    record,
+    change: ({ paused, ...former }, now) => (paused === undefined ? former : { ...former, resumedAt: now }),
+  });
 
 /** @throws InvalidRequest while the worker is paused */
 export const runWorker = (
