@@ -12,7 +12,7 @@ export async function restore(
   config: Config,
   { from, backup, signal }: { readonly from: string; readonly backup: Backup; readonly signal: AbortSignal },
 ): Promise<Copied> {
-  const copied: Copied = { files: 0, bytes: 0, kept: 0 };
+  const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
   for (const cluster of config.SVC_POOL_CLUSTERS) {
     if (!backup.clusters.includes(cluster.id)) continue;
     await copyChunks(join(from, 'chunks', cluster.id), chunksOf(config, cluster), { signal, copied });
