@@ -372,6 +372,20 @@ describe('audit rows have old and new values', () => {
   });
 });
 
+test('of background workers', async () => {
+  await using admin = await openAdmin();
+  await takeSteps(admin, [
+    [
+      'PauseWorker',
+      '/workers/gc/pause',
+      { reason: 'a move' },
+      [{ field: 'state', old: 'active', new: 'paused' }],
+    ],
+    ['PauseWorker', '/workers/gc/pause', {}, []],
+    ['ResumeWorker', '/workers/gc/resume', undefined, [{ field: 'state', old: 'paused', new: 'active' }]],
+  ]);
+});
+
 test('of the signing key of a bucket, without its secret', async () => {
   const clock = virtualClock(Date.UTC(2026, 0, 1));
   const settings = { ...(await encryptingSettings()), SVC_KMS_DEFAULT_KEY_ID: 'first' };

@@ -52,6 +52,8 @@ export async function readLongPauses({ metadata }: Pick<Context, 'metadata'>): P
   });
 }
 
+const stateOf = ({ paused }: WorkerControl) => ({ state: paused === undefined ? 'active' : 'paused' });
+
 type Change = (former: WorkerControl, now: number) => WorkerControl;
 
 async function changeControl(
@@ -61,7 +63,9 @@ async function changeControl(
 ): Promise<WorkerControl> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const found = await findTask(metadata, controls, worker);
-    const state = change(found?.state ?? {}, await metadata.now());
+    const former = found?.state ?? {};
+    const state = change(former, await metadata.now());
+    record?.change?.(stateOf(former), stateOf(state));
     const expect = found?.revision ?? 'absent';
     const then = await recorded(record);
     if (!(await putTask(metadata, controls, { name: worker, state, expect, then })).applied) continue;

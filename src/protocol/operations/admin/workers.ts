@@ -102,12 +102,14 @@ export const workerRows = {
   },
   PauseWorker: {
     on: 'POST /workers/:name/pause',
+    records: ['state'],
     doc: 'Stops a background worker in every process until it is resumed.',
     body: jsonObject({ reason: jsonOptional(jsonText({ max: 500 })) }),
     reply: control,
   },
   ResumeWorker: {
     on: 'POST /workers/:name/resume',
+    records: ['state'],
     doc: 'Lets a background worker run again that was paused.',
     reply: control,
   },
