@@ -11,7 +11,7 @@ const renewBeforeMs = 4 * 60_000;
 
 let current: Promise<StorageCredentials> | undefined;
 let expires = 0;
-/** Counts log-outs: credentials that arrive after one belong to nobody. */
+/** Counts log-outs: credentials that arrive after one are dropped. */
 let generation = 0;
 
 export function forgetCredentials(): void {

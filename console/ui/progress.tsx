@@ -5,7 +5,7 @@ import { formatBytes, formatCount, formatDuration } from './values.tsx';
 interface ProgressProps {
   readonly label: string;
   readonly done: number;
-  /** Unknown where nobody has counted yet: the bar shows only that something runs. */
+  /** Unknown before the first count: the bar shows only that something runs. */
   readonly total?: number | undefined;
   readonly perSecond?: number | undefined;
   readonly etaSeconds?: number | undefined;

@@ -37,7 +37,7 @@ export interface SigningSecret {
   readonly secret: string;
   /** The caller that a signature with it proves, where that is not simply the owner of the access key. */
   readonly prove?: ((identity: Identity) => Identity) | undefined;
-  /** The signature proves nobody who has the access key. */
+  /** The signature does not prove the holder of the access key. */
   readonly isOfBucket?: boolean;
 }
 

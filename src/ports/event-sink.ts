@@ -63,12 +63,12 @@ export interface SinkFailure {
 export interface Delivery {
   /** How many of the messages, from the first, the sink has acknowledged. */
   readonly delivered: number;
-  /** Why the next one was not delivered; absent when all were. */
+  /** Why the next one was not delivered; absent when all were, and when the signal aborted. */
   readonly failure?: SinkFailure;
 }
 
 export interface EventSink {
-  /** Delivers in order, and stops at the first message that fails. Throws only when the signal aborts. */
+  /** Delivers in order, and stops at the first message that fails, and when the signal aborts; then it throws, unless some were acknowledged. */
   deliver(messages: readonly SinkMessage[], signal: AbortSignal): Promise<Delivery>;
   close(): Promise<void>;
 }

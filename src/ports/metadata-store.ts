@@ -349,6 +349,12 @@ export interface MetadataStore {
    */
   readonly everyRow?: (table: AnyTable, position?: string) => AsyncIterable<RowPage>;
 
+  /**
+   * Begins to watch for commits of all processes. The returned function costs microseconds and tells whether a read that begins now may find
+   * other rows than one that began with the call did; rows that have expired meanwhile do not count. Absent where that needs a round trip.
+   */
+  readonly watchCommits?: (() => () => boolean) | undefined;
+
   /** The store's clock in ms since the epoch, which decides expiry and leases. */
   now(): Promise<number>;
   health(): Promise<MetadataHealth>;

@@ -15,7 +15,7 @@ const utf8 = new TextEncoder();
 const derive = (hasher: Hmac, key: string, message: string): string =>
   toHex(hasher.hmacSha256(utf8.encode(key), message));
 
-/** What callers need to know of the bucket in order to sign as themselves. Nobody can sign with it alone. */
+/** What callers need to know of the bucket in order to sign as themselves. It is not enough to sign with. */
 export const deriveSharedSecret = (hasher: Hmac, bucketSecret: string): string =>
   derive(hasher, bucketSecret, 'sluice-shared-secret');
 

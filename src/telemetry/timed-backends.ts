@@ -71,6 +71,7 @@ export function timedMetadata(store: MetadataStore, measure: Measure): MetadataS
     ...(store.verify === undefined ? {} : { verify: store.verify.bind(store) }),
     ...(store.everyRow === undefined ? {} : { everyRow: store.everyRow.bind(store) }),
     ...(store.copyTo === undefined ? {} : { copyTo: store.copyTo.bind(store) }),
+    ...(store.watchCommits === undefined ? {} : { watchCommits: store.watchCommits.bind(store) }),
     now: () => store.now(),
     health: () => timed('metadata.health', () => store.health()),
     close: () => store.close(),

@@ -26,5 +26,6 @@ export const emptyBuckets =
       }
     }
     if (panic !== undefined) throw panic;
+    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
     return said;
   };

@@ -52,6 +52,8 @@ export const writeInventories = (
       }
     }
     if (panic !== undefined) throw panic;
+    const dueAt = (await metadata.now()) + lookedAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
+    services.idle?.nothingBefore(dueAt);
     return said;
   };
 };

@@ -247,8 +247,8 @@ export function startWorkers(
       runAt: () => gate.runAt,
     };
     const telemetry = reportingTelemetry(context.telemetry, watch.report);
-    const start = (generation: number): Unit => {
-      const unit = make({ ...context, telemetry }, generation, services);
+    const start: Worker['start'] = (generation, idle) => {
+      const unit = make({ ...context, telemetry }, generation, { ...services, idle });
       return yieldsToClients === true ? (held) => yieldToClients(held).then(() => unit(held)) : unit;
     };
     return { name, leased, everyMs: interval(context), start, watch, gate };

@@ -26,6 +26,7 @@ export const reshardBuckets = (context: LeaseContext, _generation = 0, services 
     if (panic !== undefined) throw panic;
     // Readers may still be where they were: there is nothing to do before they know.
     if (said === 'busy' && waitMs > 0) await context.clock.sleep(waitMs, signal);
+    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
     return said;
   };
 };

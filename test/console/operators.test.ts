@@ -53,12 +53,16 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
   });
 
   test('what an operator changed is shown with the values before and after', async () => {
-    await using tab = await world.open('/audit?changed=weight');
+    for (const maxBytes of [1_111, 2_222]) {
+      const body = JSON.stringify({ maxBytes, maxObjects: 0, maxBytesPerObject: 0 });
+      await send(world.server, 'PUT', '/admin/v1/buckets/photos/quota', { body });
+    }
+    await using tab = await world.open('/audit?changed=maxBytes');
     const { page } = tab;
-    await page.getByText('admin:ActivateCluster').first().click();
-    const panel = page.getByRole('region', { name: 'admin:ActivateCluster' });
-    await panel.getByText('pending').waitFor();
-    await panel.getByText('live', { exact: true }).waitFor();
+    await page.getByText('admin:PutBucketQuota').first().click();
+    const panel = page.getByRole('region', { name: 'admin:PutBucketQuota' });
+    await panel.locator('del', { hasText: '1111' }).waitFor();
+    await panel.locator('ins', { hasText: '2222' }).waitFor();
   });
 
   test('a refused request is found by its key, and its waterfall is shown', async () => {

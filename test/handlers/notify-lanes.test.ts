@@ -5,6 +5,7 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Caches } from '../../src/base/caches.ts';
 import type { Context } from '../../src/context.ts';
+import { slotOf } from '../../src/metadata/background/queues.ts';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { openDice } from '../support/dice.ts';
 import { backends, operator } from '../support/gateway.ts';
@@ -198,6 +199,49 @@ function assertOrder(received: readonly Received[]): void {
     last.set(object, seen.sequencer);
   }
 }
+
+test('objects whose rests end while their rows are read keep their order', async () => {
+  const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+  onTestFinished(({ task }) => void (task.result?.state === 'fail' && console.error(`SEED=${seed}`)));
+  const dice = openDice(seed);
+  await using sink = await openWebhookSink();
+  const taken: Received[] = [];
+  sink.answer = (reply, request) => {
+    const isBad = seenIn(request) !== undefined && dice.chance(2);
+    if (!isBad) taken.push(request);
+    (isBad ? status(500) : ok)(reply, request);
+  };
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  // Objects of one slot: a pass that one of them is due for reads the rows of those that still rest.
+  const slot = slotOf('k0');
+  const keys = Array.from({ length: 2_000 }, (_, n) => `k${n}`)
+    .filter((key) => slotOf(key) === slot)
+    .slice(0, 8);
+  const rounds = 6;
+  for (let n = 0; n < rounds; n += 1)
+    for (const key of keys) await world.client.put(`/bucket/${key}`, { body: `${n}` });
+  // Time passes between two rows.
+  const { metadata } = world.world.context;
+  const scan: typeof metadata.scan = (...call) => {
+    const cursor = metadata.scan(...call);
+    const next: typeof cursor.next = async () => {
+      world.clock.hurry(dice.roll(40));
+      return cursor.next(1);
+    };
+    return Object.assign(Object.create(cursor), { next });
+  };
+  const stop = new AbortController();
+  const slow = { ...world.world.context, metadata: Object.create(metadata, { scan: { value: scan } }) };
+  const ended = deliverNotifications(slow)(stop.signal);
+  await vi.waitFor(async () => {
+    world.clock.hurry(500);
+    expect(await world.queued()).toEqual([]);
+  }, until);
+  stop.abort();
+  await ended;
+  assertOrder(taken);
+  expect(taken.filter((each) => seenIn(each) !== undefined).length).toBe(rounds * keys.length);
+});
 
 test.each(Array.from({ length: 4 }, (_, n) => n))(
   'the events of an object arrive in their order through random refusals, and losses of the leader: run %i',

@@ -3,10 +3,13 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, cpSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { processTree } from '../../bench/lib/process-cost.ts';
 import { checkPages } from '../../src/backends/metadata/embedded/file/check-pages.ts';
 import { showKey } from '../../src/backends/metadata/embedded/rows/show-key.ts';
 import { zeroPage } from '../support/damage-metadata.ts';
+import { freePorts } from '../support/engines/ports.ts';
 import { type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { cli, patience } from './recovery-site.ts';
@@ -37,8 +40,12 @@ interface Served {
   readonly client: LoadClient;
 }
 
-async function serving(directory: string, use: (served: Served) => Promise<void>): Promise<void> {
-  const server = await startServer({ dataDir: directory, env });
+async function serving(
+  directory: string,
+  use: (served: Served) => Promise<void>,
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const server = await startServer({ dataDir: directory, env: { ...env, ...more } });
   const client = loadClient(server.url, server.credentials.root);
   try {
     await use({ server, client });
@@ -168,4 +175,48 @@ test('fsck --deep continues after a zeroed page, and a gateway that starts after
     await assertServed(served);
     expect(deathsIn(served.server)).toBe(0);
   });
+});
+
+test('two processes that meet a zeroed page at one moment are started again, and neither ends there once more', async () => {
+  // While no process is left, the node closes its port: it must be the same one afterwards.
+  const [port = 0] = await freePorts(1);
+  const use = async (served: Served): Promise<void> => {
+    const { client, server } = served;
+    const workers = processTree(server.process.pid ?? 0).filter((pid) => pid !== server.process.pid);
+    expect(workers).toHaveLength(2);
+    // Both have a listing before either of them continues.
+    for (const pid of workers) process.kill(pid, 'SIGSTOP');
+    const others = Array.from({ length: 8 }, () => loadClient(server.url, server.credentials.root));
+    for (const each of others) void list(each, 'damaged');
+    await sleep(500);
+    for (const pid of workers) process.kill(pid, 'SIGCONT');
+    await expect.poll(() => server.log(), patience).toContain('pages of the metadata file are damaged');
+    await expect
+      .poll(() => list(client, 'sound'), patience)
+      .toMatchObject({ status: 200, keys: keys.length });
+    await expect.poll(() => processTree(server.process.pid ?? 0), patience).toHaveLength(3);
+    await assertServed(served);
+    expect(deathsIn(server)).toBeGreaterThan(0);
+    expect(deathsIn(server)).toBeLessThan(3);
+    for (const each of others) each.close();
+  };
+  await serving(dataDir, use, { SVC_LISTEN: `127.0.0.1:${port}` });
+});
+
+test('a node of one process that ended at a zeroed page names it at its next start, and does not end there again', async () => {
+  const alone = { SVC_PROCESSES: '1' };
+  const ended = new Promise<unknown>((resolve, reject) => {
+    void serving(
+      dataDir,
+      async ({ client, server }) => {
+        const exit = new Promise((ending) => server.process.on('exit', (_, signal) => ending(signal)));
+        expect(await list(client, 'damaged')).toMatchObject({ status: 0 });
+        resolve(await exit);
+      },
+      alone,
+    ).catch(reject);
+  });
+  expect(['SIGABRT', 'SIGSEGV', 'SIGBUS']).toContain(await ended);
+  await serving(dataDir, assertServed, alone);
+  expect(fsck('--deep').text).toContain('its rows cannot be read');
 });

@@ -66,7 +66,7 @@ export const w = words({
     link: 'Link for others',
     linkFor: 'It works for',
     minutes: (count: number) => plural(count, 'minute', 'minutes'),
-    linkHint: 'Whoever has the link can read this object. It ends at the latest with your log-in.',
+    linkHint: 'Everyone who has the link can read this object. It ends at the latest with your log-in.',
     makeLink: 'Create link',
   },
   de: {

@@ -7,7 +7,7 @@ import { asKeyHolder } from '../authorization/proven-identity.ts';
 import type { SigningSecret } from '../context.ts';
 
 /**
- * The combined secret proves the caller, because only it and the gateway can compute it. The secret of the bucket proves nobody, so it is
+ * The combined secret proves the caller, because only it and the gateway can compute it. The secret of the bucket does not prove the caller, so it is
  * accepted for access keys of the account that owns the bucket only.
  */
 export function secretsOfBucket(

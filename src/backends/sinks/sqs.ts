@@ -80,7 +80,11 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
     async deliver(messages, signal): Promise<Delivery> {
       let delivered = 0;
       for (const wave of waves(messages, entriesMax)) {
-        const answer = await send(wave, signal);
+        const answer = await send(wave, signal).catch((cause: unknown) => {
+          if (delivered === 0) throw cause;
+          return undefined;
+        });
+        if (answer === undefined) return { delivered };
         delivered += answer.delivered;
         if (answer.failure !== undefined) return { delivered, failure: answer.failure };
       }

@@ -64,8 +64,13 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
     async deliver(messages, signal): Promise<Delivery> {
       let delivered = 0;
       for (const message of messages) {
-        const failure = await post(message, signal);
-        if (failure !== undefined) return { delivered, failure };
+        try {
+          const failure = await post(message, signal);
+          if (failure !== undefined) return { delivered, failure };
+        } catch (cause) {
+          if (delivered === 0) throw cause;
+          return { delivered };
+        }
         delivered += 1;
       }
       return { delivered };

@@ -39,27 +39,34 @@ const passes = ({ prefix: _, ...filter }: BucketFilter, row: BucketRow): boolean
   (filter.hasObjectLock === undefined || row.objectLock === filter.hasObjectLock) &&
   (filter.configuration === undefined || filter.configuration in row.documents);
 
-/** @returns `next`: the name after which the next page begins; absent at the end */
+/** @param rest of `openTurns` @returns `next`: the name after which the next page begins; absent at the end */
 export async function pageHeldBuckets(
   ctx: Ctx,
   filter: BucketFilter,
-  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+  {
+    after,
+    limit,
+    rest,
+  }: { readonly after: string | undefined; readonly limit: number; readonly rest: () => Promise<void> },
 ): Promise<{ readonly buckets: readonly HeldBucket[]; readonly next?: string }> {
   const buckets: HeldBucket[] = [];
   let looked = 0;
   for (let last = after; ; ) {
     const count = Math.min(looksAtOnce, limit);
     const names = await pageNames(ctx, filter, { after: last, count });
-    const found = await inParallel(readsMax, names, (name) => findBucket(ctx.metadata, name));
+    const found = await inParallel(readsMax, names, async (name) => {
+      await rest();
+      return findBucket(ctx.metadata, name);
+    });
     const rows = found.flatMap((stored) =>
       stored !== undefined && passes(filter, stored.row) ? [stored.row] : [],
     );
     const taken = rows.slice(0, limit - buckets.length);
     buckets.push(
-      ...(await inParallel(readsMax, taken, async (row) => ({
-        row,
-        classes: await readUsage(ctx.metadata, row.id),
-      }))),
+      ...(await inParallel(readsMax, taken, async (row) => {
+        await rest();
+        return { row, classes: await readUsage(ctx.metadata, row.id) };
+      })),
     );
     looked += names.length;
     last = taken.length < rows.length ? taken.at(-1)?.name : names.at(-1);

@@ -24,3 +24,11 @@ export function openTurns(
     signal?.throwIfAborted();
   };
 }
+
+/** The same items, with a rest of `openTurns` ahead of each. */
+export async function* inTurns<T>(items: AsyncIterable<T>, rest: () => Promise<void>): AsyncGenerator<T> {
+  for await (const item of items) {
+    await rest();
+    yield item;
+  }
+}

@@ -14,7 +14,7 @@ import { countedBody } from './counted-body.ts';
 
 type Class = 'requestsA' | 'requestsB' | 'requestsFree';
 
-/** Nobody pays for what the gateway refused to a stranger, or could not do. */
+/** Requests that the gateway refused to a stranger, or could not do, are not billed. */
 const isUncounted = (status: number): boolean => status === 401 || status === 403 || status >= 500;
 
 export const receivedBytesOf = ({ body }: Incoming): number =>

@@ -1,4 +1,4 @@
-/** The console: one page for all its addresses, and its assets. It authenticates nobody: what it shows it reads from the operator API. */
+/** The console: one page for all its addresses, and its assets. It needs no authentication: what it shows it reads from the operator API. */
 import { toHex } from '../../base/text/hex.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';

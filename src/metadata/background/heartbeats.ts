@@ -13,6 +13,25 @@ const leaderMs = 7 * dayMs;
 /** The same for a worker that runs in every process: a restarted gateway has another process id. */
 const memberMs = 10 * 60_000;
 const pageRows = 500;
+const processWorker = '';
+
+/** Ends at a multiple of this part of a row's life, so that an index entry of the expiry serves several writes. */
+const expiryShare = 4;
+
+function expiryOf({ beatAt, generation }: HeartbeatRow): number {
+  const lifeMs = generation === 0 ? memberMs : leaderMs;
+  const grainMs = lifeMs / expiryShare;
+  return Math.ceil((beatAt + lifeMs) / grainMs) * grainMs;
+}
+
+/** The row of a process, which says that it lives. */
+export const processBeat = ({
+  process,
+  since,
+  beatAt,
+}: Pick<HeartbeatRow, 'process' | 'since' | 'beatAt'>): HeartbeatRow => ({
+  ...{ slot: 0, worker: processWorker, process, generation: 0, since, beatAt, units: 0, failures: 0 },
+});
 
 export const putHeartbeats = (
   metadata: Pick<MetadataStore, 'apply'>,
@@ -22,13 +41,19 @@ export const putHeartbeats = (
     rows.map((row) => ({
       at: heartbeatsAt,
       put: row,
-      expiresAt: row.beatAt + (row.generation === 0 ? memberMs : leaderMs),
+      expiresAt: expiryOf(row),
     })),
   );
 
-/** Reads all heartbeats, in pages, by worker and process. */
+/** Reads the heartbeats of all workers, in pages, by worker and process. */
 export async function* everyHeartbeat(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<HeartbeatRow> {
+  /** The rows of processes come first. */
+  const beats = new Map<string, number>();
   const cursor = metadata.scan(heartbeatsAt);
   for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows))
-    for (const { row } of page) yield row;
+    for (const { row } of page) {
+      if (row.worker === processWorker) beats.set(row.process, row.beatAt);
+      else if (row.endedAt !== undefined) yield row;
+      else yield { ...row, beatAt: Math.max(row.beatAt, beats.get(row.process) ?? 0) };
+    }
 }

@@ -83,6 +83,10 @@ export async function listDueHours(
   return hours;
 }
 
+/** When a consumer of the queue must list its hours again, by the monotonic clock, because an old one may have been announced. */
+export const listsOldHoursAt = ({ caches }: Pick<ReadCtx, 'caches'>, queue: HourlyQueue): number =>
+  caches.of(OldHours).byQueue.get(queue)?.until ?? Number.NEGATIVE_INFINITY;
+
 const nameOf = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
 
 /** The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. */

@@ -16,7 +16,7 @@ export const groupArn = arnOf('group');
 export const roleArn = arnOf('role');
 export const policyArn = arnOf('policy');
 export const deviceArn = arnOf('mfa');
-/** Whoever has the secret of a bucket's signing key; no entity of IAM. */
+/** A caller that has the secret of a bucket's signing key; no entity of IAM. */
 export const bucketKeyArn = arnOf('bucket-key');
 
 /** The ARN of a role's session; it does not include the role's path. */

@@ -1,5 +1,6 @@
 /** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
 import cluster from 'node:cluster';
+import { hasEnded, processIdentity } from '../../backends/process-identity.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { createGateway } from '../../gateway.ts';
@@ -23,7 +24,6 @@ import { nodeTelemetry } from '../processes/node-telemetry.ts';
 import { nodeTracing } from '../processes/node-tracing.ts';
 import { reportReady, reportRefused } from '../processes/node-worker-messages.ts';
 import { endWithPrimary, processCount, processPlace, superviseProcesses } from '../processes/node-workers.ts';
-import { hasEnded, processIdentity } from '../processes/process-identity.ts';
 import { onStopSignals } from '../processes/stop-signals.ts';
 import {
   keptRootCredential,

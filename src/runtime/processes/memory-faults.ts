@@ -1,19 +1,30 @@
 /**
  * Processes that ended by a memory fault. lmdb maps its file, and the kernel kills the process by such a signal where a page header is
- * damaged or the file is too short. So the log names the file to check, and the node ends after several of them.
+ * damaged or the file is too short. The primary process names the page for the others, and the node ends after several faults that it cannot
+ * explain (docs/adr/0036-first-contact-with-a-damaged-page.md).
  */
 import { dirname, join } from 'node:path';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../telemetry/log.ts';
 
 const signals: ReadonlySet<string | null> = new Set(['SIGSEGV', 'SIGBUS', 'SIGABRT']);
-/** The node ends at so many faults within the time: a damaged file does not get better. */
+/** The node ends at so many faults within the time of which no page is the cause: a file that is damaged elsewhere does not get better. */
 const faultsMax = 5;
 const withinMs = 600_000;
+/** Processes that met the same page end within this time of each other. */
+const togetherMs = 10_000;
 
 export interface Death {
   readonly pid: number | undefined;
   readonly signal: string | null;
+}
+
+/** What the primary process does about a death. */
+export interface FaultVerdict {
+  /** A page is named that explains the fault: no process reads it again, so the next process need not wait. */
+  readonly isExplained: boolean;
+  /** The node should end. */
+  readonly isHopeless: boolean;
 }
 
 /** The file that such a signal makes suspect; undefined where metadata is no mapped file. */
@@ -25,11 +36,10 @@ export const mappedFile = ({
     ? join(SVC_DATA_DIR, 'metadata', 'data.mdb')
     : undefined;
 
-/** Names the pages of the metadata file that lmdb must not read again. @returns how many are known */
-async function findDamage(file: string): Promise<number> {
-  const { findDamagedPages } = await import('../../backends/metadata/embedded/file/damaged-pages.ts');
-  return findDamagedPages(dirname(file));
-}
+/** Loaded at the first fault, because the primary process needs nothing else of the backend. */
+const damagedPages = () => import('../../backends/metadata/embedded/file/damaged-pages.ts');
+
+const meaning = 'pages of the metadata file are damaged: what needs them is refused; see docs/recovery.md';
 
 export class MemoryFaults {
   readonly #log: Log;
@@ -37,6 +47,8 @@ export class MemoryFaults {
   #search: Promise<void> | undefined;
   readonly #times: number[] = [];
   #hasGivenUp = false;
+  /** When a page was named that was not known before. */
+  #namedAt = Number.NEGATIVE_INFINITY;
 
   constructor(log: Log, file: string | undefined) {
     this.#log = log;
@@ -44,18 +56,24 @@ export class MemoryFaults {
   }
 
   /**
-   * Logs the fault, if the death was one, and has the damaged page found, so that no other process ends there.
-   * @returns whether the node should end
+   * Logs the fault, if the death was one, and names the damaged pages where the process read last. The search of the whole file goes on
+   * after the return.
    */
-  note({ pid, signal }: Death, now = performance.now()): boolean {
-    if (!signals.has(signal)) return false;
+  async note({ pid, signal }: Death, now = performance.now()): Promise<FaultVerdict> {
+    if (!signals.has(signal)) return { isExplained: false, isHopeless: false };
     const file = this.#file;
     const advice =
       file === undefined
         ? 'a fault of memory ended a process'
         : 'a fault of memory ended a process: a page of the metadata file may be damaged; run `sluice fsck` and see docs/recovery.md';
     this.#log('ERROR', advice, { pid, signal, ...(file === undefined ? {} : { file }) });
+    if (file !== undefined && (await this.#nameNoted(file))) this.#namedAt = now;
+    const isExplained = now - this.#namedAt < togetherMs;
     if (file !== undefined) this.#search ??= this.#findIn(file).finally(() => (this.#search = undefined));
+    return { isExplained, isHopeless: !isExplained && this.#isHopeless(now) };
+  }
+
+  #isHopeless(now: number): boolean {
     this.#times.push(now);
     if (this.#times.length < faultsMax) return false;
     const isTooMany = now - (this.#times.shift() as number) < withinMs;
@@ -66,11 +84,23 @@ export class MemoryFaults {
     return isTooMany;
   }
 
+  /** The notes stay, because the process that starts next reads them as well. */
+  async #nameNoted(file: string): Promise<boolean> {
+    try {
+      const { nameNotedPages } = await damagedPages();
+      const pages = nameNotedPages(dirname(file), { forgets: false });
+      if (pages > 0) this.#log('ERROR', meaning, { pages, file });
+      return pages > 0;
+    } catch (cause) {
+      this.#log('ERROR', 'the notes of a dead process could not be read', { cause, file });
+      return false;
+    }
+  }
+
   async #findIn(file: string): Promise<void> {
     try {
-      const pages = await findDamage(file);
-      const meaning =
-        'pages of the metadata file are damaged: what needs them is refused; see docs/recovery.md';
+      const { findDamagedPages } = await damagedPages();
+      const pages = await findDamagedPages(dirname(file));
       if (pages > 0) this.#log('ERROR', meaning, { pages, file });
     } catch (cause) {
       this.#log('ERROR', 'the search for damaged pages of the metadata file failed', { cause, file });

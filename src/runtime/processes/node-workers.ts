@@ -113,8 +113,10 @@ class Processes {
     worker.on('disconnect', () => {
       if (this.#stopping) this.#endWhenEmpty();
     });
-    worker.on('exit', (code, signal) =>
-      this.#ended(worker, place, { code, signal, livedMs: performance.now() - startedAt }),
+    worker.on(
+      'exit',
+      (code, signal) =>
+        void this.#ended(worker, place, { code, signal, livedMs: performance.now() - startedAt }),
     );
   }
 
@@ -135,13 +137,16 @@ class Processes {
     this.#options.onRefused(why);
   }
 
-  #ended(worker: Worker, place: Place, end: End): void {
+  async #ended(worker: Worker, place: Place, end: End): Promise<void> {
     const wasReady = this.#ready.delete(worker.id);
-    const isHopeless = this.#faults.note({ pid: worker.process.pid, signal: end.signal });
+    const { isExplained, isHopeless } = await this.#faults.note({
+      pid: worker.process.pid,
+      signal: end.signal,
+    });
     if (this.#stopping) {
       this.#endWhenEmpty();
     } else if ((wasReady || this.#announced) && !isHopeless) {
-      this.#restart(worker, place, end);
+      this.#restart(worker, place, { ...end, isExplained });
     } else {
       // A process that cannot start would fail again: the address is in use, or a file belongs to another user or is damaged.
       this.#exitCode = end.code || 1;
@@ -149,8 +154,8 @@ class Processes {
     }
   }
 
-  #restart(worker: Worker, place: Place, end: End): void {
-    place.quickDeaths = end.livedMs < quickDeathMs ? place.quickDeaths + 1 : 0;
+  #restart(worker: Worker, place: Place, end: End & { readonly isExplained: boolean }): void {
+    place.quickDeaths = end.livedMs < quickDeathMs && !end.isExplained ? place.quickDeaths + 1 : 0;
     const backoffMs = restartMs[Math.min(place.quickDeaths, restartMs.length - 1)] ?? 0;
     const pauseMs = this.#ready.size === 0 ? Math.min(backoffMs, lonePauseMs) : backoffMs;
     this.#options.log('ERROR', 'a process died and is started again', {

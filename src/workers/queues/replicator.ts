@@ -8,6 +8,7 @@ import { abortLeftUploads } from '../../domain/deliveries/replication/left-uploa
 import { listPeers } from '../../domain/deliveries/replication/peers.ts';
 import { stepResyncs } from '../../domain/deliveries/replication/resync.ts';
 import { countWaiting } from '../../domain/deliveries/replication/waiting.ts';
+import { IdleRest } from '../supervision/idle-rest.ts';
 import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 export type ReplicatorContext = Omit<Ctx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
@@ -37,11 +38,15 @@ export const replicate =
     const destinations = new Destinations();
     const lanes = new Lanes(ctx, replicationQueue(ctx, destinations));
     await abortLeftUploads(ctx, (destination) => destinations.open(ctx, destination), signal);
+    const idle = services.idle ?? new IdleRest(ctx);
     let countedAt = Number.NEGATIVE_INFINITY;
+    let hasChanged: (() => boolean) | undefined;
     try {
       while (!signal.aborted) {
+        idle.begin();
         const begunAt = ctx.clock.elapsed();
         if (ctx.clock.elapsed() - countedAt >= countedEveryMs) {
+          hasChanged = ctx.metadata.watchCommits?.();
           await showWaiting(ctx);
           await destinations.late.announce(ctx, signal);
           countedAt = ctx.clock.elapsed();
@@ -50,7 +55,13 @@ export const replicate =
         await services.yieldToClients(signal);
         const isBusy = await stepResyncs(ctx, signal);
         services.roundEnded(ctx.clock.elapsed() - begunAt);
-        if (!isBusy) await ctx.clock.sleep(ctx.config.SVC_REPLICATION_INTERVAL, signal);
+        if (isBusy) continue;
+        const countsAt = (await ctx.metadata.now()) + countedAt + countedEveryMs - ctx.clock.elapsed();
+        idle.nothingBefore(() => {
+          const isCounted = hasChanged?.() === false;
+          return Math.min(lanes.nothingBefore(), isCounted ? Number.POSITIVE_INFINITY : countsAt);
+        });
+        await idle.rest(ctx.config.SVC_REPLICATION_INTERVAL, signal);
       }
     } finally {
       await lanes.settle();

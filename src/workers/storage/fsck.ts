@@ -56,7 +56,10 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
     term ??= await beginComparing(context, generation);
     if (working === undefined) {
       const run = await dueRun(context, { term, runAt: services.runAt() });
-      if (run === undefined) return 'idle';
+      if (typeof run === 'number') {
+        services.idle?.nothingBefore(run);
+        return 'idle';
+      }
       logged = run.state.seen.found;
       working = { fsck: new Fsck({ ...context, assertMayMend }, { report, state: run.state }), run };
     }
@@ -91,11 +94,14 @@ async function processPages(fsck: Fsck, clock: Pick<Clock, 'elapsed'>, signal: A
   }
 }
 
-/** The run that is under way, or a new one when it is due. The first one begins an interval after the first start. */
+/**
+ * The run that is under way, or a new one when it is due. The first one begins an interval after the first start.
+ * @returns the store time (ms) of the next run where none is due
+ */
 async function dueRun(
   context: FsckWorkerContext,
   { term, runAt = 0 }: { readonly term: Term; readonly runAt: number | undefined },
-): Promise<SavedRun | undefined> {
+): Promise<SavedRun | number> {
   const { metadata, config } = context;
   const now = await metadata.now();
   const last = await savedRun(context, 'worker');
@@ -108,9 +114,10 @@ async function dueRun(
       finishedAt: now,
       term,
     });
-    return undefined;
+    return now + config.SVC_FSCK_INTERVAL;
   }
   if (last.finishedAt === undefined) return last;
-  if (now - last.finishedAt < config.SVC_FSCK_INTERVAL && last.startedAt >= runAt) return undefined;
+  const next = last.finishedAt + config.SVC_FSCK_INTERVAL;
+  if (now < next && last.startedAt >= runAt) return next;
   return { state: fromTheStart(mode), startedAt: now };
 }

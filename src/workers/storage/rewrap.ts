@@ -13,8 +13,10 @@ export const rewrapKeys =
   async () => {
     const task = await findRewrapping(context);
     // A process without the provider leaves the task to one that has it.
-    if (task === undefined || task.state.finishedAt !== undefined || context.keys?.rewrap === undefined)
+    if (task === undefined || task.state.finishedAt !== undefined || context.keys?.rewrap === undefined) {
+      services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
       return 'idle';
+    }
     const next = await rewrapStep(context, task.state);
     await saveRewrapping(context, task, next);
     services.report({ done: looked(next) - looked(task.state) });

@@ -26,7 +26,11 @@ const stepBytes = 64 * 1024 * 1024;
 export const scrubAll = (context: ScrubWorkerContext, generation = 0, services = unsupervised): Unit => {
   const { metadata, clock, telemetry, config } = context;
   const rate = scrubRate(config);
-  if (rate === 0) return async () => 'idle';
+  if (rate === 0)
+    return async () => {
+      services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+      return 'idle';
+    };
   const scrub = new Scrub(context);
   const pace = new ScrubPace(rate, clock.elapsed());
   const logUnread = unreadLog(context);
@@ -42,6 +46,7 @@ export const scrubAll = (context: ScrubWorkerContext, generation = 0, services =
     const now = await metadata.now();
     const run = dueRun(config, { former, now, runAt: services.runAt() });
     const left = pace.left(clock.elapsed());
+    if (run === undefined) services.idle?.nothingBefore(nextPassAt(config, former));
     if (run === undefined || left <= 0) return show(context, { run: run ?? former?.state, now });
     if (run.position.at === 'done') return end(context, { run, former, now, term });
     const budget = new ScrubBudget(Math.min(left, stepBytes));
@@ -112,6 +117,12 @@ function unreadLog({ telemetry }: ScrubWorkerContext): (step: ScrubStep) => void
     }
   };
 }
+
+/** When the next pass begins, while none is under way. */
+const nextPassAt = (
+  { SVC_SCRUB_INTERVAL }: Pick<Config, 'SVC_SCRUB_INTERVAL'>,
+  former: Task<ScrubRun> | undefined,
+): number => (former?.state.finishedAt ?? 0) + SVC_SCRUB_INTERVAL;
 
 /** The pass that is under way, or a new one when it is due; the first one begins with the first start. */
 function dueRun(

@@ -1,12 +1,14 @@
 /**
- * What operators ask of the workers of this process: to pause, to resume, to run now. The rows are read every two seconds, in one scan.
+ * What operators ask of the workers of this process: to pause, to resume, to run now. The rows are read every two seconds, in one scan,
+ * or only after a commit where the store tells of commits.
  * A worker does not begin before the first read, so that a pause holds over restarts.
  */
 import type { Context } from '../../context.ts';
 import { readControls, type WorkerControl, type WorkerControls } from '../../domain/tasks/worker-controls.ts';
+import { IdleRest } from './idle-rest.ts';
 import type { Pulses } from './pulses.ts';
 
-type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
 /** How long a request of an operator takes to reach a process. */
 const everyMs = 2_000;
@@ -85,7 +87,7 @@ class WorkerGate implements Gate {
 
 export class Controls {
   readonly #ctx: Ctx;
-  readonly #pulses: Pulses | undefined;
+  readonly #idle: IdleRest;
   readonly #gates = new Map<string, WorkerGate>();
   readonly #signal: AbortSignal;
   /** Resolves after the last read, once the signal has aborted. */
@@ -105,7 +107,7 @@ export class Controls {
     },
   ) {
     this.#ctx = ctx;
-    this.#pulses = pulses;
+    this.#idle = new IdleRest(ctx, pulses);
     this.#signal = signal;
     for (const worker of workers) this.#gates.set(worker, new WorkerGate());
     this.ended = this.#poll();
@@ -117,15 +119,16 @@ export class Controls {
 
   async #poll(): Promise<void> {
     const signal = this.#signal;
-    const { clock } = this.#ctx;
     if (this.#gates.size === 0) return;
     while (!signal.aborted) {
+      this.#idle.begin();
       const controls = await this.#read();
+      if (controls !== undefined) this.#idle.nothingBefore(Number.POSITIVE_INFINITY);
       for (const [worker, gate] of controls === undefined ? [] : this.#gates) {
         const control = controls?.get(worker) ?? {};
         if (gate.obey(control)) this.#tell(worker, control);
       }
-      await (this.#pulses?.next(everyMs, signal) ?? clock.sleep(everyMs, signal));
+      await this.#idle.rest(everyMs, signal);
     }
   }
 

@@ -1,10 +1,11 @@
 /**
  * The heartbeats of the workers of a process: what each did last, how fast, and what it has left. They are written together every ten
- * seconds (every minute, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a worker are written immediately.
+ * seconds (every minute, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
+ * worker are written immediately. A worker that was idle all the time is left out of seven writes of eight: the row of the process says that it lives.
  */
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
-import { heartbeatMs, putHeartbeats } from '../../metadata/background/heartbeats.ts';
+import { heartbeatMs, processBeat, putHeartbeats } from '../../metadata/background/heartbeats.ts';
 import type {
   HeartbeatProgress,
   HeartbeatRow,
@@ -17,6 +18,8 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 
 /** A rate is the average over so many intervals between two heartbeats. */
 const intervalsMax = 6;
+/** The row of an idle worker is written with each heartbeat of this number. */
+const idleBeats = 8;
 
 interface Interval {
   readonly ms: number;
@@ -60,7 +63,13 @@ interface Watched {
   /** Absent before the worker first leads. */
   row?: Written;
   counter: Counter;
+  /** The news of the row that was last written. */
+  stored?: string;
 }
+
+/** What an operator looks for in a row, without the times and the number of idle units. */
+const newsOf = ({ lastUnit, units, ...row }: Written, progress: HeartbeatProgress): string =>
+  JSON.stringify([row, progress, lastUnit?.outcome, lastUnit?.outcome === 'busy' && units]);
 
 export class Heartbeats {
   readonly #ctx: Ctx;
@@ -72,6 +81,7 @@ export class Heartbeats {
   #writing: Promise<void> = Promise.resolve();
 
   readonly #pace: LeasePace | undefined;
+  readonly #since: number;
 
   /**
    * @param process the name under which operators find the process, such as `host:pid`
@@ -81,6 +91,7 @@ export class Heartbeats {
     this.#ctx = ctx;
     this.#process = process;
     this.#pace = pace;
+    this.#since = ctx.clock.now();
     this.#ended = this.#beat();
   }
 
@@ -133,26 +144,36 @@ export class Heartbeats {
 
   async #beat(): Promise<void> {
     const { signal } = this.#stop;
-    while (!signal.aborted) {
+    for (let beat = 1; !signal.aborted; beat += 1) {
       await (this.#pace?.pulses.next(this.#pace.renewalMs, signal) ??
         this.#ctx.clock.sleep(heartbeatMs.distant, signal));
-      if (!signal.aborted)
-        this.#write([...this.#watched.values()].filter(({ row }) => row?.endedAt === undefined));
+      if (signal.aborted) return;
+      const present = [...this.#watched.values()].filter(({ row }) => row?.endedAt === undefined);
+      this.#write(present, { isBeat: true, leavesOutIdle: beat % idleBeats !== 0 });
     }
   }
 
   /** Heartbeats are information for operators: a write that fails is left out, and the next one follows. */
-  #write(some: readonly Watched[]): void {
+  #write(some: readonly Watched[], { isBeat = false, leavesOutIdle = false } = {}): void {
     const { metadata, clock, telemetry } = this.#ctx;
     this.#writing = this.#writing.then(async () => {
       try {
         const beatAt = await metadata.now();
-        const rows = some.flatMap(({ row, counter }): HeartbeatRow[] =>
-          row === undefined
-            ? []
-            : [{ ...row, slot: 0, process: this.#process, beatAt, progress: counter.read(clock.elapsed()) }],
-        );
+        const process = this.#process;
+        const rows = isBeat ? [processBeat({ process, since: this.#since, beatAt })] : [];
+        const news = new Map<Watched, string>();
+        for (const watched of some) {
+          const { row, counter, stored } = watched;
+          if (row === undefined) continue;
+          const progress = counter.read(clock.elapsed());
+          news.set(watched, newsOf(row, progress));
+          if (leavesOutIdle && news.get(watched) === stored) continue;
+          // If the write fails, the next one has this row again.
+          delete watched.stored;
+          rows.push({ ...row, slot: 0, process, beatAt, progress });
+        }
         if (rows.length > 0) await putHeartbeats(metadata, rows);
+        for (const [watched, stored] of news) watched.stored = stored;
       } catch (cause) {
         telemetry.log('DEBUG', 'the heartbeats of the workers could not be written', { cause });
       }

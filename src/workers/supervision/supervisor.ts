@@ -1,9 +1,15 @@
 /** Keeps a worker running: leadership, panics, backoff. Nothing here reaches a sibling or the gateway. */
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/version-ids.ts';
-import { acquireLease, LeaseLost, leaderLease } from '../../metadata/background/leases.ts';
-import type { Clock } from '../../ports/clock.ts';
+import {
+  acquireLease,
+  findLease,
+  type Lease,
+  LeaseLost,
+  leaderLease,
+} from '../../metadata/background/leases.ts';
 import { type Gate, openGate } from './controls.ts';
+import { IdleRest } from './idle-rest.ts';
 import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';
 import { ShardPanic, type Worker } from './worker.ts';
 
@@ -26,8 +32,6 @@ const healthyMs = 5 * 60_000;
 const standbyMs = 5_000;
 /** How much later a process takes a free lease that is for another process of the node. */
 const courtesyMs = 15_000;
-/** A rest up to this length is shared with other workers. */
-const sharedRestMs = 5_000;
 
 /** `stopped`: by the signal, which for a leased worker includes the loss of its lease. */
 type Ended = 'stopped' | 'standby' | 'failed';
@@ -44,16 +48,18 @@ export async function supervise(
 ): Promise<void> {
   const { clock } = context;
   const { gate = openGate } = worker;
+  const standby = new IdleRest(context, shared?.pulses);
   let failures = 0;
   if (worker.leased && shared?.isForOther(worker.name) === true) await clock.sleep(courtesyMs, signal);
   while (!signal.aborted) {
     await gate.whenOpen(signal);
     const startedAt = clock.elapsed();
     const open = AbortSignal.any([signal, gate.closes]);
-    const ended = await attempt(context, worker, { signal: open, shared });
+    standby.begin();
+    const ended = await attempt(context, worker, { signal: open, shared, standby });
     if (open.aborted) continue;
     if (ended !== 'failed') {
-      await rest(clock, standbyMs, { signal: untilAsked(gate, open), shared });
+      await standby.rest(standbyMs, untilAsked(gate, open));
       continue;
     }
     if (clock.elapsed() - startedAt >= healthyMs) failures = 0;
@@ -70,15 +76,13 @@ interface Run {
   readonly shared: Shared | undefined;
 }
 
-const rest = (clock: Clock, ms: number, { signal, shared }: Run): Promise<void> =>
-  shared === undefined || ms > sharedRestMs || ms === 0
-    ? clock.sleep(ms, signal)
-    : shared.pulses.next(ms, signal);
-
 /** One attempt to lead and run. A store that cannot be reached for the lease is a failure, but no panic. */
-async function attempt(context: SupervisorContext, worker: Worker, attempted: Run): Promise<Ended> {
-  const { signal, shared } = attempted;
-  if (!worker.leased) return run(context, worker, { ...attempted, generation: 0 });
+async function attempt(
+  context: SupervisorContext,
+  worker: Worker,
+  { signal, shared, standby }: Run & { readonly standby: IdleRest },
+): Promise<Ended> {
+  if (!worker.leased) return run(context, worker, { signal, shared, generation: 0 });
   try {
     // Every attempt has a holder name of its own, so that it is not mistaken for an earlier one.
     const lease = await acquireLease(context.metadata, {
@@ -87,7 +91,11 @@ async function attempt(context: SupervisorContext, worker: Worker, attempted: Ru
       ttlMs: shared?.ttlMs ?? leaseTtlMs,
       ...(shared === undefined ? {} : { process: shared.process, hasEnded: shared.hasEnded }),
     });
-    if (lease === undefined) return 'standby';
+    if (lease === undefined) {
+      const other = await findLease(context.metadata, leaderLease(worker.name));
+      standby.nothingBefore(() => freeAt(other, shared));
+      return 'standby';
+    }
     return await withLease(context, { lease, signal, pace: shared }, (held) =>
       run(context, worker, { signal: held, shared, generation: lease.generation }),
     );
@@ -96,6 +104,12 @@ async function attempt(context: SupervisorContext, worker: Worker, attempted: Ru
     context.telemetry.log('ERROR', 'a worker cannot reach its lease', { worker: worker.name, cause });
     return 'failed';
   }
+}
+
+/** When the lease of another holder is free, unless it is renewed or released. The end of a process commits nothing. */
+function freeAt(other: Lease | undefined, shared: Shared | undefined): number {
+  const hasEnded = other?.process !== undefined && shared?.hasEnded(other.process) === true;
+  return other === undefined || hasEnded ? Number.NEGATIVE_INFINITY : other.expires;
 }
 
 async function run(
@@ -108,14 +122,18 @@ async function run(
   telemetry.workerLeads(worker.name, true);
   try {
     watch?.began(generation);
-    const unit = worker.start(generation);
+    const idle = new IdleRest(context, shared?.pulses);
+    const unit = worker.start(generation, idle);
     while (!signal.aborted) {
+      idle.begin();
+      const { runAt } = gate;
       const begunAt = clock.elapsed();
       const said = await unit(signal);
       watch?.unitEnded(said, clock.elapsed() - begunAt);
       // A busy worker yields for a moment too, because the requests of this process come first.
       if (said === 'busy') await clock.sleep(0, signal);
-      else await rest(clock, worker.everyMs, { signal: untilAsked(gate, signal), shared });
+      // An operator may have asked while the unit ran.
+      else if (gate.runAt === runAt) await idle.rest(worker.everyMs, untilAsked(gate, signal));
     }
     return 'stopped';
   } catch (cause) {

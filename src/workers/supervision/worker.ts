@@ -1,6 +1,7 @@
 /** A background worker: it does one bounded unit of work at a time. */
 import type { HeartbeatProgress } from '../../metadata/records/background/heartbeats.ts';
 import type { Gate } from './controls.ts';
+import type { IdleRest } from './idle-rest.ts';
 
 /** Does one bounded unit; 'busy' if there is more to do now. Ends early when the signal aborts. */
 export type Unit = (signal: AbortSignal) => Promise<'busy' | 'idle'>;
@@ -28,6 +29,8 @@ export interface WorkerServices {
   yieldToClients(signal: AbortSignal): Promise<void>;
   /** Store time (ms) of the last request of an operator to run now: a pass is due where the last one began before it. */
   runAt(): number | undefined;
+  /** The rests between units, for a unit that knows what it waits for; and between the rounds of one that runs as long as its lease. */
+  readonly idle?: IdleRest;
 }
 
 /** For a worker without a supervisor. */
@@ -47,8 +50,9 @@ export interface Worker {
   /**
    * Called for every run, so that a panic leaves no state behind in memory.
    * @param generation of the lease that it runs under, the fencing token of its writes; 0 without a lease
+   * @param idle the rests between the units of this run
    */
-  start(generation: number): Unit;
+  start(generation: number, idle: IdleRest): Unit;
   readonly watch?: Watch;
   /** Absent: operators do not control it. */
   readonly gate?: Gate;

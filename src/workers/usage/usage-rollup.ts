@@ -18,6 +18,8 @@ export const rollUpUsage = (context: UsageRollupContext, generation = 0, service
     const step = await stepRollup(context, held);
     held = step.held;
     if (step.isBusy) services.report({ done: 1 });
+    const { nextSampleAt, nextTickAt } = held.progress;
+    services.idle?.nothingBefore(Math.min(nextSampleAt, nextTickAt));
     return step.isBusy ? 'busy' : 'idle';
   };
 };

@@ -37,6 +37,37 @@ export function processLaws({ law }: Laws): void {
     },
   );
 
+  law(
+    'tells a process that watches of the commits of every process, and of nothing else',
+    async ({ store, another }) => {
+      if (store.watchCommits === undefined) return;
+      const other = await another();
+      const at = headsOf(fresh());
+      const row = { board: fresh(), score: 1, name: 'n', note: '' };
+      const key = { key: 'k', slot: '~' };
+      const commits: readonly ((by: MetadataStore) => Promise<unknown>)[] = [
+        (by) => put(by, at.in.bucket, 'k'),
+        (by) => by.update(at, key, () => head(at.in.bucket, 'k', { etag: 'e' })),
+        (by) => by.apply([{ at: ranksOf(row.board), put: row }]),
+        (by) => by.clear(ranksOf(row.board), {}),
+      ];
+      for (const by of [store, other]) {
+        for (const commit of commits) {
+          const hasChanged = store.watchCommits();
+          await commit(by);
+          expect(hasChanged()).toBe(true);
+        }
+        const hasChanged = store.watchCommits();
+        await by.get(at, key);
+        await all(by.scan(at));
+        expect(hasChanged()).toBe(false);
+        const found = await by.get(at, key);
+        await by.commit(at, [{ remove: key, expect: found?.revision as Revision }]);
+        expect(hasChanged()).toBe(true);
+      }
+    },
+  );
+
   law('lets the later of two plain writes win, whichever process makes it', async ({ store, another }) => {
     const other = await another();
     const board = fresh();

@@ -28,6 +28,9 @@ interface Due {
 export class Expiries {
   readonly #ports: ExpiryPorts;
   readonly #reported = new Set<string>();
+  /** Until something is committed, no row expires before this time. */
+  #quietUntil = Number.NEGATIVE_INFINITY;
+  #hasChanged = (): boolean => true;
 
   constructor(ports: ExpiryPorts) {
     this.#ports = ports;
@@ -35,6 +38,9 @@ export class Expiries {
 
   /** Removes the rows that are due. A damaged row stays, with its entry, and the sweep continues after it. */
   async sweep(now: number): Promise<void> {
+    if (now < this.#quietUntil && !this.#hasChanged()) return;
+    this.#hasChanged = this.#ports.database.watchCommits();
+    this.#quietUntil = Number.NEGATIVE_INFINITY;
     let span: Span | undefined = {
       low: Uint8Array.of(space.expiry),
       high: expiryKey(now + 1, noKey),
@@ -46,6 +52,25 @@ export class Expiries {
       const sound = entries.filter((entry) => this.#hasSoundRow(entry));
       if (sound.length > 0) await this.#ports.journal.submit(() => this.#remove(sound, now), { frees: true });
       span = left;
+    }
+    this.#quietUntil = this.#firstAfter(now);
+  }
+
+  /** When the next row expires. */
+  #firstAfter(now: number): number {
+    const { database } = this.#ports;
+    const span = { low: expiryKey(now + 1, noKey), high: Uint8Array.of(space.expiry + 1), reverse: false };
+    let first = Number.POSITIVE_INFINITY;
+    database.refresh();
+    try {
+      database.read(span, (entry) => {
+        first = expiryTime(entry);
+        return false;
+      });
+      return first;
+    } catch (cause) {
+      this.#report(cause);
+      return Number.NEGATIVE_INFINITY;
     }
   }
 
@@ -107,6 +132,9 @@ export class Expiries {
 const leftOf = (span: Span): Span | undefined => (compareBytes(span.low, span.high) < 0 ? span : undefined);
 
 const rowKeyOf = (entry: Uint8Array): Uint8Array => new Uint8Array(entry.subarray(1 + expiryDigits));
+
+const expiryTime = (entry: Uint8Array): number =>
+  Number(new DataView(entry.buffer, entry.byteOffset).getBigUint64(1));
 
 const noKey = new Uint8Array(0);
 

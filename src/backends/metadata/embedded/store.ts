@@ -253,6 +253,11 @@ class Embedded implements EmbeddedStore {
     await this.#database.copyTo(directory);
   }
 
+  watchCommits(): () => boolean {
+    this.#assertOpen();
+    return this.#database.watchCommits();
+  }
+
   async now(): Promise<number> {
     return this.#clock.now();
   }

@@ -79,16 +79,21 @@ export class Transactions {
   #put(codec: Codec, key: Uint8Array, change: { readonly put: unknown; readonly expiresAt?: number }): Write {
     const stored = codec.encode(change.put as Columns);
     const { expiresAt } = change;
+    const entry = expiresAt === undefined ? undefined : expiryKey(expiresAt, key);
+    // A page is not written for an entry that is there already.
+    let isIndexed = false;
     stored[1] = expiresAt;
     const apply = (batch: Batch, revision: number): void => {
       this.#note(batch, codec);
       stored[0] = revision;
       this.#database.put(key, stored);
-      if (expiresAt !== undefined) this.#database.put(expiryKey(expiresAt, key), null);
+      if (entry !== undefined && !isIndexed) this.#database.put(entry, null);
     };
     const load = (): void => {
       this.#database.assertWritable(key);
-      if (expiresAt !== undefined) this.#database.assertWritable(expiryKey(expiresAt, key));
+      if (entry === undefined) return;
+      this.#database.assertWritable(entry);
+      isIndexed = this.#database.has(entry);
     };
     return { load, apply };
   }

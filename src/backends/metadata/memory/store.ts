@@ -166,6 +166,7 @@ class Memory implements MemoryStore {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
+    this.#revisions += 1;
     this.#rows.clear(at.table, computeSpan(buildOrder(at.table), at.in as Columns, range));
   }
 
@@ -183,6 +184,11 @@ class Memory implements MemoryStore {
 
   #nextRevision(): Revision {
     return String(++this.#revisions) as Revision;
+  }
+
+  watchCommits(): () => boolean {
+    const begunAt = this.#revisions;
+    return () => this.#revisions !== begunAt;
   }
 
   async now(): Promise<number> {

@@ -9,7 +9,11 @@
  */
 import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
-import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
+import {
+  dueRowsOfHour,
+  listDueHours,
+  listsOldHoursAt,
+} from '../../../metadata/background/hourly-consumer.ts';
 import {
   anyLaneOfSlot,
   isWaitingSlot,
@@ -54,6 +58,10 @@ export class Lanes {
   #storedAt = Number.NEGATIVE_INFINITY;
   #storing: Promise<void> = Promise.resolve();
   #failure: { readonly cause: unknown } | undefined;
+  /** Whether the last start found rows, or lanes that it could not start. */
+  #hasWork = true;
+  /** Store time. */
+  #listsAgainAt = Number.NEGATIVE_INFINITY;
 
   constructor(ctx: Ctx, queue: LaneQueue) {
     this.#ctx = ctx;
@@ -72,16 +80,31 @@ export class Lanes {
     }
     await this.#restoreStates();
     this.#storeStates();
+    // A lane that runs already may have read its slots before this look.
+    this.#hasWork = this.#running.size > 0;
     const now = await this.#ctx.metadata.now();
     const hours = await listDueHours(this.#ctx, this.#queue.queue, now);
+    this.#listsAgainAt = now + listsOldHoursAt(this.#ctx, this.#queue.queue) - this.#ctx.clock.elapsed();
     await this.#waiting.load(hours, { now, subjectOf: this.#queue.subjectOf });
     const at = { now, signal };
     const main = hours.filter(({ slot }) => !isWaitingSlot(slot));
     for (const [lane, places] of Map.groupBy(main, ({ slot }) => laneOfSlot(slot)))
       if (!this.#running.has(lane) && !this.#isResting(lane))
         this.#run(lane, signal, () => this.#runLane(lane, { places, ...at }));
+      else this.#hasWork = true;
     const due = Map.groupBy(this.#waiting.due(), (slot) => laneOfSlot(slot));
     for (const [lane, slots] of due) this.#startWaiting(lane, { slots, ...at });
+  }
+
+  /** The store time (ms) before which `start` has nothing to do, unless a row is committed: every row is due when it is committed. */
+  nothingBefore(): number {
+    const isBusy =
+      this.#hasWork ||
+      this.#running.size > 0 ||
+      this.#waiting.hasAny ||
+      this.#states.hasChanged ||
+      this.#failure !== undefined;
+    return isBusy ? Number.NEGATIVE_INFINITY : this.#listsAgainAt;
   }
 
   /** Failures are counted on from those of the former leader. */
@@ -222,6 +245,7 @@ export class Lanes {
       return pass.left.size === 0 || [...this.#targetsOf(lane)].some((target) => pass.mayTryTarget(target));
     };
     for await (const row of dueRowsOfHour(this.#ctx, place, pass)) {
+      this.#hasWork = true;
       pass.signal.throwIfAborted();
       const subject = subjectOf(row);
       const { target, tenant } = subject;

@@ -47,7 +47,7 @@ export class Pass {
   readonly #states: TargetStates;
   /** Targets with rows in `left`: what lies behind these stays too, also where the target recovers during the pass. */
   readonly #blocked = new Set<string>();
-  /** Objects of which a row was refused. */
+  /** Objects of which a row was refused or had to wait: later rows of them wait too, also where the rest ends during the pass. */
   readonly #stuck = new Set<string>();
   /** Rows that were refused in this batch. */
   #tried = new Set<HourlyRow>();
@@ -66,19 +66,22 @@ export class Pass {
     return !this.#blocked.has(target) && !this.#states.isResting(target);
   }
 
-  /** Whether a row may be tried now. It may not behind a refused row of its object. */
+  /** Whether a row may be tried now. It may not behind a row of its object that was refused or had to wait. */
   mayTry(row: HourlyRow): boolean {
     const subject = this.queue.subjectOf(row);
-    return (
+    const mayTry =
       this.mayTryTarget(subject.target) &&
       !this.#stuck.has(subject.object) &&
-      !this.#states.isTenantResting(subject)
-    );
+      !this.#states.isTenantResting(subject);
+    if (!mayTry) this.#stuck.add(subject.object);
+    return mayTry;
   }
 
   /** Whether a row of a waiting lane may not be tried yet. */
   mustWait(row: HourlyRow): boolean {
-    return !this.mayTry(row) || this.#states.isObjectResting(this.queue.subjectOf(row));
+    const subject = this.queue.subjectOf(row);
+    if (this.#states.isObjectResting(subject)) this.#stuck.add(subject.object);
+    return !this.mayTry(row);
   }
 
   isBlocked(target: string): boolean {

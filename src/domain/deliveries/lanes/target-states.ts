@@ -245,6 +245,10 @@ export class TargetStates {
     if (this.#objects.delete(object)) this.#changed.add(target);
   }
 
+  get hasChanged(): boolean {
+    return this.#changed.size > 0;
+  }
+
   /** The targets whose state has changed since the last call. */
   takeChanged(): readonly string[] {
     const changed = [...this.#changed];

@@ -65,6 +65,11 @@ export class WaitingRows {
     return slot !== undefined && (slot.objects === undefined || slot.objects.has(object));
   }
 
+  /** Whether any object may have rows in a waiting lane. */
+  get hasAny(): boolean {
+    return this.#slots.size > 0;
+  }
+
   /** The slots that have rows which may be due. */
   due(): readonly number[] {
     const now = this.#ctx.clock.elapsed();

@@ -99,7 +99,7 @@ export const deletePeer = (
     return { value: undefined };
   });
 
-/** Versions that wait for a peer that is gone fail one by one, and nobody could add it again with the same keys. */
+/** Versions that wait for a peer that is gone fail one by one, and the operator could not add it again with the same keys. */
 async function assertUnused(ctx: Pick<Ctx, 'caches' | 'clock' | 'metadata'>, id: string): Promise<void> {
   for await (const name of everyBucket(ctx.metadata)) {
     const row = (await findBucket(ctx.metadata, name))?.row;

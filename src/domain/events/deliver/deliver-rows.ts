@@ -4,7 +4,7 @@ import type { Context } from '../../../context.ts';
 import { deadLetter } from '../../../metadata/background/dead-letters.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
-import type { Delivery, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
+import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import type { Trace } from '../../../ports/trace.ts';
 import { beginDelivery } from '../../deliveries/delivery-trace.ts';
 import type { LaneQueue, Pass } from '../../deliveries/lanes/pass.ts';
@@ -29,6 +29,8 @@ const taskOf = (row: Pick<HourlyRow, 'task'>): NotifyTask => row.task as NotifyT
 
 /** A row has up to 24 KiB. */
 const batchMax = 32;
+/** How long messages that are on their way when the worker stops may still be acknowledged, so that the next leader does not repeat them. */
+const lastAnswersMs = 1_000;
 
 export const notifyQueue = (ctx: Ctx): LaneQueue => ({
   queue: 'notify',
@@ -67,6 +69,7 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
   let left = served;
   let batch = batchMax;
   while (true) {
+    pass.signal.throwIfAborted();
     left = left.filter((row) => pass.mayTry(row));
     const [first] = left;
     if (first === undefined) return;
@@ -81,7 +84,7 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
       describe: () => describeDelivery(ctx.config.SVC_NOTIFY_TARGETS, target, sent.length),
     });
     const messages = sent.map(toMessage(ctx, target, trace?.traceparent));
-    const { delivered, failure } = await traced(trace, sink.deliver(messages, pass.signal));
+    const { delivered, failure } = await traced(trace, send(ctx, { sink, messages, signal: pass.signal }));
     if (delivered > 0) {
       await finishHourlyRows(ctx.metadata, sent.slice(0, delivered));
       pass.delivered(sent.slice(0, delivered));
@@ -102,6 +105,28 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
       await giveUp(ctx, [failed], { error: failure.error, attempts: 1 });
       pass.finished([failed]);
     } else reportFailed(ctx, failed, { target, pass, failure });
+  }
+}
+
+/** Ends within `lastAnswersMs` of the signal. */
+async function send(
+  { clock }: Pick<Ctx, 'clock'>,
+  {
+    sink,
+    messages,
+    signal,
+  }: { readonly sink: EventSink; readonly messages: readonly SinkMessage[]; readonly signal: AbortSignal },
+): Promise<Delivery> {
+  const over = new AbortController();
+  const answered = new AbortController();
+  const stop = (): void =>
+    void clock.sleep(lastAnswersMs, answered.signal).then(() => over.abort(signal.reason));
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await sink.deliver(messages, over.signal);
+  } finally {
+    signal.removeEventListener('abort', stop);
+    answered.abort();
   }
 }
 

@@ -36,6 +36,11 @@ export class DeliveryRates {
     };
   }
 
+  /** Whether the stored rates are right until something is delivered. */
+  get isStored(): boolean {
+    return this.#isZeroStored && this.#delivered.size === 0;
+  }
+
   /** Stores the rates when an interval is over. A write that fails is left out; the next interval is written again. */
   async store(): Promise<void> {
     const { metadata, clock } = this.#ctx;

@@ -1,6 +1,7 @@
 /** The buckets of all accounts: list, detail, and change of the owner. */
 import { bucketPolicy } from '../../../auth/authorization/bucket-policy.ts';
 import { isPublicPolicy } from '../../../auth/policy/public-status.ts';
+import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
 import { isPublicAcl } from '../../../domain/access/acl.ts';
 import { readOwnership } from '../../../domain/access/object-ownership.ts';
@@ -10,20 +11,28 @@ import { signingKeyStatus } from '../../../domain/buckets/signing-key.ts';
 import { readDocument } from '../../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../../domain/configurations/families.ts';
 import { type HeldBucket, pageHeldBuckets } from '../../../domain/listings/held-buckets.ts';
+import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { readUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { bucketsPageDefault } from '../../../protocol/operations/admin/overview/all-buckets.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
-export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query }) => {
+/** Buckets of a page whose policies and ACLs are read at once. */
+const documentsAtOnce = 16;
+
+export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query, signal }) => {
+  const rest = openTurns(ctx.clock, signal);
   const { prefix = '', versioning, limit = bucketsPageDefault, after, ...filter } = query;
   const { buckets, next } = await pageHeldBuckets(
     ctx,
     { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },
-    { after, limit },
+    { after, limit, rest },
   );
-  const rows = await Promise.all(buckets.map((found) => bucketJson(ctx, found)));
+  const rows = await inParallel(documentsAtOnce, buckets, async (found) => {
+    await rest();
+    return bucketJson(ctx, found);
+  });
   return jsonReply({ rows, ...(next === undefined ? {} : { next }) });
 };
 

@@ -9,13 +9,14 @@ import {
   trafficFormats,
 } from '../../../domain/buckets/usage/export-formats.ts';
 import { sumOwned } from '../../../domain/buckets/usage/read-usage.ts';
+import { inTurns, openTurns } from '../../../domain/storage/turns.ts';
 import { everyUsageOf, pageBucketDays, pageOwnerDays } from '../../../metadata/buckets/day-usage.ts';
 import { everyTrafficOf } from '../../../metadata/buckets/traffic.ts';
 import type { AdminHandler } from '../call.ts';
 import { type Entries, visibleRows } from '../request/named-resources.ts';
 import { pageReply, readAfter, readDay, readRange, withByteSeconds } from './usage-page.ts';
 
-type Ctx = Pick<Context, 'metadata'>;
+type Ctx = Pick<Context, 'metadata' | 'clock'>;
 
 export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, { params, query }) => {
   const { id } = await openBucket(ctx, params.get('name') ?? '');
@@ -48,32 +49,44 @@ interface Asked {
   readonly day: string;
   readonly format: FormatName;
   readonly entries: Entries;
+  readonly signal: AbortSignal | undefined;
 }
 
 /** What an export is about: the rows of a day, whether it is closed, and their formats. */
 const exports = {
   storage: {
     assertClosed,
-    open: (ctx: Ctx, { day, format, entries }: Asked) =>
-      exported(storageFormats[format], visibleRows(entries, 'rows', everyUsageOf(ctx.metadata, day))),
+    open: (ctx: Ctx, asked: Asked) =>
+      exported(ctx, asked, {
+        format: storageFormats[asked.format],
+        rows: everyUsageOf(ctx.metadata, asked.day),
+      }),
   },
   traffic: {
     assertClosed: assertTrafficClosed,
-    open: (ctx: Ctx, { day, format, entries }: Asked) =>
-      exported(trafficFormats[format], visibleRows(entries, 'rows', everyTrafficOf(ctx.metadata, day))),
+    open: (ctx: Ctx, asked: Asked) =>
+      exported(ctx, asked, {
+        format: trafficFormats[asked.format],
+        rows: everyTrafficOf(ctx.metadata, asked.day),
+      }),
   },
 } as const;
 
-const exported = <Row>(format: ExportFormat<Row>, rows: AsyncIterable<Row>) => ({
+/** Rows that a Deny covers cost turns as well, so the turns are counted ahead of them. */
+const exported = <Row extends object>(
+  { clock }: Ctx,
+  { entries, signal }: Asked,
+  { format, rows }: { readonly format: ExportFormat<Row>; readonly rows: AsyncIterable<Row> },
+) => ({
   mediaType: format.mediaType,
-  body: exportLines(rows, format),
+  body: exportLines(visibleRows(entries, 'rows', inTurns(rows, openTurns(clock, signal))), format),
 });
 
-export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query, entries }) => {
+export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query, entries, signal }) => {
   const day = readDay(query.day, 'day');
   const { of = 'storage', format = 'csv' } = query;
   await exports[of].assertClosed(ctx, day);
-  const { mediaType, body } = exports[of].open(ctx, { day, format, entries });
+  const { mediaType, body } = exports[of].open(ctx, { day, format, entries, signal });
   return {
     status: 200,
     headers: [

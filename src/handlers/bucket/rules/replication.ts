@@ -141,7 +141,7 @@ async function checkPeer(
   }
 }
 
-/** Whoever names a role in a configuration lends its permissions to the service (public API "iam:PassRole"). */
+/** A caller that names a role in a configuration gives its permissions to the service (public API "iam:PassRole"). */
 async function assertMayPass(ctx: Context, request: AuthorizedInBucket, role: string): Promise<void> {
   const { identity, bucket } = request;
   if (identity?.owner !== bucket.owner)

@@ -51,7 +51,7 @@ async function assertHolder(
   await getNamed(ctx, owner, { kind: holder, name });
 }
 
-/** An action that lists what nobody can have. */
+/** An action that lists entities which do not exist here. */
 const emptyList = (name: ActionName, list: string, holder: Holder, fields: object = {}) =>
   action(
     name,

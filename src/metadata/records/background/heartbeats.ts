@@ -5,6 +5,7 @@ import type { QueueBacklog } from '../../../ports/telemetry.ts';
 export interface HeartbeatRow {
   /** Always 0: one scan reads them all. */
   readonly slot: number;
+  /** Empty in the row of the process itself, whose `beatAt` holds for all its workers that have not ended. */
   readonly worker: string;
   /** The host and process id. */
   readonly process: string;
@@ -12,7 +13,7 @@ export interface HeartbeatRow {
   readonly generation: number;
   /** When the worker began in this process, by the clock of the process (ms), as all times here but `beatAt`. */
   readonly since: number;
-  /** Store time (ms) of the last write of this row. */
+  /** Store time (ms) of the last write of this row; a row that has little news is written less often than that of its process. */
   readonly beatAt: number;
   readonly endedAt?: number;
   /** Units of work that have ended. */

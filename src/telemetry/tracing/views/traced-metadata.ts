@@ -117,6 +117,10 @@ export class TracedMetadata implements MetadataStore {
     return this.behind.verify?.bind(this.behind);
   }
 
+  get watchCommits() {
+    return this.behind.watchCommits?.bind(this.behind);
+  }
+
   now() {
     return this.behind.now();
   }

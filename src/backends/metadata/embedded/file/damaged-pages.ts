@@ -1,10 +1,11 @@
 /**
  * The pages of the metadata file that lmdb must not read. A forward step of lmdb onto a page whose header is damaged ends the process, so
  * scans stop before such a page. The file `damaged-pages` beside `data.mdb` names the known ones for every process. `sluice fsck` writes
- * it, and the primary process after a worker process ended by a fault of memory. A page that is sound again, or that the tree no longer
- * uses, is ignored.
+ * it, the primary process after a worker process ended by a fault of memory, and each process that opens the file after another one has died while
+ * it read (`read-notes.ts`, docs/adr/0036-first-contact-with-a-damaged-page.md). A page that is sound again, or that the tree no longer uses, is
+ * ignored.
  */
-import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
 import { compareBytes, type Span } from '../../rows/span.ts';
@@ -22,6 +23,7 @@ import {
 } from './check-pages.ts';
 import { dataFile, latestMeta, type MetaPage } from './meta-page.ts';
 import { Openings } from './openings.ts';
+import { leftNotes, type ReadNote } from './read-notes.ts';
 
 /** A damaged page and its surroundings, as they were when it was found. Undefined bounds are the ends of the file. */
 export interface DamagedRange {
@@ -138,25 +140,106 @@ const isBehind = (key: Uint8Array, { low, last }: DamagedRange): boolean =>
 /** Names the unsound pages among `faults` for every process. @returns all known ones */
 function markDamaged(directory: string, faults: readonly PageFault[]): readonly DamagedRange[] {
   const path = damagedPagesFile(directory);
-  const ranges = inTree(directory, (tree) => {
-    const found = faults.flatMap((fault) => surroundings(tree, fault) ?? []);
-    const known = existsSync(path) ? readList(path, tree) : [];
-    const pages = new Set(found.map(({ page }) => page));
-    return sorted([...found, ...known.filter(({ page }) => !pages.has(page))]).slice(0, rangesMax);
-  });
-  try {
-    const draft = `${path}.${process.pid}`;
-    writeFileSync(draft, ranges.map(formatRange).join(''), { mode: 0o600 });
-    renameSync(draft, path);
-  } catch {
-    // On a full or read-only disk this process alone knows the pages.
-    return ranges;
+  let ranges: readonly DamagedRange[] = [];
+  // Another process that names pages in the same moment may replace the list by one without these.
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    ranges = inTree(directory, (tree) => mergeRanges(tree, { path, faults }));
+    if (attempt > 0 && isListed(path, ranges)) break;
+    try {
+      const draft = `${path}.${process.pid}`;
+      writeFileSync(draft, ranges.map(formatRange).join(''), { mode: 0o600 });
+      renameSync(draft, path);
+    } catch {
+      // On a full or read-only disk this process alone knows the pages.
+      return ranges;
+    }
   }
   // Other processes read the list again when the file of openings has grown.
   const openings = new Openings(directory);
   openings.begin()();
   openings.close();
   return ranges;
+}
+
+/** The unsound pages among `faults`, and those that are in the list. */
+function mergeRanges(
+  tree: Tree,
+  { path, faults }: { readonly path: string; readonly faults: readonly PageFault[] },
+): readonly DamagedRange[] {
+  const found = faults.flatMap((fault) => surroundings(tree, fault) ?? []);
+  const known = existsSync(path) ? readList(path, tree) : [];
+  const pages = new Set(found.map(({ page }) => page));
+  return sorted([...found, ...known.filter(({ page }) => !pages.has(page))]).slice(0, rangesMax);
+}
+
+function isListed(path: string, ranges: readonly DamagedRange[]): boolean {
+  const listed = new Set(readRanges(path).map(({ page }) => page));
+  return ranges.every(({ page }) => listed.has(page));
+}
+
+/** Leaf pages that are read from the newest note of a process on, and from each of its others. */
+const leavesFromNewest = 16_384;
+const leavesFromOthers = 128;
+
+/**
+ * Names the pages on which processes have died: those that are unsound where they read last. It reads them without lmdb.
+ * @returns how many of them were not named before
+ */
+export function nameNotedPages(directory: string, { forgets }: { readonly forgets: boolean }): number {
+  const left = leftNotes(directory);
+  if (left.length === 0 || !existsSync(dataFile(directory))) return 0;
+  const faults = inTree(directory, (tree) => {
+    const seen = new Set<number>();
+    const walks = left.flatMap(({ notes }) =>
+      notes.map((note, index) => ({
+        note,
+        leavesMax: index === 0 ? leavesFromNewest : leavesFromOthers,
+        seen,
+      })),
+    );
+    return walks.flatMap((walk) => [...unsoundFrom(tree, walk)]);
+  });
+  const path = damagedPagesFile(directory);
+  const named = new Set(existsSync(path) ? readRanges(path).map(({ page }) => page) : []);
+  if (faults.length > 0) markDamaged(directory, faults);
+  // Only now, so that the notes of this death are read again where this process ends as well.
+  if (forgets) for (const { path: notes } of left) rmSync(notes, { force: true });
+  return faults.filter(({ page }) => page !== undefined && !named.has(page)).length;
+}
+
+interface Walk {
+  readonly note: ReadNote;
+  readonly leavesMax: number;
+  /** Leaf pages that another walk has read. */
+  readonly seen: Set<number>;
+}
+
+/** The unsound pages from the leaf before a key on, because that one may be read as its neighbour; in descending order from its own leaf on. */
+function* unsoundFrom(tree: Tree, { note: { key, reverse }, leavesMax, seen }: Walk): Generator<PageFault> {
+  let leaves = 0;
+  const left: (Place & { readonly isOnPath: boolean })[] = [{ ...rootOf(tree), isOnPath: true }];
+  for (let place = left.pop(); place !== undefined && leaves < leavesMax; place = left.pop()) {
+    const { page, low, high, isOnPath } = place;
+    if (seen.has(page)) {
+      leaves += 1;
+      continue;
+    }
+    const { nodes, isLeaf } = readNodes(tree, place);
+    if (nodes === undefined) yield { detail: `page ${page} is unsound`, page, low, high };
+    if (nodes === undefined || isLeaf) {
+      seen.add(page);
+      leaves += 1;
+      continue;
+    }
+    const first = isOnPath && !reverse ? childFor(nodes, key, 'before') : 0;
+    const last = isOnPath && reverse ? childFor(nodes, key, 'at') : nodes.length - 1;
+    for (let each = first; each <= last; each += 1) {
+      // The next one to be read is pushed last.
+      const at = reverse ? each : first + last - each;
+      const isNearest = at === (reverse ? last : first);
+      left.push({ ...childAt(place, nodes, at), isOnPath: isOnPath && isNearest });
+    }
+  }
 }
 
 /**
@@ -220,22 +303,39 @@ interface Leaf extends Place {
   readonly fill: number;
 }
 
-/** The leaf page that holds `key`, or the one `before` it; without a key, the first one, or the last one. */
-function findLeaf({ descriptor, meta }: Tree, key: Uint8Array | undefined, side: 'at' | 'before'): Leaf {
-  let place: Place = { page: meta.main.root ?? 0, level: 1, low: undefined, high: undefined };
-  for (;;) {
-    const isLeaf = place.level >= meta.main.depth;
-    let nodes: readonly Node[];
-    let bytes: Buffer;
-    try {
-      bytes = readPage(descriptor, { meta, page: place.page, flags: isLeaf ? flag.leaf : flag.branch });
-      nodes = nodesIn(bytes, { isLeaf, page: place.page });
-    } catch (cause) {
-      if (!(cause instanceof UnsoundPage)) throw cause;
-      return { ...place, nodes: undefined, fill: 0 };
-    }
+const rootOf = ({ meta }: Tree): Place => ({
+  page: meta.main.root ?? 0,
+  level: 1,
+  low: undefined,
+  high: undefined,
+});
+
+interface ReadPlace {
+  /** Undefined where the page is unsound. */
+  readonly nodes: readonly Node[] | undefined;
+  readonly isLeaf: boolean;
+  readonly fill: number;
+}
+
+function readNodes({ descriptor, meta }: Tree, { page, level }: Place): ReadPlace {
+  const isLeaf = level >= meta.main.depth;
+  try {
+    const bytes = readPage(descriptor, { meta, page, flags: isLeaf ? flag.leaf : flag.branch });
+    const nodes = nodesIn(bytes, { isLeaf, page });
     const free = (bytes.readUInt16LE(22) - bytes.readUInt16LE(20)) / meta.pageBytes;
-    if (isLeaf) return { ...place, nodes, fill: 1 - free };
+    return { nodes, isLeaf, fill: 1 - free };
+  } catch (cause) {
+    if (!(cause instanceof UnsoundPage)) throw cause;
+    return { nodes: undefined, isLeaf, fill: 0 };
+  }
+}
+
+/** The leaf page that holds `key`, or the one `before` it; without a key, the first one, or the last one. */
+function findLeaf(tree: Tree, key: Uint8Array | undefined, side: 'at' | 'before'): Leaf {
+  let place = rootOf(tree);
+  for (;;) {
+    const { nodes, isLeaf, fill } = readNodes(tree, place);
+    if (nodes === undefined || isLeaf) return { ...place, nodes, fill };
     place = childAt(place, nodes, childFor(nodes, key, side));
   }
 }
@@ -291,15 +391,16 @@ function parseRange(line: string): DamagedRange {
   return { page: Number(page), low, high, last, fixedFrom, fixedTo };
 }
 
-/** The pages of the list that are still damaged, with the surroundings that they had when they were found. */
-function readList(path: string, tree: Tree): readonly DamagedRange[] {
-  const ranges = readFileSync(path, 'utf8')
+const readRanges = (path: string): readonly DamagedRange[] =>
+  readFileSync(path, 'utf8')
     .split('\n')
     .filter((line) => line !== '')
     .slice(0, rangesMax)
     .map(parseRange);
-  return sorted(ranges.filter((range) => surroundings(tree, range) !== undefined));
-}
+
+/** The pages of the list that are still damaged, with the surroundings that they had when they were found. */
+const readList = (path: string, tree: Tree): readonly DamagedRange[] =>
+  sorted(readRanges(path).filter((range) => surroundings(tree, range) !== undefined));
 
 const sorted = (ranges: readonly DamagedRange[]): readonly DamagedRange[] =>
   ranges.toSorted((a, b) => compareBytes(a.low ?? Uint8Array.of(), b.low ?? Uint8Array.of()));

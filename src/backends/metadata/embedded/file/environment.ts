@@ -21,12 +21,13 @@ import { isStorageReadOnly } from '../../../../ports/storage/storage-room.ts';
 import { CheckedDatabase, type RawDatabase } from '../rows/checked-database.ts';
 import { Values } from '../rows/values.ts';
 import { checkPages } from './check-pages.ts';
-import { DamagedPages } from './damaged-pages.ts';
+import { DamagedPages, nameNotedPages } from './damaged-pages.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
 import { LatestCommit } from './latest-commit.ts';
 import { dataFile, latestMeta } from './meta-page.ts';
 import { Openings } from './openings.ts';
+import { ReadNotes } from './read-notes.ts';
 
 export type Database = CheckedDatabase;
 
@@ -52,6 +53,7 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700);
   const before = identifyFiles(directory);
   assertNotTruncated(directory);
+  nameNoted(directory);
   const values = new Values();
   const openings = new Openings(directory);
   const endOpening = openings.begin();
@@ -81,7 +83,8 @@ export function openEnvironment(directory: string, durable: boolean): Database {
   latest.correctAfterOpening();
   endOpening();
   const damagedPages = new DamagedPages(directory);
-  const checked = new CheckedDatabase(database, { values, latest, openings, damagedPages });
+  const notes = new ReadNotes(directory);
+  const checked = new CheckedDatabase(database, { values, latest, openings, damagedPages, notes });
   try {
     // Its read takes the slot in the reader table that keeps compactions away.
     if (isNewFile(checked)) checked.beginWith(() => noteFormat(checked));
@@ -91,6 +94,15 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     throw cause;
   }
   return checked;
+}
+
+/** A file that cannot be read without lmdb is refused by what follows. */
+function nameNoted(directory: string): void {
+  try {
+    nameNotedPages(directory, { forgets: true });
+  } catch {
+    // The notes stay for the next process.
+  }
 }
 
 /** @throws StoreRefused on a read-only file system */

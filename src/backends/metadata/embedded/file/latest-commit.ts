@@ -77,7 +77,7 @@ export class LatestCommit {
     for (let turn = 0; turn < turnsMax; turn += 1) {
       const latest = latestTransaction(this.#data);
       try {
-        if (latest === undefined || this.#noted() >= latest) return;
+        if (latest === undefined || this.noted() >= latest) return;
       } catch (cause) {
         // A compaction is replacing the files; `joinUsers` refuses them.
         if ((cause as { readonly code?: unknown }).code === 'ENOENT') return;
@@ -87,7 +87,13 @@ export class LatestCommit {
     }
   }
 
-  #noted(): number {
+  /** The number of the latest commit; undefined where the meta pages cannot be read. */
+  read(): number | undefined {
+    return latestTransaction(this.#data);
+  }
+
+  /** The number of the commit with which a read that begins now begins, or of an earlier one. */
+  noted(): number {
     this.#lock.descriptor ??= openSync(lockFile(this.#directory), 'r+');
     const head = new Uint8Array(lockHeadBytes);
     const numbers = new DataView(head.buffer);
@@ -98,7 +104,8 @@ export class LatestCommit {
   }
 
   #correctNote(latest: number): void {
-    this.#noted();
+    // Opens the file.
+    this.noted();
     const note = new Uint8Array(lockHeadBytes - noteAt);
     new DataView(note.buffer).setBigUint64(0, BigInt(latest), true);
     writeSync(this.#lock.descriptor as number, note, 0, note.length, noteAt);

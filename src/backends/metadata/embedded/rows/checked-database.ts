@@ -12,6 +12,7 @@ import type { PageFault } from '../file/check-pages.ts';
 import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
 import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
 import type { Openings } from '../file/openings.ts';
+import type { ReadNotes } from '../file/read-notes.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
 import type { Values } from './values.ts';
 
@@ -22,6 +23,15 @@ const staleTransactionsMax = 20;
 
 /** Snapshots that one read drops because of openings; each needs a further opening. */
 const overtakenMax = 20;
+
+/** A range of lmdb-js. */
+interface RawRange {
+  readonly start: Uint8Array;
+  readonly end?: undefined;
+  readonly exclusiveStart?: boolean;
+  readonly reverse?: boolean;
+  readonly limit?: number;
+}
 
 interface Closable {
   close(): void;
@@ -43,6 +53,7 @@ export class CheckedDatabase {
   readonly #latest: LatestCommit;
   readonly #openings: Openings;
   readonly #damagedPages: DamagedPages;
+  readonly #notes: ReadNotes;
   /** The snapshot was not yet compared with the openings of other processes. */
   #isUnproved = true;
   #discard = false;
@@ -62,14 +73,17 @@ export class CheckedDatabase {
       latest,
       openings,
       damagedPages,
+      notes,
     }: {
       readonly values: Values;
       readonly latest: LatestCommit;
       readonly openings: Openings;
       readonly damagedPages: DamagedPages;
+      readonly notes: ReadNotes;
     },
   ) {
     this.#damagedPages = damagedPages;
+    this.#notes = notes;
     this.#raw = raw;
     this.#values = values;
     this.#latest = latest;
@@ -87,6 +101,15 @@ export class CheckedDatabase {
         this.#values.key = key;
         return this.#raw.get(key);
       });
+    } catch (cause) {
+      throw this.#damage(cause, key);
+    }
+  }
+
+  /** In a transaction: whether there is a value under a key, which is not verified. @throws MetadataDamaged */
+  has(key: Uint8Array): boolean {
+    try {
+      return this.#raw.doesExist(key);
     } catch (cause) {
       throw this.#damage(cause, key);
     }
@@ -157,6 +180,7 @@ export class CheckedDatabase {
 
   /** @throws MetadataDamaged */
   remove(key: Uint8Array): void {
+    this.#notes.note(key);
     try {
       void this.#raw.remove(key);
     } catch (cause) {
@@ -174,6 +198,7 @@ export class CheckedDatabase {
   removeRange({ low, high, limit }: { low: Uint8Array; high: Uint8Array; limit: number }): number {
     const keys: Uint8Array[] = [];
     const damaged = this.#damagedPages.nextFrom(low);
+    this.#notes.note(low);
     try {
       for (const key of this.#raw.getKeys({ start: low, end: high, limit })) {
         const previous = keys.at(-1);
@@ -288,7 +313,7 @@ export class CheckedDatabase {
     if (order < 0 || (exclusive && order === 0)) throw misplaced(found);
   }
 
-  #neighbour(key: Uint8Array, range: object): Uint8Array | undefined {
+  #neighbour(key: Uint8Array, range: RawRange): Uint8Array | undefined {
     this.#damagedPages.nextFrom(key);
     let neighbour: Uint8Array | undefined;
     this.#values.verifiesOnly = true;
@@ -307,14 +332,18 @@ export class CheckedDatabase {
   }
 
   /** Ends the cursor in any case: one that is left open keeps its snapshot, and its pages from being used again. */
-  #each(range: object, key: Uint8Array, visit: Visit): void {
+  #each(range: RawRange, key: Uint8Array, visit: Visit): void {
     this.#values.key = key;
+    // An end of undefined differs from none: see `#assertBefore`.
+    const options: object = range;
     let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
     try {
+      // The walk from a note begins at the page before its key, which is all that a single step back meets.
+      this.#notes.note(key, range.reverse === true && range.limit !== 1);
       // Only the first step can be repeated: a row must not be visited twice.
       const first = this.#renewing(() => {
         rows?.return?.();
-        rows = this.#raw.getRange(range)[Symbol.iterator]();
+        rows = this.#raw.getRange(options)[Symbol.iterator]();
         return rows.next();
       });
       for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next())
@@ -332,6 +361,12 @@ export class CheckedDatabase {
     // lmdb refuses everything else in a transaction that has met a damaged page.
     if (damage !== cause) this.#discard = true;
     return damage;
+  }
+
+  /** @returns tells whether any process may have committed since the call, by one short read of the file */
+  watchCommits(): () => boolean {
+    const begunAt = this.#latest.noted();
+    return () => this.#latest.read() !== begunAt;
   }
 
   /** Makes the next read see the latest commit of any process. */
@@ -424,5 +459,6 @@ export class CheckedDatabase {
     await this.#raw.close();
     this.#latest.close();
     this.#openings.close();
+    this.#notes.close();
   }
 }

@@ -1,0 +1,52 @@
+/** Names of processes, by which another process of the machine sees whether one has ended. Linux only; elsewhere a process has no name. */
+import { readFileSync, readlinkSync } from 'node:fs';
+
+interface Running {
+  readonly pid: string;
+  /** In clock ticks since the boot. */
+  readonly startedAt: string;
+}
+
+/** Undefined where no such process runs. @throws where that cannot be read */
+function findRunning(pid: number | 'self'): Running | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ESRCH') return undefined;
+    throw cause;
+  }
+  // The name of the program is in parentheses, and may contain spaces.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state, startedAt] = [fields[0], fields[19]];
+  // A zombie runs no more.
+  if (startedAt === undefined || state === 'Z' || state === 'X') return undefined;
+  return { pid: stat.slice(0, stat.indexOf(' ')), startedAt };
+}
+
+/** `<boot>/<namespace of process ids>/<pid>/<start time>`: two processes never have the same. */
+export function processIdentity(pid: number | 'self' = 'self'): string | undefined {
+  try {
+    const running = findRunning(pid);
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return running && [boot, readlinkSync('/proc/self/ns/pid'), running.pid, running.startedAt].join('/');
+  } catch {
+    return undefined;
+  }
+}
+
+/** A process keeps its own, so a check of another one is a single read. */
+let own: readonly string[] | undefined;
+
+/** Whether it is certain that the process has ended. Of another namespace or an earlier boot this one knows nothing. */
+export function hasEnded(identity: string): boolean {
+  own ??= processIdentity()?.split('/');
+  const [boot, namespace, pid, startedAt] = identity.split('/');
+  if (own === undefined || own[0] !== boot || own[1] !== namespace) return false;
+  try {
+    return findRunning(Number(pid))?.startedAt !== startedAt;
+  } catch {
+    return false;
+  }
+}
