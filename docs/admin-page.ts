@@ -3,12 +3,14 @@
 import { isOptional } from '../src/protocol/formats/json.ts';
 import type { JsonSchema } from '../src/protocol/formats/json-schema.ts';
 import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+import { configurationFamilies, configurationShapes } from '../src/protocol/schemas/bucket/families.ts';
 
 const code = (text: string): string => `\`${text}\``;
 
 /** A schema as a short type, such as `{ weight: integer, mode?: "weighted" | "strict" }`. */
 function show(schema: JsonSchema): string {
-  const { type, items, properties, required = [], additionalProperties } = schema;
+  const { type, items, properties, required = [], additionalProperties, anyOf } = schema;
+  if (anyOf !== undefined) return 'the configuration of the family';
   if (schema.enum !== undefined) return schema.enum.map((each) => JSON.stringify(each)).join(' | ');
   if (items !== undefined) return `[${show(items)}]`;
   if (properties !== undefined) {
@@ -54,4 +56,16 @@ function section(name: (typeof adminOperationNames)[number]): string {
   ].join('\n');
 }
 
-export const adminSections = (): string => adminOperationNames.map(section).join('\n');
+const families = (): string =>
+  [
+    '## Configurations of buckets',
+    '',
+    'The JSON of each family, as its operations above take and show it. It is the value of the XML of the public API: elements and attributes are fields, repeated elements a list.',
+    '',
+    ...configurationFamilies.map(
+      (family) => `- ${code(family)}: ${code(show(configurationShapes[family].schema))}`,
+    ),
+    '',
+  ].join('\n');
+
+export const adminSections = (): string => [...adminOperationNames.map(section), families()].join('\n');

@@ -19,12 +19,12 @@ export const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
       const { own, signed, identity } = request;
       return { wire, query, own, signed, identity, operation };
     },
-    async readBody() {
+    async readBody(bodyMax) {
       const hasBody = incoming.body !== undefined;
       const body = await readBody(
         ctx,
         { wire, own: new Map(), payload },
-        { hasBody, row: {}, held: request },
+        { hasBody, row: bodyMax === undefined ? {} : { bodyMax }, held: request },
       );
       // The caller's key may have been made inactive, or its user changed, while the body arrived.
       establish(request, { identity: (await renew?.()) ?? request.identity });

@@ -41,6 +41,7 @@ const hostileNumbers = [-1, 0.5, -0, 2 ** 53, 1e308, Number.MAX_SAFE_INTEGER, -1
 /** A value that the schema accepts, as often as not. */
 function valueFor(dice: Dice, schema: JsonSchema, depth = 0): unknown {
   if (dice.chance(6)) return hostileValue(dice, depth);
+  if (schema.anyOf !== undefined) return valueFor(dice, dice.pick(schema.anyOf), depth);
   const { type, properties = {}, required = [], items, additionalProperties } = schema;
   if (schema.enum !== undefined) return dice.pick(schema.enum);
   if (type === 'string') return textFor(dice, schema);

@@ -127,6 +127,27 @@ describe('sluice admin', () => {
     expect((await admin('workers')).stdout).toMatch(/^WORKER +STATE/);
   });
 
+  it('checks, sets and shows a configuration of a bucket from a file', async () => {
+    const file = join(home, 'cors.json');
+    const config = 'buckets configurations';
+    await writeFile(file, JSON.stringify({ CORSRule: [{ AllowedMethod: ['LIST'], AllowedOrigin: ['*'] }] }));
+    const refused = await admin(`${config} set books cors --file ${file} --dry-run --json`);
+    expect(refused.code).toBe(1);
+    expect(JSON.parse(refused.stdout)).toMatchObject({
+      isStored: false,
+      refusals: [{ path: 'CORSRule[0].AllowedMethod[0]', right: expect.stringContaining('GET') }],
+    });
+    await writeFile(file, JSON.stringify({ CORSRule: [{ AllowedMethod: ['GET'], AllowedOrigin: ['*'] }] }));
+    expect(await admin(`${config} set books cors --file ${file} --dry-run`)).toMatchObject({ code: 0 });
+    expect(await admin(`${config} set books cors --file ${file}`)).toMatchObject({ code: 0, stderr: '' });
+    const shown = await admin(`${config} get books cors --json`);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ CORSRule: [{ AllowedMethod: ['GET'] }] });
+    expect(await admin(`${config} delete books cors`)).toMatchObject({ code: 0 });
+    expect((await admin(`${config} get books cors`)).stderr).toContain('NoSuchCORSConfiguration');
+    const missing = await admin(`${config} set books cors`);
+    expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('--file is missing')]);
+  });
+
   it('prints the waterfall of a request by its id, as trace and as traces', async () => {
     const refused = await admin('buckets quota get absent --json');
     const id = /request ([0-9A-F]{16})/.exec(refused.stderr)?.[1] ?? '';

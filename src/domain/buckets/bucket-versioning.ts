@@ -34,7 +34,7 @@ export async function setVersioning(
   const row = await changeBucket(ctx, bucket, {
     record,
     change(row) {
-      assertAllowed(row, change);
+      assertVersioningAllowed(row, change);
       const generation = row.generation + 1;
       return { ...row, versioning, ...(mfaDelete === undefined ? {} : { mfaDelete }), generation };
     },
@@ -42,7 +42,11 @@ export async function setVersioning(
   await ctx.metadata.raiseFence(objectsAt(row), row.generation);
 }
 
-function assertAllowed(bucket: BucketRow, { versioning, mfaDelete, mfa = false }: VersioningChange): void {
+/** @throws AccessDenied without MFA where it is required, InvalidBucketState */
+export function assertVersioningAllowed(
+  bucket: BucketRow,
+  { versioning, mfaDelete, mfa = false }: VersioningChange,
+): void {
   if (takesMfa(bucket, mfaDelete) && !mfa) throw mfaRequired();
   const isSuspended = versioning === 'Suspended';
   if (isSuspended && bucket.objectLock)

@@ -19,6 +19,8 @@ export interface Recorder {
   changes(move?: KeyMove): Promise<readonly SideChange[]>;
   /** Sets the ARN of the request's resource when it is neither a bucket nor an object. */
   about(arn: string): void;
+  /** Adds to the name of the action what the request is about, such as a family of configurations. */
+  qualify?(part: string): void;
   /** Sets the caller, where the request itself found it out: a log-in. */
   by?(caller: { readonly principal: string; readonly accessKey: string; readonly account: string }): void;
   /**

@@ -76,6 +76,10 @@ export class Recording implements AuditRecorder {
     this.#entry = { ...this.#entry, resource: arn };
   }
 
+  qualify(part: string): void {
+    this.#entry = { ...this.#entry, action: `${this.#request.action}/${part}` };
+  }
+
   by(caller: { readonly principal: string; readonly accessKey: string; readonly account: string }): void {
     this.#entry = { ...this.#entry, ...caller };
   }

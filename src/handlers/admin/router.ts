@@ -83,7 +83,7 @@ async function run(
   const isLate = isScoped(row) || row.tenants !== undefined;
   await (isLate ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
   const given = readQuery(row.query, query);
-  const bytes = await call.readBody();
+  const bytes = await call.readBody(row.bodyMax);
   // The caller is authorized again below, because its policies may have changed while the body arrived.
   const body = readJson(row.body ?? noFields, bytes);
   const all: Fields = { ...fields, ...given, ...(body as Fields) };

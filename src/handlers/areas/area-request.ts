@@ -15,8 +15,12 @@ export interface AreaRequest {
   readonly signal: AbortSignal;
   /** Who asks, for decisions about an operation of an area. */
   callerOf(operation: string): Caller;
-  /** The whole body, verified. Authorize the caller again afterwards. @throws InvalidAccessKeyId for a key that was made inactive */
-  readBody(): Promise<Uint8Array>;
+  /**
+   * The whole body, verified. Authorize the caller again afterwards.
+   * @param max its longest length in bytes; `bodyMaxDefault` unless given
+   * @throws InvalidAccessKeyId for a key that was made inactive
+   */
+  readBody(max?: number): Promise<Uint8Array>;
   /** Reports the operation to the pipeline, and returns the recorder for its commits if it may change something. */
   asked(
     action: string,

@@ -1,6 +1,6 @@
 /**
  * Configurations that are one stored document with Get, Put and Delete: a family is declared in a dozen
- * lines, and its three handlers derive.
+ * lines; its three handlers, and its form for the operator API, derive.
  */
 import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
@@ -10,10 +10,12 @@ import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { readXml, type Xml } from '../../protocol/formats/codec.ts';
+import { jsonOf, readXml, type Xml } from '../../protocol/formats/codec.ts';
 import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import { firstRefusal } from './checks.ts';
+import type { Configuration, Configuring } from './configuration.ts';
 import { emptyReply, xmlReply } from './xml-reply.ts';
 
 export interface DocumentRules<T> {
@@ -24,13 +26,17 @@ export interface DocumentRules<T> {
   /** The answer for an unset configuration: an error code, or the default document. */
   readonly unset: ErrorCode | T;
   /** Further rules than the schema's, and what is stored where it is not what was sent. Refusals are thrown. */
-  readonly validate?: (ctx: Context, request: AuthorizedInBucket, value: T) => Awaitable<T>;
+  readonly validate?: (ctx: Context, request: Configuring, value: T) => Awaitable<T>;
   /** Refuses a change that contradicts the rest of the bucket's row; called with the row that the commit replaces. */
   readonly amend?: (row: BucketRow, value: T | undefined, ctx: Context) => Awaitable<BucketRow>;
   /** The document that means "not set" (an empty one), which removes instead of storing. */
   readonly isEmpty?: (value: T) => boolean;
   /** Side changes that are committed together with a Put. */
-  readonly then?: (ctx: Context, request: AuthorizedInBucket, value: T) => Promise<readonly SideChange[]>;
+  readonly then?: (ctx: Context, request: Configuring, value: T) => Promise<readonly SideChange[]>;
+  /** What follows a Put. */
+  readonly after?: (ctx: Context, request: Configuring) => Promise<void>;
+  /** Where the JSON has a field for what XML clients send in a header. */
+  readonly headerField?: HeaderField<T>;
   readonly limits?: Partial<XmlLimits>;
   /** The status of a successful Put; 200 except where the public API has 204. */
   readonly putStatus?: 200 | 204;
@@ -38,16 +44,24 @@ export interface DocumentRules<T> {
   readonly headers?: (value: T) => readonly HeaderPair[];
 }
 
+export interface HeaderField<T> {
+  readonly field: string;
+  /** The bare name. */
+  readonly header: string;
+  readonly read: (value: T) => string | undefined;
+}
+
 type Handle = (ctx: Context, request: AuthorizedInBucket) => Promise<Reply>;
-export interface DocumentHandlers {
+export interface DocumentHandlers<T> {
   readonly get: Handle;
   readonly put: Handle;
   readonly remove: Handle;
+  readonly configuration: Configuration<T>;
 }
 
-export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
+export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
   const { family, root, schema, unset, amend } = rules;
-  const change = async (ctx: Context, request: AuthorizedInBucket, value: T | undefined): Promise<boolean> =>
+  const change = async (ctx: Context, request: Configuring, value: T | undefined): Promise<boolean> =>
     changeDocument(ctx, {
       bucket: request.bucket,
       record: request.record,
@@ -58,7 +72,31 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
         ? {}
         : { then: await rules.then(ctx, request, value) }),
     });
+  const prepare = async (ctx: Context, request: Configuring, sent: T) => {
+    const value = rules.validate === undefined ? sent : await rules.validate(ctx, request, sent);
+    const stored = rules.isEmpty?.(value) ? undefined : value;
+    if (amend !== undefined) await request.checks.at({ path: '' }, () => amend(request.bucket, stored, ctx));
+    const commit = async (): Promise<void> => {
+      await change(ctx, request, stored);
+      await rules.after?.(ctx, request);
+    };
+    return { value, commit };
+  };
   return {
+    configuration: {
+      unset: unset as ErrorCode | (T & object),
+      async read(ctx, bucket) {
+        const value = await readDocument(ctx, bucket, family);
+        return value === undefined ? undefined : showHeader(rules, value);
+      },
+      prepare: (ctx, request, { value }) => {
+        const { own, rest } = takeHeader(rules, value);
+        return prepare(ctx, { ...request, own }, rest);
+      },
+      async remove(ctx, request) {
+        await change(ctx, request, undefined);
+      },
+    },
     async get(ctx, { bucket }) {
       const value = await readDocument(ctx, bucket, family);
       if (value !== undefined) return xmlReply(schema, root, value, rules.headers?.(value));
@@ -66,20 +104,40 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers {
       throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
     },
     async put(ctx, request) {
-      const value = await read(ctx, request, rules);
-      await change(ctx, request, rules.isEmpty?.(value) ? undefined : value);
+      const asked = { ...request, checks: firstRefusal };
+      const { value, commit } = await prepare(ctx, asked, read(request, rules));
+      await commit();
       return emptyReply(rules.putStatus ?? 200, rules.headers?.(value));
     },
     async remove(ctx, request) {
-      await change(ctx, request, undefined);
+      await change(ctx, { ...request, checks: firstRefusal }, undefined);
       return emptyReply(204);
     },
   };
 }
 
-async function read<T>(ctx: Context, request: AuthorizedInBucket, rules: DocumentRules<T>): Promise<T> {
+function read<T>(request: AuthorizedInBucket, rules: DocumentRules<T>): T {
   if (request.body.length === 0) throw fail('MissingRequestBodyError');
   const maxBytes = describeOperation(request.operation).bodyMax ?? bodyMaxDefault;
-  const sent = readXml(rules.schema, rules.root, request.body, { maxBytes, ...rules.limits });
-  return rules.validate === undefined ? sent : rules.validate(ctx, request, sent);
+  return readXml(rules.schema, rules.root, request.body, { maxBytes, ...rules.limits });
+}
+
+/** The document with its field for a header. */
+function showHeader<T>({ headerField, schema }: DocumentRules<T>, value: T): unknown {
+  if (headerField === undefined) return value;
+  const { field, read: readField } = headerField;
+  const shown: Record<string, unknown> = {};
+  const names = Object.keys(jsonOf(schema).schema.properties ?? {});
+  for (const [name, each] of Object.entries(value as object)) if (names.includes(name)) shown[name] = each;
+  const text = readField(value);
+  return text === undefined ? shown : { ...shown, [field]: text };
+}
+
+/** The document without its field for a header, and the headers that the field stands for. */
+function takeHeader<T>({ headerField }: DocumentRules<T>, value: T) {
+  if (headerField === undefined) return { own: new Map<string, string>(), rest: value };
+  const { [headerField.field]: text, ...rest } = value as Readonly<Record<string, unknown>>;
+  const own = new Map(typeof text === 'string' ? [[headerField.header, text]] : []);
+  // The cast: the schema of the JSON is that of the XML and this field.
+  return { own, rest: rest as T };
 }

@@ -10,7 +10,10 @@ import { header } from './own-headers.ts';
  * matters, because a code is valid once.
  * @throws AccessDenied for an invalid header
  */
-export async function hasShownMfa(ctx: Context, request: AuthorizedInBucket): Promise<boolean> {
+export async function hasShownMfa(
+  ctx: Context,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own'>,
+): Promise<boolean> {
   const { bucket, identity } = request;
   const given = header(request, 'mfa');
   if (given === undefined) return false;

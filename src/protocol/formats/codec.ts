@@ -1,10 +1,20 @@
 /**
- * One schema reads (validates) and writes (orders, escapes) an XML body, and infers its type.
+ * One schema reads (validates) and writes (orders, escapes) an XML body, reads its JSON form, and infers its type. The JSON form is the
+ * value itself: attributes and elements are fields, repeated elements a list.
  *
  * Names are bound once, when a schema is declared: `reader` and `writer` return plain functions, so that a page of a thousand keys costs
  * string concatenation only.
  */
 import { trim as trimSet } from '../../base/text/trim.ts';
+import type { JsonSchema } from './json-schema.ts';
+import {
+  checkedShape,
+  type JsonShape,
+  leafShape,
+  listShape,
+  objectShape,
+  optionalShape,
+} from './json-shape.ts';
 import { escapeAttribute, escapeText, malformed, s3Namespace } from './xml.ts';
 import { formatPath, type Node, parseXml, type XmlLimits } from './xml-parse.ts';
 
@@ -23,7 +33,16 @@ export interface Xml<T> {
   readonly claims?: readonly string[] | '*';
   /** Local name of the attribute that the field reads and writes instead of an element. */
   readonly attribute?: string;
+  /** Absent where the value has no JSON form. */
+  readonly json?: JsonShape<T> | undefined;
 }
+
+/** The JSON form of a schema that has one. */
+export function jsonOf<T>({ json }: Xml<T>): JsonShape<T> {
+  if (json === undefined) throw new TypeError('the schema has no JSON form');
+  return json;
+}
+
 export type Infer<S> = S extends Xml<infer T> ? T : never;
 type Optional<T> = Xml<T | undefined> & { readonly isOptional: true };
 type Fields = Readonly<Record<string, Xml<unknown>>>;
@@ -50,15 +69,21 @@ function only(found: readonly Node[], parent: Node | undefined, name: string): N
   return node;
 }
 
-/** A leaf: what the text means, and how the value is written. */
+type LeafSchema = JsonSchema & { readonly type: 'string' | 'integer' | 'boolean' };
+
+/** A leaf: what the text means, and how the value is written. `refuse` takes what would be right: `must be true or false`. */
 const leaf = <T>(
-  read: (text: string, refuse: (problem: string) => Error) => T,
+  read: (text: string, refuse: (right: string, shown?: string) => Error) => T,
   write: (value: T) => string,
+  schema: LeafSchema = { type: 'string' },
 ): Xml<T> => ({
+  json: leafShape(schema, read),
   reader: (name) => (found, parent) => {
     const node = only(found, parent, name);
     if (node.children.length > 0) throw malformed(`${formatPath(node)} must hold text, not elements`);
-    return read(node.text, (problem) => malformed(`${formatPath(node)} ${problem}`));
+    return read(node.text, (right, shown = quoted(trim(node.text))) =>
+      malformed(`${formatPath(node)} ${right}, not ${shown}`),
+    );
   },
   writer: (name, attributes = '') => {
     const open = `<${name}${attributes}>`;
@@ -84,21 +109,29 @@ export const int = ({
   readonly min?: number;
   readonly max?: number;
 } = {}): Xml<number> =>
-  leaf((found, refuse) => {
-    const digits = trim(found);
-    const value = /^[+-]?[0-9]{1,20}$/.test(digits) ? Number(digits) : Number.NaN;
-    if (!Number.isSafeInteger(value)) throw refuse(`must be a whole number, not ${quoted(digits)}`);
-    if (value < min || value > max) throw refuse(`must be from ${min} to ${max}, not ${digits}`);
-    return value === 0 ? 0 : value;
-  }, String);
+  leaf(
+    (found, refuse) => {
+      const digits = trim(found);
+      const value = /^[+-]?[0-9]{1,20}$/.test(digits) ? Number(digits) : Number.NaN;
+      if (!Number.isSafeInteger(value)) throw refuse('must be a whole number');
+      if (value < min || value > max) throw refuse(`must be from ${min} to ${max}`, digits);
+      return value === 0 ? 0 : value;
+    },
+    String,
+    { type: 'integer', minimum: min, maximum: max },
+  );
 
 /** In any case: the public reference itself writes `TRUE`. */
-export const bool: Xml<boolean> = leaf((found, refuse) => {
-  const word = trim(found).toLowerCase();
-  if (word === 'true' || word === '1') return true;
-  if (word === 'false' || word === '0') return false;
-  throw refuse(`must be true or false, not ${quoted(trim(found))}`);
-}, String);
+export const bool: Xml<boolean> = leaf(
+  (found, refuse) => {
+    const word = trim(found).toLowerCase();
+    if (word === 'true' || word === '1') return true;
+    if (word === 'false' || word === '0') return false;
+    throw refuse('must be true or false');
+  },
+  String,
+  { type: 'boolean' },
+);
 
 const isoDate =
   /^(\d{4}-(?:0[1-9]|1[0-2])-(\d{2}))(?:T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-][01]\d:[0-5]\d))?$/;
@@ -115,23 +148,28 @@ export const date: Xml<string> = leaf((found, refuse) => {
   // `Date` moves 31 February into March; its day then differs from the one written.
   const calendar = iso === null ? written : `${iso[1]}T00:00:00Z`;
   if (day === undefined || new Date(calendar).getUTCDate() !== Number(day)) {
-    throw refuse(`must be a date such as 2026-11-05T10:00:00.000Z, not ${quoted(written)}`);
+    throw refuse('must be a date such as 2026-11-05T10:00:00.000Z');
   }
   return new Date(written).toISOString();
 }, String);
 
 export const oneOf = <const T extends readonly string[]>(...choices: T): Xml<T[number]> =>
-  leaf((found, refuse) => {
-    const word = trim(found);
-    const choice = choices.find((each) => each === word);
-    if (choice === undefined) throw refuse(`must be one of ${choices.join(', ')}, not ${quoted(word)}`);
-    return choice;
-  }, String);
+  leaf(
+    (found, refuse) => {
+      const word = trim(found);
+      const choice = choices.find((each) => each === word);
+      if (choice === undefined) throw refuse(`must be one of ${choices.join(', ')}`);
+      return choice;
+    },
+    String,
+    { type: 'string', enum: choices },
+  );
 
 /** An absent element leaves no property; the writer leaves out undefined. */
 export const optional = <T>(inner: Xml<T>): Optional<T> => ({
   ...inner,
   isOptional: true,
+  json: inner.json && optionalShape(inner.json),
   reader: (name) => {
     const read = inner.reader(name);
     return (found, parent) => (found.length === 0 ? undefined : read(found, parent));
@@ -148,6 +186,7 @@ export const optional = <T>(inner: Xml<T>): Optional<T> => ({
  */
 export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefined): Xml<T> => ({
   ...inner,
+  json: inner.json && checkedShape(inner.json, problem),
   reader: (name) => {
     const read = inner.reader(name);
     return (found, parent) => {
@@ -192,6 +231,7 @@ export function many<T>(
 ): Xml<readonly T[]> {
   if (itemName !== undefined) return wrapped(itemName, many(inner, bounds));
   return {
+    json: inner.json && listShape(inner.json, bounds),
     reader: (name) => {
       const read = inner.reader(name);
       return (found, parent) => {
@@ -213,6 +253,7 @@ export function many<T>(
 function wrapped<T>(itemName: string, list: Xml<readonly T[]>): Xml<readonly T[]> {
   const outer = element({ [itemName]: list });
   return {
+    json: list.json,
     reader: (name) => {
       const read = outer.reader(name);
       return (found, parent) => read(found, parent)[itemName] as readonly T[];
@@ -259,6 +300,7 @@ export function attribute<T extends string>(
 ): Xml<T> & { readonly attribute: string } {
   const declared = name.startsWith('xsi:') ? ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"' : '';
   return {
+    json: inner.json,
     attribute: name.slice(name.indexOf(':') + 1),
     reader: () => inner.reader(`@${name}`),
     writer: () => (value) => `${declared} ${name}="${escapeAttribute(value)}"`,
@@ -334,6 +376,7 @@ export function element<F extends Fields>(
     return value as ElementOf<F>;
   };
   return {
+    json: shapeOf(fields, unknown === 'ignore'),
     reader: (name) => (found, parent) => readFields(only(found, parent, name)),
     writer: (name, attributes = '') => {
       const open = `<${name}${attributes}`;
@@ -350,6 +393,16 @@ export function element<F extends Fields>(
       };
     },
   };
+}
+
+/** Undefined where a field has no JSON form. */
+function shapeOf<F extends Fields>(fields: F, isOpen: boolean): JsonShape<ElementOf<F>> | undefined {
+  const shapes: Record<string, JsonShape<unknown>> = {};
+  for (const [name, { json }] of Object.entries(fields)) {
+    if (json === undefined) return undefined;
+    shapes[name] = json;
+  }
+  return objectShape<ElementOf<F>>(shapes, { isOpen });
 }
 
 /** Element name to the position of the field that reads it. */

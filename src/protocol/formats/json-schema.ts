@@ -4,7 +4,9 @@ type JsonSchemaType = 'string' | 'boolean' | 'integer' | 'number' | 'array' | 'o
 
 export interface JsonSchema {
   readonly type?: JsonSchemaType | readonly JsonSchemaType[];
+  readonly title?: string;
   readonly description?: string;
+  readonly anyOf?: readonly JsonSchema[];
   readonly enum?: readonly string[];
   readonly pattern?: string;
   readonly maxLength?: number;

@@ -7,6 +7,7 @@ import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.
 import { accessRows } from './admin/access.ts';
 import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.ts';
 import { clusterRows, storageRows } from './admin/clusters.ts';
+import { configurationRows } from './admin/configurations.ts';
 import { accountRows, iamRows, inlinePolicyRows } from './admin/iam.ts';
 import { limitRows } from './admin/limits.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
@@ -33,6 +34,7 @@ export const adminOperations = {
   ...auditRows,
   ...allBucketRows,
   ...objectRows,
+  ...configurationRows,
   ...storageRows,
   ...clusterRows,
   ...placementRows,

@@ -1,6 +1,7 @@
 /** The OpenAPI 3.1 document of the operator API, derived from its table. */
 import { isOptional } from '../formats/json.ts';
 import type { JsonSchema } from '../formats/json-schema.ts';
+import { configurationFamilies, configurationShapes } from '../schemas/bucket/families.ts';
 import { type AdminOperationName, adminOperationNames, describeAdminOperation } from './admin.ts';
 
 const error: JsonSchema = {
@@ -44,7 +45,7 @@ export function adminOpenApi() {
     security: [{ signature: [] }, { cookie: [] }],
     paths,
     components: {
-      schemas: { Error: error },
+      schemas: { Error: error, ...configurationSchemas },
       responses: {
         Error: {
           description: 'The request was refused.',
@@ -94,12 +95,22 @@ function describe(name: AdminOperationName, row: Described) {
       : {
           requestBody: {
             required: body.schema.required !== undefined,
-            content: { 'application/json': { schema: body.schema } },
+            content: { 'application/json': { schema: toReference(body.schema) } },
           },
         }),
     responses: responsesOf(row),
   };
 }
+
+/** Alternatives with a title are components, because several operations take them. */
+const toReference = ({ anyOf, ...schema }: JsonSchema): object =>
+  anyOf === undefined
+    ? schema
+    : { ...schema, anyOf: anyOf.map(({ title = '' }) => ({ $ref: `#/components/schemas/${title}` })) };
+
+const configurationSchemas = Object.fromEntries(
+  configurationFamilies.map((family) => [family, configurationShapes[family].schema]),
+);
 
 const header = (name: string, description: string) => ({
   name,

@@ -2,7 +2,7 @@
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { objectsAt } from '../../../metadata/objects/objects.ts';
-import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { changeDocument } from '../../configurations/documents.ts';
 import { type ObjectLockConfiguration, objectLock } from '../../configurations/families.ts';
 import { type Amendment, amendVersion } from '../amend-version.ts';
@@ -33,6 +33,15 @@ export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): 
   return amendVersion(ctx, { ...about, amend: (row) => ({ ...row, lock: { ...row.lock, legalHold } }) });
 }
 
+/** @throws InvalidBucketState for a bucket that cannot have Object Lock */
+export function assertVersioned({ versioning }: Pick<BucketRow, 'versioning'>): void {
+  if (versioning !== 'Enabled')
+    throw fail(
+      'InvalidBucketState',
+      "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
+    );
+}
+
 /**
  * Enables Object Lock permanently and sets the default retention. Every version that is committed after it returns gets the
  * default, also where the write began before.
@@ -50,11 +59,7 @@ export async function configureObjectLock(
     family: objectLock,
     text: JSON.stringify(configuration),
     amend: (row) => {
-      if (row.versioning !== 'Enabled')
-        throw fail(
-          'InvalidBucketState',
-          "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
-        );
+      assertVersioned(row);
       changed = { ...row, objectLock: true, generation: row.generation + 1 };
       return changed;
     },

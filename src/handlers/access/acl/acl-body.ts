@@ -10,6 +10,7 @@ import {
   accessControlPolicy,
   type Grantee,
 } from '../../../protocol/schemas/access/acl.ts';
+import { type Checks, firstRefusal } from '../../common/checks.ts';
 import { namedOwner, ownerNames } from '../../common/owners.ts';
 import { defined } from '../../common/parameters.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
@@ -23,13 +24,26 @@ export async function readAclBody(
   body: Uint8Array,
   owner: string,
 ): Promise<readonly Grant[]> {
-  const { Owner, AccessControlList } = parse(body);
-  if (Owner?.ID === undefined) throw fail('MalformedACLError', 'The Owner of an ACL must have an ID.');
-  // An ACL cannot change the owner.
-  if (Owner.ID !== owner) throw fail('AccessDenied');
+  return readAcl(ctx, parse(body), { owner, checks: firstRefusal });
+}
+
+/** @throws as `readAclBody`, where `checks` does not gather refusals */
+export async function readAcl(
+  ctx: Pick<Context, 'credentials'>,
+  { Owner, AccessControlList }: AccessControlPolicy,
+  { owner, checks }: { readonly owner: string; readonly checks: Checks },
+): Promise<readonly Grant[]> {
+  await checks.at({ path: 'Owner.ID', right: `the owner of the bucket or object, ${owner}` }, () => {
+    if (Owner?.ID === undefined) throw fail('MalformedACLError', 'The Owner of an ACL must have an ID.');
+    // An ACL cannot change the owner.
+    if (Owner.ID !== owner) throw fail('AccessDenied');
+  });
   const grants: Grant[] = [];
-  for (const { Grantee, Permission } of AccessControlList)
-    grants.push(await readGrantee(ctx, Grantee, Permission));
+  for (const [index, { Grantee, Permission }] of AccessControlList.entries()) {
+    const path = `AccessControlList[${index}].Grantee`;
+    const grant = await checks.at({ path }, () => readGrantee(ctx, Grantee, Permission));
+    if (grant !== undefined) grants.push(grant);
+  }
   return grants;
 }
 
@@ -71,13 +85,16 @@ const groupsFirst = (grants: readonly Grant[]): readonly Grant[] => [
   ...grants.filter(({ grantee }) => grantee.is === 'user'),
 ];
 
-export async function aclReply(
+export const aclReply = async (ctx: Pick<Context, 'credentials'>, acl: ShownAcl): Promise<Reply> =>
+  xmlReply(accessControlPolicy, root, await toAcl(ctx, acl), acl.headers);
+
+export async function toAcl(
   ctx: Pick<Context, 'credentials'>,
-  { bucket, owner, grants, headers = [] }: ShownAcl,
-): Promise<Reply> {
+  { bucket, owner, grants }: ShownAcl,
+): Promise<AccessControlPolicy> {
   const ids = grants.flatMap(({ grantee }) => (grantee.is === 'user' ? [grantee.id] : []));
   const names = await ownerNames(ctx, bucket, [owner, ...ids]);
-  const acl: AccessControlPolicy = {
+  return {
     Owner: namedOwner(names, owner),
     AccessControlList: groupsFirst(grants).map(({ grantee, permission }) => ({
       Grantee:
@@ -87,5 +104,4 @@ export async function aclReply(
       Permission: permission,
     })),
   };
-  return xmlReply(accessControlPolicy, root, acl, headers);
 }

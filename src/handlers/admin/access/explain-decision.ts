@@ -63,7 +63,9 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
     });
   const { action, resource, key, accessKey, status, error, time, source } = row;
   const bucket = resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined;
-  const permitted = isOperation(action) ? describeOperation(action).action : action;
+  // An action of the operator API may be qualified: `admin:PutBucketConfiguration/cors`.
+  const [named = ''] = action.split('/');
+  const permitted = isOperation(action) ? describeOperation(action).action : named;
   const about = {
     ...(accessKey === undefined ? {} : { accessKey }),
     ...(bucket === undefined ? {} : { bucket }),

@@ -19,6 +19,7 @@ const configuration = document({
   },
 });
 
+export const ownership = configuration.configuration;
 export const GetBucketOwnershipControls = configuration.get;
 export const PutBucketOwnershipControls = configuration.put;
 export const DeleteBucketOwnershipControls = configuration.remove;

@@ -12,6 +12,8 @@ import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { policyStatus } from '../../../protocol/schemas/access/policy-status.ts';
+import { firstRefusal } from '../../common/checks.ts';
+import type { Configuration, Configuring, Prepared } from '../../common/configuration.ts';
 import { header } from '../../common/own-headers.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
@@ -24,11 +26,27 @@ function assertOwnAccount({ bucket, identity }: AuthorizedInBucket): void {
 
 export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request) => {
   assertOwnAccount(request);
-  const { bucket, body, record } = request;
+  const { body } = request;
   if (body.length === 0) throw fail('MissingRequestBodyError');
-  const text = decodePolicy(body);
-  const document = parsePolicy(text, { kind: 'bucket', bucket: bucket.name });
-  await refuseBarePrincipals(ctx, bucket.owner, document);
+  const asked = { ...request, checks: firstRefusal };
+  const { commit } = await prepare(ctx, asked, { value: decodePolicy(body) });
+  await commit();
+  return emptyReply(204);
+};
+
+async function prepare(
+  ctx: Context,
+  request: Configuring,
+  { value: text }: { readonly value: string },
+): Promise<Prepared> {
+  const { bucket, record, checks } = request;
+  const document = await checks.at({ path: '' }, () =>
+    parsePolicy(text, { kind: 'bucket', bucket: bucket.name }),
+  );
+  if (document === undefined) return { commit: async () => {} };
+  await checks.at({ path: 'Statement', right: 'principals that are ARNs or accounts' }, () =>
+    refuseBarePrincipals(ctx, bucket.owner, document),
+  );
   const isPublic = isPublicPolicy(document);
   // Checked in the commit, so that a block that was set after the request's authorization counts too.
   const amend = async (row: BucketRow): Promise<BucketRow> => {
@@ -36,11 +54,31 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request
     if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
     return row;
   };
-  await amend(bucket);
-  if (header(request, 'confirm-remove-self-bucket-access')?.toLowerCase() !== 'true')
-    await assertMayReturn(ctx, request, document);
-  await changeDocument(ctx, { bucket, family: bucketPolicy, text, amend, record });
-  return emptyReply(204);
+  await checks.at({ path: 'Statement', right: 'a policy that is not public, or no BlockPublicPolicy' }, () =>
+    amend(bucket),
+  );
+  await checks.at({ path: 'Statement' }, async () => {
+    if (header(request, 'confirm-remove-self-bucket-access')?.toLowerCase() !== 'true')
+      await assertMayReturn(ctx, request, document);
+  });
+  return {
+    async commit() {
+      await changeDocument(ctx, { bucket, family: bucketPolicy, text, amend, record });
+    },
+  };
+}
+
+export const policy: Configuration<string> = {
+  unset: 'NoSuchBucketPolicy',
+  async read(ctx, bucket) {
+    const set = await readDocument(ctx, bucket, bucketPolicy);
+    // It was parsed when it was stored.
+    return set && (JSON.parse(set.text) as object);
+  },
+  prepare,
+  async remove(ctx, { bucket, record }) {
+    await changeDocument(ctx, { bucket, family: bucketPolicy, text: undefined, record });
+  },
 };
 
 function decodePolicy(body: Uint8Array): string {
@@ -52,11 +90,7 @@ function decodePolicy(body: Uint8Array): string {
 }
 
 /** A caller that locks itself out by mistake would need the root of the account to undo it. */
-async function assertMayReturn(
-  ctx: Context,
-  request: AuthorizedInBucket,
-  document: PolicyDocument,
-): Promise<void> {
+async function assertMayReturn(ctx: Context, request: Configuring, document: PolicyDocument): Promise<void> {
   const { bucket } = request;
   const again = { action: 's3:PutBucketPolicy', bucket, bucketName: bucket.name, key: '' };
   const policy = { name: 'new bucket policy', document };

@@ -19,6 +19,7 @@ const configuration = document({
   validate: (_ctx, _call, value) => ({ ...nothingBlocked, ...value }),
 });
 
+export const accessBlock = configuration.configuration;
 export const GetPublicAccessBlock = configuration.get;
 export const PutPublicAccessBlock = configuration.put;
 export const DeletePublicAccessBlock = configuration.remove;

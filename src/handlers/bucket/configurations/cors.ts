@@ -2,6 +2,7 @@
 import { bucketCors, type CorsRule } from '../../../domain/configurations/families.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { corsConfiguration } from '../../../protocol/schemas/bucket/cors.ts';
+import { type Checks, checkEach } from '../../common/checks.ts';
 import { document } from '../../common/document.ts';
 
 const rulesMax = 100;
@@ -10,35 +11,55 @@ const idMax = 255;
 const headerName = /^[!#$%&'+.^_`|~0-9A-Za-z-]+$/;
 const methods = new Set(['GET', 'PUT', 'POST', 'DELETE', 'HEAD']);
 
-function checkRule({ ID, AllowedMethod, AllowedOrigin, AllowedHeader, ExposeHeader }: CorsRule): void {
-  if (ID !== undefined && ID.length > idMax)
-    throw fail('InvalidRequest', `ID length should not exceed allowed limit of ${idMax}.`);
-  for (const method of AllowedMethod) {
-    if (!methods.has(method))
-      throw fail(
-        'InvalidRequest',
-        `Found unsupported HTTP method in CORS config. Unsupported method is ${method}`,
-      );
-  }
-  checkWildcards('AllowedOrigin', AllowedOrigin);
-  checkWildcards('AllowedHeader', AllowedHeader);
-  for (const name of ExposeHeader) {
-    if (name.includes('*'))
-      throw fail(
-        'InvalidRequest',
-        `ExposeHeader "${name}" contains wildcard. We currently do not support wildcard for ExposeHeader.`,
-      );
-    // The name is copied into a header of every reply that the rule allows.
-    if (!headerName.test(name))
-      throw fail('InvalidRequest', `ExposeHeader "${name}" contains invalid character.`);
-  }
+async function checkRule(
+  checks: Checks,
+  { ID, AllowedMethod, AllowedOrigin, AllowedHeader, ExposeHeader }: CorsRule,
+  path: string,
+): Promise<void> {
+  await checks.at({ path: `${path}.ID`, right: `at most ${idMax} characters` }, () => {
+    if (ID !== undefined && ID.length > idMax)
+      throw fail('InvalidRequest', `ID length should not exceed allowed limit of ${idMax}.`);
+  });
+  await checkEach(
+    checks,
+    { path: `${path}.AllowedMethod`, right: [...methods].join(', ') },
+    { members: AllowedMethod, check: checkMethod },
+  );
+  for (const [element, members] of Object.entries({ AllowedOrigin, AllowedHeader }))
+    await checkEach(
+      checks,
+      { path: `${path}.${element}`, right: 'a value with at most one *' },
+      { members, check: (value) => checkWildcards(element, value) },
+    );
+  await checkEach(
+    checks,
+    { path: `${path}.ExposeHeader`, right: 'the name of a header' },
+    { members: ExposeHeader, check: checkExposed },
+  );
 }
 
-function checkWildcards(element: string, values: readonly string[]): void {
-  for (const value of values) {
-    if (value.split('*').length > 2)
-      throw fail('InvalidRequest', `${element} "${value}" can not have more than one wildcard.`);
-  }
+function checkMethod(method: string): void {
+  if (!methods.has(method))
+    throw fail(
+      'InvalidRequest',
+      `Found unsupported HTTP method in CORS config. Unsupported method is ${method}`,
+    );
+}
+
+function checkExposed(name: string): void {
+  if (name.includes('*'))
+    throw fail(
+      'InvalidRequest',
+      `ExposeHeader "${name}" contains wildcard. We currently do not support wildcard for ExposeHeader.`,
+    );
+  // The name is copied into a header of every reply that the rule allows.
+  if (!headerName.test(name))
+    throw fail('InvalidRequest', `ExposeHeader "${name}" contains invalid character.`);
+}
+
+function checkWildcards(element: string, value: string): void {
+  if (value.split('*').length > 2)
+    throw fail('InvalidRequest', `${element} "${value}" can not have more than one wildcard.`);
 }
 
 const configuration = document({
@@ -46,17 +67,20 @@ const configuration = document({
   root: 'CORSConfiguration',
   schema: corsConfiguration,
   unset: 'NoSuchCORSConfiguration',
-  validate: (_ctx, _call, value) => {
-    if (value.CORSRule.length > rulesMax)
-      throw fail(
-        'InvalidRequest',
-        `The number of CORS rules should not exceed allowed limit of ${rulesMax} rules.`,
-      );
-    for (const rule of value.CORSRule) checkRule(rule);
+  validate: async (_ctx, { checks }, value) => {
+    await checks.at({ path: 'CORSRule', right: `at most ${rulesMax} rules` }, () => {
+      if (value.CORSRule.length > rulesMax)
+        throw fail(
+          'InvalidRequest',
+          `The number of CORS rules should not exceed allowed limit of ${rulesMax} rules.`,
+        );
+    });
+    for (const [index, rule] of value.CORSRule.entries()) await checkRule(checks, rule, `CORSRule[${index}]`);
     return value;
   },
 });
 
+export const cors = configuration.configuration;
 export const GetBucketCors = configuration.get;
 export const PutBucketCors = configuration.put;
 export const DeleteBucketCors = configuration.remove;

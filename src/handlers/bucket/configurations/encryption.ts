@@ -5,11 +5,11 @@ import { bucketEncryption } from '../../../domain/configurations/families.ts';
 import { assertProvider } from '../../../domain/content/encryption/ask-provider.ts';
 import { findKey } from '../../../domain/content/encryption/provided-key.ts';
 import { fail, Refusal } from '../../../errors/refusal.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import {
   type ServerSideEncryptionRule,
   serverSideEncryptionConfiguration,
 } from '../../../protocol/schemas/bucket/encryption.ts';
+import type { Configuring } from '../../common/configuration.ts';
 import { document } from '../../common/document.ts';
 
 function checkRule(ctx: Context, { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
@@ -33,7 +33,7 @@ function checkRule(ctx: Context, { ApplyServerSideEncryptionByDefault }: ServerS
 /** Refuses a default key that the bucket's account may not use: no write could succeed, or it would use another account's key. */
 async function checkKey(
   ctx: Context,
-  request: AuthorizedInBucket,
+  request: Configuring,
   { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule,
 ): Promise<void> {
   const name = ApplyServerSideEncryptionByDefault?.KMSMasterKeyID;
@@ -53,14 +53,21 @@ const configuration = document({
   schema: serverSideEncryptionConfiguration,
   unset: 'ServerSideEncryptionConfigurationNotFoundError',
   validate: async (ctx, request, value) => {
-    for (const rule of value.Rule) {
-      checkRule(ctx, rule);
-      await checkKey(ctx, request, rule);
+    for (const [index, rule] of value.Rule.entries()) {
+      const path = `Rule[${index}].ApplyServerSideEncryptionByDefault`;
+      await request.checks.at({ path, right: 'AES256, or aws:kms where a key provider is configured' }, () =>
+        checkRule(ctx, rule),
+      );
+      await request.checks.at(
+        { path: `${path}.KMSMasterKeyID`, right: 'a key that the account of the bucket may use' },
+        () => checkKey(ctx, request, rule),
+      );
     }
     return value;
   },
 });
 
+export const encryption = configuration.configuration;
 export const GetBucketEncryption = configuration.get;
 export const PutBucketEncryption = configuration.put;
 export const DeleteBucketEncryption = configuration.remove;

@@ -7,6 +7,8 @@ import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { bucketLoggingStatus } from '../../../protocol/schemas/bucket/logging.ts';
 import { readGrantee } from '../../access/acl/acl-body.ts';
+import { convertEach } from '../../common/checks.ts';
+import type { Configuring } from '../../common/configuration.ts';
 import { document } from '../../common/document.ts';
 import { checkPrefix } from '../rules/rule-checks.ts';
 
@@ -27,26 +29,43 @@ async function openTarget(ctx: Context, bucket: BucketRow, name: string): Promis
 }
 
 /** @returns the configuration, with accounts in place of e-mail addresses */
-async function checkLogging(ctx: Context, bucket: BucketRow, given: Logging): Promise<Logging> {
+async function checkLogging(
+  ctx: Context,
+  { bucket, checks }: Pick<Configuring, 'bucket' | 'checks'>,
+  given: Logging,
+): Promise<Logging> {
   const { LoggingEnabled } = given;
   if (LoggingEnabled === undefined) return given;
   const { TargetBucket, TargetPrefix, TargetGrants = [] } = LoggingEnabled;
-  checkPrefix(TargetPrefix);
-  const target = await openTarget(ctx, bucket, TargetBucket);
+  await checks.at({ path: 'LoggingEnabled.TargetPrefix' }, () => checkPrefix(TargetPrefix));
+  const right = 'a bucket of the same owner and region, without Object Lock';
+  const target = await checks.at({ path: 'LoggingEnabled.TargetBucket', right }, () =>
+    openTarget(ctx, bucket, TargetBucket),
+  );
   if (TargetGrants.length === 0) return given;
-  const resolved: (typeof TargetGrants)[number][] = [];
-  for (const { Grantee, Permission } of TargetGrants) {
-    const { grantee } = await readGrantee(ctx, Grantee, Permission);
-    const byId = grantee.is === 'user' ? ({ type: 'CanonicalUser', ID: grantee.id } as const) : Grantee;
-    resolved.push({ Grantee: Grantee.type === 'AmazonCustomerByEmail' ? byId : Grantee, Permission });
-  }
-  const ownership = await readDocument(ctx, target, ownershipControls);
-  if (ownership?.Rule[0]?.ObjectOwnership === 'BucketOwnerEnforced')
-    throw fail(
-      'InvalidArgument',
-      'TargetGrants cannot be used where the target bucket has ObjectOwnership BucketOwnerEnforced.',
-    );
+  const path = 'LoggingEnabled.TargetGrants';
+  const resolved = await convertEach(
+    checks,
+    { path },
+    { members: TargetGrants, convert: (grant) => resolveGrant(ctx, grant) },
+  );
+  await checks.at({ path, right: 'none: the ACLs of the target bucket are disabled' }, async () => {
+    const ownership = target && (await readDocument(ctx, target, ownershipControls));
+    if (ownership?.Rule[0]?.ObjectOwnership === 'BucketOwnerEnforced')
+      throw fail(
+        'InvalidArgument',
+        'TargetGrants cannot be used where the target bucket has ObjectOwnership BucketOwnerEnforced.',
+      );
+  });
   return { LoggingEnabled: { ...LoggingEnabled, TargetGrants: resolved } };
+}
+
+type TargetGrant = NonNullable<NonNullable<Logging['LoggingEnabled']>['TargetGrants']>[number];
+
+async function resolveGrant(ctx: Context, { Grantee, Permission }: TargetGrant): Promise<TargetGrant> {
+  const { grantee } = await readGrantee(ctx, Grantee, Permission);
+  const byId = grantee.is === 'user' ? ({ type: 'CanonicalUser', ID: grantee.id } as const) : Grantee;
+  return { Grantee: Grantee.type === 'AmazonCustomerByEmail' ? byId : Grantee, Permission };
 }
 
 const configuration = document({
@@ -55,8 +74,9 @@ const configuration = document({
   schema: bucketLoggingStatus,
   unset: {},
   isEmpty: ({ LoggingEnabled }) => LoggingEnabled === undefined,
-  validate: (ctx, { bucket }, value) => checkLogging(ctx, bucket, value),
+  validate: checkLogging,
 });
 
+export const logging = configuration.configuration;
 export const GetBucketLogging = configuration.get;
 export const PutBucketLogging = configuration.put;

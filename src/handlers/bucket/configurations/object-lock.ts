@@ -1,15 +1,20 @@
 /** GetObjectLockConfiguration and PutObjectLockConfiguration. */
 
+import type { Context } from '../../../context.ts';
 import { readDocument } from '../../../domain/configurations/documents.ts';
 import { objectLock } from '../../../domain/configurations/families.ts';
-import { configureObjectLock } from '../../../domain/objects/lock/change-lock.ts';
+import { assertVersioned, configureObjectLock } from '../../../domain/objects/lock/change-lock.ts';
 import { fail } from '../../../errors/refusal.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import {
   type DefaultRetention,
+  type ObjectLockConfiguration,
   objectLockConfiguration,
 } from '../../../protocol/schemas/bucket/object-lock.ts';
+import { firstRefusal } from '../../common/checks.ts';
+import type { Configuration, Configuring, Prepared } from '../../common/configuration.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
@@ -22,26 +27,44 @@ export const GetObjectLockConfiguration: HandlerOf<'GetObjectLockConfiguration'>
 ) => {
   if (!bucket.objectLock)
     throw fail('ObjectLockConfigurationNotFoundError', { elements: { BucketName: bucket.name } });
-  const configuration = (await readDocument(ctx, bucket, objectLock)) ?? { ObjectLockEnabled: 'Enabled' };
-  return xmlReply(objectLockConfiguration, 'ObjectLockConfiguration', configuration);
+  return xmlReply(objectLockConfiguration, 'ObjectLockConfiguration', await shown(ctx, bucket));
 };
 
 /** A configuration without a rule removes the default retention; Object Lock stays enabled. */
-export const PutObjectLockConfiguration: HandlerOf<'PutObjectLockConfiguration'> = async (
-  ctx,
-  { bucket, body, record },
-) => {
-  const { ObjectLockEnabled, Rule } = readXml(objectLockConfiguration, 'ObjectLockConfiguration', body, {
+export const PutObjectLockConfiguration: HandlerOf<'PutObjectLockConfiguration'> = async (ctx, request) => {
+  const value = readXml(objectLockConfiguration, 'ObjectLockConfiguration', request.body, {
     maxBytes: bodyMaxDefault,
   });
-  if (ObjectLockEnabled === undefined) throw fail('MalformedXML', 'ObjectLockEnabled must be Enabled');
-  if (Rule !== undefined) checkPeriod(Rule.DefaultRetention);
-  await configureObjectLock(
-    ctx,
-    { bucket, record },
-    { ObjectLockEnabled, ...(Rule === undefined ? {} : { Rule }) },
-  );
+  const { commit } = await prepare(ctx, { ...request, checks: firstRefusal }, { value });
+  await commit();
   return emptyReply(200);
+};
+
+async function prepare(
+  ctx: Context,
+  { bucket, record, checks }: Configuring,
+  { value: { ObjectLockEnabled, Rule } }: { readonly value: ObjectLockConfiguration },
+): Promise<Prepared> {
+  await checks.at({ path: 'ObjectLockEnabled', right: 'Enabled' }, () => {
+    if (ObjectLockEnabled === undefined) throw fail('MalformedXML', 'ObjectLockEnabled must be Enabled');
+  });
+  const right = `1 to ${periodMax.Days} Days, or 1 to ${periodMax.Years} Years`;
+  await checks.at({ path: 'Rule.DefaultRetention', right }, () => {
+    if (Rule !== undefined) checkPeriod(Rule.DefaultRetention);
+  });
+  await checks.at({ path: '', right: 'a bucket with versioning' }, () => assertVersioned(bucket));
+  const stored = { ObjectLockEnabled: 'Enabled', ...(Rule === undefined ? {} : { Rule }) } as const;
+  return { commit: () => configureObjectLock(ctx, { bucket, record }, stored) };
+}
+
+const shown = (ctx: Context, bucket: BucketRow): Promise<ObjectLockConfiguration> =>
+  readDocument(ctx, bucket, objectLock).then((set) => set ?? { ObjectLockEnabled: 'Enabled' });
+
+/** Object Lock, once enabled, stays. */
+export const objectLocking: Configuration<ObjectLockConfiguration> = {
+  unset: 'ObjectLockConfigurationNotFoundError',
+  read: (ctx, bucket) => (bucket.objectLock ? shown(ctx, bucket) : undefined),
+  prepare,
 };
 
 function checkPeriod(period: DefaultRetention): void {

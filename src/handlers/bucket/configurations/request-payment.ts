@@ -10,5 +10,6 @@ const configuration = document({
   unset: { Payer: 'BucketOwner' },
 });
 
+export const requestPayer = configuration.configuration;
 export const GetBucketRequestPayment = configuration.get;
 export const PutBucketRequestPayment = configuration.put;

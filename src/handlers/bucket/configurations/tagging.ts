@@ -30,9 +30,15 @@ const configuration = document({
   schema: tagging,
   unset: 'NoSuchTagSet',
   putStatus: 204,
-  validate: (_ctx, _call, value) => checkBucketTags(value),
+  validate: async (_ctx, { checks }, value) => {
+    for (const [index, { Key, Value }] of value.TagSet.entries())
+      await checks.at({ path: `TagSet[${index}]` }, () => checkTag([Key, Value]));
+    const right = `at most ${tagsMax} tags, each key once`;
+    return (await checks.at({ path: 'TagSet', right }, () => checkBucketTags(value))) ?? value;
+  },
 });
 
+export const bucketTags = configuration.configuration;
 export const GetBucketTagging = configuration.get;
 export const PutBucketTagging = configuration.put;
 export const DeleteBucketTagging = configuration.remove;

@@ -2,6 +2,7 @@
 import { bucketWebsite, type RoutingRule, type Website } from '../../../domain/configurations/families.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { websiteConfiguration } from '../../../protocol/schemas/bucket/website.ts';
+import { type Checks, checkEach } from '../../common/checks.ts';
 import { document } from '../../common/document.ts';
 
 const rulesMax = 50;
@@ -47,15 +48,36 @@ function checkRule({ Condition, Redirect }: RoutingRule): void {
     );
 }
 
-function checkSite({ RedirectAllRequestsTo, IndexDocument, ErrorDocument, RoutingRules }: Website) {
+async function checkSite(checks: Checks, site: Website): Promise<void> {
+  const { RedirectAllRequestsTo, IndexDocument, ErrorDocument, RoutingRules = [] } = site;
   if (RedirectAllRequestsTo !== undefined) {
-    if (IndexDocument !== undefined || ErrorDocument !== undefined || RoutingRules !== undefined)
+    await checks.at({ path: '', right: 'RedirectAllRequestsTo alone' }, () => {
+      if (Object.keys(site).length > 1)
+        throw fail(
+          'InvalidRequest',
+          'RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.',
+        );
+    });
+    await checks.at({ path: 'RedirectAllRequestsTo' }, () => checkTarget(RedirectAllRequestsTo));
+    return;
+  }
+  await checks.at({ path: 'IndexDocument', right: 'a Suffix such as index.html, without a slash' }, () =>
+    checkIndex(IndexDocument),
+  );
+  await checks.at({ path: 'ErrorDocument.Key', right: 'a key' }, () => {
+    if (ErrorDocument?.Key === '') throw fail('InvalidArgument', 'The ErrorDocument Key is not well formed');
+  });
+  await checks.at({ path: 'RoutingRules', right: `at most ${rulesMax} rules` }, () => {
+    if (RoutingRules.length > rulesMax)
       throw fail(
         'InvalidRequest',
-        'RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.',
+        `${RoutingRules.length} routing rules provided, the number of routing rules in a website configuration is limited to ${rulesMax}.`,
       );
-    return checkTarget(RedirectAllRequestsTo);
-  }
+  });
+  await checkEach(checks, { path: 'RoutingRules' }, { members: RoutingRules, check: checkRule });
+}
+
+function checkIndex(IndexDocument: Website['IndexDocument']): void {
   if (IndexDocument === undefined)
     throw fail(
       'InvalidArgument',
@@ -63,14 +85,6 @@ function checkSite({ RedirectAllRequestsTo, IndexDocument, ErrorDocument, Routin
     );
   if (IndexDocument.Suffix === '' || IndexDocument.Suffix.includes('/'))
     throw fail('InvalidArgument', 'The IndexDocument Suffix is not well formed');
-  if (ErrorDocument?.Key === '') throw fail('InvalidArgument', 'The ErrorDocument Key is not well formed');
-  const rules = RoutingRules ?? [];
-  if (rules.length > rulesMax)
-    throw fail(
-      'InvalidRequest',
-      `${rules.length} routing rules provided, the number of routing rules in a website configuration is limited to ${rulesMax}.`,
-    );
-  for (const rule of rules) checkRule(rule);
 }
 
 const websiteDocument = document({
@@ -78,12 +92,13 @@ const websiteDocument = document({
   root: 'WebsiteConfiguration',
   schema: websiteConfiguration,
   unset: 'NoSuchWebsiteConfiguration',
-  validate: (_ctx, _call, value) => {
-    checkSite(value);
+  validate: async (_ctx, { checks }, value) => {
+    await checkSite(checks, value);
     return value;
   },
 });
 
+export const website = websiteDocument.configuration;
 export const GetBucketWebsite = websiteDocument.get;
 export const PutBucketWebsite = websiteDocument.put;
 export const DeleteBucketWebsite = websiteDocument.remove;

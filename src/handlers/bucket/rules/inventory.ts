@@ -20,6 +20,8 @@ import {
   listInventoryConfigurationsResult,
 } from '../../../protocol/schemas/bucket/inventory.ts';
 import type { ReadFacts } from '../../common/body-facts.ts';
+import { firstRefusal } from '../../common/checks.ts';
+import type { Configuration, Configuring, Prepared } from '../../common/configuration.ts';
 import { readToken, writeToken } from '../../common/continuation-token.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
@@ -34,8 +36,9 @@ const idPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 const invalid = (name: string, given: string, message: string) =>
   fail('InvalidArgument', { message, elements: { ArgumentName: name, ArgumentValue: given } });
 
-function readId({ query }: AuthorizedInBucket): string {
-  const id = query.get('id') ?? '';
+const readId = ({ query }: AuthorizedInBucket): string => checkId(query.get('id') ?? '');
+
+function checkId(id: string): string {
   if (!idPattern.test(id))
     throw invalid('id', id, 'The id must be 1 to 64 of the characters a-z, A-Z, 0-9, "-", "_" and "."');
   return id;
@@ -73,25 +76,63 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
   ctx,
   request,
 ) => {
-  const { bucket, body } = request;
   const id = readId(request);
-  const inventory = inventoryIn(body);
-  if (inventory.Id !== id)
-    throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
-  if (JSON.stringify(inventory).length > inventoryLengthMax)
-    throw fail('InvalidArgument', 'The inventory configuration is too long.');
-  checkPrefix(inventory.Filter?.Prefix);
-  await checkDestination(ctx, bucket, inventory);
+  const asked = { ...request, checks: firstRefusal };
+  const { commit } = await prepare(ctx, asked, { value: inventoryIn(request.body), id });
+  await commit();
+  return emptyReply(200);
+};
+
+const add = (inventories: readonly Inventory[] | undefined, inventory: Inventory): readonly Inventory[] => {
+  const next = withInventory(inventories, inventory);
+  if (next.length > inventoriesMax) throw fail('TooManyConfigurations');
+  return next;
+};
+
+async function prepare(
+  ctx: Context,
+  { bucket, record, checks }: Configuring,
+  { value: inventory, id = '' }: { readonly value: Inventory; readonly id?: string },
+): Promise<Prepared> {
+  await checks.at({ path: 'Id', right: 'the id of the address' }, () => {
+    if (inventory.Id !== checkId(id))
+      throw invalid('id', id, `The id of the URL must be the Id of the body, ${inventory.Id}`);
+  });
+  await checks.at({ path: '', right: `at most ${inventoryLengthMax} characters` }, () => {
+    if (JSON.stringify(inventory).length > inventoryLengthMax)
+      throw fail('InvalidArgument', 'The inventory configuration is too long.');
+  });
+  await checks.at({ path: 'Filter.Prefix' }, () => checkPrefix(inventory.Filter?.Prefix));
+  await checks.at({ path: 'Destination.S3BucketDestination' }, () =>
+    checkDestination(ctx, bucket, inventory),
+  );
+  const revise = (inventories: readonly Inventory[] | undefined) => add(inventories, inventory);
+  await checks.at({ path: '', right: `at most ${inventoriesMax} inventories of a bucket` }, async () =>
+    revise(await readDocument(ctx, bucket, bucketInventories)),
+  );
+  return { commit: () => reviseDocument(ctx, bucket, { family: bucketInventories, record, revise }) };
+}
+
+async function remove(ctx: Context, { bucket, record }: Pick<Configuring, 'bucket' | 'record'>, id: string) {
   await reviseDocument(ctx, bucket, {
     family: bucketInventories,
-    record: request.record,
+    record,
     revise: (inventories) => {
-      const next = withInventory(inventories, inventory);
-      if (next.length > inventoriesMax) throw fail('TooManyConfigurations');
-      return next;
+      if (findInventory(inventories, id) === undefined) throw fail('NoSuchConfiguration');
+      return withoutInventory(inventories, id);
     },
   });
-  return emptyReply(200);
+}
+
+export const inventory: Configuration<Inventory> = {
+  unset: 'NoSuchConfiguration',
+  async read(ctx, bucket, id) {
+    const inventories = await readDocument(ctx, bucket, bucketInventories);
+    if (id !== undefined) return findInventory(inventories, id);
+    return inventories && Object.fromEntries(inventories.map((each) => [each.Id, each]));
+  },
+  prepare,
+  remove: (ctx, request, id = '') => remove(ctx, request, checkId(id)),
 };
 
 export const GetBucketInventoryConfiguration: HandlerOf<'GetBucketInventoryConfiguration'> = async (
@@ -107,15 +148,7 @@ export const DeleteBucketInventoryConfiguration: HandlerOf<'DeleteBucketInventor
   ctx,
   request,
 ) => {
-  const id = readId(request);
-  await reviseDocument(ctx, request.bucket, {
-    family: bucketInventories,
-    record: request.record,
-    revise: (inventories) => {
-      if (findInventory(inventories, id) === undefined) throw fail('NoSuchConfiguration');
-      return withoutInventory(inventories, id);
-    },
-  });
+  await remove(ctx, request, readId(request));
   return emptyReply(204);
 };
 

@@ -3,6 +3,7 @@
 import { toWireClass } from '../../../config/values/storage-classes.ts';
 import { type LifecycleRule, readRuleFilter, waterfall } from '../../../domain/configurations/lifecycle.ts';
 import { fail } from '../../../errors/refusal.ts';
+import { type Checks, convertEach } from '../../common/checks.ts';
 import { checkFilterTags, checkPrefix } from './rule-checks.ts';
 
 const dayMs = 86_400_000;
@@ -14,24 +15,46 @@ const invalid = (message: string) => fail('InvalidArgument', message);
 const refused = (message: string) => fail('InvalidRequest', message);
 
 /** The rule as it is stored: with the canonical names of its storage classes. */
-export function checkLifecycleRule(rule: LifecycleRule): LifecycleRule {
-  const kept = {
+export async function checkLifecycleRule(
+  checks: Checks,
+  rule: LifecycleRule,
+  path: string,
+): Promise<LifecycleRule> {
+  const right = `a storage class that objects can move to: ${waterfall.join(', ')}`;
+  const stored = {
     ...rule,
-    Transition: rule.Transition.map(withWireClass),
-    NoncurrentVersionTransition: rule.NoncurrentVersionTransition.map(withWireClass),
+    Transition: await convertEach(
+      checks,
+      { path: `${path}.Transition`, right },
+      { members: rule.Transition, convert: withWireClass },
+    ),
+    NoncurrentVersionTransition: await convertEach(
+      checks,
+      { path: `${path}.NoncurrentVersionTransition`, right },
+      { members: rule.NoncurrentVersionTransition, convert: withWireClass },
+    ),
   };
-  checkFilter(kept);
-  checkActions(kept);
-  checkExpiration(kept);
-  checkTransitions(kept);
-  checkNoncurrent(kept);
-  const { AbortIncompleteMultipartUpload: abort } = kept;
+  for (const [field, check] of ruleChecks)
+    await checks.at({ path: field === '' ? path : `${path}.${field}` }, () => check(stored));
+  return stored;
+}
+
+/** In the order in which the first refusal answers a write. */
+const ruleChecks: readonly (readonly [field: string, (rule: LifecycleRule) => void])[] = [
+  ['Filter', checkFilter],
+  ['', checkActions],
+  ['Expiration', checkExpiration],
+  ['Transition', checkTransitions],
+  ['NoncurrentVersionTransition', checkNoncurrent],
+  ['AbortIncompleteMultipartUpload', checkAbort],
+];
+
+function checkAbort({ AbortIncompleteMultipartUpload: abort }: LifecycleRule): void {
   if (abort !== undefined)
     checkCount(abort.DaysAfterInitiation, {
       name: 'DaysAfterInitiation',
       of: 'AbortIncompleteMultipartUpload action',
     });
-  return kept;
 }
 
 function withWireClass<T extends { readonly StorageClass: string }>(transition: T): T {

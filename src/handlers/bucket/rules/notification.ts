@@ -16,9 +16,10 @@ import { refusingTargets } from '../../../domain/events/deliver/validate-targets
 import { testEvents } from '../../../domain/events/events.ts';
 import { drawId } from '../../../domain/objects/version-ids.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { notificationConfiguration } from '../../../protocol/schemas/bucket/notification.ts';
+import type { CheckedPart } from '../../common/checks.ts';
+import type { Configuring } from '../../common/configuration.ts';
 import { document } from '../../common/document.ts';
 import { utf8Length } from '../../common/parameters.ts';
 
@@ -97,7 +98,7 @@ const sinksOf = (rules: readonly TargetedRule[]): ReadonlySet<string> =>
 /** The targets that are asked before the configuration is stored; the others get their test event from the queue. */
 function targetsToAsk(
   { config }: Pick<Context, 'config'>,
-  { own }: Pick<AuthorizedInBucket, 'own'>,
+  { own }: Pick<Configuring, 'own'>,
   rules: readonly TargetedRule[],
 ): ReadonlySet<string> {
   if (own.get('skip-destination-validation')?.toLowerCase() === 'true') return new Set();
@@ -107,11 +108,7 @@ function targetsToAsk(
 }
 
 /** @throws InvalidArgument naming the ARNs of targets that took no test event */
-async function askTargets(
-  ctx: Context,
-  request: AuthorizedInBucket,
-  rules: readonly TargetedRule[],
-): Promise<void> {
+async function askTargets(ctx: Context, request: Configuring, rules: readonly TargetedRule[]): Promise<void> {
   const asked = targetsToAsk(ctx, request, rules);
   if (asked.size === 0) return;
   const refusing = await refusingTargets(ctx, asked, request);
@@ -137,21 +134,40 @@ const configuration = document({
     return testEvents(ctx, others, request);
   },
   validate: async (ctx, request, value) => {
-    if (value.EventBridgeConfiguration !== undefined)
-      throw fail('NotImplemented', 'There is no event bus here: name a queue, a topic or a function.');
-    const rules = listRules(value);
-    const ids = rules.flatMap(({ Id }) => (Id === undefined || Id === '' ? [] : [Id]));
-    if (new Set(ids).size < ids.length)
-      throw fail('InvalidArgument', 'Same ID used for multiple configurations. IDs must be unique');
-    for (const rule of rules) checkRule(rule);
-    checkOverlaps(rules);
-    await checkTargets(ctx, request.bucket, rules);
-    await askTargets(ctx, request, rules);
-    // Give an id to configurations without one, as the public service does.
-    const identified = <R extends NotificationRule>(rule: R): R => ({
-      ...rule,
-      Id: rule.Id || drawId(ctx.random),
+    const { checks } = request;
+    await checks.at({ path: 'EventBridgeConfiguration', right: 'absent' }, () => {
+      if (value.EventBridgeConfiguration !== undefined)
+        throw fail('NotImplemented', 'There is no event bus here: name a queue, a topic or a function.');
     });
+    const rules = listRules(value);
+    await checks.at({ path: '', right: 'a different Id in each configuration' }, () => {
+      const ids = rules.flatMap(({ Id }) => (Id === undefined || Id === '' ? [] : [Id]));
+      if (new Set(ids).size < ids.length)
+        throw fail('InvalidArgument', 'Same ID used for multiple configurations. IDs must be unique');
+    });
+    const { TopicConfiguration, QueueConfiguration, CloudFunctionConfiguration } = value;
+    const lists = { TopicConfiguration, QueueConfiguration, CloudFunctionConfiguration };
+    const parts: CheckedPart[] = Object.entries(lists).flatMap(([name, list]) =>
+      list.map((_, index) => ({ path: `${name}[${index}]` })),
+    );
+    for (const [index, rule] of rules.entries())
+      await checks.at(parts[index] ?? { path: '' }, () => checkRule(rule));
+    await checks.at({ path: '', right: 'rules of which no key and event match two' }, () =>
+      checkOverlaps(rules),
+    );
+    for (const [index, rule] of rules.entries())
+      await checks.at(
+        { ...(parts[index] ?? { path: '' }), right: 'the ARN of a target that serves this account' },
+        () => checkTargets(ctx, request.bucket, [rule]),
+      );
+    await checks.at({ path: '', right: 'targets that take a test event' }, () =>
+      askTargets(ctx, request, rules),
+    );
+    // Give an id to configurations without one, as the public service does.
+    const identified = <R extends NotificationRule>(rule: R): R => {
+      const Id = rule.Id || drawId(ctx.random);
+      return Object.assign({ Id }, rule, { Id });
+    };
     return {
       TopicConfiguration: value.TopicConfiguration.map(identified),
       QueueConfiguration: value.QueueConfiguration.map(identified),
@@ -160,5 +176,6 @@ const configuration = document({
   },
 });
 
+export const notification = configuration.configuration;
 export const GetBucketNotificationConfiguration = configuration.get;
 export const PutBucketNotificationConfiguration = configuration.put;

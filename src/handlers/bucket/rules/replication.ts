@@ -22,13 +22,12 @@ import { resyncExisting } from '../../../domain/deliveries/replication/resync.ts
 import { PeerRefused, UnexpectedAnswer } from '../../../domain/deliveries/replication/send-content.ts';
 import { askSite } from '../../../domain/deliveries/replication/send-replica.ts';
 import { fail } from '../../../errors/refusal.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
 import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { PeerSilent } from '../../../ports/peer-requests.ts';
 import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
+import type { Configuring } from '../../common/configuration.ts';
 import { document } from '../../common/document.ts';
-import type { HandlerOf } from '../../handler.ts';
 import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1;
@@ -115,7 +114,7 @@ function checkDestination({ Destination, SourceSelectionCriteria }: ReplicationR
  */
 async function checkPeer(
   ctx: Context,
-  request: AuthorizedInBucket,
+  request: Configuring,
   { role, rule }: { readonly role: string; readonly rule: ReplicationRule },
 ): Promise<void> {
   const { bucket, signal } = request;
@@ -142,7 +141,7 @@ async function checkPeer(
 }
 
 /** A caller that names a role in a configuration gives its permissions to the service (public API "iam:PassRole"). */
-async function assertMayPass(ctx: Context, request: AuthorizedInBucket, role: string): Promise<void> {
+async function assertMayPass(ctx: Context, request: Configuring, role: string): Promise<void> {
   const { identity, bucket } = request;
   if (identity?.owner !== bucket.owner)
     throw fail('AccessDenied', 'A role can be named by users of its own account only.');
@@ -184,20 +183,32 @@ const replicationDocument = document({
   schema: replicationConfiguration,
   unset: 'ReplicationConfigurationNotFoundError',
   validate: async (ctx, request, value) => {
-    if (value.Rule.length > rulesMax)
-      throw fail(
-        'InvalidRequest',
-        `The number of replication rules must not exceed the allowed limit of ${rulesMax} rule.`,
+    const { checks } = request;
+    await checks.at({ path: 'Rule', right: 'one rule' }, () => {
+      if (value.Rule.length > rulesMax)
+        throw fail(
+          'InvalidRequest',
+          `The number of replication rules must not exceed the allowed limit of ${rulesMax} rule.`,
+        );
+    });
+    await checks.at({ path: 'Role', right: 'the ARN of a role: arn:aws:iam::<account>:role/<name>' }, () => {
+      if (!roleArn.test(value.Role))
+        throw invalid('Role', value.Role, 'Invalid Role specified in replication configuration');
+    });
+    for (const [index, rule] of value.Rule.entries()) {
+      const path = `Rule[${index}]`;
+      await checks.at({ path }, () =>
+        rule.Filter === undefined ? checkFirstVersion(rule) : checkSecondVersion(rule),
       );
-    if (!roleArn.test(value.Role))
-      throw invalid('Role', value.Role, 'Invalid Role specified in replication configuration');
-    for (const rule of value.Rule) {
-      if (rule.Filter === undefined) checkFirstVersion(rule);
-      else checkSecondVersion(rule);
-      checkDestination(rule);
-      await checkPeer(ctx, request, { role: value.Role, rule });
+      await checks.at({ path: `${path}.Destination` }, () => checkDestination(rule));
+      await checks.at(
+        { path: `${path}.Destination.Bucket`, right: 'a bucket that the role may replicate to' },
+        () => checkPeer(ctx, request, { role: value.Role, rule }),
+      );
     }
-    return { ...value, Rule: withIds(ctx, value.Rule) };
+    const right = 'an ID of at most 255 characters';
+    const Rule = await checks.at({ path: 'Rule', right }, () => withIds(ctx, value.Rule));
+    return { ...value, Rule: Rule ?? value.Rule };
   },
   amend: (row, value) => {
     if (value !== undefined && row.versioning !== 'Enabled')
@@ -207,14 +218,11 @@ const replicationDocument = document({
       );
     return row;
   },
+  // A rule with `ExistingObjectReplication` begins a resync. Where this fails, the client repeats the request.
+  after: (ctx, { bucket, requestId }) => resyncExisting(ctx, bucket.name, requestId),
 });
 
+export const replication = replicationDocument.configuration;
 export const GetBucketReplication = replicationDocument.get;
-/** A rule with `ExistingObjectReplication` begins a resync. Where this fails, the client repeats the request. */
-export const PutBucketReplication: HandlerOf<'PutBucketReplication'> = async (ctx, request) => {
-  const reply = await replicationDocument.put(ctx, request);
-  await resyncExisting(ctx, request.bucket.name, request.requestId);
-  return reply;
-};
-
+export const PutBucketReplication = replicationDocument.put;
 export const DeleteBucketReplication = replicationDocument.remove;

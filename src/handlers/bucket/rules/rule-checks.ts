@@ -33,7 +33,8 @@ export function withIds<R extends Named>(
         elements: { ArgumentName: 'ID', ArgumentValue: ID },
       });
     ids.add(ID);
-    return { ...rule, ID };
+    // First, as in the schema: the stored text does not depend on who drew the id.
+    return Object.assign({ ID }, rule, { ID });
   });
 }
 

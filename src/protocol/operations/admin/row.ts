@@ -18,6 +18,8 @@ export interface AdminOperation {
   readonly query?: JsonFields;
   /** Absent: the request has no body, or `{}`. */
   readonly body?: JsonReader<unknown>;
+  /** The longest body in bytes; absent: `bodyMaxDefault`. */
+  readonly bodyMax?: number;
   /** Absent: the reply has no body, or one that is not JSON (`media`). */
   readonly reply?: JsonReader<unknown>;
   /** Default: 200 with a reply, else 204. The first is the usual one. */
@@ -54,6 +56,8 @@ export interface AdminOperation {
   readonly tenants?: { readonly bucket: string } | { readonly account: string };
   /** It is about the cookie of a browser, so programs that sign their requests have no use for it. */
   readonly cookie?: true;
+  /** Its words in `sluice admin`, where the path does not distinguish it from another operation. */
+  readonly command?: string;
   /** Who may call it: `anyone`; `known`, every caller that is authenticated. Absent: whom the policies allow. */
   readonly callers?: 'anyone' | 'known' | undefined;
 }

@@ -98,6 +98,14 @@ export type LifecycleRule = Infer<typeof rule>;
 /** A thousand rules with everything in them, but for filters of many tags each. */
 export const lifecycleLimits: XmlLimits = { maxBytes: 1024 * 1024, elementsMax: 50_000 };
 
+const fields = { Rule: many(rule, { ...limitedByHandler, min: 1 }) };
 /** Root `LifecycleConfiguration`. */
-export const lifecycleConfiguration = element({ Rule: many(rule, { ...limitedByHandler, min: 1 }) });
+export const lifecycleConfiguration = element(fields);
+
+/** The JSON form has a field for what XML clients send in a header. */
+export const minimumSizeField = 'TransitionDefaultMinimumObjectSize';
+export const lifecycleDocument = element({
+  ...fields,
+  [minimumSizeField]: optional(oneOf('all_storage_classes_128K', 'varies_by_storage_class')),
+});
 export type LifecycleConfiguration = Infer<typeof lifecycleConfiguration>;

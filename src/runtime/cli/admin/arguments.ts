@@ -8,6 +8,7 @@ export class UsageFault extends Error {}
 export interface AdminArguments {
   readonly path: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, unknown>>;
+  /** The fields of the body, or the whole body from `--file`. */
   readonly body: Readonly<Record<string, unknown>>;
   /** Options of every command, such as `--profile`. */
   readonly common: Readonly<Record<string, string>>;
@@ -21,6 +22,7 @@ export function readArguments(command: AdminCommand, args: readonly string[]): A
   const left = [...args];
   const names: string[] = [];
   const common: Record<string, string> = {};
+  let document: Readonly<Record<string, unknown>> | undefined;
   const given = { query: {} as Record<string, unknown>, body: {} as Record<string, unknown> };
   for (let arg = left.shift(); arg !== undefined; arg = left.shift()) {
     if (!arg.startsWith('--')) {
@@ -30,14 +32,15 @@ export function readArguments(command: AdminCommand, args: readonly string[]): A
     const [option = '', inline] = arg.split(/=(.*)/s);
     const own = command.flags.find(({ flag }) => flag === option);
     // A peer has an endpoint too: the options of the operation come first.
-    if (own !== undefined) given[own.in][own.name] = readValue(own, inline ?? textOf(own, left));
+    if (own?.in === 'document') document = readDocument(own.flag, inline ?? following(option, left));
+    else if (own !== undefined) given[own.in][own.name] = readValue(own, inline ?? textOf(own, left));
     else if (commonSwitches.includes(option)) common[option] = 'true';
     else if (commonValues.includes(option)) common[option] = inline ?? following(option, left);
     else throw unknownOption(command, option);
   }
-  assertComplete(command, names, given);
+  assertComplete(command, names, { ...given, document: { file: document } });
   const path = Object.fromEntries(command.parameters.map((name, index) => [name, names[index] ?? '']));
-  return { path, ...given, common };
+  return { path, query: given.query, body: document ?? given.body, common };
 }
 
 function unknownOption({ flags }: AdminCommand, option: string): UsageFault {
@@ -51,7 +54,7 @@ function unknownOption({ flags }: AdminCommand, option: string): UsageFault {
 function assertComplete(
   { flags, parameters }: AdminCommand,
   names: readonly string[],
-  given: Readonly<Record<'query' | 'body', Readonly<Record<string, unknown>>>>,
+  given: Readonly<Record<AdminFlag['in'], Readonly<Record<string, unknown>>>>,
 ): void {
   const missing = parameters[names.length];
   if (missing !== undefined) throw new UsageFault(`<${missing}> is missing`);
@@ -98,6 +101,17 @@ function readValue({ flag, schema }: AdminFlag, raw: string): unknown {
 function readOneOf(types: readonly unknown[], text: string): unknown {
   if (text === 'null' && types.includes('null')) return null;
   return /^-?\d+$/.test(text) ? Number(text) : text;
+}
+
+/** The value of `--file` is the name of a file, as that of other options is behind an @. */
+function readDocument(flag: string, file: string): Readonly<Record<string, unknown>> {
+  try {
+    // The cast: the gateway checks the document.
+    return JSON.parse(readSource(flag, file.replace(/^@/, ''))) as Readonly<Record<string, unknown>>;
+  } catch (cause) {
+    if (cause instanceof UsageFault) throw cause;
+    throw new UsageFault(`${flag}: ${file} is not JSON: ${(cause as Error).message}`);
+  }
 }
 
 /** Secrets in arguments would be visible to every user of the machine. */

@@ -11,7 +11,8 @@ export interface AdminFlag {
   /** The field of the body or the parameter. */
   readonly name: string;
   readonly flag: string;
-  readonly in: 'query' | 'body';
+  /** `document`: the option is the whole body. */
+  readonly in: 'query' | 'body' | 'document';
   readonly schema: JsonSchema;
   readonly isRequired: boolean;
 }
@@ -50,6 +51,8 @@ const hasEntries = (name: AdminOperationName, path: string): boolean => {
 
 /** The words of the path, then the verb, unless the last word says it. */
 function wordsOf(name: AdminOperationName, path: string): readonly string[] {
+  const { command } = describeAdminOperation(name);
+  if (command !== undefined) return command.split(' ');
   const words = path
     .split('/')
     .slice(3)
@@ -63,7 +66,7 @@ function wordsOf(name: AdminOperationName, path: string): readonly string[] {
 }
 
 function flagsOf({ query, body }: ReturnType<typeof describeAdminOperation>): readonly AdminFlag[] {
-  const { properties = {}, required = [] } = body?.schema ?? {};
+  const { properties = {}, required = [], anyOf } = body?.schema ?? {};
   return [
     ...Object.entries(query).map(([name, reader]) => ({
       name,
@@ -79,6 +82,9 @@ function flagsOf({ query, body }: ReturnType<typeof describeAdminOperation>): re
       schema,
       isRequired: required.includes(name),
     })),
+    ...(anyOf === undefined
+      ? []
+      : [{ name: 'file', flag: '--file', in: 'document' as const, schema: {}, isRequired: true }]),
   ];
 }
 

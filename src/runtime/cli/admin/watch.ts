@@ -45,7 +45,11 @@ const isEnded = (state: State): boolean =>
 
 /** A reply that says that a check has found something wrong, or that a task failed: scripts see it in the exit code. */
 export const isBad = (state: State): boolean =>
-  state['ok'] === false || state['isIntact'] === false || state['state'] === 'failed';
+  state['ok'] === false ||
+  state['isIntact'] === false ||
+  state['state'] === 'failed' ||
+  // What a dry run has found.
+  (Array.isArray(state['refusals']) && state['refusals'].length > 0);
 
 const countOf = (state: State, name: string): number => (typeof state[name] === 'number' ? state[name] : 0);
 
