@@ -10,6 +10,7 @@ import {
   adminOperationNames,
   describeAdminOperation,
 } from '../../src/protocol/operations/admin.ts';
+import { configurationFamilies } from '../../src/protocol/schemas/bucket/families.ts';
 import { type Dice, openDice } from '../support/dice.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
@@ -117,7 +118,13 @@ const pathTexts = [
 
 function targetFor(dice: Dice, name: AdminOperationName, known: readonly string[]): string {
   const { path, query } = describeAdminOperation(name);
-  const at = path.replace(/:\w+/g, () => dice.pick([...known, ...pathTexts]));
+  const at = path.replace(/:\w+/g, (parameter) => {
+    const valid: Readonly<Record<string, readonly string[]>> = {
+      ':name': ['books'],
+      ':family': configurationFamilies,
+    };
+    return dice.pick(dice.chance(2) ? (valid[parameter] ?? known) : [...known, ...pathTexts]);
+  });
   const pairs = Object.entries(query)
     .filter(() => dice.chance(2))
     .map(([key, { schema }]) => {

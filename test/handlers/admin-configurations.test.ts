@@ -187,6 +187,12 @@ test('a change names its family in the audit log, and a dry run is told from a c
     'admin:PutBucketConfiguration/tagging bucket:bucket 200',
     'admin:PutBucketConfiguration/tagging?dry-run bucket:bucket 200',
   ]);
+  const digest = { sha256: expect.stringMatching(/^[0-9a-f]{64}$/), characters: JSON.stringify(tags).length };
+  expect(Object.fromEntries(rows.map(({ action, changes }) => [action, changes]))).toEqual({
+    'admin:PutBucketConfiguration/tagging?dry-run': undefined,
+    'admin:PutBucketConfiguration/tagging': [{ field: 'configuration', new: digest }],
+    'admin:DeleteBucketConfiguration/tagging': [{ field: 'configuration', old: digest }],
+  });
 });
 
 describe('a dry run', () => {

@@ -78,7 +78,12 @@ test('every command of `sluice admin` on a page exists, with its names and optio
     [...text.matchAll(/sluice (?:-- )?admin ([^`\n]+)/g)].map(([, rest = '']) => ({
       page,
       // A file that an option names need not be there.
-      words: wordsOf(rest.replace(/ [#>|].*$/, '').replace(/ @\S*/g, ' text')),
+      words: wordsOf(
+        rest
+          .replace(/ [#>|].*$/, '')
+          .replace(/ @\S*/g, ' text')
+          .replace(/ --file \S+/g, ` --file ${join(root, 'package.json')}`),
+      ),
     })),
   );
   const commands = found.filter(({ words }) => words.length > 0 && !words.includes('--help'));

@@ -22,6 +22,8 @@ export interface Planned {
   readonly row: BucketRow;
   /** Side changes that are committed together with the row. */
   readonly then?: readonly SideChange[];
+  /** The texts of the configuration that the change sets or removes, for the audit row. */
+  readonly document?: { readonly former: string | undefined; readonly text: string | undefined };
 }
 
 export interface RowChange {
@@ -48,8 +50,11 @@ export const changeRow = (
     if ((await assertOpen(ctx, found)) !== found.row) return undefined;
     const planned = await plan(found.row);
     if (planned === undefined) return { value: undefined };
-    const { row, then = [] } = planned;
-    record?.change?.(bucketState(found.row), bucketState(row));
+    const { row, then = [], document } = planned;
+    record?.change?.(
+      { ...bucketState(found.row), configuration: document?.former },
+      { ...bucketState(row), configuration: document?.text },
+    );
     const outcome = await replaceBucket(ctx.metadata, found, row, [...then, ...(await recorded(record))]);
     if (!outcome.applied) return undefined;
     record?.applied();
@@ -61,6 +66,7 @@ const bucketState = ({ quota, placement, placementMode, signingKey, ...row }: Bu
   ...quota,
   ...(placement === undefined ? {} : { placement, mode: placementMode || 'weighted' }),
   defaultClass: row.defaultClass ?? 'STANDARD',
+  versioning: row.versioning || 'unset',
   ...(signingKey === undefined
     ? {}
     : { signingKey: { keyId: signingKey.keyId, createdAt: new Date(signingKey.createdAt).toISOString() } }),

@@ -24,6 +24,8 @@ export interface NewBucket {
   readonly creatorId?: string;
   readonly region: string;
   readonly objectLock: boolean;
+  /** Object Lock enables it in any case. */
+  readonly versioning?: 'Enabled';
   /** Texts of its first configurations, by family. */
   readonly documents: Readonly<Record<string, string>>;
   readonly record?: Recorder | undefined;
@@ -41,7 +43,7 @@ async function insert(ctx: Ctx, { record, ...wanted }: NewBucket, epochs: QuotaE
     created: ctx.clock.now(),
     generation: 0,
     // Object Lock works on versions, so it brings versioning with it.
-    versioning: wanted.objectLock ? 'Enabled' : '',
+    versioning: wanted.objectLock ? 'Enabled' : (wanted.versioning ?? ''),
     shards: ctx.config.SVC_BUCKET_SHARDS,
     closedAt: 0,
     ...(await defaultBucketQuota(ctx)),

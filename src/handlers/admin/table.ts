@@ -13,6 +13,7 @@ import * as ownKeys from './access/own-keys.ts';
 import { CheckPermissions } from './access/permissions.ts';
 import * as session from './access/session.ts';
 import * as signingKey from './access/signing-key.ts';
+import * as ownBuckets from './buckets/buckets.ts';
 import * as configurations from './buckets/configurations.ts';
 import type { AdminHandlers } from './call.ts';
 import * as clusters from './clusters/clusters.ts';
@@ -83,6 +84,7 @@ export const adminHandlers: AdminHandlers = {
   ...system,
   ...buckets,
   ...objects,
+  ...ownBuckets,
   ...configurations,
   ...forceEmpty,
   ...inventory,

@@ -34,7 +34,7 @@ export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
   assertBucketName(bucketName);
   await assertNoAccessPoint(ctx, bucketName);
   const asked: Asked = {
-    region: parseRegion(ctx.config, request),
+    region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
     tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
     ownership: readOwnership(request),
     acl: await givenAcl(ctx, request, 'bucket'),
@@ -96,11 +96,10 @@ export const creationFacts: ReadFacts = (body) => {
  * The region of the body; none means this endpoint's own. Any other is stored with the bucket, because clients name the region that they
  * are configured with, unless regions are strict: then the client could not sign for it.
  */
-function parseRegion(
+export function acceptRegion(
   { SVC_REGION, SVC_REGION_STRICT }: Context['config'],
-  { body }: Authorized,
+  LocationConstraint = '',
 ): string | undefined {
-  const { LocationConstraint = '' } = creationIn(body);
   if (LocationConstraint === '' || LocationConstraint === SVC_REGION) return undefined;
   if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(LocationConstraint))
     throw fail('InvalidLocationConstraint', { elements: { LocationConstraint } });
@@ -125,8 +124,9 @@ function readOwnership(request: Authorized): Ownership | undefined {
 const withAcls = (fallback: Ownership): Ownership =>
   fallback === 'BucketOwnerEnforced' ? 'ObjectWriter' : fallback;
 
-function firstDocuments(
-  { acl, ownership: asked, tags }: Asked,
+/** The texts of the first configurations of a bucket. @throws InvalidBucketAclWithObjectOwnership */
+export function firstDocuments(
+  { acl, ownership: asked, tags }: Pick<Asked, 'acl' | 'ownership' | 'tags'>,
   owner: string,
   fallback: Ownership,
 ): Record<string, string> {

@@ -6,10 +6,10 @@
  * string concatenation only.
  */
 import { trim as trimSet } from '../../base/text/trim.ts';
-import type { JsonSchema } from './json-schema.ts';
 import {
   checkedShape,
   type JsonShape,
+  type LeafSchema,
   leafShape,
   listShape,
   objectShape,
@@ -68,8 +68,6 @@ function only(found: readonly Node[], parent: Node | undefined, name: string): N
   if (found.length > 1) throw malformed(`${describePlace(parent, name)} appears more than once`);
   return node;
 }
-
-type LeafSchema = JsonSchema & { readonly type: 'string' | 'integer' | 'boolean' };
 
 /** A leaf: what the text means, and how the value is written. `refuse` takes what would be right: `must be true or false`. */
 const leaf = <T>(

@@ -28,6 +28,8 @@ export function showJson(value: Json): string {
     : JSON.stringify(value);
 }
 
+export type LeafSchema = Omit<JsonSchema, 'type'> & { readonly type: 'string' | 'integer' | 'boolean' };
+
 const typeNames = {
   string: 'must be a string',
   integer: 'must be a whole number',
@@ -39,7 +41,7 @@ const typeNames = {
  * @param read reads what XML would hold in its place, so that both forms have the same value
  */
 export const leafShape = <T>(
-  schema: JsonSchema & { readonly type: 'string' | 'integer' | 'boolean' },
+  schema: LeafSchema,
   read: (text: string, refuse: (right: string) => Error) => T,
 ): JsonShape<T> => ({
   schema,

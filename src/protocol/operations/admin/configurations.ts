@@ -42,6 +42,9 @@ const written = jsonObject({
   ),
 });
 
+/** Documents may have texts in which people write anything, such as tags: the audit row has their digests. */
+const recorded = { records: ['versioning'], digests: ['configuration'] } as const;
+
 const query = {
   'dry-run': jsonOptional(jsonBoolean),
 };
@@ -62,6 +65,7 @@ export const configurationRows = {
   PutBucketConfiguration: {
     on: 'PUT /buckets/:name/configurations/:family',
     doc: 'Sets a configuration of a bucket, with the checks of the storage protocol and as the account of the bucket. With dry-run it stores nothing, and names everything that would be refused.',
+    ...recorded,
     query,
     body: document,
     bodyMax,
@@ -69,6 +73,7 @@ export const configurationRows = {
   },
   DeleteBucketConfiguration: {
     on: 'DELETE /buckets/:name/configurations/:family',
+    ...recorded,
     doc: 'Removes a configuration of a bucket.',
   },
   GetBucketConfigurationEntry: {
@@ -84,6 +89,7 @@ export const configurationRows = {
     names: entry,
     command: 'buckets configurations set-entry',
     doc: 'Sets one configuration of a family with ids, such as an inventory.',
+    ...recorded,
     query,
     body: document,
     bodyMax,
@@ -93,6 +99,7 @@ export const configurationRows = {
     on: 'DELETE /buckets/:name/configurations/:family/:id',
     names: entry,
     command: 'buckets configurations delete-entry',
+    ...recorded,
     doc: 'Removes one configuration of a family with ids.',
   },
 } as const satisfies AdminRows;

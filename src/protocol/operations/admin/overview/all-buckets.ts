@@ -9,7 +9,7 @@ import {
   jsonText,
 } from '../../../formats/json.ts';
 import { weight } from '../clusters.ts';
-import { mention, noResource } from '../resources.ts';
+import { mention, noResource, scope } from '../resources.ts';
 import { type AdminRows, bucketName, count, isoTime, next, pagingBy } from '../row.ts';
 
 /** Each entry needs reads of its own. */
@@ -75,6 +75,33 @@ export const allBucketRows = {
       website: jsonBoolean,
       signingKey: jsonOptional(jsonObject({ keyId: jsonText(), createdAt: isoTime, isExpired: jsonBoolean })),
     }),
+  },
+  CreateBucket: {
+    on: 'POST /buckets',
+    names: { name: scope('buckets/{name}'), owner: mention('accounts/{owner}/buckets') },
+    records: ['owner', 'region', 'versioning', 'objectLock'],
+    doc: 'Creates a bucket of an account. Object Lock brings versioning with it.',
+    body: jsonObject({
+      name: bucketName,
+      owner: jsonText({ max: 128, doc: 'The id of the account.' }),
+      region: jsonOptional(jsonText({ max: 64 })),
+      objectLock: jsonOptional(jsonBoolean),
+      versioning: jsonOptional(jsonBoolean),
+    }),
+    reply: jsonObject({
+      name: bucketName,
+      owner: jsonText(),
+      region: jsonText(),
+      created: isoTime,
+      versioning,
+      objectLock: jsonBoolean,
+    }),
+    status: 201,
+  },
+  DeleteBucket: {
+    on: 'DELETE /buckets/:name',
+    records: ['owner', 'region', 'versioning', 'objectLock'],
+    doc: 'Deletes an empty bucket; the refusal of another says what is in it. Open uploads are aborted.',
   },
   PutBucketOwner: {
     on: 'PUT /buckets/:name/owner',
