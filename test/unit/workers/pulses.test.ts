@@ -47,3 +47,27 @@ test('no timer is left once every waiting worker was stopped', async () => {
   await Promise.all(waiting);
   expect(sleeping.map(({ aborted }) => aborted)).toEqual([true]);
 });
+
+test('a wait for a condition ends at the first instant at which it holds, and other waits do not end it', async () => {
+  const clock = virtualClock();
+  const pulses = new Pulses(clock);
+  const stop = new AbortController();
+  let hasCome = false;
+  const woken: string[] = [];
+  const wait = (name: string, isDue?: () => boolean) =>
+    void pulses.next(1000, stop.signal, isDue).then(() => woken.push(`${name} ${clock.elapsed()}`));
+  wait('something', () => hasCome);
+  wait('nothing', () => false);
+  wait('time');
+  await clock.advance(2_500);
+  hasCome = true;
+  await clock.advance(1_000);
+  expect(woken).toEqual(['time 1000', 'something 3000']);
+  stop.abort();
+  await clock.settle();
+  expect(woken).toEqual(['time 1000', 'something 3000', 'nothing 3500']);
+  wait('later');
+  await clock.advance(10_000);
+  // The signal has aborted, so this one does not rest.
+  expect(woken.at(-1)).toBe('later 3500');
+});
