@@ -23,7 +23,7 @@ import {
 } from './check-pages.ts';
 import { dataFile, latestMeta, type MetaPage } from './meta-page.ts';
 import { Openings } from './openings.ts';
-import { leftNotes, type ReadNote } from './read-notes.ts';
+import { leftNotes, type ReadNote, rowsPerNote } from './read-notes.ts';
 
 /** A damaged page and its surroundings, as they were when it was found. Undefined bounds are the ends of the file. */
 export interface DamagedRange {
@@ -177,9 +177,8 @@ function isListed(path: string, ranges: readonly DamagedRange[]): boolean {
   return ranges.every(({ page }) => listed.has(page));
 }
 
-/** Leaf pages that are read from the newest note of a process on, and from each of its others. */
-const leavesFromNewest = 16_384;
-const leavesFromOthers = 128;
+/** Leaf pages that are read from a note on: the one before it, and one for each row that may lie between two notes. */
+const leavesPerNote = rowsPerNote + 2;
 
 /**
  * Names the pages on which processes have died: those that are unsound where they read last. It reads them without lmdb.
@@ -190,35 +189,28 @@ export function nameNotedPages(directory: string, { forgets }: { readonly forget
   if (left.length === 0 || !existsSync(dataFile(directory))) return 0;
   const faults = inTree(directory, (tree) => {
     const seen = new Set<number>();
-    const walks = left.flatMap(({ notes }) =>
-      notes.map((note, index) => ({
-        note,
-        leavesMax: index === 0 ? leavesFromNewest : leavesFromOthers,
-        seen,
-      })),
-    );
-    return walks.flatMap((walk) => [...unsoundFrom(tree, walk)]);
+    const notes = left.flatMap((each) => each.notes);
+    return notes.flatMap((note) => [...unsoundFrom(tree, { note, seen })]);
   });
   const path = damagedPagesFile(directory);
   const named = new Set(existsSync(path) ? readRanges(path).map(({ page }) => page) : []);
   if (faults.length > 0) markDamaged(directory, faults);
   // Only now, so that the notes of this death are read again where this process ends as well.
-  if (forgets) for (const { path: notes } of left) rmSync(notes, { force: true });
+  if (forgets) for (const each of left) rmSync(each.path, { force: true });
   return faults.filter(({ page }) => page !== undefined && !named.has(page)).length;
 }
 
 interface Walk {
   readonly note: ReadNote;
-  readonly leavesMax: number;
   /** Leaf pages that another walk has read. */
   readonly seen: Set<number>;
 }
 
 /** The unsound pages from the leaf before a key on, because that one may be read as its neighbour; in descending order from its own leaf on. */
-function* unsoundFrom(tree: Tree, { note: { key, reverse }, leavesMax, seen }: Walk): Generator<PageFault> {
+function* unsoundFrom(tree: Tree, { note: { key, reverse }, seen }: Walk): Generator<PageFault> {
   let leaves = 0;
   const left: (Place & { readonly isOnPath: boolean })[] = [{ ...rootOf(tree), isOnPath: true }];
-  for (let place = left.pop(); place !== undefined && leaves < leavesMax; place = left.pop()) {
+  for (let place = left.pop(); place !== undefined && leaves < leavesPerNote; place = left.pop()) {
     const { page, low, high, isOnPath } = place;
     if (seen.has(page)) {
       leaves += 1;

@@ -21,6 +21,8 @@ const identityBytes = 256;
 const slotBytes = 2_048;
 const slotHeaderBytes = 8;
 const keyBytesMax = slotBytes - slotHeaderBytes;
+/** A scan notes its place again after so many rows, so a note leads to the page after at most as many leaf pages. */
+export const rowsPerNote = 64;
 /** Files of dead processes that are read at once: each opening removes those that it has read. */
 const filesMax = 256;
 
@@ -87,7 +89,7 @@ export interface LeftNotes {
   readonly notes: readonly ReadNote[];
 }
 
-/** The notes of processes that have died, as far as it is known. */
+/** The notes of processes that have died, as far as it is known; those of an earlier boot are empty. */
 export function leftNotes(directory: string): readonly LeftNotes[] {
   const names = readdirSync(directory).filter((name) => name.startsWith(prefix));
   return names.slice(0, filesMax).flatMap((name) => {
@@ -100,7 +102,8 @@ export function leftNotes(directory: string): readonly LeftNotes[] {
       return [];
     }
     const [identity = ''] = bytes.toString('latin1', 0, identityBytes).split('\0', 1);
-    return isRunning(identity) ? [] : [{ path, notes: readSlots(bytes.subarray(identityBytes)) }];
+    if (isRunning(identity)) return [];
+    return [{ path, notes: isOfEarlierBoot(identity) ? [] : readSlots(bytes.subarray(identityBytes)) }];
   });
 }
 
@@ -118,6 +121,12 @@ function readSlots(bytes: Buffer): readonly ReadNote[] {
     });
   }
   return found.toSorted((a, b) => b.number - a.number);
+}
+
+/** What ended all processes of the machine was no page, and its pages are in no cache now: to read them would delay the start. */
+function isOfEarlierBoot(identity: string): boolean {
+  const own = processIdentity();
+  return own !== undefined && !identity.startsWith('pid/') && identity.split('/')[0] !== own.split('/')[0];
 }
 
 /** A process of an earlier boot, or of a container that was started again, runs no more, or loses only its notes. */

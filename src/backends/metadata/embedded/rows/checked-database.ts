@@ -12,7 +12,7 @@ import type { PageFault } from '../file/check-pages.ts';
 import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
 import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
 import type { Openings } from '../file/openings.ts';
-import type { ReadNotes } from '../file/read-notes.ts';
+import { type ReadNotes, rowsPerNote } from '../file/read-notes.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
 import type { Values } from './values.ts';
 
@@ -207,6 +207,7 @@ export class CheckedDatabase {
         if (isAhead || compareBytes(key, high) >= 0 || !this.#raw.doesExist(key)) throw misplaced(key);
         this.#damagedPages.assertRemovable(key);
         keys.push(key);
+        if (keys.length % rowsPerNote === 0) this.#notes.note(key);
         if (keys.length < limit && this.#isEnd(key, { high, damaged })) break;
       }
     } catch (cause) {
@@ -339,15 +340,20 @@ export class CheckedDatabase {
     let rows: Iterator<{ key: Uint8Array; value: unknown }> | undefined;
     try {
       // The walk from a note begins at the page before its key, which is all that a single step back meets.
-      this.#notes.note(key, range.reverse === true && range.limit !== 1);
+      const isReverse = range.reverse === true && range.limit !== 1;
+      this.#notes.note(key, isReverse);
       // Only the first step can be repeated: a row must not be visited twice.
       const first = this.#renewing(() => {
         rows?.return?.();
         rows = this.#raw.getRange(options)[Symbol.iterator]();
         return rows.next();
       });
-      for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next())
+      let read = 0;
+      for (let next = first; next.done !== true; next = (rows as NonNullable<typeof rows>).next()) {
         if (!visit(next.value.key, next.value.value)) return;
+        read += 1;
+        if (read % rowsPerNote === 0) this.#notes.note(next.value.key, isReverse);
+      }
     } catch (cause) {
       throw this.#damage(cause, this.#values.key);
     } finally {
