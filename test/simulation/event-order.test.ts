@@ -80,6 +80,7 @@ test(
       refusedOf100 = dice.pick([0, 3, 30, 60]);
       const isSpread = round % 2 === 0;
       const server = await startServer({ dataDir, env: { ...env, SVC_PROCESSES: isSpread ? '2' : '1' } });
+      onTestFinished(server.kill9);
       const client = loadClient(server.url, server.credentials.root);
       if (round === 0)
         for (const bucket of ['one', 'two']) {
@@ -129,6 +130,7 @@ test(
     }
     refusedOf100 = 0;
     const server = await startServer({ dataDir, env });
+    onTestFinished(server.kill9);
     try {
       await vi.waitFor(() => {
         const arrived = sizesOf(taken);
