@@ -83,6 +83,36 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     expect(await page.getByRole('combobox', { name: 'Level' }).inputValue()).toBe('DEBUG');
   });
 
+  test('a worker is paused with a reason, resumed and run', async () => {
+    await using tab = await world.open('/workers?worker=inventory');
+    const { page } = tab;
+    const panel = page.getByRole('region', { name: 'inventory' });
+    await panel.getByRole('button', { name: 'Pause' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox', { name: 'Reason' }).fill('the <b>lists</b> move');
+    await dialog.getByRole('button', { name: 'Pause' }).click();
+    await panel.getByText('the <b>lists</b> move').waitFor();
+    await page.getByText('1 worker is paused.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await panel.getByRole('button', { name: 'Resume' }).click();
+    await panel.getByRole('button', { name: 'Run now' }).click();
+    await page.getByText('inventory runs within two seconds.').waitFor();
+  });
+
+  test('a task that waits has its bar and its reason', async () => {
+    await send(world.server, 'POST', '/admin/v1/workers/force-empty/pause', { body: '{"reason":"audit"}' });
+    await send(world.server, 'POST', '/admin/v1/buckets/photos/force-empty');
+    await using tab = await world.open('/workers');
+    const { page } = tab;
+    await page.getByRole('progressbar', { name: 'Emptying photos' }).waitFor();
+    await page.getByText(/paused the worker force-empty: audit/).waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await send(world.server, 'POST', '/admin/v1/workers/force-empty/resume', { body: '{}' });
+    await page
+      .getByRole('progressbar', { name: 'Emptying photos' })
+      .waitFor({ state: 'detached', timeout: 60_000 });
+  });
+
   test('the panel of a worker says what it does', async () => {
     await using tab = await world.open('/workers?worker=gc');
     await tab.page.getByText('Deletes bytes that no version needs any more.').waitFor();

@@ -1,5 +1,5 @@
-/** Workers: who leads each, what it did last, what is left, and the last error. */
-import { useAllowed } from '../../app/allowed.ts';
+/** Workers: who leads each, what it did last, what is left, and the last error; long tasks, and how far they are. */
+import { type Allowed, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
@@ -13,6 +13,8 @@ import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Count, Duration, formatCount, formatDuration, Time } from '../../ui/values.tsx';
+import { Controls } from './controls.tsx';
+import { Tasks } from './tasks.tsx';
 import { w } from './words.ts';
 
 const everyMs = 10_000;
@@ -100,7 +102,7 @@ function Backlog({ progress }: Pick<Worker, 'progress'>) {
 }
 
 export default function WorkersPage() {
-  const allowed = useAllowed(['ListWorkers']);
+  const allowed = useAllowed(['ListWorkers', 'ListTasks', 'RunWorker', 'PauseWorker', 'ResumeWorker']);
   const workers = useAdmin('ListWorkers', {}, { everyMs, enabled: allowed('ListWorkers') === true });
   const [search, setSearch] = useSearchState();
   const rows = workers.data?.workers;
@@ -108,6 +110,7 @@ export default function WorkersPage() {
   return (
     <>
       <PageHead title={t.pages.workers} answer={rows && <Answered workers={rows} />} />
+      {allowed('ListTasks') === true && <Tasks />}
       <Card>
         <DataTable
           label={t.pages.workers}
@@ -124,7 +127,7 @@ export default function WorkersPage() {
       </Card>
       {open !== undefined && (
         <Panel title={open.worker} onClose={() => setSearch({ worker: undefined })}>
-          <Details worker={open} />
+          <Details worker={open} allowed={allowed} />
         </Panel>
       )}
     </>
@@ -133,18 +136,37 @@ export default function WorkersPage() {
 
 function Answered({ workers }: { readonly workers: readonly Worker[] }) {
   const bad = workers.filter(({ state }) => state === 'failing' || state === 'silent');
-  if (bad.length === 0) return <>{w.allWell}</>;
-  return <span class="tone-bad">{w.someBad(bad.length)}</span>;
+  const paused = workers.filter(({ paused: pause }) => pause !== undefined);
+  if (bad.length > 0) return <span class="tone-bad">{w.someBad(bad.length)}</span>;
+  if (paused.length > 0)
+    return <span class="tone-warn">{w.somePaused(new Set(paused.map(({ worker }) => worker)).size)}</span>;
+  return <>{w.allWell}</>;
 }
 
-const Details = ({ worker }: { readonly worker: Worker }) => {
-  const { state, process, generation, since, units = 0, lastUnit, lastError, progress } = worker;
+const Details = ({ worker, allowed }: { readonly worker: Worker; readonly allowed: Allowed }) => {
+  const {
+    paused,
+    runAt,
+    state,
+    process,
+    generation,
+    since,
+    units = 0,
+    lastUnit,
+    lastError,
+    progress,
+  } = worker;
   return (
     <>
       <p>{w.duties[worker.worker] ?? ''}</p>
+      <Controls worker={worker} allowed={allowed} />
       <Facts
         facts={[
           [w.state, <StateChip key="state" state={state} />],
+          [w.pausedSince, paused && <Time at={paused.at * 1000} />],
+          [w.pausedBy, paused && <Copy text={paused.by} />],
+          [w.reason, paused?.reason && <bdi>{paused.reason}</bdi>],
+          [w.askedAt, runAt && <Time at={runAt * 1000} />],
           [w.process, process && <Copy text={process} />],
           [w.generation, generation],
           [w.since, since && <Time at={since * 1000} />],
