@@ -67,9 +67,14 @@ interface Watched {
   stored?: string;
 }
 
-/** What an operator looks for in a row, without the times and the number of idle units. */
+/** What an operator looks for in a row, without the times and the number of idle units; a rate as exact as it is shown. */
 const newsOf = ({ lastUnit, units, ...row }: Written, progress: HeartbeatProgress): string =>
-  JSON.stringify([row, progress, lastUnit?.outcome, lastUnit?.outcome === 'busy' && units]);
+  JSON.stringify([
+    row,
+    { ...progress, perSecond: progress.perSecond.toFixed(1) },
+    lastUnit?.outcome,
+    lastUnit?.outcome === 'busy' && units,
+  ]);
 
 export class Heartbeats {
   readonly #ctx: Ctx;
