@@ -1,4 +1,5 @@
 /** The operators' pages of the console, in Chromium: clusters, workers, traces, audit, events, replication, settings. */
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, settled } from './world.ts';
@@ -63,6 +64,24 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     const panel = page.getByRole('region', { name: 'admin:PutBucketQuota' });
     await panel.locator('del', { hasText: '1111' }).waitFor();
     await panel.locator('ins', { hasText: '2222' }).waitFor();
+  });
+
+  test('who deleted a key is found by the key, also among those of a DeleteObjects', async () => {
+    await send(world.server, 'PUT', '/photos/doomed/1', { body: 'x' });
+    const Delete =
+      '<Delete><Object><Key>doomed/1</Key></Object><Object><Key>doomed/2</Key></Object></Delete>';
+    await send(world.server, 'POST', '/photos', {
+      query: { delete: '' },
+      body: Delete,
+      headers: { 'content-md5': createHash('md5').update(Delete).digest('base64') },
+    });
+    await using tab = await world.open('/audit');
+    const { page } = tab;
+    await page.getByRole('searchbox', { name: 'Key', exact: true }).fill('doomed/2');
+    await page.getByText('2 keys').first().click();
+    const panel = page.getByRole('region', { name: 'DeleteObjects' });
+    await panel.getByText('doomed/1').waitFor();
+    expect(new URL(page.url()).searchParams.get('key')).toBe('doomed/2');
   });
 
   test('a refused request is found by its key, and its waterfall is shown', async () => {
