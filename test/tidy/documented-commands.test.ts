@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 import { readArguments } from '../../src/runtime/cli/admin/arguments.ts';
 import { findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
+import { assertTransferOptions, isTransfer } from '../../src/runtime/cli/admin/iam-transfer.ts';
 
 const root = join(import.meta.dirname, '../..');
 const pages = [
@@ -88,6 +89,11 @@ test('every command of `sluice admin` on a page exists, with its names and optio
   );
   const commands = found.filter(({ words }) => words.length > 0 && !words.includes('--help'));
   const wrong = commands.flatMap(({ page, words }) => {
+    if (isTransfer(words)) {
+      const read = (): void => assertTransferOptions(words);
+      expect(read, page).not.toThrow();
+      return [];
+    }
     const command = findAdminCommand(words);
     const line = `${page}: sluice admin ${words.join(' ')}`;
     if (command === undefined) return [`${line}: there is no such command`];

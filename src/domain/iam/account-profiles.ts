@@ -116,14 +116,30 @@ export async function createAccount(
   account: string,
   given: NewAccount,
 ): Promise<KeyPair> {
-  const { displayName = account, email, pair = drawKeyPair(ctx.random) } = given;
+  const { pair = drawKeyPair(ctx.random) } = given;
+  if (given.pair !== undefined) await assertKeyIsFree(ctx, pair.accessKey);
+  await insertAccount(ctx, account, { ...given, pair });
+  return pair;
+}
+
+/** For an import, which adds the keys of the root afterwards. @throws EntityAlreadyExists */
+export const createKeylessAccount = (
+  ctx: Changing & Pick<Context, 'config'>,
+  account: string,
+  given: Pick<NewAccount, 'displayName' | 'email'>,
+): Promise<void> => insertAccount(ctx, account, given);
+
+async function insertAccount(
+  ctx: Changing & Pick<Context, 'config'>,
+  account: string,
+  { displayName = account, email, pair }: NewAccount,
+): Promise<void> {
   if (ctx.credentials.hasAccountLike(account))
     throw fail('EntityAlreadyExists', `The account ${account} exists.`);
-  if (given.pair !== undefined) await assertKeyIsFree(ctx, pair.accessKey);
   if (email !== undefined) await assertEmailIsFree(ctx, account, email);
   await claim(ctx, { text: idClaim(account), account, isOf: () => true });
   if (email !== undefined) await claimEmail(ctx, account, email);
-  const secret = await sealSecret(ctx, pair);
+  const secret = pair && (await sealSecret(ctx, pair));
   if ((await findProfile(ctx.metadata, account)) === undefined)
     await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
   await changeAccount(ctx, account, async (draft) => {
@@ -135,17 +151,18 @@ export async function createAccount(
       );
     if (present !== undefined) throw fail('EntityAlreadyExists', `The account ${account} exists.`);
     const created = ctx.clock.now();
-    await draft.put('key', pair.accessKey, { user: '', status: 'Active', created });
-    draft.also(putAccessKey({ accessKey: pair.accessKey, account, secret }));
+    if (pair !== undefined && secret !== undefined) {
+      await draft.put('key', pair.accessKey, { user: '', status: 'Active', created });
+      draft.also(putAccessKey({ accessKey: pair.accessKey, account, secret }));
+    }
     await putProfile(draft, {
       displayName,
       ...(email === undefined ? {} : { email }),
       status: 'Active',
       created,
-      keys: [pair.accessKey],
+      keys: pair === undefined ? [] : [pair.accessKey],
     });
   });
-  return pair;
 }
 
 export interface AccountChange {
@@ -246,8 +263,20 @@ async function removeAll(ctx: Ctx, account: string, kind: IamKind): Promise<void
 }
 
 /** Adds a key of the account's root. @throws LimitExceeded */
-export async function createRootKey(ctx: SealingCtx, account: string): Promise<AccessKey & KeyPair> {
-  const pair = drawKeyPair(ctx.random);
+export const createRootKey = (ctx: SealingCtx, account: string): Promise<AccessKey & KeyPair> =>
+  addRootKey(ctx, account, drawKeyPair(ctx.random));
+
+/** Adds a key pair that exists already. @throws LimitExceeded; EntityAlreadyExists when the access key exists in any account */
+export async function importRootKey(
+  ctx: SealingCtx & Pick<Changing, 'credentials'>,
+  account: string,
+  pair: KeyPair,
+): Promise<void> {
+  await assertKeyIsFree(ctx, pair.accessKey);
+  await addRootKey(ctx, account, pair);
+}
+
+async function addRootKey(ctx: SealingCtx, account: string, pair: KeyPair): Promise<AccessKey & KeyPair> {
   const secret = await sealSecret(ctx, pair);
   return changeAccount(ctx, account, async (draft) => {
     const profile = await profileIn(draft, ctx.clock.now());

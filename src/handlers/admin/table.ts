@@ -2,7 +2,9 @@
 
 import * as accounts from './access/accounts.ts';
 import { ExplainDecision } from './access/explain-decision.ts';
+import { ExportIam, ExportIamSecrets } from './access/iam/export-iam.ts';
 import * as iamGroups from './access/iam/groups.ts';
+import { ImportIam } from './access/iam/import-iam.ts';
 import * as inlinePolicies from './access/iam/inline-policies.ts';
 import * as iamPolicies from './access/iam/policies.ts';
 import * as iamRoles from './access/iam/roles.ts';
@@ -77,7 +79,16 @@ export const adminHandlers: AdminHandlers = {
   PutRootKey: accounts.PutRootKey,
   ...iamGroups,
   ...inlinePolicies,
-  ...iamPolicies,
+  AttachIamPolicy: iamPolicies.AttachIamPolicy,
+  CreateIamPolicy: iamPolicies.CreateIamPolicy,
+  DeleteIamPolicy: iamPolicies.DeleteIamPolicy,
+  DetachIamPolicy: iamPolicies.DetachIamPolicy,
+  GetIamPolicy: iamPolicies.GetIamPolicy,
+  ListIamPolicies: iamPolicies.ListIamPolicies,
+  PutIamPolicy: iamPolicies.PutIamPolicy,
+  ExportIam,
+  ExportIamSecrets,
+  ImportIam,
   ...iamRoles,
   ...iamUsers,
   ...audit,

@@ -9,6 +9,7 @@ import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.t
 import { clusterRows, storageRows } from './admin/clusters.ts';
 import { configurationRows } from './admin/configurations.ts';
 import { accountRows, iamRows, inlinePolicyRows } from './admin/iam.ts';
+import { iamTransferRows } from './admin/iam-transfer.ts';
 import { limitRows } from './admin/limits.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
@@ -31,6 +32,7 @@ export const adminOperations = {
   ...accountRows,
   ...iamRows,
   ...inlinePolicyRows,
+  ...iamTransferRows,
   ...auditRows,
   ...allBucketRows,
   ...objectRows,

@@ -6,6 +6,7 @@ import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
 import { type AdminCommand, adminCommands, adminHelp, findAdminCommand, usageOf } from './commands.ts';
 import { canFollow, followEntries, formatEntries } from './follow.ts';
+import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
 import { openLiveLines } from './live-lines.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
@@ -42,6 +43,13 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     print(adminHelp(words));
     return args.length === 0 ? codes.usage : codes.done;
   }
+  if (isTransfer(args)) {
+    try {
+      return (await runTransfer(args)) ? codes.done : codes.refused;
+    } catch (cause) {
+      return explain(cause, transferUsage.join('\n       '));
+    }
+  }
   const command = findAdminCommand(args);
   if (command === undefined) {
     complain(explainUnknown(args));
@@ -56,7 +64,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
       throw new UsageFault('--follow is for `requests` and `logs`');
     return await execute(command, given, findProfile(given.common, process.env));
   } catch (cause) {
-    return explain(cause, command);
+    return explain(cause, usageOf(command));
   }
 }
 
@@ -74,9 +82,9 @@ function explainUnknown(args: readonly string[]): string {
   return `"${words.join(' ')}" is no command; ${hint}`;
 }
 
-function explain(cause: unknown, command: AdminCommand): number {
+function explain(cause: unknown, usage: string): number {
   if (cause instanceof UsageFault) {
-    complain(`${cause.message}\nusage: ${usageOf(command)}`);
+    complain(`${cause.message}\nusage: ${usage}`);
     return codes.usage;
   }
   if (cause instanceof AdminRefused) {

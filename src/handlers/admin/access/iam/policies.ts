@@ -80,7 +80,7 @@ export const DeleteIamPolicy: AdminHandler<'DeleteIamPolicy'> = async (given, ca
 };
 
 /** @throws InvalidArgument for an ARN that is no managed policy of the account */
-function readPolicy(account: string, arn: string): PolicyName {
+export function readPolicy(account: string, arn: string): PolicyName {
   const parsed = parseArn(arn);
   if (parsed?.kind === kind && (parsed.account === account || parsed.account === builtInAccount))
     return { account: parsed.account, path: parsed.path, name: parsed.name };
