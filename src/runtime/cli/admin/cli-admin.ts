@@ -1,15 +1,17 @@
 /** `sluice admin`: every operation of the operator API as a command. */
 import { once } from 'node:events';
+import { printable } from '../../../base/text/printable.ts';
 import { AdminRefused, openAdminClient } from '../../../client/admin-client.ts';
 import type { TraceDocument } from '../../../ports/trace.ts';
 import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
-import { type AdminCommand, adminCommands, adminHelp, findAdminCommand, usageOf } from './commands.ts';
+import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
 import { canFollow, followEntries, formatEntries } from './follow.ts';
 import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
 import { openLiveLines } from './live-lines.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
+import { explainUnknownCommand, suggestName } from './suggest.ts';
 import { formatTasks, type Task } from './task-line.ts';
 import { formatTraces } from './trace-waterfall.ts';
 import { canWatch, hasFailed, isBad, type State, watchTasks, watchUntilEnd } from './watch.ts';
@@ -52,7 +54,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
   }
   const command = findAdminCommand(args);
   if (command === undefined) {
-    complain(explainUnknown(args));
+    complain(explainUnknownCommand(args));
     return codes.usage;
   }
   try {
@@ -62,24 +64,25 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
       throw new UsageFault('--watch is for what runs in the background');
     if (given.common['--follow'] !== undefined && !canFollow(command.operation))
       throw new UsageFault('--follow is for `requests` and `logs`');
-    return await execute(command, given, findProfile(given.common, process.env));
+    const profile = findProfile(given.common, process.env);
+    return await execute(command, given, profile).catch(async (cause: unknown) => {
+      const code = explain(cause, usageOf(command));
+      if (cause instanceof AdminRefused && cause.status === 404)
+        await complainMeant(command, { path: given.path, profile });
+      return code;
+    });
   } catch (cause) {
     return explain(cause, usageOf(command));
   }
 }
 
-/** The words before the first option; the others may be its value. */
-function explainUnknown(args: readonly string[]): string {
-  const end = args.findIndex((arg) => arg.startsWith('-'));
-  const words = end < 0 ? args : args.slice(0, end);
-  const [noun = ''] = words;
-  const known = adminCommands.filter((command) => command.words[0] === noun);
-  const [only] = known.length === 1 ? known : [];
-  const hint =
-    only === undefined
-      ? `see sluice admin ${known.length === 0 ? '' : `${noun} `}--help`
-      : `the command is "${only.words.join(' ')}"`;
-  return `"${words.join(' ')}" is no command; ${hint}`;
+/** The refusal stays what it was where no name can be suggested. */
+async function complainMeant(
+  command: AdminCommand,
+  { path, profile }: { readonly path: AdminArguments['path']; readonly profile: Profile },
+): Promise<void> {
+  const meant = await suggestName(openAdminClient(profile), command, path).catch(() => undefined);
+  if (meant !== undefined) complain(`did you mean ${printable(meant)}?`);
 }
 
 function explain(cause: unknown, usage: string): number {

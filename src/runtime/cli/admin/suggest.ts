@@ -1,0 +1,97 @@
+/** "Did you mean": the nearest command for unknown words, and the nearest name that the caller may list for one that does not exist. */
+
+import { type AdminClient, AdminRefused } from '../../../client/admin-client.ts';
+import { nearest } from '../../../config/read/nearest.ts';
+import { type AdminOperationName, describeAdminOperation } from '../../../protocol/operations/admin.ts';
+import { type AdminCommand, adminCommands } from './commands.ts';
+
+/** The words before the first option; the others may be its value. */
+const wordsOf = (args: readonly string[]): readonly string[] => {
+  const end = args.findIndex((arg) => arg.startsWith('-'));
+  return end < 0 ? args : args.slice(0, end);
+};
+
+/** The command whose words are nearest, each at its place: `bukets lst` is `buckets list`. */
+function nearestWords(words: readonly string[]): readonly string[] | undefined {
+  let known = adminCommands.map((command) => command.words);
+  const found: string[] = [];
+  for (const [place, word] of words.entries()) {
+    const choices = [...new Set(known.flatMap((each) => each[place] ?? []))];
+    if (choices.length === 0) break;
+    const chosen = choices.includes(word) ? word : nearest(word, choices);
+    // The words after a command are its names.
+    if (chosen === undefined) break;
+    found.push(chosen);
+    known = known.filter((each) => each[place] === chosen);
+  }
+  return found.length === 0 || found.every((word, place) => word === words[place]) ? undefined : found;
+}
+
+/** Why the words are no command, and what is meant. */
+export function explainUnknownCommand(args: readonly string[]): string {
+  const words = wordsOf(args);
+  const [noun = ''] = words;
+  const known = adminCommands.filter((command) => command.words[0] === noun);
+  const [only] = known.length === 1 ? known : [];
+  const meant = nearestWords(words);
+  const hint =
+    only !== undefined
+      ? `the command is "${only.words.join(' ')}"`
+      : meant !== undefined
+        ? `did you mean "${meant.join(' ')}"?`
+        : `see sluice admin ${known.length === 0 ? '' : `${noun} `}--help`;
+  return `"${words.join(' ')}" is no command; ${hint}`;
+}
+
+/** What lists the names of a collection, and the fields of its reply that have them. */
+const lists: Readonly<Record<string, readonly [AdminOperationName, list: string, field: string]>> = {
+  accounts: ['ListAccounts', 'rows', 'account'],
+  buckets: ['ListBuckets', 'rows', 'name'],
+  clusters: ['ListClusters', 'clusters', 'id'],
+  groups: ['ListIamGroups', 'rows', 'name'],
+  peers: ['ListReplicationPeers', 'peers', 'id'],
+  policies: ['ListIamPolicies', 'rows', 'name'],
+  roles: ['ListIamRoles', 'rows', 'name'],
+  users: ['ListIamUsers', 'rows', 'name'],
+};
+
+type Path = Readonly<Record<string, string>>;
+
+/**
+ * The nearest name for one of the path that does not exist. It is one that this caller may list, because the gateway lists it to the caller;
+ * undefined where it lists none, or every name of the path.
+ */
+export async function suggestName(
+  client: AdminClient,
+  { operation }: Pick<AdminCommand, 'operation'>,
+  path: Path,
+): Promise<string | undefined> {
+  const parts = describeAdminOperation(operation).path.split('/');
+  for (const [place, part] of parts.entries()) {
+    const value = part.startsWith(':') ? path[part.slice(1)] : undefined;
+    const [collection = '', above = ''] = [parts[place - 1], parts[place - 2]];
+    // `/iam/users/{user}` is an account.
+    const list = lists[above === 'iam' ? 'accounts' : collection];
+    if (value === undefined || list === undefined) continue;
+    const names = await listNames(client, list, path);
+    if (names === undefined) return undefined;
+    if (!names.includes(value)) return nearest(value, names);
+  }
+  return undefined;
+}
+
+async function listNames(
+  client: AdminClient,
+  [operation, list, field]: readonly [AdminOperationName, string, string],
+  path: Path,
+): Promise<readonly string[] | undefined> {
+  try {
+    // The casts: the operations of the table above take these parameters, and reply with such lists.
+    const { json } = await client.call(operation, { path: path as never });
+    const rows = (json as unknown as Readonly<Record<string, readonly Path[]>>)[list] ?? [];
+    return rows.flatMap((row) => row[field] ?? []);
+  } catch (cause) {
+    if (cause instanceof AdminRefused) return undefined;
+    throw cause;
+  }
+}
