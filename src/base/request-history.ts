@@ -84,3 +84,12 @@ export class RequestHistory {
     return found;
   }
 }
+
+/** The requests of the present minute and the one before, and how many seconds these are. */
+export function lastMinute(
+  history: RequestHistory,
+  now: number,
+): Omit<RequestCounts, 'durations'> & { readonly seconds: number } {
+  const { requests, refused, failed } = sumCounts(history.read(now, 2).map(([, counters]) => counters));
+  return { seconds: 60 + Math.floor((now % minuteMs) / 1000), requests, refused, failed };
+}

@@ -11,6 +11,7 @@ import type { ReplicaDocument } from './objects/replica.ts';
 import { accessPointAliases, accessPoints } from './records/access-points.ts';
 import { ageTables } from './records/ages.ts';
 import { audit } from './records/audit.ts';
+import { gateways } from './records/background/gateways.ts';
 import { heartbeats } from './records/background/heartbeats.ts';
 import { leases } from './records/background/leases.ts';
 import { clusterState } from './records/clusters.ts';
@@ -396,6 +397,7 @@ export const tables = {
   replicationPeers,
   removedVersions,
   heartbeats,
+  gateways,
   logins,
   idempotencyKeys,
   idempotencyKeysByAccount,

@@ -179,6 +179,9 @@ export interface NodeHealth {
   readonly schemaVersion: string;
   /** `UP`, or the cluster's own text for another state. */
   readonly state: string;
+  /** Of its disk: what it uses, and what is free. Absent where the engine does not report it. */
+  readonly usedBytes?: number;
+  readonly freeBytes?: number;
 }
 
 export interface MetadataHealth {

@@ -20,7 +20,7 @@ import { rewrapKeys } from './storage/rewrap.ts';
 import { scrubAll } from './storage/scrub.ts';
 import type { ClientLoad } from './supervision/client-load.ts';
 import { Controls } from './supervision/controls.ts';
-import { Heartbeats } from './supervision/heartbeats.ts';
+import { type DescribeGateway, Heartbeats } from './supervision/heartbeats.ts';
 import { localRenewalMs, localTtlMs } from './supervision/leadership.ts';
 import { Pulses } from './supervision/pulses.ts';
 import { reportingTelemetry } from './supervision/reporting-telemetry.ts';
@@ -192,6 +192,8 @@ export interface RunningWorkers {
 export interface WorkerHost {
   /** The name of this process in `GET /admin/v1/workers`, such as `host:pid`. */
   readonly process: string;
+  /** Present where the process serves, and is to be listed by `sluice admin status`. */
+  readonly gateway?: DescribeGateway;
   /** Absent: background work does not wait for clients. */
   readonly clientLoad?: ClientLoad;
   /** Present where the metadata are on this machine. */
@@ -227,12 +229,12 @@ export function startWorkers(
   context: WorkerContext,
   names: readonly WorkerName[],
   signal: AbortSignal,
-  { process, clientLoad, local }: WorkerHost = { process: 'embedded' },
+  { process, gateway, clientLoad, local }: WorkerHost = { process: 'embedded' },
 ): RunningWorkers {
   const stopping = new AbortController();
   const ends = AbortSignal.any([signal, stopping.signal]);
   const shared = local && shareWith(local, { clock: context.clock, names });
-  const heartbeats = new Heartbeats(context, process, shared);
+  const heartbeats = new Heartbeats(context, process, { pace: shared, gateway });
   const controls = new Controls(context, { workers: names, signal: ends, pulses: shared?.pulses });
   const yieldToClients =
     clientLoad === undefined ? unsupervised.yieldToClients : clientLoad.yieldToClients.bind(clientLoad);

@@ -1,4 +1,4 @@
-/** `sluice admin requests` and `logs` against a node of two real processes. */
+/** `sluice admin status`, `requests` and `logs` against a node of two real processes. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
@@ -112,6 +112,30 @@ test('logs --follow prints the lines of every process, and requests alone the la
   const wrong = follow('buckets --follow');
   await vi.waitFor(() => expect(wrong.child.exitCode).toBe(2), patience);
 });
+
+test('status is a page with both processes, what they lead, capacity, and the requests of both', async () => {
+  await refuseInBoth('counted');
+  const readPage = async (args = '') => {
+    const page = follow(`status${args}`);
+    await vi.waitFor(() => expect(page.child.exitCode).not.toBeNull(), patience);
+    return page;
+  };
+  await vi.waitFor(async () => {
+    const page = await readPage();
+    expect([page.child.exitCode, page.text()]).toEqual([0, expect.stringContaining('healthy, 1 gateway')]);
+    expect(page.text()).toMatch(/http:\/\/127\.0\.0\.1:\d+ .* 2\/2 /);
+    expect(page.text().replace(/\s+/g, ' ')).toMatch(/ leads access-log .*usage-rollup/);
+    expect(page.text()).toMatch(/data +file +default +ok +[\d.]+ \w+ +[\d.]+ GiB/);
+    expect(page.text()).toMatch(/metadata +embedded +embedded +UP +[\d.]+ \w+ +[\d.]+ GiB/);
+    expect(page.text()).toMatch(/requests? \(.*\) to 2 processes: [1-9]\d* refused, 0 failed, p50 /);
+    expect(Math.max(...page.lines().map(({ length }) => length))).toBeLessThanOrEqual(100);
+  }, patience);
+  const json = JSON.parse((await readPage(' --json')).text());
+  expect(json).toMatchObject({ ok: true, missing: [], gateways: [{ processes: 2, processesUp: 2 }] });
+  const watched = follow('status --watch');
+  await vi.waitFor(() => expect(watched.text().match(/^GATEWAYS$/gm)?.length).toBeGreaterThan(1), patience);
+  expect(watched.text()).not.toContain('\u001b');
+}, 120_000);
 
 test('a follower goes on when a process of the node dies and is replaced', async () => {
   const json = follow('requests --follow --json --status 404 --limit 1');

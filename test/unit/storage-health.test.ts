@@ -197,6 +197,24 @@ describe('ordered-kv', () => {
     expect((await storeHealth([empty.endpoint])).warnings).toEqual([]);
   });
 
+  test('reads the sizes of stores in the units of PD, and has none where a store reports none', async () => {
+    const sized = (status: object) => ({ store: { id: 1, address: 'kv:1' }, status });
+    const stores = [
+      sized({ capacity: '2TiB', used_size: '1.95TiB', available: '97.87GiB' }),
+      sized({ capacity: '1GiB', used_size: '0B', available: '1023MiB' }),
+      sized({ capacity: '0B', used_size: '0B', available: '0B' }),
+      sized({}),
+    ];
+    await using answering = await pd((_request, response) => response.end(JSON.stringify({ stores })));
+    const { nodes } = await storeHealth([answering.endpoint]);
+    expect(nodes.map(({ usedBytes, freeBytes }) => [usedBytes, freeBytes])).toEqual([
+      [Math.round(1.95 * 1024 ** 4), Math.round(97.87 * 1024 ** 3)],
+      [0, 1023 * 1024 ** 2],
+      [undefined, undefined],
+      [undefined, undefined],
+    ]);
+  });
+
   test('says which endpoints did not answer when none did', async () => {
     await using failing = await pd((_request, response) => response.writeHead(503).end());
     await using garbled = await pd((_request, response) => response.end('<html>'));

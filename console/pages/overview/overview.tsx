@@ -12,6 +12,7 @@ import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from '../storage/class-words.ts';
 import { classColumns, classRows } from '../storage/classes.tsx';
+import { Gateways } from './gateways.tsx';
 import { Requests } from './requests.tsx';
 import { w } from './words.ts';
 
@@ -28,6 +29,7 @@ export default function OverviewPage() {
     'ListWorkers',
     'ListTraces',
     'GetRequestHistory',
+    'GetStatus',
   ]);
   const may = (name: Parameters<typeof allowed>[0]) => allowed(name) === true;
   const health = useHealth(may('GetStorageHealth'));
@@ -51,6 +53,7 @@ export default function OverviewPage() {
         answer={<Answered health={health.data} classes={classes.data} clusters={clusters.data} />}
       />
       <Requests enabled={may('GetRequestHistory')} />
+      <Gateways enabled={may('GetStatus')} />
       <div class="cards">
         {may('ListClusters') && (
           <Card title={w.capacity} actions={<PageLink page="clusters">{t.pages.clusters}</PageLink>}>

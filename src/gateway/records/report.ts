@@ -59,7 +59,7 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
       repeatsOf(request, failure),
     );
   if (slowMs > 0 && durationMs >= slowMs) reportSlow(ctx, request, { status, durationMs });
-  else if (failure === undefined) {
+  else if (failure === undefined && writesDebug(ctx)) {
     const ignored = query === undefined ? [] : ignoredParameters(query);
     telemetry.log(
       'DEBUG',
@@ -72,6 +72,10 @@ export function reportAnswer(ctx: Context, request: RequestContext, { status, fa
     );
   }
 }
+
+/** Where that is not known, the log decides. The fields of a line that is not written would cost a request as much as its metrics. */
+const writesDebug = ({ logLevel }: Pick<Context, 'logLevel'>): boolean =>
+  logLevel === undefined || logLevel.get() === 'DEBUG';
 
 type Outcome = Pick<RequestEntry, 'at' | 'status' | 'code' | 'durationMs' | 'receivedBytes'>;
 
@@ -131,7 +135,7 @@ function describe(request: RequestContext): Fields {
     operation,
     method,
     path,
-    ...(bucket === '' ? {} : { bucket }),
+    bucket: bucket === '' ? undefined : bucket,
     remote,
     account: identity?.owner,
     access_key: identity?.accessKey,

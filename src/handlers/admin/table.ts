@@ -43,6 +43,7 @@ import * as objects from './overview/objects.ts';
 import { ListLogs } from './overview/recent-lines.ts';
 import { ListRequests } from './overview/recent-requests.ts';
 import { GetRequestHistory } from './overview/requests.ts';
+import { GetStatus } from './overview/status.ts';
 import * as system from './overview/system.ts';
 import * as replicationPeers from './replication/peers.ts';
 import * as replicationResync from './replication/resync.ts';
@@ -57,6 +58,7 @@ export const adminHandlers: AdminHandlers = {
   ...ownKeys,
   CheckPermissions,
   GetRequestHistory,
+  GetStatus,
   ListLogs,
   ListRequests,
   ExplainDecision,

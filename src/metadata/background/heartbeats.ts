@@ -1,8 +1,10 @@
-/** The heartbeats of the background workers, in one partition. */
-import type { At, MetadataStore } from '../../ports/metadata-store.ts';
+/** The heartbeats of the background workers and of the gateways, each in one partition. */
+import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { type GatewayRow, gateways } from '../records/background/gateways.ts';
 import { type HeartbeatRow, heartbeats } from '../records/background/heartbeats.ts';
 
 const heartbeatsAt: At<typeof heartbeats> = { table: heartbeats, in: { slot: 0 } };
+const gatewaysAt: At<typeof gateways> = { table: gateways, in: { slot: 0 } };
 
 /** The time between two heartbeats, on this machine and elsewhere: each commit of an embedded store writes some 20 KiB. */
 export const heartbeatMs = { local: 60_000, distant: 10_000 } as const;
@@ -10,6 +12,8 @@ export const heartbeatMs = { local: 60_000, distant: 10_000 } as const;
 const dayMs = 24 * 60 * 60 * 1000;
 /** How long the row of a leader is kept after its last heartbeat, so that its last error can be read. */
 const leaderMs = 7 * dayMs;
+/** The same for a gateway that was killed; one that stops removes its row. */
+const gatewayMs = dayMs;
 /** The same for a worker that runs in every process: a restarted gateway has another process id. */
 const memberMs = 10 * 60_000;
 const pageRows = 500;
@@ -18,11 +22,13 @@ const processWorker = '';
 /** Ends at a multiple of this part of a row's life, so that an index entry of the expiry serves several writes. */
 const expiryShare = 4;
 
-function expiryOf({ beatAt, generation }: HeartbeatRow): number {
-  const lifeMs = generation === 0 ? memberMs : leaderMs;
+function expiryAfter(beatAt: number, lifeMs: number): number {
   const grainMs = lifeMs / expiryShare;
   return Math.ceil((beatAt + lifeMs) / grainMs) * grainMs;
 }
+
+const expiryOf = ({ beatAt, generation }: HeartbeatRow): number =>
+  expiryAfter(beatAt, generation === 0 ? memberMs : leaderMs);
 
 /** The row of a process, which says that it lives. */
 export const processBeat = ({
@@ -33,17 +39,30 @@ export const processBeat = ({
   ...{ slot: 0, worker: processWorker, process, generation: 0, since, beatAt, units: 0, failures: 0 },
 });
 
+/** @param gateway the process that writes them */
 export const putHeartbeats = (
   metadata: Pick<MetadataStore, 'apply'>,
   rows: readonly HeartbeatRow[],
-): Promise<void> =>
-  metadata.apply(
-    rows.map((row) => ({
+  gateway?: GatewayRow,
+): Promise<void> => {
+  const ofWorkers = rows.map(
+    (row): SideChange => ({
       at: heartbeatsAt,
       put: row,
       expiresAt: expiryOf(row),
-    })),
+    }),
   );
+  const ofGateway: SideChange[] =
+    gateway === undefined
+      ? []
+      : [{ at: gatewaysAt, put: gateway, expiresAt: expiryAfter(gateway.beatAt, gatewayMs) }];
+  return metadata.apply([...ofGateway, ...ofWorkers]);
+};
+
+export const removeGateway = (
+  metadata: Pick<MetadataStore, 'apply'>,
+  { node, place }: Pick<GatewayRow, 'node' | 'place'>,
+): Promise<void> => metadata.apply([{ at: gatewaysAt, remove: { node, place } }]);
 
 /** Reads the heartbeats of all workers, in pages, by worker and process. */
 export async function* everyHeartbeat(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<HeartbeatRow> {
@@ -56,4 +75,11 @@ export async function* everyHeartbeat(metadata: Pick<MetadataStore, 'scan'>): As
       else if (row.endedAt !== undefined) yield row;
       else yield { ...row, beatAt: Math.max(row.beatAt, beats.get(row.process) ?? 0) };
     }
+}
+
+/** Reads the rows of all gateways, in pages, by node and place. */
+export async function* everyGateway(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<GatewayRow> {
+  const cursor = metadata.scan(gatewaysAt);
+  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows))
+    for (const { row } of page) yield row;
 }

@@ -17,6 +17,7 @@ import { objectRows } from './admin/objects.ts';
 import { observabilityRows } from './admin/observability.ts';
 import { allBucketRows } from './admin/overview/all-buckets.ts';
 import { auditRows } from './admin/overview/audit.ts';
+import { statusRows } from './admin/overview/status.ts';
 import { systemRows } from './admin/overview/system.ts';
 import { peerRows, replicationRows } from './admin/replication.ts';
 import type { AdminOperation, AdminRows } from './admin/row.ts';
@@ -43,6 +44,7 @@ export const adminOperations = {
   ...maintenanceRows,
   ...workerRows,
   ...observabilityRows,
+  ...statusRows,
   ...systemRows,
   ...bucketTaskRows,
   ...peerRows,

@@ -47,7 +47,12 @@ export function parseLeases(text: string): LeaseGeneration[] {
 }
 
 /** Rows about running processes and log-ins, which mean nothing in another store. Of leases, `Exported.leases` has the generations. */
-const omitted: ReadonlySet<AnyTable> = new Set<AnyTable>([tables.leases, tables.heartbeats, tables.logins]);
+const omitted: ReadonlySet<AnyTable> = new Set<AnyTable>([
+  tables.leases,
+  tables.heartbeats,
+  tables.gateways,
+  tables.logins,
+]);
 /** Buckets come first: they say how many shards their objects have. */
 export const exportedTables: readonly AnyTable[] = Object.values<AnyTable>(tables)
   .filter((table) => !omitted.has(table))

@@ -17,6 +17,7 @@ import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
 import { serve } from '../node.ts';
 import { nodeDiagnostics, processName } from '../processes/diagnostics/node-diagnostics.ts';
 import { endAtOnce } from '../processes/end-at-once.ts';
+import { describeGateway } from '../processes/gateway-heartbeat.ts';
 import { heedLogLevel, openLogLevel } from '../processes/log-level.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
 import { joinSiblings } from '../processes/node-siblings.ts';
@@ -162,7 +163,7 @@ async function serveHere(
     throw asRefusal(error, config);
   });
   const stopping = new AbortController();
-  const host = { process: processName(), clientLoad, ...localProcess(context, config) };
+  const host = hostOf(context, config, { address: serving.url, clientLoad });
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
   // The process may be stopped as soon as it has printed that it serves.
   const told = toldToStop();
@@ -179,6 +180,16 @@ async function serveHere(
     endAtOnce();
   }
   return 0;
+}
+
+/** What the workers know of this process. */
+function hostOf(
+  context: Context,
+  config: Config,
+  { address, clientLoad }: { readonly address: string; readonly clientLoad: ClientLoad },
+): WorkerHost {
+  const gateway = describeGateway(context, { address, processes: processCount(config) });
+  return { process: processName(), gateway, clientLoad, ...localProcess(context, config) };
 }
 
 /** Where the metadata are on this machine, processes see which others have ended. */

@@ -25,7 +25,8 @@ export function logToStandardError(level: Config['SVC_LOG_LEVEL']): void {
   });
 }
 
-const runtime = (): string => {
+/** Such as `node 24.1.0`. */
+export const runtimeName = (): string => {
   const { bun, deno, node } = process.versions;
   return bun !== undefined ? `bun ${bun}` : deno !== undefined ? `deno ${deno}` : `node ${node}`;
 };
@@ -34,7 +35,7 @@ export function nodeTelemetry(config: Config): Telemetry {
   logToStandardError(config.SVC_LOG_LEVEL);
   const metrics: PromMetrics = promMetrics({
     version: packageVersion(),
-    runtime: runtime(),
+    runtime: runtimeName(),
     ...(cluster.isWorker ? { gather: gatherFromPeers(() => metrics.own()) } : {}),
   });
   sampleProcess(metrics, config);

@@ -1,11 +1,17 @@
 /**
- * The heartbeats of the workers of a process: what each did last, how fast, and what it has left. They are written together every ten
+ * The heartbeats of a process and of its workers: what each did last, how fast, and what it has left. They are written together every ten
  * seconds (every minute, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
  * worker are written immediately. A worker that was idle all the time is left out of seven writes of eight: the row of the process says that it lives.
  */
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
-import { heartbeatMs, processBeat, putHeartbeats } from '../../metadata/background/heartbeats.ts';
+import {
+  heartbeatMs,
+  processBeat,
+  putHeartbeats,
+  removeGateway,
+} from '../../metadata/background/heartbeats.ts';
+import type { GatewayRow } from '../../metadata/records/background/gateways.ts';
 import type {
   HeartbeatProgress,
   HeartbeatRow,
@@ -59,6 +65,15 @@ class Counter {
 
 type Written = Omit<HeartbeatRow, 'slot' | 'process' | 'beatAt'>;
 
+/** What the process writes of itself, where it serves. */
+export type DescribeGateway = () => Omit<GatewayRow, 'slot' | 'beatAt'>;
+
+export interface HeartbeatOptions {
+  /** Of the leases, whose renewals and heartbeats are then written together. */
+  readonly pace?: LeasePace | undefined;
+  readonly gateway?: DescribeGateway | undefined;
+}
+
 interface Watched {
   /** Absent before the worker first leads. */
   row?: Written;
@@ -76,6 +91,13 @@ const newsOf = ({ lastUnit, units, ...row }: Written, progress: HeartbeatProgres
     lastUnit?.outcome === 'busy' && units,
   ]);
 
+interface WriteOptions {
+  /** The row of the process is written too. */
+  readonly isBeat?: boolean;
+  readonly leavesOutIdle?: boolean;
+  readonly gateway?: DescribeGateway | undefined;
+}
+
 export class Heartbeats {
   readonly #ctx: Ctx;
   readonly #process: string;
@@ -87,16 +109,15 @@ export class Heartbeats {
 
   readonly #pace: LeasePace | undefined;
   readonly #since: number;
+  readonly #gateway: DescribeGateway | undefined;
 
-  /**
-   * @param process the name under which operators find the process, such as `host:pid`
-   * @param pace of the leases, whose renewals and heartbeats are then written together
-   */
-  constructor(ctx: Ctx, process: string, pace?: LeasePace) {
+  /** @param process the name under which operators find the process, such as `host:pid` */
+  constructor(ctx: Ctx, process: string, { pace, gateway }: HeartbeatOptions = {}) {
     this.#ctx = ctx;
     this.#process = process;
     this.#pace = pace;
     this.#since = ctx.clock.now();
+    this.#gateway = gateway;
     this.#ended = this.#beat();
   }
 
@@ -105,6 +126,16 @@ export class Heartbeats {
     this.#stop.abort();
     await this.#ended;
     await this.#writing;
+    await this.#leave();
+  }
+
+  /** A gateway that stops is not missed. */
+  async #leave(): Promise<void> {
+    const { metadata, telemetry } = this.#ctx;
+    if (this.#gateway === undefined) return;
+    await removeGateway(metadata, this.#gateway()).catch((cause: unknown) =>
+      telemetry.log('DEBUG', 'the heartbeat of the gateway could not be removed', { cause }),
+    );
   }
 
   /** @param counts what the progress of the worker counts, for example `objects` */
@@ -149,17 +180,25 @@ export class Heartbeats {
 
   async #beat(): Promise<void> {
     const { signal } = this.#stop;
+    if (this.#gateway !== undefined) this.#write([], { gateway: this.#gateway });
     for (let beat = 1; !signal.aborted; beat += 1) {
       await (this.#pace?.pulses.next(this.#pace.renewalMs, signal) ??
         this.#ctx.clock.sleep(heartbeatMs.distant, signal));
       if (signal.aborted) return;
       const present = [...this.#watched.values()].filter(({ row }) => row?.endedAt === undefined);
-      this.#write(present, { isBeat: true, leavesOutIdle: beat % idleBeats !== 0 });
+      this.#write(present, {
+        isBeat: true,
+        leavesOutIdle: beat % idleBeats !== 0,
+        gateway: this.#gateway,
+      });
     }
   }
 
   /** Heartbeats are information for operators: a write that fails is left out, and the next one follows. */
-  #write(some: readonly Watched[], { isBeat = false, leavesOutIdle = false } = {}): void {
+  #write(
+    some: readonly Watched[],
+    { isBeat = false, leavesOutIdle = false, gateway }: WriteOptions = {},
+  ): void {
     const { metadata, clock, telemetry } = this.#ctx;
     this.#writing = this.#writing.then(async () => {
       try {
@@ -177,7 +216,8 @@ export class Heartbeats {
           delete watched.stored;
           rows.push({ ...row, slot: 0, process, beatAt, progress });
         }
-        if (rows.length > 0) await putHeartbeats(metadata, rows);
+        const ofGateway = gateway && { ...gateway(), slot: 0, beatAt };
+        if (rows.length > 0 || ofGateway !== undefined) await putHeartbeats(metadata, rows, ofGateway);
         for (const [watched, stored] of news) watched.stored = stored;
       } catch (cause) {
         telemetry.log('DEBUG', 'the heartbeats of the workers could not be written', { cause });

@@ -274,6 +274,7 @@ class Embedded implements EmbeddedStore {
       releaseVersion: 'lmdb',
       schemaVersion: '1',
       state: 'UP',
+      usedBytes: statSync(dataFile(this.#directory)).size,
     };
     return { nodes: [node], warnings: [] };
   }

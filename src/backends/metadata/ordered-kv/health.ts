@@ -14,7 +14,14 @@ interface PdStore {
     readonly state_name?: string;
     readonly labels?: readonly { readonly key: string; readonly value: string }[];
   };
-  readonly status?: { readonly leader_count?: number; readonly region_count?: number };
+  readonly status?: {
+    readonly leader_count?: number;
+    readonly region_count?: number;
+    /** Sizes such as `1.95TiB`; `0B` until the store has reported. */
+    readonly capacity?: string;
+    readonly used_size?: string;
+    readonly available?: string;
+  };
 }
 
 export async function storeHealth(endpoints: readonly string[], tls?: Tls): Promise<MetadataHealth> {
@@ -55,7 +62,7 @@ function fetchStores(endpoint: string, tls: Tls | undefined): Promise<string> {
   });
 }
 
-function toNodeHealth({ store }: PdStore): NodeHealth {
+function toNodeHealth({ store, status }: PdStore): NodeHealth {
   const label = (name: string): string => store.labels?.find(({ key }) => key === name)?.value ?? 'default';
   return {
     name: store.address ?? `store ${store.id}`,
@@ -64,7 +71,26 @@ function toNodeHealth({ store }: PdStore): NodeHealth {
     releaseVersion: store.version ?? 'unknown',
     schemaVersion: '1',
     state: (store.state_name ?? 'Up').toUpperCase(),
+    ...(readSize(status?.capacity) ? sizesOf(status) : {}),
   };
+}
+
+function sizesOf({
+  used_size,
+  available,
+}: PdStore['status'] = {}): Pick<NodeHealth, 'usedBytes' | 'freeBytes'> {
+  const [usedBytes, freeBytes] = [readSize(used_size), readSize(available)];
+  return {
+    ...(usedBytes === undefined ? {} : { usedBytes }),
+    ...(freeBytes === undefined ? {} : { freeBytes }),
+  };
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+
+function readSize(text = ''): number | undefined {
+  const [, number, unit = ''] = /^(\d+(?:\.\d+)?)([KMGTPE]iB|B)$/.exec(text) ?? [];
+  return number === undefined ? undefined : Math.round(Number(number) * 1024 ** units.indexOf(unit));
 }
 
 /** A live store without leaders serves no reads while its peers do. */

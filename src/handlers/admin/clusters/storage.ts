@@ -19,7 +19,8 @@ export const GetStorageData: AdminHandler<'GetStorageData'> = async (ctx) =>
 
 const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: MetadataReport) => ({
   backend,
-  nodes,
+  // The specification has no sizes here: GetStatus shows them.
+  nodes: nodes.map(({ usedBytes: _, freeBytes: __, ...node }) => node),
   ...(replicationFactor === undefined ? {} : { replicationFactor }),
   warnings,
 });

@@ -84,3 +84,9 @@ export const ListLogs: AdminHandler<'ListLogs'> = async (ctx, { query }) => {
   const { entries, ...page } = await readNode(ctx, lines, { filter, max: limit, after });
   return jsonReply({ lines: entries.map(describe), ...page });
 };
+
+/** The newest warnings and errors of the processes of this node, the oldest first. */
+export async function readLastErrors(ctx: Context, max: number) {
+  const filter: Filter = { level: 'WARN' };
+  return (await readNode(ctx, lines, { filter, max, after: undefined })).entries.map(describe);
+}

@@ -66,7 +66,7 @@ export const taskKinds = [
   'scrub',
 ] as const;
 
-const task = jsonObject({
+export const task = jsonObject({
   kind: jsonChoice(taskKinds),
   name: jsonText({ max: 4096 }),
   bucket: jsonOptional(bucketName),

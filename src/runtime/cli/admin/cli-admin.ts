@@ -14,7 +14,17 @@ import { showReply } from './show.ts';
 import { explainUnknownCommand, suggestName } from './suggest.ts';
 import { formatTasks, type Task } from './task-line.ts';
 import { formatTraces } from './trace-waterfall.ts';
-import { canWatch, hasFailed, isBad, type State, watchTasks, watchUntilEnd } from './watch.ts';
+import {
+  canWatch,
+  formatPage,
+  hasFailed,
+  isBad,
+  isShownAnew,
+  type State,
+  showAnew,
+  watchTasks,
+  watchUntilEnd,
+} from './watch.ts';
 
 const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
 
@@ -121,13 +131,14 @@ async function copyToOutput(body: ReadableStream<Uint8Array>): Promise<number> {
   }
 }
 
-/** A trace is a waterfall, requests, log lines and tasks are lines, every other reply is a table. */
-const showAnswer = ({ operation }: AdminCommand, json: unknown): string =>
-  operation === 'GetTrace'
-    ? formatTraces((json as { readonly traces: readonly TraceDocument[] }).traces)
-    : operation === 'ListTasks'
-      ? formatTasks((json as { readonly tasks: readonly Task[] }).tasks)
-      : (formatEntries(operation, json) ?? showReply(json));
+/** A trace is a waterfall, the status a page; requests, log lines and tasks are lines, every other reply is a table. */
+function showAnswer({ operation }: AdminCommand, json: unknown): string {
+  // The casts: replies of these operations.
+  if (operation === 'GetTrace')
+    return formatTraces((json as { readonly traces: readonly TraceDocument[] }).traces);
+  if (operation === 'ListTasks') return formatTasks((json as { readonly tasks: readonly Task[] }).tasks);
+  return formatPage(operation, json) ?? formatEntries(operation, json) ?? showReply(json);
+}
 
 /** A pipe whose reader is slow holds the next page back. */
 async function printSlowly(text: string): Promise<void> {
@@ -155,6 +166,15 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
       ...{ client, name: command.operation, query, asJson },
       print: printSlowly,
       report: complain,
+    });
+  if (common['--watch'] !== undefined && isShownAnew(command.operation))
+    return showAnew({
+      read: async () => {
+        const { json, text } = await client.call(command.operation, ask);
+        return asJson ? text : showAnswer(command, json);
+      },
+      print: printSlowly,
+      isTerminal: process.stdout.isTTY && !asJson,
     });
   const live = openLiveLines(process.stderr);
   if (command.operation === 'ListTasks' && common['--watch'] !== undefined)

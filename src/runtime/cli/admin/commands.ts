@@ -150,7 +150,7 @@ export function adminHelp(prefix: readonly string[]): string {
     '                                   SLUICE_ACCESS_KEY and SLUICE_SECRET_KEY are the same',
     '                                   (`replication peers set` has an --endpoint of its own)',
     '  --json                           the reply as it arrived',
-    '  --watch                          follows what runs in the background until it ends',
+    '  --watch                          follows what runs in the background until it ends; `status` until Ctrl-C',
     '  --follow                         of `requests` and `logs`: goes on with what comes',
     '  --if-match ETAG, --idempotency-key KEY',
     'A value that begins with @ is read from that file, and @- from the standard input.',

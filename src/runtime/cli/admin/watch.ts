@@ -1,6 +1,7 @@
 /** `--watch`: polls what an operation has begun until it ends, with a line of progress. */
 import { type AdminClient, AdminRefused } from '../../../client/admin-client.ts';
 import type { AdminOperationName, AdminQuery } from '../../../protocol/operations/admin.ts';
+import { formatStatus } from './status-page.ts';
 import { formatTask, type Task } from './task-line.ts';
 
 /** The operation that shows how far another is. */
@@ -32,8 +33,19 @@ const taskOf: Partial<Readonly<Record<AdminOperationName, (path: Path) => TaskQu
   GetLifecycle: ({ name = '' }) => ({ kind: 'lifecycle', bucket: name }),
 };
 
+/** Operations whose reply is a page, which is shown anew until the command is ended. */
+const pages: Partial<Readonly<Record<AdminOperationName, (reply: never) => string>>> = {
+  GetStatus: formatStatus,
+};
+
+export const isShownAnew = (name: AdminOperationName): boolean => name in pages;
+
+/** The cast: the reply of this operation. */
+export const formatPage = (name: AdminOperationName, reply: unknown): string | undefined =>
+  pages[name]?.(reply as never);
+
 export const canWatch = (name: AdminOperationName): boolean =>
-  name === 'ListTasks' || name in watchedBy || Object.values(watchedBy).includes(name);
+  isShownAnew(name) || name === 'ListTasks' || name in watchedBy || Object.values(watchedBy).includes(name);
 
 export type State = Readonly<Record<string, unknown>>;
 
@@ -130,5 +142,28 @@ export async function watchTasks(
     report(tasks.map(formatTask));
     if (tasks.length === 0) return;
     await new Promise((resolve) => setTimeout(resolve, pollMs.longest));
+  }
+}
+
+const anewMs = 2_000;
+const home = '\u001b[H\u001b[J';
+
+/** Shows a page every two seconds: in a terminal over the former one, in a pipe below it. @throws what the first reading throws, and refusals */
+export async function showAnew({
+  read,
+  print,
+  isTerminal,
+}: {
+  readonly read: () => Promise<string>;
+  readonly print: (text: string) => Promise<void>;
+  readonly isTerminal: boolean;
+}): Promise<never> {
+  for (let isFirst = true; ; isFirst = false) {
+    const page = await read().catch((cause: unknown) => {
+      if (isFirst || cause instanceof AdminRefused) throw cause;
+      return 'the gateway cannot be reached; trying again';
+    });
+    await print(isTerminal ? `${home}${page}\n` : `${page}\n`);
+    await new Promise((resolve) => setTimeout(resolve, anewMs));
   }
 }
