@@ -8,6 +8,7 @@ import { cipher } from './micro/cipher.ts';
 import { dispatch } from './micro/dispatch.ts';
 import { handle } from './micro/handle.ts';
 import { listPage } from './micro/list-page.ts';
+import { rateLimits } from './micro/rate-limits.ts';
 import { rowChecksums } from './micro/row-checksum.ts';
 import { signature } from './micro/signature.ts';
 import { unaskedRows } from './micro/unasked-rows.ts';
@@ -23,6 +24,7 @@ const all = {
   cipher,
   handle,
   'list-page': listPage,
+  'rate-limits': rateLimits,
   'row-checksum': rowChecksums,
   'unasked-rows': unaskedRows,
 };

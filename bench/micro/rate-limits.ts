@@ -1,0 +1,42 @@
+/** What rate limits cost a request while none is set: the stages of the caller and of the bucket, beside a whole HEAD through `gateway.handle`. */
+import { configWith } from '../../src/config/read/read-config.ts';
+import type { Identified, RequestContext } from '../../src/gateway/request.ts';
+import { limitBucket, limitCaller } from '../../src/gateway/stages/limit.ts';
+import { createGateway } from '../../src/gateway.ts';
+import { compose } from '../../src/runtime/compose/compose.ts';
+import { incomingOf } from '../lib/incoming.ts';
+import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
+import { benchCredential, Signer } from '../lib/sign.ts';
+
+export async function rateLimits(): Promise<Piece[]> {
+  const config = configWith({ SVC_META_BACKEND: 'memory', SVC_DATA_BACKEND: 'noop' });
+  const { context, close } = await compose(config, { credentials: [benchCredential] });
+  const gateway = createGateway(context);
+  const signer = new Signer('localhost:9000');
+  const send = async (head: string): Promise<void> => {
+    const { status } = await gateway.handle(incomingOf(head, undefined));
+    if (status >= 300) throw new Error(String(status));
+  };
+  await send(signer.header({ method: 'PUT', path: '/bench' }));
+  const head = signer.header({ method: 'HEAD', path: '/bench' });
+  const whole = await microsOf(() => send(head));
+  // The cast: the stages read these facts only, and the first of them only where there is a limit.
+  const request = {
+    identity: { owner: 'bench' },
+    wire: { remote: '10.99.0.1' },
+    bucket: { id: 'bench' },
+  } as unknown as Identified & RequestContext;
+  await limitCaller(context, request);
+  const stages = microsOfSync(() => {
+    if (limitCaller(context, request) !== undefined || limitBucket(context, request) !== undefined)
+      throw new Error('the limiter was not ready');
+  });
+  await close();
+  return [
+    {
+      name: `rate limits, none set: ${((100 * stages) / whole).toFixed(2)} % of the request`,
+      micros: stages,
+      floor: { name: 'HEAD of a bucket through handle', micros: whole },
+    },
+  ];
+}
