@@ -144,7 +144,10 @@ describe('an export', () => {
     for (const each of [world, other])
       for (const secret of [root['secretKey'], ann['secretKey']])
         expect(JSON.stringify(await auditRows(each.context))).not.toContain(secret);
-    const actions = (await auditRows(other.context)).map(({ action }) => action);
+    const rows = await auditRows(other.context);
+    const actions = rows.map(({ action }) => action);
+    const changes = rows.flatMap((row) => (row.action === 'admin:ImportIam' ? (row.changes ?? []) : []));
+    expect(changes).toContainEqual({ field: 'imported.users/ann', new: 'created' });
     expect(actions.filter((action) => action === 'admin:ImportIam')).toHaveLength(4);
   });
 

@@ -83,6 +83,7 @@ export const iamTransferRows = {
     },
     doc: 'Creates what exported records name, and with `overwrite` changes what differs from them; says for each record what was done, or with `dryRun` what would be.',
     takesSecret: true,
+    records: ['imported'],
     body: jsonObject({
       records: jsonList(record, { min: 1, max: transferredMax }),
       overwrite: jsonOptional(jsonBoolean),

@@ -170,6 +170,14 @@ async function importRecord(
   }
 }
 
+/** What the audit row says about each record that was created or changed, by kind and name. */
+const describeImported = (rows: readonly (Plan & { readonly kind: string; readonly name: string })[]) =>
+  Object.fromEntries(
+    rows
+      .filter(({ outcome }) => outcome === 'created' || outcome === 'changed')
+      .map(({ kind, name, outcome, changes }) => [`${kind}/${name}`, [outcome, ...changes].join(' ')]),
+  );
+
 export const ImportIam: AdminHandler<'ImportIam'> = async (ctx, call) => {
   const { params, body } = call;
   const { records, overwrite = false, dryRun = false } = body;
@@ -185,5 +193,6 @@ export const ImportIam: AdminHandler<'ImportIam'> = async (ctx, call) => {
     const plan = await importRecord(ctx, account, { record, overwrite, dryRun });
     rows.push({ kind: record.kind, name: record.name, ...plan });
   }
+  if (!dryRun) call.record?.change({}, { imported: describeImported(rows) });
   return jsonReply({ rows });
 };
