@@ -193,6 +193,6 @@ export const ImportIam: AdminHandler<'ImportIam'> = async (ctx, call) => {
     const plan = await importRecord(ctx, account, { record, overwrite, dryRun });
     rows.push({ kind: record.kind, name: record.name, ...plan });
   }
-  if (!dryRun) call.record?.change({}, { imported: describeImported(rows) });
+  if (!dryRun) call.record?.change?.({}, { imported: describeImported(rows) });
   return jsonReply({ rows });
 };
