@@ -6,6 +6,7 @@ import { adminOperationNames, describeAdminOperation } from '../../src/protocol/
 import { readArguments } from '../../src/runtime/cli/admin/arguments.ts';
 import { findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
 import { assertTransferOptions, isTransfer } from '../../src/runtime/cli/admin/iam-transfer.ts';
+import { blockOf, routines } from '../support/documented-routines.ts';
 
 const root = join(import.meta.dirname, '../..');
 const pages = [
@@ -15,6 +16,7 @@ const pages = [
     'backends',
     'ceph',
     'clusters',
+    'comparison',
     'operations',
     'recovery',
     'runbook',
@@ -107,4 +109,29 @@ test('every command of `sluice admin` on a page exists, with its names and optio
   });
   expect(commands.length).toBeGreaterThan(5);
   expect(wrong).toEqual([]);
+});
+
+test('every routine of test/support/documented-routines.ts has its block on its page', () => {
+  const names = Object.keys(routines);
+  expect(names.filter((name) => blockOf(name) === undefined)).toEqual([]);
+});
+
+test('the comparison has no empty cell, and a command, a page or the word "missing" for each routine here', () => {
+  const tables = readFileSync(join(root, 'docs/comparison.md'), 'utf8').split('\n');
+  const rows = tables
+    .filter((line) => /^\| [a-z]/.test(line))
+    .map((line) =>
+      line
+        .split(/(?<!\\)\|/)
+        .map((cell) => cell.trim())
+        .slice(1, -1),
+    );
+  const routinesHere = rows.filter((cells) => cells.length === 5);
+  expect(routinesHere.length).toBeGreaterThan(50);
+  expect(rows.filter((cells) => ![3, 5].includes(cells.length) || cells.includes(''))).toEqual([]);
+  const vague = routinesHere.filter(
+    ([, , , , here = '']) =>
+      !/`(?:sluice|SVC_|\/|npm)|\]\(|API|protocol|worker|^missing|service manager|package manager/.test(here),
+  );
+  expect(vague).toEqual([]);
 });
