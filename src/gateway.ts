@@ -108,6 +108,8 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
     [
       ['*-request-id', requestId],
       ['*-id-2', requestId],
+      // The SDKs read the request id of IAM and STS from this header, which has the same name in both dialects.
+      ...(isGlobalAction(request) ? [['x-amzn-requestid', requestId] as const] : []),
       ...reply.headers,
       ...(await crossOriginHeaders(ctx, request)),
     ],
@@ -115,6 +117,9 @@ async function answer(pipeline: Pipeline, incoming: Incoming): Promise<Reply> {
   );
   return { ...reply, headers };
 }
+
+const isGlobalAction = ({ format }: Pick<RequestContext, 'format'>): boolean =>
+  format === 'iam' || format === 'sts';
 
 /** The reply to a request that was refused, at whatever stage. */
 function refused(ctx: Context, request: RequestContext, refusal: Refusal): Reply {

@@ -90,6 +90,25 @@ def roles():
     }
 
 
+def regions():
+    """Requests of clients that have an empty region, or none."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        os.environ.pop(name, None)
+    session = boto3.session.Session()
+
+    def status(service, call, **arguments):
+        client = session.client(service, endpoint_url=ENDPOINT, **arguments)
+        reply = getattr(client, call)()["ResponseMetadata"]
+        assert reply["RequestId"] == reply["HTTPHeaders"].get("x-amzn-requestid", reply["RequestId"])
+        return reply["HTTPStatusCode"]
+
+    return {
+        "iam": status("iam", "list_users", region_name=""),
+        "sts": status("sts", "get_caller_identity", region_name=""),
+        "s3": status("s3", "list_buckets"),
+    }
+
+
 def form(s3):
     """A browser's form, signed by the session."""
     import urllib.request

@@ -23,6 +23,10 @@ test('users are made, listed, refused by code, and sign with keys of their own',
   });
 });
 
+test('clients with an empty region, or with none, are served', async () => {
+  expect(await boto.step('regions')).toEqual({ iam: 200, sts: 200, s3: 200 });
+});
+
 test('a session signs requests, URLs of both versions and forms', async () => {
   expect(await boto.step('roles')).toEqual({
     arn: 'arn:aws:sts::alice-account:assumed-role/boto/boto',

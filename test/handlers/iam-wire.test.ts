@@ -19,6 +19,22 @@ describe('an action', () => {
     expect(answer.header('content-type')).toBe('text/xml');
   });
 
+  test('has its request id in x-amzn-requestid, where the SDKs read that of IAM and STS; S3 replies have none', async () => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    for (const answer of [
+      await iam('GetCallerIdentity'),
+      await iam('ListUsers'),
+      await iam('GetUser', { UserName: 'missing' }),
+      await iam('NoSuchAction'),
+      await world.anonymous.post('/', { body: formOf(whoAmI), headers: formType }),
+    ]) {
+      expect(answer.header('x-amzn-requestid')).toMatch(/^[0-9A-F]+$/);
+      expect(answer.text).toContain(`<RequestId>${answer.header('x-amzn-requestid')}</RequestId>`);
+    }
+    expect((await world.client.get('/')).header('x-amzn-requestid')).toBeUndefined();
+  });
+
   test.each(['s3', 'iam', 'sts'] as const)(
     'is accepted as a form or in the URL, signed for %s',
     async (service) => {

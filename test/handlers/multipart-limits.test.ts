@@ -21,7 +21,7 @@ test('mp-object-size must be the sum of the parts', async () => {
     ['6', 'InvalidRequest'],
     ['8', 'InvalidRequest'],
     ['x', 'InvalidArgument'],
-    ['-7', 'InvalidArgument'],
+    ['-7', 'InvalidRequest'],
   ] as const) {
     const refused = await complete(world.client, path, {
       uploadId,

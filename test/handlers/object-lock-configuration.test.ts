@@ -118,7 +118,7 @@ test('a configuration with a period of zero, without an end, or with unknown ele
     [configuration('<Rule/>'), 'MalformedXML'],
     [configuration().replace('Enabled<', 'Disabled<'), 'MalformedXML'],
     ['<ObjectLockConfiguration/>', 'MalformedXML'],
-    ['', 'MalformedXML'],
+    ['', 'MissingRequestBodyError'],
   ] as const) {
     const refused = await put(body);
     expect([refused.status, refused.code], body).toEqual([400, code]);

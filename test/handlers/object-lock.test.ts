@@ -255,14 +255,18 @@ test('what is no lock is refused, in headers and in bodies', async () => {
     [retention('COMPLIANCE', 'tomorrow'), 'MalformedXML'],
     ['<Retention><Mode>COMPLIANCE</Mode></Retention>', 'MalformedXML'],
     [`<Retention><RetainUntilDate>${date}</RetainUntilDate></Retention>`, 'MalformedXML'],
-    ['', 'MalformedXML'],
+    ['', 'MissingRequestBodyError'],
   ] as const) {
     const refused = await client.put('/bucket/key?retention', { body });
     expect([refused.status, refused.code], body).toEqual([400, code]);
   }
-  for (const body of [legalHold('on'), '<LegalHold/>', '']) {
+  for (const [body, code] of [
+    [legalHold('on'), 'MalformedXML'],
+    ['<LegalHold/>', 'MalformedXML'],
+    ['', 'MissingRequestBodyError'],
+  ] as const) {
     const refused = await client.put('/bucket/key?legal-hold', { body });
-    expect([refused.status, refused.code], body).toEqual([400, 'MalformedXML']);
+    expect([refused.status, refused.code], body).toEqual([400, code]);
   }
   expect(lockIn(await client.head('/bucket/key'))).toEqual([undefined, undefined, undefined]);
 });

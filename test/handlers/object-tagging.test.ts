@@ -105,7 +105,7 @@ test('an object accepts 10 tags, keys of 128 and values of 256 characters, and n
     ['<Tagging><TagSet><Tag><Key>k</Key></Tag></TagSet></Tagging>', 'MalformedXML'],
     ['<Tagging><TagSet/><More/></Tagging>', 'MalformedXML'],
     ['<TagSet/>', 'MalformedXML'],
-    ['', 'MalformedXML'],
+    ['', 'MissingRequestBodyError'],
   ] as const) {
     const refused = await client.put('/bucket/key?tagging', { body });
     expect([refused.status, refused.code], body).toEqual([400, code]);

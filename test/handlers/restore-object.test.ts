@@ -129,7 +129,7 @@ test('RestoreObject is refused for a class without restore, a missing object and
     ['key', restore(36_501), 'InvalidArgument'],
     ['key', restore('1.5'), 'MalformedXML'],
     ['key', '<RestoreRequest/>', 'MalformedXML'],
-    ['key', '', 'MalformedXML'],
+    ['key', '', 'MissingRequestBodyError'],
     ['key', restore(1, '<Type>SELECT</Type>'), 'NotImplemented'],
     ['key', restore(1, '<OutputLocation><S3/></OutputLocation>'), 'NotImplemented'],
   ] as const)

@@ -28,8 +28,9 @@ describe.each(backends)('on %s', (backend) => {
       expect((await setVersioning(world.client, 'bucket', status)).status).toBe(200);
       expect(await state()).toBe(status);
     }
+    const bodiless = await world.client.put('/bucket?versioning', { body: '' });
+    expect([bodiless.status, bodiless.code]).toEqual([400, 'MissingRequestBodyError']);
     const bodies = [
-      '',
       '<VersioningConfiguration/>',
       '<VersioningConfiguration><Status>Off</Status></VersioningConfiguration>',
       '<VersioningConfiguration><Status>Enabled</Status><Status>Suspended</Status></VersioningConfiguration>',

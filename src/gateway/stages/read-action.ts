@@ -87,6 +87,5 @@ async function readControl(
   const body = (await readBody(ctx, request, { hasBody, row: {}, held: request })) ?? emptyBody;
   const read = readers[operation];
   if (read === undefined) return parameters;
-  if (body.length === 0) throw fail('MissingRequestBodyError');
   return new Map([...parameters, ...read(body)]);
 }

@@ -8,7 +8,6 @@ import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
@@ -33,7 +32,6 @@ import { asksBypass } from '../object/headers/lock-headers.ts';
 const parallel = 16;
 
 export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) => {
-  if (request.body.length === 0) throw fail('MissingRequestBodyError');
   const { Object: objects, Quiet } = readXml(deleteRequest, 'Delete', request.body, deleteRequestLimits);
   const isPermanent = objects.some(({ VersionId }) => VersionId !== undefined);
   // One code is valid for all keys: without it, or with a wrong one, nothing is deleted (public API).

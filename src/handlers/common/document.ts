@@ -117,7 +117,6 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
 }
 
 function read<T>(request: AuthorizedInBucket, rules: DocumentRules<T>): T {
-  if (request.body.length === 0) throw fail('MissingRequestBodyError');
   const maxBytes = describeOperation(request.operation).bodyMax ?? bodyMaxDefault;
   return readXml(rules.schema, rules.root, request.body, { maxBytes, ...rules.limits });
 }

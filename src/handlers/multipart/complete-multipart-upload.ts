@@ -97,7 +97,7 @@ const toChecksums = (part: CompletedPart): ListedPart['checksums'] =>
 
 function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
   const rawSize = header(request, 'mp-object-size');
-  if (rawSize !== undefined && !/^\d{1,15}$/.test(rawSize)) {
+  if (rawSize !== undefined && !/^-?\d{1,15}$/.test(rawSize)) {
     throw fail('InvalidArgument', {
       message: 'mp-object-size must be a number of bytes',
       elements: { ArgumentName: 'mp-object-size', ArgumentValue: rawSize },

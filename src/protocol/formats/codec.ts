@@ -6,6 +6,7 @@
  * string concatenation only.
  */
 import { trim as trimSet } from '../../base/text/trim.ts';
+import { fail } from '../../errors/refusal.ts';
 import {
   checkedShape,
   type JsonShape,
@@ -419,8 +420,12 @@ function attributeNodes(node: Node, name: string): readonly Node[] {
   return [{ name: `@${name}`, text: value, children: none, parent: node, attributes: node.attributes }];
 }
 
-/** Reads a body whose root must be `rootName`, in any namespace; every fault is `MalformedXML`. */
+/**
+ * Reads a body whose root must be `rootName`, in any namespace.
+ * @throws MissingRequestBodyError for an empty body; MalformedXML for every other fault
+ */
 export function readXml<T>(schema: Xml<T>, rootName: string, bytes: Uint8Array, limits: XmlLimits): T {
+  if (bytes.length === 0) throw fail('MissingRequestBodyError');
   const root = parseXml(bytes, limits);
   if (root.name !== rootName) throw malformed(`The root element must be ${rootName}, not ${root.name}`);
   return schema.reader(rootName)([root], undefined);

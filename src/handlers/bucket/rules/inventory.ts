@@ -64,7 +64,6 @@ async function checkDestination(ctx: Context, bucket: BucketRow, { Destination }
 
 /** @throws MissingRequestBodyError, MalformedXML */
 function inventoryIn(body: Uint8Array): Inventory {
-  if (body.length === 0) throw fail('MissingRequestBodyError');
   return readXml(inventoryConfiguration, 'InventoryConfiguration', body, { maxBytes: bodyMaxDefault });
 }
 
