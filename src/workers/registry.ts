@@ -1,5 +1,5 @@
 /** The workers of this build, by name, and their start beside the gateway. */
-import type { WorkerName } from '../config/values/workers.ts';
+import { sweeperName, type WorkerName } from '../config/values/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -178,7 +178,7 @@ export const workers = {
 
 /** The intent sweep is not one of the named workers: it runs in every gateway. */
 const buildSweep = (context: WorkerContext): Worker => ({
-  name: 'sweep',
+  name: sweeperName,
   leased: false,
   everyMs: Math.max(1, context.config.SVC_INTENT_TTL / 2),
   start: () => (signal) => sweep(context, signal),
@@ -235,7 +235,11 @@ export function startWorkers(
   const ends = AbortSignal.any([signal, stopping.signal]);
   const shared = local && shareWith(local, { clock: context.clock, names });
   const heartbeats = new Heartbeats(context, process, { pace: shared, gateway });
-  const controls = new Controls(context, { workers: names, signal: ends, pulses: shared?.pulses });
+  const controls = new Controls(context, {
+    workers: [...names, sweeperName],
+    signal: ends,
+    pulses: shared?.pulses,
+  });
   const yieldToClients =
     clientLoad === undefined ? unsupervised.yieldToClients : clientLoad.yieldToClients.bind(clientLoad);
   const named = names.map((name): Worker => {
@@ -255,7 +259,11 @@ export function startWorkers(
     };
     return { name, leased, everyMs: interval(context), start, watch, gate };
   });
-  const sweeper: Worker = { ...buildSweep(context), watch: heartbeats.watch('sweep', 'ops') };
+  const sweeper: Worker = {
+    ...buildSweep(context),
+    watch: heartbeats.watch(sweeperName, 'ops'),
+    gate: controls.gate(sweeperName),
+  };
   const running = [...named, sweeper].map((worker) => {
     // A worker that no process leads shows as 0 in metrics.
     context.telemetry.workerLeads(worker.name, false);

@@ -1,5 +1,6 @@
 /** Operators run, pause and resume background workers. */
 import { expect, test } from 'vitest';
+import { workerNames } from '../../src/config/values/workers.ts';
 import { type RunningWorkers, startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
@@ -143,4 +144,56 @@ test('the health of the installation warns of a worker that has been paused for 
   );
   await admin.must('POST', '/workers/gc/resume', {});
   expect(await admin.must('GET', '/storage/health')).toMatchObject({ ok: true });
+});
+
+test('every worker is paused, refuses to run meanwhile, and runs again when it is resumed and when it is asked to', async () => {
+  const { clock, world } = await openFull();
+  await using _ = world;
+  const admin = operatorOf(world);
+  const every = [...workerNames, 'sweep'].sort();
+  const statesOf = async (): Promise<Readonly<Record<string, string>>> => {
+    const { workers } = await admin.must('GET', '/workers');
+    return Object.fromEntries((workers as readonly WorkerJson[]).map(({ worker, state }) => [worker, state]));
+  };
+  const all = (state: unknown) => Object.fromEntries(every.map((name) => [name, state]));
+  expect(await statesOf()).toEqual(all('never-ran'));
+  const running = startWorkers(world.context, workerNames, never, { process: 'host:1' });
+  await clock.advance(60_000);
+  expect(await statesOf()).toEqual(all('idle'));
+  for (const name of every) await admin.must('POST', `/workers/${name}/pause`, { reason: 'all rest' });
+  await clock.advance(10_000);
+  expect(await statesOf()).toEqual(all('paused'));
+  for (const name of every)
+    expect([name, (await admin.ask('POST', `/workers/${name}/run`)).status]).toEqual([name, 400]);
+  for (const name of every) await admin.must('POST', `/workers/${name}/resume`);
+  await clock.advance(60_000);
+  expect(await statesOf()).toEqual(all('idle'));
+  for (const name of every)
+    expect(await admin.must('POST', `/workers/${name}/run`)).toMatchObject({ worker: name, isRunning: true });
+  await running.stop();
+});
+
+test('sweep is paused and run in a process that names no worker', async () => {
+  const clock = virtualClock();
+  await using world = await openGateway({ clock, settings: { SVC_INTENT_TTL: '1h' } });
+  const admin = operatorOf(world);
+  const running = startWorkers(world.context, [], never, { process: 'host:1' });
+  await clock.advance(5 * 60_000);
+  const before = (await findWorker(world, 'sweep'))?.units ?? 0;
+  await admin.must('POST', '/workers/sweep/run');
+  await clock.advance(5 * 60_000);
+  expect((await findWorker(world, 'sweep'))?.units).toBe(before + 1);
+  await admin.must('POST', '/workers/sweep/pause', { reason: 'a cluster is moved' });
+  await clock.advance(3 * 60 * 60_000);
+  // It did nothing for so long that its heartbeat is removed.
+  const paused = await findWorker(world, 'sweep');
+  expect(paused).toMatchObject({ state: 'paused' });
+  expect(paused).not.toHaveProperty('units');
+  expect(String((await admin.must('GET', '/storage/health'))['warnings'])).toContain(
+    'the worker sweep has been paused',
+  );
+  await admin.must('POST', '/workers/sweep/resume');
+  await clock.advance(5 * 60_000);
+  expect(await findWorker(world, 'sweep')).toMatchObject({ state: 'idle', units: expect.any(Number) });
+  await running.stop();
 });

@@ -8,9 +8,6 @@ import { Button, Form, TextField } from '../../ui/form.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { w } from './words.ts';
 
-/** It runs in every process, and holds no operator's row. */
-const uncontrolled = 'sweep';
-
 interface ControlsProps {
   readonly worker: Answer<'ListWorkers'>['workers'][number];
   readonly allowed: Allowed;
@@ -20,7 +17,6 @@ export function Controls({ worker: { worker: name, paused }, allowed }: Controls
   const [isAsking, setAsking] = useState(false);
   const run = useChange('RunWorker', ['ListWorkers', 'ListTasks']);
   const resume = useChange('ResumeWorker', ['ListWorkers', 'ListTasks']);
-  if (name === uncontrolled) return null;
   const ask = { path: { name } };
   return (
     <p class="actions">

@@ -23,6 +23,13 @@ export const workerNames = [
 ] as const;
 export type WorkerName = (typeof workerNames)[number];
 
+/** The sweeper runs in every gateway, whatever `SVC_WORKERS` says. */
+export const sweeperName = 'sweep';
+
+/** The workers that operators see, pause, resume and run. */
+export const controlledWorkers = [...workerNames, sweeperName] as const;
+export type ControlledWorker = (typeof controlledWorkers)[number];
+
 const accepted: readonly string[] = [...workerNames, 'all', 'gateway'];
 
 function readWorkers(given: string): Read<readonly WorkerName[]> {

@@ -2,7 +2,7 @@
  * What operators ask of the background workers: to pause, to resume, to run now. A row for each worker holds it, so that it survives
  * restarts and reaches every process; the processes read the rows every two seconds (`workers/supervision/controls.ts`).
  */
-import type { WorkerName } from '../../config/values/workers.ts';
+import type { ControlledWorker } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
 import { fail } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
@@ -58,7 +58,7 @@ type Change = (former: WorkerControl, now: number) => WorkerControl;
 
 async function changeControl(
   { metadata }: Pick<Context, 'metadata'>,
-  worker: WorkerName,
+  worker: ControlledWorker,
   { change, record }: { readonly change: Change; readonly record: Recorder | undefined },
 ): Promise<WorkerControl> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
@@ -84,7 +84,7 @@ interface Asked {
 /** A worker that is paused already keeps its pause: who paused it first, when and why. */
 export const pauseWorker = (
   ctx: Pick<Context, 'metadata'>,
-  worker: WorkerName,
+  worker: ControlledWorker,
   { by, reason, record }: Asked,
 ): Promise<WorkerControl> =>
   changeControl(ctx, worker, {
@@ -98,7 +98,7 @@ export const pauseWorker = (
 /** Does nothing to a worker that is not paused. */
 export const resumeWorker = (
   ctx: Pick<Context, 'metadata'>,
-  worker: WorkerName,
+  worker: ControlledWorker,
   record: Recorder | undefined,
 ): Promise<WorkerControl> =>
   changeControl(ctx, worker, {
@@ -109,7 +109,7 @@ export const resumeWorker = (
 /** @throws InvalidRequest while the worker is paused */
 export const runWorker = (
   ctx: Pick<Context, 'metadata'>,
-  worker: WorkerName,
+  worker: ControlledWorker,
   record: Recorder | undefined,
 ): Promise<WorkerControl> =>
   changeControl(ctx, worker, {

@@ -119,7 +119,6 @@ export class Controls {
 
   async #poll(): Promise<void> {
     const signal = this.#signal;
-    if (this.#gates.size === 0) return;
     while (!signal.aborted) {
       this.#idle.begin();
       const controls = await this.#read();

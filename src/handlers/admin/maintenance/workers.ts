@@ -1,6 +1,6 @@
 /** The background workers: who leads each, what it did last, and what it has left. */
 import { principalOf } from '../../../auth/session/principal.ts';
-import { type WorkerName, workerNames } from '../../../config/values/workers.ts';
+import { type ControlledWorker, controlledWorkers } from '../../../config/values/workers.ts';
 import type { Context } from '../../../context.ts';
 import { countAllLeft } from '../../../domain/deliveries/inventory/rows-left.ts';
 import { countAllBacklogs } from '../../../domain/lifecycle/backlog.ts';
@@ -44,7 +44,7 @@ export const ListWorkers: AdminHandler<'ListWorkers'> = async (ctx) => {
   const { rows, controls } = found;
   const queues = rows.find(({ worker }) => worker === 'queue-retention')?.progress?.queues ?? [];
   const seen = new Set(rows.map(({ worker }) => worker));
-  const unseen = workerNames
+  const unseen = controlledWorkers
     .filter((name) => !seen.has(name))
     .map((worker) => {
       const asked = controlJson(controls.get(worker));
@@ -78,16 +78,16 @@ export const ResumeWorker: AdminHandler<'ResumeWorker'> = async (ctx, { params, 
 };
 
 /** @throws NotFound */
-function workerIn(params: ReadonlyMap<string, string>): WorkerName {
+function workerIn(params: ReadonlyMap<string, string>): ControlledWorker {
   const named = params.get('name') ?? '';
-  const worker = workerNames.find((name) => name === named);
+  const worker = controlledWorkers.find((name) => name === named);
   if (worker !== undefined) return worker;
-  throw fail('NotFound', `There is no worker ${named}. There are: ${workerNames.join(', ')}.`);
+  throw fail('NotFound', `There is no worker ${named}. There are: ${controlledWorkers.join(', ')}.`);
 }
 
 async function controlReply(
   ctx: Pick<Context, 'metadata'>,
-  worker: WorkerName,
+  worker: ControlledWorker,
   { control, status }: { readonly control: WorkerControl; readonly status: number },
 ) {
   const { isRunning } = await readWorkers(ctx);
