@@ -47,10 +47,10 @@ describe.each(backends)('users on %s', (backend) => {
 });
 
 describe('a user', () => {
-  test('is protected by its tags, as a role and a policy are', async () => {
+  test.each(['aws', 'iam'])('is protected by %s:ResourceTag, as a role and a policy are', async (prefix) => {
     await using world = await openGateway();
     const iam = openActions(world);
-    const Condition = { StringEquals: { 'aws:ResourceTag/Guard': 'on' } };
+    const Condition = { StringEquals: { [`${prefix}:ResourceTag/Guard`]: 'on' } };
     const Statement = [
       { Effect: 'Allow', Action: ['iam:*', 'sts:*'], Resource: '*' },
       { Effect: 'Deny', Action: ['iam:*', 'sts:AssumeRole'], Resource: '*', Condition },
@@ -194,8 +194,8 @@ describe('a user', () => {
     await must(tag(['team', 'red']));
     const shown = await must(iam('ListUserTags', { UserName: 'carol' }));
     expect([shown.all('Key'), shown.all('Value')]).toEqual([
-      ['team', 'Cost'],
-      ['red', ''],
+      ['Cost', 'team'],
+      ['', 'red'],
     ]);
     expect((await tag(['a', '1'], ['A', '2'])).code).toBe('InvalidInput');
     expect((await tag(['aws:x', '1'])).code).toBe('InvalidInput');
@@ -206,6 +206,38 @@ describe('a user', () => {
     expect((await tag(...long)).code).toBe('LimitExceeded');
     await must(iam('UntagUser', { UserName: 'carol', ...listed('TagKeys', ['TEAM', 'none']) }));
     expect((await must(iam('ListUserTags', { UserName: 'carol' }))).all('Key')).toEqual(['Cost']);
+  });
+
+  test('has tags, keys, groups, policies and their versions listed in pages of MaxItems, in a stable order', async () => {
+    await using world = await openGateway();
+    const iam = openActions(world);
+    const UserName = 'carol';
+    const tags = ['b', 'a', 'C'].map((Key) => ({ Key, Value: 'v' }));
+    await must(iam('CreateUser', { UserName, ...listed('Tags', tags) }));
+    const keys: (string | undefined)[] = [];
+    for (let each = 0; each < 2; each++)
+      keys.push((await must(iam('CreateAccessKey', { UserName }))).one('AccessKeyId'));
+    let PolicyArn = '';
+    for (const name of ['two', 'three', 'one']) {
+      await must(iam('CreateGroup', { GroupName: name }));
+      await must(iam('AddUserToGroup', { GroupName: name, UserName }));
+      const made = await must(iam('CreatePolicy', { PolicyName: name, PolicyDocument: allow('s3:*') }));
+      PolicyArn = made.one('Arn') ?? '';
+      await must(iam('AttachUserPolicy', { UserName, PolicyArn }));
+    }
+    for (let each = 0; each < 2; each++)
+      await must(iam('CreatePolicyVersion', { PolicyArn, PolicyDocument: allow('s3:*') }));
+    for (const [action, element, names, parameters] of [
+      ['ListUserTags', 'Key', ['C', 'a', 'b'], { UserName }],
+      ['ListGroupsForUser', 'GroupName', ['one', 'three', 'two'], { UserName }],
+      ['ListAttachedUserPolicies', 'PolicyName', ['one', 'three', 'two'], { UserName }],
+      ['ListPolicyVersions', 'VersionId', ['v3', 'v2', 'v1'], { PolicyArn }],
+    ] as const)
+      for (const size of [1, 2, 3, 4])
+        expect(await everyPage(iam, action, { element, parameters, size }), action).toEqual(names);
+    const parameters = { UserName };
+    const paged = await everyPage(iam, 'ListAccessKeys', { element: 'AccessKeyId', parameters, size: 1 });
+    expect(paged.toSorted()).toEqual(keys.toSorted());
   });
 
   test('cannot be deleted while it has keys', async () => {

@@ -71,11 +71,13 @@ export const page = {
 };
 const pageItems = 100;
 
-/** The start and length of a page. */
-export const pageFrom = (given: {
+interface AskedPage {
   readonly Marker: string | undefined;
   readonly MaxItems: number | undefined;
-}) => ({
+}
+
+/** The start and length of a page. */
+export const pageFrom = (given: AskedPage) => ({
   after: readToken(given.Marker)?.after,
   max: given.MaxItems ?? pageItems,
 });
@@ -83,6 +85,23 @@ export const pageFrom = (given: {
 /** The fields of a reply that say whether there are more pages. */
 export const pageEnd = (next: string | undefined) =>
   next === undefined ? { IsTruncated: false } : { IsTruncated: true, Marker: writeToken({ after: next }) };
+
+/**
+ * One page of a short list that is in memory as a whole.
+ * @param keyOf a unique key, whose order is that of the pages
+ */
+export function pageIn<T>(all: readonly T[], given: AskedPage, keyOf: (item: T) => string) {
+  const { after, max } = pageFrom(given);
+  const left = all
+    .map((item) => ({ item, key: keyOf(item) }))
+    .filter(({ key }) => after === undefined || key > after)
+    .sort((a, b) => (a.key < b.key ? -1 : 1));
+  const shown = left.slice(0, max);
+  return {
+    items: shown.map(({ item }) => item),
+    end: pageEnd(left.length > max ? shown.at(-1)?.key : undefined),
+  };
+}
 
 /** The user that an action is about: the named one, or the caller. @throws ValidationError for a caller that is no user */
 export function userOrCaller({ identity }: ActionRequest, given: string | undefined): string {

@@ -25,9 +25,12 @@ export const tagFacts = (given: GivenTags) =>
     ...given.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
   ]);
 
-/** The condition keys for the tags of the resource. */
+/** The condition keys for the tags of the resource; IAM has its own beside the global one (public API). */
 export const resourceTagFacts = (tags: readonly IamTag[]): readonly (readonly [string, string])[] =>
-  tags.map(([key, value]) => [`aws:ResourceTag/${key}`, value]);
+  tags.flatMap(([key, value]) => [
+    [`aws:ResourceTag/${key}`, value],
+    [`iam:ResourceTag/${key}`, value],
+  ]);
 
 export const shownUser = (account: string, user: UserRecord) => ({
   Path: user.path,

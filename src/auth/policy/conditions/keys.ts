@@ -82,6 +82,7 @@ export const tagKeys = [
   'aws:PrincipalTag',
   'aws:RequestTag',
   'aws:ResourceTag',
+  'iam:ResourceTag',
   's3:ExistingObjectTag',
   's3:RequestObjectTag',
   's3:BucketTag',

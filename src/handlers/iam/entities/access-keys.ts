@@ -29,7 +29,7 @@ import {
 } from '../../../protocol/schemas/account/iam.ts';
 import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
-import { accessKeyId, page, userName, userOrCaller } from '../fields.ts';
+import { accessKeyId, page, pageIn, userName, userOrCaller } from '../fields.ts';
 import { userResource } from '../resources.ts';
 
 type Ctx = Context & { readonly record?: Recorder | undefined };
@@ -91,7 +91,7 @@ export const CreateAccessKey = action(
   },
 );
 
-/** A user or root has two at most: a page holds them all. */
+/** A user or root has two at most, the older first. */
 export const ListAccessKeys = action(
   'ListAccessKeys',
   { ...page, UserName: optional(userName) },
@@ -103,13 +103,16 @@ export const ListAccessKeys = action(
     }),
     async run(ctx, request, named) {
       const { holder, list } = openKeys(ctx, request, named);
-      const AccessKeyMetadata = (await list()).map((key) => ({
+      const { items, end } = pageIn(await list(), named, ({ created, accessKey }) =>
+        [isoTime(created), accessKey].join(' '),
+      );
+      const AccessKeyMetadata = items.map((key) => ({
         ...holder,
         AccessKeyId: key.accessKey,
         Status: key.status,
         CreateDate: isoTime(key.created),
       }));
-      return { AccessKeyMetadata, IsTruncated: false };
+      return { AccessKeyMetadata, ...end };
     },
   },
 );

@@ -19,7 +19,7 @@ import { groupArn } from '../../../protocol/request/arns.ts';
 import { group, membersMax, pageFields, user } from '../../../protocol/schemas/account/iam.ts';
 import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
-import { groupName, page, pageEnd, pageFrom, path, pathPrefix, userName } from '../fields.ts';
+import { groupName, page, pageEnd, pageFrom, pageIn, path, pathPrefix, userName } from '../fields.ts';
 import { holderResource, movedResource, userResource } from '../resources.ts';
 import { shownUser } from '../shown.ts';
 
@@ -86,16 +86,16 @@ export const ListGroups = action(
   },
 );
 
-/** A user is in ten at most: a page holds them all. */
+/** A user is in ten at most. */
 export const ListGroupsForUser = action(
   'ListGroupsForUser',
   { ...page, UserName: userName },
   {
     resource: userResource,
     result: element({ Groups: groups, ...pageFields }),
-    async run(ctx, { identity: { owner } }, { UserName }) {
-      const found = await pageGroups(ctx, owner, UserName);
-      return { Groups: found.map((each) => shownGroup(owner, each)), IsTruncated: false };
+    async run(ctx, { identity: { owner } }, given) {
+      const { items, end } = pageIn(await pageGroups(ctx, owner, given.UserName), given, ({ name }) => name);
+      return { Groups: items.map((each) => shownGroup(owner, each)), ...end };
     },
   },
 );

@@ -12,7 +12,7 @@ import type { Parameter } from '../../../protocol/operations/parameters.ts';
 import { pageFields, tagList } from '../../../protocol/schemas/account/iam.ts';
 import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
-import { page, policyArnField, someTags, tagKeys } from '../fields.ts';
+import { page, pageIn, policyArnField, someTags, tagKeys } from '../fields.ts';
 import { holderResource, policyNamed } from '../resources.ts';
 import { type GivenTags, shownTags, tagFacts, toIamTags } from '../shown.ts';
 import { holders } from './holders.ts';
@@ -97,7 +97,7 @@ function tagActions<W extends TaggedWord>(word: W) {
           }),
       },
     ),
-    /** Fifty at most: a page holds them all. */
+    /** Fifty at most. */
     list: action(
       `List${word}Tags`,
       { ...page, ...named },
@@ -106,7 +106,8 @@ function tagActions<W extends TaggedWord>(word: W) {
         result: element({ Tags: tagList, ...pageFields }),
         async run(ctx, request, given) {
           const { tags } = await find(ctx, request, nameIn(given));
-          return { Tags: shownTags(tags), IsTruncated: false };
+          const { items, end } = pageIn(tags, given, ([key]) => key);
+          return { Tags: shownTags(items), ...end };
         },
       },
     ),

@@ -14,7 +14,7 @@ import { attachedPolicies, membersMax, pageFields } from '../../../protocol/sche
 import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
 import { buildResource, type HolderWord, holderIn, holders } from '../entities/holders.ts';
-import { page, pageEnd, pageFrom, path, pathPrefix, policyArnField } from '../fields.ts';
+import { page, pageEnd, pageFrom, pageIn, path, pathPrefix, policyArnField } from '../fields.ts';
 import { policyNamed } from '../resources.ts';
 
 function attachmentActions<W extends HolderWord>(word: W) {
@@ -31,7 +31,7 @@ function attachmentActions<W extends HolderWord>(word: W) {
   return {
     attach: action(`Attach${word}Policy`, parameters, { resource, facts, run: change(attachPolicy) }),
     detach: action(`Detach${word}Policy`, parameters, { resource, facts, run: change(detachPolicy) }),
-    /** Ten are attached at most: a page holds them all. */
+    /** Ten are attached at most. */
     list: action(
       `ListAttached${word}Policies`,
       { ...page, [rules.field]: rules.name, PathPrefix: optional(pathPrefix) },
@@ -45,7 +45,10 @@ function attachmentActions<W extends HolderWord>(word: W) {
             PolicyName: policy.name,
             PolicyArn: policyArn(accountOfPolicy(owner, policy), policy),
           }));
-          return { AttachedPolicies, IsTruncated: false };
+          const { items, end } = pageIn(AttachedPolicies, given, ({ PolicyName, PolicyArn }) =>
+            [PolicyName, PolicyArn].join(' '),
+          );
+          return { AttachedPolicies: items, ...end };
         },
       },
     ),

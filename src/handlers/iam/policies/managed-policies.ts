@@ -20,7 +20,16 @@ import { policyArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, policy, policyVersion } from '../../../protocol/schemas/account/iam.ts';
 import { action } from '../action.ts';
 import type { ActionRequest } from '../action-request.ts';
-import { description, page, path, policyArnField, policyDocument, policyName, tags } from '../fields.ts';
+import {
+  description,
+  page,
+  pageIn,
+  path,
+  policyArnField,
+  policyDocument,
+  policyName,
+  tags,
+} from '../fields.ts';
 import { policyNamed } from '../resources.ts';
 import { encodeDocument, shownPolicy, tagFacts, tagField, toIamTags } from '../shown.ts';
 
@@ -134,17 +143,19 @@ export const GetPolicyVersion = action(
   },
 );
 
-/** A policy has five versions at most, so there is one page. */
+/** Five at most, the newest first. */
 export const ListPolicyVersions = action(
   'ListPolicyVersions',
   { ...page, PolicyArn: policyArnField },
   {
     resource: byArn,
     result: element({ Versions: many(policyVersion, { name: 'member', max: membersMax }), ...pageFields }),
-    async run(ctx, request, { PolicyArn }) {
-      const found = await getPolicy(ctx, request.identity.owner, policyNamed(request, PolicyArn));
-      const Versions = found.versions.toReversed().map((version) => shownVersion(found, version));
-      return { Versions, IsTruncated: false };
+    async run(ctx, request, given) {
+      const found = await getPolicy(ctx, request.identity.owner, policyNamed(request, given.PolicyArn));
+      const { items, end } = pageIn(found.versions, given, ({ number }) =>
+        String(Number.MAX_SAFE_INTEGER - number),
+      );
+      return { Versions: items.map((version) => shownVersion(found, version)), ...end };
     },
   },
 );
