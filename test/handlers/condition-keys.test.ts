@@ -296,7 +296,7 @@ const elsewhere = [
   ...['s3:DataAccessPointArn', 's3:DataAccessPointAccount', 's3:AccessPointNetworkOrigin'],
   ...['aws:TokenIssueTime', 'aws:MultiFactorAuthPresent', 'aws:MultiFactorAuthAge', 'aws:SourceIdentity'],
   ...['aws:TagKeys', 'aws:RequestTag', 'aws:ResourceTag', 'iam:PolicyARN', 'iam:PassedToService'],
-  'iam:PermissionsBoundary',
+  ...['iam:PermissionsBoundary', 'iam:ResourceTag'],
   ...['sts:ExternalId', 'sts:RoleSessionName', 'sts:SourceIdentity', 'sts:TransitiveTagKeys'],
 ];
 /** Keys that no request here has, because it comes from no VPC, organization or chain of services. */
