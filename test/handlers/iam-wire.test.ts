@@ -57,6 +57,26 @@ describe('an action', () => {
     },
   );
 
+  test.each(['iam', 'sts', 's3'] as const)(
+    'in a URL for %s lives fifteen minutes where the URL names no time, but for S3',
+    async (service) => {
+      await using world = await openGateway();
+      const client = world.as({ service });
+      const answer = (date: number) =>
+        client.presigned('GET', '/', {
+          query: whoAmI,
+          ...hashOfNothing(service),
+          expires: 'missing',
+          date: new Date(date),
+        });
+      const now = world.context.clock.now();
+      const answers = [await answer(now), await answer(now - 14 * 60_000), await answer(now - 16 * 60_000)];
+      expect(answers.map(({ status }) => status)).toEqual(
+        service === 's3' ? [400, 400, 400] : [200, 200, 403],
+      );
+    },
+  );
+
   test('is served under a mount path and with a strict region, which global services do not have', async () => {
     await using world = await openGateway({
       basePath: '/storage',

@@ -81,7 +81,7 @@ export interface SignedRequest {
 }
 
 export interface PresignSpec extends Omit<RequestSpec, 'payload' | 'chunkSize' | 'trailers'> {
-  /** Seconds (v4) or, for v2, seconds from `date`. */
+  /** Seconds (v4) or, for v2, seconds from `date`; `'missing'` leaves the parameter out (v4). */
   readonly expires?: number | string;
 }
 
@@ -242,12 +242,14 @@ function presign(options: SignerOptions, spec: PresignSpec): SignedRequest {
   signed = tamper.signedHeaders?.(signed) ?? signed;
   const proper = `${timestamp.slice(0, 8)}/${base.region}/${base.service}/${dialect.terminator}`;
   const scope = tamper.scope?.(proper) ?? proper;
+  const expiry: [string, string][] =
+    spec.expires === 'missing' ? [] : [[`${dialect.query}Expires`, String(spec.expires ?? 900)]];
   const query = encodeQuery([
     ...list(spec.query),
     [`${dialect.query}Algorithm`, `${dialect.secret}-HMAC-SHA256`],
     [`${dialect.query}Credential`, `${options.accessKey}/${scope}`],
     [`${dialect.query}Date`, timestamp],
-    [`${dialect.query}Expires`, String(spec.expires ?? 900)],
+    ...expiry,
     [`${dialect.query}SignedHeaders`, signed.join(';')],
   ]);
   const hash =

@@ -1,5 +1,5 @@
 /** Reads a signature from the query of a presigned URL. */
-import { fail } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../../protocol/dialect.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
@@ -16,7 +16,10 @@ import {
 const code = 'AuthorizationQueryParametersError';
 /** A presigned URL lives for a week at most. */
 const expiresSecondsMax = 604_800;
-const required = ['Algorithm', 'Credential', 'Date', 'Expires', 'SignedHeaders', 'Signature'] as const;
+/** What a signature for another service than S3 lives where its query says nothing, as one in a header does. */
+const expiresSecondsDefault = skewMsMax / 1000;
+const named = ['Algorithm', 'Credential', 'Date', 'Expires', 'SignedHeaders', 'Signature'] as const;
+const required = named.filter((name) => name !== 'Expires');
 const contentSha256 = 'content-sha256';
 
 export interface PresignedRules {
@@ -31,15 +34,17 @@ export function presignedClaim(
   { dialect, clock, services }: PresignedRules,
 ): OpenClaim {
   const given = signingParameters(query, dialect);
-  const [algorithm, credential, timestamp, expires, signedHeaders, signature] = required.map((name) =>
+  const [algorithm, credential, timestamp, signedHeaders, signature] = required.map((name) =>
     given.get(name),
-  ) as [string, string, string, string, string, string];
+  ) as [string, string, string, string, string];
   if (algorithm !== dialect.algorithm)
     throw fail(code, `${dialect.queryPrefix}Algorithm only supports "${dialect.algorithm}"`);
   const { accessKey, scope, date, region, service } = parseCredential(dialect, credential, {
     code,
     services,
   });
+  const expires = given.get('Expires') ?? (service === 's3' ? undefined : String(expiresSecondsDefault));
+  if (expires === undefined) throw missingParameter(dialect);
   checkSignedHeaders(signedHeaders, code);
   checkExpiry({ dialect, timestamp, expires, now: clock.now() });
   checkScopeDate(date, timestamp, code);
@@ -65,13 +70,17 @@ function signingParameters(query: Query, dialect: Dialect): Map<string, string> 
     const bare = name.startsWith(dialect.queryPrefix) ? name.slice(dialect.queryPrefix.length) : '';
     // Signers move this header to the query, some with its capitals and some without.
     const known = name.toLowerCase() === hashName ? contentSha256 : bare;
-    if (known !== contentSha256 && !(required as readonly string[]).includes(known)) continue;
+    if (known !== contentSha256 && !(named as readonly string[]).includes(known)) continue;
     if (given.has(known)) throw fail(code, `The query parameter ${name} was given more than once`);
     given.set(known, value);
   }
   if (required.every((name) => given.has(name))) return given;
-  const names = required.map((name) => dialect.queryPrefix + name).join(', ');
-  throw fail(code, `Query-string authentication version 4 requires the ${names} parameters`);
+  throw missingParameter(dialect);
+}
+
+function missingParameter(dialect: Dialect): Refusal {
+  const names = named.map((name) => dialect.queryPrefix + name).join(', ');
+  return fail(code, `Query-string authentication version 4 requires the ${names} parameters`);
 }
 
 function checkExpiry(claim: { dialect: Dialect; timestamp: string; expires: string; now: number }): void {
