@@ -15,8 +15,8 @@ export interface PageRow {
   /** The page whose outlet and tabs show this one. */
   readonly within?: string;
   /**
-   * What the page reads first. A caller who may do none of it does not see the page in the rail; the page itself asks for each action
-   * (`useAllowed`).
+   * What the page reads first. A caller who may do none of it sees the page grey in the rail, and does not see it among the tabs of a
+   * bucket; the page itself asks for each action (`useAllowed`).
    */
   readonly needs?: readonly AdminOperationName[];
   /** Tenants see it: what it shows is theirs. */
@@ -50,7 +50,14 @@ export const pages = {
   },
   bucketSettings: { path: '/settings', within: 'bucket', icon: 'sliders', tenants: true },
   access: { path: '/access', within: 'bucket', icon: 'lock', tenants: true },
-  usage: { path: '/usage', within: 'bucket', icon: 'chart', tenants: true },
+  usage: {
+    path: '/usage',
+    within: 'bucket',
+    icon: 'chart',
+    needs: ['GetBucketUsage'],
+    tenants: true,
+    load: () => import('../pages/usage/usage.tsx'),
+  },
   automation: { path: '/automation', within: 'bucket', icon: 'repeat', tenants: true },
   danger: { path: '/danger', within: 'bucket', icon: 'warning' },
   identity: { path: '/iam/$', group: 'data', icon: 'users', needs: ['ListAccounts'] },

@@ -49,7 +49,7 @@ export const words = <const T>(all: { readonly en: T; readonly de: Widened<NoInf
 
 const formats = new Map<string, Intl.NumberFormat>();
 /** A number as this language writes it. */
-export function formatNumber(value: number, options: Intl.NumberFormatOptions = {}): string {
+export function formatNumber(value: number | bigint, options: Intl.NumberFormatOptions = {}): string {
   const key = JSON.stringify(options);
   const known = formats.get(key);
   const format = known ?? new Intl.NumberFormat(language, options);

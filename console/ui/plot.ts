@@ -21,6 +21,12 @@ function readColours(element: HTMLElement, names: readonly string[]): ReadonlyMa
   return found;
 }
 
+const daySeconds = 86_400;
+/** Axes of values that belong to whole days have no marks within a day. */
+const dayIncrements = [1, 2, 7, 14, 28, 56, 112, 224].map((days) => days * daySeconds);
+/** Axes of bytes have round numbers of KiB, MiB and so on. */
+const byteIncrements = Array.from({ length: 63 }, (_, power) => 2 ** power);
+
 /** The values of each series on top of those before it. */
 function stack(series: ChartProps['series']): (number | null)[][] {
   const sums: number[] = [];
@@ -74,7 +80,8 @@ function optionsOf(
   const names = series.map((_, index) => `--series-${index % 6}`);
   const colours = readColours(element, ['--quiet', '--line', ...names]);
   const colour = (name: string): string => colours.get(name) ?? 'gray';
-  const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const isDaily = times.every((time) => time % daySeconds === 0);
+  const isLong = isDaily || (times.at(-1) ?? 0) - (times[0] ?? 0) > 2 * daySeconds;
   const axis = {
     stroke: colour('--quiet'),
     grid: { stroke: colour('--line'), width: 1 },
@@ -103,9 +110,15 @@ function optionsOf(
       {
         ...axis,
         size: 32,
-        values: (_, at) => at.map((s) => (span > 172_800 ? day : clock).format(new Date(s * 1000))),
+        ...(isDaily ? { incrs: dayIncrements } : {}),
+        values: (_, at) => at.map((s) => (isLong ? day : clock).format(new Date(s * 1000))),
       },
-      { ...axis, size: 72, values: (_, at) => at.map(format) },
+      {
+        ...axis,
+        size: 72,
+        ...(unit === 'bytes' ? { incrs: byteIncrements } : {}),
+        values: (_, at) => at.map(format),
+      },
     ],
     series: [{}, ...(stacked ? lines.toReversed() : lines)],
     plugins: [readOut({ series, format })],

@@ -5,6 +5,7 @@ import { toHex } from '../../src/base/text/hex.ts';
 import { encode } from '../../src/signing/encode.ts';
 import { signer } from '../../src/signing/sign-request.ts';
 import { type TestServer, testCredentials } from '../support/server.ts';
+import { closeDays, threeWeeks } from './usage-days.ts';
 import type { Pair } from './world.ts';
 
 export type Seed = 'empty' | 'typical' | 'extreme';
@@ -60,6 +61,11 @@ async function fillTypical(server: TestServer): Promise<void> {
         body: 'x'.repeat((index + 1) * 997 * (n + 1)),
       });
   }
+  await closeDays(server, 'photos', threeWeeks);
+  await send(server, 'PUT', '/admin/v1/buckets/photos/quota', {
+    body: '{"maxBytes":"64KiB","maxObjects":1000}',
+    headers: { 'content-type': 'application/json' },
+  });
 }
 
 const hostileKeys = [
@@ -76,6 +82,10 @@ const hostileKeys = [
 async function fillExtreme(server: TestServer): Promise<void> {
   await fillTypical(server);
   await send(server, 'PUT', `/${longName}`);
+  await closeDays(server, longName, [
+    { ago: 1, storageClass: '=cmd|calc!A0', byteSeconds: '9223372036854775807', objects: 2 ** 52 },
+    { ago: 1, storageClass: `<b>${'c'.repeat(60)}</b>`, byteSeconds: '1', objects: 1 },
+  ]);
   for (const key of hostileKeys) await send(server, 'PUT', `/${longName}/${key}`, { body: 'hostile' });
   for (const key of hostileKeys) await fetch(`${server.url}/${longName}/${encodeURIComponent(key)}`);
   for (let n = 0; n < 120; n += 1) await send(server, 'PUT', `/bucket-${String(n).padStart(4, '0')}`);

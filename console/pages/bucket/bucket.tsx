@@ -2,7 +2,7 @@
 import { Navigate, Outlet, useParams } from '@tanstack/react-router';
 import { useAllowed } from '../../app/allowed.ts';
 import { Refused } from '../../app/client.ts';
-import { builtPages, pageOf, pathOf } from '../../app/pages.ts';
+import { builtPages, type PageName, pageOf, pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useOpenPages } from '../../app/rail.tsx';
 import { useSession } from '../../app/session.tsx';
@@ -13,14 +13,22 @@ import { formatBytes } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
 const tabs = builtPages.filter((name) => pageOf(name).within === 'bucket');
+const needsOf = (name: PageName, bucket: string) =>
+  (pageOf(name).needs ?? []).map((each) => ({ action: `admin:${each}`, bucket }));
 
 export default function BucketPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
   const { session } = useSession();
   const open = useOpenPages();
-  const seen = tabs.filter((name) => session.isOperator || pageOf(name).tenants === true);
   const ask = { action: 'admin:GetBucket', bucket };
-  const allowed = useAllowed([ask]);
+  const allowed = useAllowed([ask, ...tabs.flatMap((name) => needsOf(name, bucket))]);
+  const isForbidden = (name: PageName) => {
+    const needs = needsOf(name, bucket);
+    return needs.length > 0 && needs.every((each) => allowed(each) === false);
+  };
+  const reached = tabs.filter((name) => session.isOperator || pageOf(name).tenants === true);
+  // The open tab stays: it says what is forbidden.
+  const seen = reached.filter((name) => open.includes(name) || !isForbidden(name));
   const found = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: allowed(ask) === true });
   const tab = seen.find((name) => open.includes(name));
   const [first] = seen;

@@ -1,0 +1,303 @@
+/** Usage of a bucket: the quota and its use, stored bytes and objects by class over closed days, and requests by requester. */
+import { useParams } from '@tanstack/react-router';
+import { useMemo } from 'preact/hooks';
+import { useAllowed } from '../../app/allowed.ts';
+import type { AdminOperationName, Answer } from '../../app/client.ts';
+import { useAdmin } from '../../app/queries.ts';
+import { useSearchState } from '../../app/url.ts';
+import { formatNumber, t } from '../../text/text.ts';
+import { Chart } from '../../ui/chart.tsx';
+import { type CsvColumns, saveCsv } from '../../ui/csv.ts';
+import { Button } from '../../ui/form.tsx';
+import { Segments } from '../../ui/segments.tsx';
+import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { Empty, Reading } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card } from '../../ui/tabs.tsx';
+import { Bytes, Count, formatCount } from '../../ui/values.tsx';
+import {
+  bytesOf,
+  type Feed,
+  type Requester,
+  requestsOf,
+  seriesOf,
+  spanOf,
+  sumByRequester,
+  type TrafficRow,
+  type UsageRow,
+  useTraffic,
+  useUsage,
+} from './feed.ts';
+import { Quota, QuotaForm } from './quota.tsx';
+import { w } from './words.ts';
+
+const everyMs = 30_000;
+const spans = ['7', '30', '90', '365'] as const;
+const spanDefault = '30';
+type SpanName = (typeof spans)[number];
+
+const asked = ['GetBucket', 'GetBucketUsage', 'GetBucketTraffic', 'PutBucketQuota'] as const;
+
+export default function UsagePage() {
+  const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
+  const toAsk = (name: AdminOperationName) => ({ action: `admin:${name}`, bucket });
+  const allowed = useAllowed(asked.map(toAsk));
+  const may = (name: (typeof asked)[number]) => allowed(toAsk(name)) === true;
+  const [search, setSearch] = useSearchState();
+  const days: SpanName = spans.find((each) => each === search['days']) ?? spanDefault;
+  const span = useMemo(() => spanOf(Number(days)), [days]);
+  const found = useAdmin('GetBucket', { path: { name: bucket } }, { everyMs, enabled: may('GetBucket') });
+  const usage = useUsage({ bucket, span, enabled: may('GetBucketUsage') });
+  const traffic = useTraffic({ bucket, span, enabled: may('GetBucketTraffic') });
+  if (allowed(toAsk('GetBucketUsage')) === false)
+    return <Empty icon="lock" text={t.shell.forbidden('admin:GetBucketUsage')} />;
+  const close = () => setSearch({ quota: undefined });
+  return (
+    <>
+      {may('GetBucket') && (
+        <div class="cards">
+          <Card
+            title={w.quota}
+            actions={
+              may('PutBucketQuota') && (
+                <Button onClick={() => setSearch({ quota: '1' }, { push: true })}>{w.setQuota}</Button>
+              )
+            }
+          >
+            <Reading query={found}>{(data) => <Quota bucket={data} />}</Reading>
+          </Card>
+          <Card title={w.now}>
+            <Reading query={found}>{(data) => <Classes bucket={data} />}</Reading>
+          </Card>
+        </div>
+      )}
+      <Card
+        title={w.storage}
+        actions={
+          <Segments
+            label={w.span}
+            value={days}
+            options={spans.map((each) => [each, w.days(Number(each))] as const)}
+            onChange={(next) => setSearch({ days: next === spanDefault ? undefined : next })}
+          />
+        }
+      >
+        <Reading query={usage} rows={5}>
+          {(feed) => <Storage feed={feed} bucket={bucket} />}
+        </Reading>
+      </Card>
+      {may('GetBucketTraffic') && (
+        <Card
+          title={w.traffic}
+          actions={
+            traffic.data !== undefined &&
+            traffic.data.rows.length > 0 && (
+              <ExportButton
+                onClick={() => saveCsv(`${bucket}-traffic.csv`, trafficCsv, traffic.data?.rows ?? [])}
+              />
+            )
+          }
+        >
+          <Reading query={traffic}>{(feed) => <Traffic feed={feed} />}</Reading>
+        </Card>
+      )}
+      {search['quota'] !== undefined && found.data !== undefined && may('PutBucketQuota') && (
+        <QuotaForm key={bucket} bucket={found.data} onClose={close} />
+      )}
+    </>
+  );
+}
+
+const ExportButton = ({ onClick }: { readonly onClick: () => void }) => (
+  <Button icon="download" onClick={onClick}>
+    {w.export}
+  </Button>
+);
+
+const classColumns: readonly Column<Answer<'GetBucket'>['classes'][number]>[] = [
+  { id: 'class', head: w.class, cell: ({ storageClass }) => <bdi>{storageClass}</bdi> },
+  { id: 'bytes', head: w.bytes, cell: ({ bytes }) => <Bytes value={bytes} />, align: 'end' },
+  { id: 'objects', head: w.objects, cell: ({ objects }) => <Count value={objects} />, align: 'end' },
+];
+
+const Classes = ({ bucket: { classes } }: { readonly bucket: Answer<'GetBucket'> }) =>
+  classes.length === 0 ? (
+    <Empty text={w.noClasses} />
+  ) : (
+    <ShortTable
+      label={w.now}
+      columns={classColumns}
+      rows={classes}
+      rowKey={({ storageClass }) => storageClass}
+    />
+  );
+
+const usageColumns: readonly Column<UsageRow>[] = [
+  {
+    id: 'day',
+    head: w.day,
+    cell: ({ day }) => <span class="number">{day}</span>,
+    value: ({ day }) => day,
+  },
+  {
+    id: 'class',
+    head: w.class,
+    cell: ({ storageClass }) => <bdi>{storageClass}</bdi>,
+    value: ({ storageClass }) => storageClass,
+  },
+  {
+    id: 'bytes',
+    head: w.average,
+    cell: (row) => <Bytes value={bytesOf(row)} />,
+    value: bytesOf,
+    align: 'end',
+  },
+  {
+    id: 'byte-seconds',
+    head: w.byteSeconds,
+    cell: ({ byteSeconds }) => <span class="number">{formatDigits(byteSeconds)}</span>,
+    value: ({ byteSeconds }) => Number(byteSeconds),
+    align: 'end',
+    isMinor: true,
+  },
+  {
+    id: 'objects',
+    head: w.averageObjects,
+    cell: ({ objectCountAvg }) => <Count value={objectCountAvg} />,
+    value: ({ objectCountAvg }) => objectCountAvg,
+    align: 'end',
+  },
+  {
+    id: 'most',
+    head: w.mostObjects,
+    cell: ({ objectCountMax }) => <Count value={objectCountMax} />,
+    value: ({ objectCountMax }) => objectCountMax,
+    align: 'end',
+    isMinor: true,
+  },
+];
+
+/** All digits, in groups. */
+const formatDigits = (digits: string): string => formatNumber(BigInt(digits));
+
+function Storage({
+  feed: { rows, isCut },
+  bucket,
+}: {
+  readonly feed: Feed<UsageRow>;
+  readonly bucket: string;
+}) {
+  const { times, classes } = useMemo(() => seriesOf(rows), [rows]);
+  const newestFirst = useMemo(() => rows.toReversed(), [rows]);
+  const sizes = useMemo(() => classes.map(({ name, bytes }) => ({ name, values: bytes })), [classes]);
+  const counts = useMemo(() => classes.map(({ name, objects }) => ({ name, values: objects })), [classes]);
+  if (rows.length === 0) return <Empty icon="chart" text={w.none} docs={w.noneHint} />;
+  const columns: CsvColumns<UsageRow> = { bucket: () => bucket, ...usageCsv };
+  return (
+    <>
+      {times.length > 1 && (
+        <div class="cards">
+          <Chart label={w.sizeChart} unit="bytes" times={times} series={sizes} stacked />
+          <Chart label={w.objectsChart} unit="count" times={times} series={counts} stacked />
+        </div>
+      )}
+      <DataTable
+        label={w.storage}
+        columns={usageColumns}
+        rows={newestFirst}
+        rowKey={({ day, storageClass }) => `${day} ${storageClass}`}
+        filterText={({ day, storageClass }) => `${day} ${storageClass}`}
+        empty={null}
+        tools={<ExportButton onClick={() => saveCsv(`${bucket}-usage.csv`, columns, rows)} />}
+      />
+      <p class="quiet card-line foot">
+        {w.closed(new Set(rows.map(({ day }) => day)).size)} {isCut && w.cut(formatNumber(rows.length))}
+      </p>
+    </>
+  );
+}
+
+const usageCsv: CsvColumns<UsageRow> = {
+  day: ({ day }) => day,
+  storageClass: ({ storageClass }) => storageClass,
+  byteSeconds: ({ byteSeconds }) => byteSeconds,
+  objectCountAvg: ({ objectCountAvg }) => objectCountAvg,
+  objectCountMax: ({ objectCountMax }) => objectCountMax,
+};
+
+const trafficCsv: CsvColumns<TrafficRow> = {
+  day: ({ day }) => day,
+  requester: ({ requester }) => requester,
+  payer: ({ payer }) => payer,
+  requestsA: ({ requestsA }) => requestsA,
+  requestsB: ({ requestsB }) => requestsB,
+  requestsFree: ({ requestsFree }) => requestsFree,
+  ingressBytes: ({ ingressBytes }) => ingressBytes,
+  egressBytes: ({ egressBytes }) => egressBytes,
+};
+
+const requesterColumns: readonly Column<Requester>[] = [
+  {
+    id: 'requester',
+    head: w.requester,
+    cell: ({ requester }) =>
+      requester === '' ? <span class="quiet">{w.anonymous}</span> : <bdi>{requester}</bdi>,
+    value: ({ requester }) => requester,
+  },
+  {
+    id: 'payer',
+    head: w.payer,
+    cell: ({ payer }) => <bdi>{payer}</bdi>,
+    value: ({ payer }) => payer,
+    isMinor: true,
+  },
+  {
+    id: 'requests',
+    head: w.requests,
+    cell: (row) => (
+      <span
+        class="number"
+        title={w.requestsHint(
+          formatNumber(row.requestsA),
+          formatNumber(row.requestsB),
+          formatNumber(row.requestsFree),
+        )}
+      >
+        {formatCount(requestsOf(row))}
+      </span>
+    ),
+    value: requestsOf,
+    align: 'end',
+  },
+  {
+    id: 'received',
+    head: w.received,
+    cell: ({ ingressBytes }) => <Bytes value={ingressBytes} />,
+    value: ({ ingressBytes }) => ingressBytes,
+    align: 'end',
+  },
+  {
+    id: 'sent',
+    head: w.sent,
+    cell: ({ egressBytes }) => <Bytes value={egressBytes} />,
+    value: ({ egressBytes }) => egressBytes,
+    align: 'end',
+  },
+];
+
+function Traffic({ feed: { rows, isCut } }: { readonly feed: Feed<TrafficRow> }) {
+  const requesters = useMemo(() => sumByRequester(rows), [rows]);
+  return (
+    <>
+      <DataTable
+        label={w.traffic}
+        name="traffic-"
+        columns={requesterColumns}
+        rows={requesters}
+        rowKey={({ requester, payer }) => `${requester} ${payer}`}
+        empty={<Empty text={w.noTraffic} />}
+      />
+      {isCut && <p class="quiet card-line foot">{w.cut(formatNumber(rows.length))}</p>}
+    </>
+  );
+}

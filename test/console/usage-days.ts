@@ -1,0 +1,74 @@
+/** Closed days of a bucket's usage, written into the store of a gateway that runs: a day would have to pass otherwise. */
+import { join } from 'node:path';
+import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
+import { findBucket } from '../../src/metadata/buckets/buckets.ts';
+import { closeBucketDay } from '../../src/metadata/buckets/day-usage.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
+import type { TestServer } from '../support/server.ts';
+
+const dayMs = 86_400_000;
+
+export interface ClosedDay {
+  /** Days before today. */
+  readonly ago: number;
+  readonly storageClass: string;
+  readonly byteSeconds: string;
+  readonly objects: number;
+}
+
+/** The day so many days ago, as `YYYY-MM-DD` in UTC. */
+export const dayBefore = (ago: number): string =>
+  new Date(Date.now() - ago * dayMs).toISOString().slice(0, 10);
+
+/** A gateway in memory has no store that a second process can open: nothing is written. */
+export async function closeDays(
+  { dataDir }: TestServer,
+  bucket: string,
+  days: readonly ClosedDay[],
+): Promise<void> {
+  if (dataDir === '') return;
+  const metadata = embeddedStore({
+    directory: join(dataDir, 'metadata'),
+    clock: systemClock,
+    random: systemRandom(),
+    durable: false,
+  });
+  try {
+    const found = await findBucket(metadata, bucket);
+    if (found === undefined) throw new Error(`there is no bucket ${bucket}`);
+    const { id, name, owner } = found.row;
+    for (const [ago, rows] of Map.groupBy(days, (day) => day.ago))
+      await closeBucketDay(
+        metadata,
+        id,
+        rows.map(({ storageClass, byteSeconds, objects }) => ({
+          bucketId: id,
+          day: dayBefore(ago),
+          storageClass,
+          bucket: name,
+          owner,
+          byteSeconds,
+          objectCountAvg: objects,
+          objectCountMax: objects + 1,
+          samples: 24,
+          computedAt: Date.now(),
+        })),
+      );
+  } finally {
+    await metadata.close();
+  }
+}
+
+const classes = ['STANDARD', 'STANDARD_IA', 'GLACIER'];
+
+/** Three weeks in three classes that grow and shrink. */
+export const threeWeeks: readonly ClosedDay[] = Array.from({ length: 21 }, (_, at) => 21 - at).flatMap(
+  (ago) =>
+    classes.map((storageClass, index) => ({
+      ago,
+      storageClass,
+      byteSeconds: String(86_400 * 1024 ** 3 * (3 + index + Math.round(2 * Math.sin(ago / (2 + index))))),
+      objects: 1_000 * (index + 1) + 37 * (21 - ago),
+    })),
+);
