@@ -24,10 +24,13 @@ const measureBackup = ({ startedAt, finishedAt, failure, done }: BackupRun): Mea
   done,
 });
 
-export const leftToBackUp = ({ done, all }: BackupRun): TaskAmount => ({
+/** A file may have grown since all were measured. */
+export const leftOf = (done: Required<TaskAmount>, all: Required<TaskAmount>): Required<TaskAmount> => ({
   count: Math.max(0, all.count - done.count),
   bytes: Math.max(0, all.bytes - done.bytes),
 });
+
+export const leftToBackUp = ({ done, all }: BackupRun): TaskAmount => leftOf(done, all);
 
 /** Of two backups at the same time, which the lease of gc rules out, one row is lost. */
 export async function saveBackup({ metadata }: Pick<Context, 'metadata'>, state: BackupRun): Promise<void> {

@@ -11,7 +11,7 @@ import { results as inventoryResults, runs as inventoryRuns } from '../deliverie
 import { leftToResync, resyncs } from '../deliveries/replication/resync.ts';
 import { countLeft } from '../lifecycle/backlog.ts';
 import { lifecycleTasks } from '../lifecycle/progress.ts';
-import { fsckRuns, leftToCompare } from '../storage/fsck/saved-run.ts';
+import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/saved-run.ts';
 import { importRuns } from '../storage/import/import-bucket.ts';
 import { evacuations, leftToEvacuate, listEvacuations } from '../storage/rebalance/evacuations.ts';
 import { leftToScrub, runName, scrubRuns } from '../storage/scrub/saved-scrub.ts';
@@ -102,14 +102,14 @@ export const followedKinds: readonly FollowedKind[] = [
   follow('fsck', fsckRuns, {
     by: { command: 'sluice fsck' },
     only: 'command',
-    counts: 'versions and extents',
+    counts: comparedCounts,
     paced: 'count',
     left: leftToCompare,
   }),
   follow('fsck', fsckRuns, {
     by: { worker: 'fsck' },
     only: 'worker',
-    counts: 'versions and extents',
+    counts: comparedCounts,
     paced: 'count',
     isAlone: true,
     left: leftToCompare,

@@ -12,8 +12,17 @@ import type { Context } from '../../context.ts';
 import { type BackupRun, saveBackup } from '../../domain/tasks/backups.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { holdGarbage } from '../../workers/supervision/gc-hold.ts';
+import type { CommandWatch } from '../cli/command-watch.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
-import { type Copied, copyChunks, copyWhole, flush, measureChunks, pruneChunks } from './copy-chunks.ts';
+import {
+  amountsOf,
+  type Copied,
+  copyChunks,
+  copyWhole,
+  flush,
+  measureChunks,
+  pruneChunks,
+} from './copy-chunks.ts';
 
 /** The file that makes a directory a backup. */
 export const backupFile = 'backup.json';
@@ -44,7 +53,11 @@ export const chunksOf = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'
 /** @throws HeldElsewhere, and the signal's reason */
 export async function backUp(
   context: Context,
-  { to, signal }: { readonly to: string; readonly signal: AbortSignal },
+  {
+    to,
+    signal,
+    watch,
+  }: { readonly to: string; readonly signal: AbortSignal; readonly watch?: CommandWatch | undefined },
 ): Promise<BackupSummary> {
   const { config, metadata, clock } = context;
   const { copyTo } = metadata;
@@ -55,6 +68,7 @@ export async function backUp(
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { mode: 0o700 });
     const at = new Date(clock.now()).toISOString();
+    watch?.note('backup  copies the metadata of this moment');
     await copyTo.call(metadata, draft);
     // The library creates the file with the mode that the umask allows.
     await chmod(join(draft, 'data.mdb'), 0o600);
@@ -66,7 +80,7 @@ export async function backUp(
     const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
     const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksOf(config, cluster));
     // The task begins behind the snapshot, so that a restored installation has no backup that never ends.
-    const followed = await followBackup(context, { sources, copied, signal: held });
+    const followed = await followBackup(context, { sources, copied, watch, signal: held });
     await followed.during(async () => {
       for (const cluster of config.SVC_POOL_CLUSTERS)
         await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
@@ -97,19 +111,23 @@ async function followBackup(
   {
     sources,
     copied,
+    watch,
     signal,
-  }: { readonly sources: readonly string[]; readonly copied: Copied; readonly signal: AbortSignal },
+  }: {
+    readonly sources: readonly string[];
+    readonly copied: Copied;
+    readonly watch: CommandWatch | undefined;
+    readonly signal: AbortSignal;
+  },
 ): Promise<Followed> {
   const startedAt = await ctx.metadata.now();
-  const all = { count: 0, bytes: 0 };
-  for (const source of sources) {
-    const { count, bytes } = await measureChunks(source, signal);
-    all.count += count;
-    all.bytes += bytes;
-  }
-  const save = (end: Pick<BackupRun, 'finishedAt' | 'failure'> = {}): Promise<void> => {
-    const done = { count: copied.files + copied.kept, bytes: copied.bytes + copied.keptBytes };
-    return saveBackup(ctx, { startedAt, done, all, ...end });
+  const all = await measureChunks(sources, signal);
+  watch?.begin({ kind: 'backup', of: 'files', paced: 'bytes' }, amountsOf(copied, all));
+  const save = async (end: Pick<BackupRun, 'finishedAt' | 'failure'> = {}): Promise<void> => {
+    const { done, left } = amountsOf(copied, all);
+    await saveBackup(ctx, { startedAt, done, all, ...end });
+    if (end.finishedAt === undefined) watch?.show({ done, left });
+    else if (end.failure === undefined) watch?.end(done);
   };
   return {
     async during(copy) {

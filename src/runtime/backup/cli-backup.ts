@@ -4,9 +4,11 @@ import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { Config } from '../../config.ts';
 import { Fsck, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
+import { comparedAmounts, comparedCounts } from '../../domain/storage/fsck/saved-run.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { HeldElsewhere } from '../../workers/supervision/gc-hold.ts';
+import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { formatFinding } from '../cli/format-finding.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
@@ -60,7 +62,14 @@ export function backupFaults({ config }: Configuration, own: readonly string[]):
 }
 
 /** Resolves with the exit code. */
-export async function runBackup({ config }: Configuration, own: readonly string[]): Promise<number> {
+export const runBackup = ({ config }: Configuration, own: readonly string[]): Promise<number> =>
+  withWatch(own, (watch) => backUpTo(config, own, watch));
+
+async function backUpTo(
+  config: Config,
+  own: readonly string[],
+  watch: CommandWatch | undefined,
+): Promise<number> {
   const to = flagValue(own, '--to=') ?? '';
   const stopping = stopSignal();
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
@@ -73,10 +82,11 @@ export async function runBackup({ config }: Configuration, own: readonly string[
       return refuse(
         `${to} is a backup of the installation ${former.installation}, and this one is ${installation}`,
       );
-    const summary = await backUp(context, { to, signal: stopping });
+    const summary = await backUp(context, { to, watch, signal: stopping });
     const findings = own.includes('--no-verify')
       ? []
-      : await verify(config, { directory: to, backup: summary, signal: stopping });
+      : await verify(config, { directory: to, backup: summary, watch, signal: stopping });
+    watch?.clear();
     if (own.includes('--json')) print(JSON.stringify({ ...summary, findings }));
     else {
       for (const finding of findings) print(formatFinding(finding));
@@ -86,6 +96,7 @@ export async function runBackup({ config }: Configuration, own: readonly string[
     }
     return findings.length === 0 ? 0 : failedCode;
   } catch (cause) {
+    watch?.clear();
     if (cause instanceof HeldElsewhere || cause instanceof LeaseLost || stopping.aborted)
       return refuse((cause as Error).message);
     throw cause;
@@ -117,15 +128,21 @@ async function verify(
   {
     directory,
     backup,
+    watch,
     signal,
-  }: { readonly directory: string; readonly backup: Backup; readonly signal: AbortSignal },
+  }: {
+    readonly directory: string;
+    readonly backup: Backup;
+    readonly watch: CommandWatch | undefined;
+    readonly signal: AbortSignal;
+  },
 ): Promise<readonly FsckFinding[]> {
   const { context, close } = await compose(configOf(config, directory, backup), {
     credentials: [],
     installation: 'inspect',
   });
   try {
-    return (await check(context, { fix: false, signal })).filter(isLoss);
+    return (await check(context, { fix: false, watch, signal })).filter(isLoss);
   } finally {
     await close();
   }
@@ -135,14 +152,24 @@ const findingsMax = 1_000;
 
 async function check(
   context: ConstructorParameters<typeof Fsck>[0],
-  { fix, signal }: { readonly fix: boolean; readonly signal: AbortSignal },
+  {
+    fix,
+    watch,
+    signal,
+  }: { readonly fix: boolean; readonly watch: CommandWatch | undefined; readonly signal: AbortSignal },
 ): Promise<readonly FsckFinding[]> {
   const findings: FsckFinding[] = [];
   const report = (finding: FsckFinding): void => {
     if (findings.length < findingsMax && finding.fixed === undefined) findings.push(finding);
   };
   const run = new Fsck(context, { report, state: fromTheStart({ fix, drop: false, deep: false }) });
-  while (!run.isDone) await run.step(signal);
+  const counted = { kind: 'verify', of: comparedCounts, paced: 'count' } as const;
+  watch?.begin(counted, await comparedAmounts(context, run.state));
+  while (!run.isDone) {
+    await run.step(signal);
+    if (watch?.isDue === true) watch.show(await comparedAmounts(context, run.state));
+  }
+  watch?.end((await comparedAmounts(context, run.state)).done);
   return findings;
 }
 
@@ -154,7 +181,14 @@ export function restoreFaults({ config }: Configuration, own: readonly string[])
 }
 
 /** Resolves with the exit code. */
-export async function runRestore({ config }: Configuration, own: readonly string[]): Promise<number> {
+export const runRestore = ({ config }: Configuration, own: readonly string[]): Promise<number> =>
+  withWatch(own, (watch) => restoreFrom(config, own, watch));
+
+async function restoreFrom(
+  config: Config,
+  own: readonly string[],
+  watch: CommandWatch | undefined,
+): Promise<number> {
   const from = flagValue(own, '--from=') ?? '';
   const backup = await readBackup(from);
   if (backup === undefined) return refuse(`${from} is no backup: it has no backup.json`);
@@ -173,11 +207,12 @@ export async function runRestore({ config }: Configuration, own: readonly string
   ])
     if (!(await isEmptyDirectory(directory))) return refuse(`${directory} is not empty`);
   const signal = stopSignal();
-  const copied = await restore(config, { from, backup, signal });
+  const copied = await restore(config, { from, backup, watch, signal });
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
     // Queues chunks for deletion that were written after the snapshot: no row names them.
-    const findings = await check(context, { fix: true, signal });
+    const findings = await check(context, { fix: true, watch, signal });
+    watch?.clear();
     if (own.includes('--json')) print(JSON.stringify({ ...backup, ...copied, findings }));
     else {
       for (const finding of findings) print(formatFinding(finding));

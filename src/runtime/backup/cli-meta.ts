@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { Context } from '../../context.ts';
 import { leases } from '../../metadata/records/background/leases.ts';
 import { tables } from '../../metadata/tables.ts';
+import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { flagValue, print, refuse, stopSignal } from './cli-backup.ts';
@@ -32,11 +33,12 @@ export function importFaults(configuration: Configuration, own: readonly string[
 
 /** Resolves with the exit code. */
 export const runExport = (configuration: Configuration, own: readonly string[]): Promise<number> =>
-  withMetadata(configuration, async (context, signal) => {
+  withMetadata(configuration, own, async ({ context, watch, signal }) => {
     const why = (await runningGateway(context)) ?? (await unfinished(context));
     if (why !== undefined) return refuse(why);
     const to = flagValue(own, '--to=') ?? '';
-    const exported = await exportMetadata(context.metadata, { to, signal });
+    const exported = await exportMetadata(context.metadata, { to, watch, signal });
+    watch?.clear();
     const rows = Object.values(exported.tables).reduce((sum, table) => sum + table.rows, 0);
     print(own.includes('--json') ? JSON.stringify(exported) : `${rows} rows exported to ${to}`);
     return 0;
@@ -44,7 +46,7 @@ export const runExport = (configuration: Configuration, own: readonly string[]):
 
 /** Resolves with the exit code. */
 export const runImport = (configuration: Configuration, own: readonly string[]): Promise<number> =>
-  withMetadata(configuration, async (context, signal) => {
+  withMetadata(configuration, own, async ({ context, watch, signal }) => {
     const from = flagValue(own, '--from=') ?? '';
     const exported = await readExported(from);
     if (exported === undefined) return refuse(`${from} has no export.json that this version reads`);
@@ -52,7 +54,8 @@ export const runImport = (configuration: Configuration, own: readonly string[]):
     if (open.length > 0) return refuse(`the export in ${from} was cut short: run sluice meta export again`);
     const why = await runningGateway(context);
     if (why !== undefined) return refuse(why);
-    const differences = await importMetadata(context.metadata, exported, { from, signal });
+    const differences = await importMetadata(context.metadata, exported, { from, watch, signal });
+    watch?.clear();
     const rows = Object.values(exported.tables).reduce((sum, table) => sum + table.rows, 0);
     if (own.includes('--json')) print(JSON.stringify({ rows, differences }));
     else {
@@ -63,14 +66,21 @@ export const runImport = (configuration: Configuration, own: readonly string[]):
     return differences.length === 0 ? 0 : 1;
   });
 
+interface Working {
+  readonly context: Context;
+  readonly watch: CommandWatch | undefined;
+  readonly signal: AbortSignal;
+}
+
 async function withMetadata(
   { config }: Configuration,
-  work: (context: Context, signal: AbortSignal) => Promise<number>,
+  own: readonly string[],
+  work: (working: Working) => Promise<number>,
 ): Promise<number> {
   const signal = stopSignal();
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
-    return await work(context, signal);
+    return await withWatch(own, (watch) => work({ context, watch, signal }));
   } catch (cause) {
     if (cause instanceof ImportConflict || signal.aborted) return refuse((cause as Error).message);
     throw cause;

@@ -7,6 +7,8 @@ import { constants } from 'node:fs';
 import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/in-parallel.ts';
+import { leftOf } from '../../domain/tasks/backups.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 
 /** The mark of the installation, which each cluster has. */
 const markName = 'installation.json';
@@ -33,7 +35,17 @@ const folders = ['segments', 'large'] as const;
 export async function copyChunks(
   from: string,
   to: string,
-  { signal, copied }: { readonly signal: AbortSignal; readonly copied: Copied },
+  {
+    signal,
+    copied,
+    report = () => {},
+  }: {
+    readonly signal: AbortSignal;
+    /** Is advanced with each file. */
+    readonly copied: Copied;
+    /** Called after each file. */
+    readonly report?: () => void;
+  },
 ): Promise<void> {
   await mkdir(to, { recursive: true, mode: 0o700 });
   for (const folder of folders)
@@ -41,6 +53,7 @@ export async function copyChunks(
       await inParallel(copiesAtOnce, batch, async (path) => {
         signal.throwIfAborted();
         await copyOne(join(from, path), join(to, path), copied);
+        report();
       });
       for (const directory of new Set(batch.map((path) => dirname(join(to, path)))))
         await flush(directory).catch(ignoreMissing);
@@ -48,22 +61,29 @@ export async function copyChunks(
   await copyOne(join(from, markName), join(to, markName), copied);
 }
 
-/** The files that a backup of the chunks copies or finds, and their bytes. */
+/** The files that a copy of the chunks copies or finds, and their bytes. */
 export async function measureChunks(
-  from: string,
+  sources: readonly string[],
   signal: AbortSignal,
-): Promise<{ readonly count: number; readonly bytes: number }> {
+): Promise<Required<TaskAmount>> {
   let [count, bytes] = [0, 0];
-  for (const folder of folders)
-    for await (const batch of batches(join(from, folder), folder)) {
-      signal.throwIfAborted();
-      const sizes = await inParallel(copiesAtOnce, batch, (path) => sizeOf(join(from, path)));
-      for (const size of sizes) {
-        count += size === undefined ? 0 : 1;
-        bytes += size ?? 0;
+  for (const from of sources)
+    for (const folder of folders)
+      for await (const batch of batches(join(from, folder), folder)) {
+        signal.throwIfAborted();
+        const sizes = await inParallel(copiesAtOnce, batch, (path) => sizeOf(join(from, path)));
+        for (const size of sizes) {
+          count += size === undefined ? 0 : 1;
+          bytes += size ?? 0;
+        }
       }
-    }
   return { count, bytes };
+}
+
+/** Files that a copy has copied or found, and what is left of all of them. */
+export function amountsOf(copied: Copied, all: Required<TaskAmount>) {
+  const done = { count: copied.files + copied.kept, bytes: copied.bytes + copied.keptBytes };
+  return { done, left: leftOf(done, all) };
 }
 
 /** Removes files that the source no longer has. @throws where the source itself is gone, such as a disk that is not mounted any more */

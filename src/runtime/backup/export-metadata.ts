@@ -2,6 +2,7 @@
 import { findInstallation } from '../../metadata/installation.ts';
 import { type LeaseRow, leases } from '../../metadata/records/background/leases.ts';
 import type { AnyTable, MetadataStore, RowPage } from '../../ports/metadata-store.ts';
+import type { CommandWatch } from '../cli/command-watch.ts';
 import {
   type Exported,
   type ExportedTable,
@@ -21,6 +22,7 @@ const rowsPerPart = 20_000;
 export interface ExportOptions {
   readonly to: string;
   readonly signal: AbortSignal;
+  readonly watch?: CommandWatch | undefined;
 }
 
 /**
@@ -38,7 +40,7 @@ async function readGenerations({ everyRow }: Pick<MetadataStore, 'everyRow'>): P
 /** @throws ImportConflict where the directory has an export of another installation or of an earlier state; the signal's reason */
 export async function exportMetadata(
   metadata: Pick<MetadataStore, 'everyRow' | 'get'>,
-  { to, signal }: ExportOptions,
+  { to, signal, watch }: ExportOptions,
 ): Promise<Exported> {
   const installation = (await findInstallation(metadata))?.state.id ?? '';
   const generations = await readGenerations(metadata);
@@ -50,6 +52,12 @@ export async function exportMetadata(
     throw new ImportConflict(
       `a gateway has run since the export in ${to} began, so its rows are of an earlier state: export to another directory`,
     );
+  const done = { count: Object.values(exported.tables).reduce((sum, { rows }) => sum + rows, 0) };
+  watch?.begin({ kind: 'meta export', of: 'rows', paced: 'count' }, { done: { ...done } });
+  const count = (rows: number): void => {
+    done.count += rows;
+    if (watch?.isDue === true) watch.show({ done: { ...done } });
+  };
   for (const table of exportedTables) {
     if (exported.tables[table.name]?.isComplete === true) continue;
     const save = async (state: ExportedTable): Promise<void> => {
@@ -62,8 +70,10 @@ export async function exportMetadata(
       signal,
       from: from?.position === undefined ? undefined : from,
       save,
+      count,
     });
   }
+  watch?.end(done);
   if ((await readGenerations(metadata)) !== generations)
     throw new ImportConflict(
       `a gateway has run during the export: stop all gateways, and export to another directory`,
@@ -79,9 +89,12 @@ async function exportTable(
     signal,
     from,
     save,
-  }: ExportOptions & {
+    count,
+  }: Pick<ExportOptions, 'to' | 'signal'> & {
     readonly from: ExportedTable | undefined;
     readonly save: (state: ExportedTable) => Promise<void>;
+    /** Gets the number of rows of each page. */
+    readonly count: (rows: number) => void;
   },
 ): Promise<void> {
   if (everyRow === undefined) throw new Error('this metadata backend has no copies of its rows');
@@ -113,6 +126,7 @@ async function exportTable(
       lines.push(line);
     }
     if (lines.length >= rowsPerPart) await cut(page);
+    count(page.rows.length);
   }
   await cut();
 }

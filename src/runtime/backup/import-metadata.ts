@@ -9,6 +9,7 @@ import { findInstallation } from '../../metadata/installation.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { type BucketRow, tables } from '../../metadata/tables.ts';
 import type { AnyTable, At, CopiedRow, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { CommandWatch } from '../cli/command-watch.ts';
 import { type Exported, exportedTables, ImportConflict, parseLeases, partPath } from './exported.ts';
 import { Checksum, readLine, writeLine } from './row-lines.ts';
 
@@ -28,15 +29,22 @@ interface Import {
   readonly from: string;
   readonly signal: AbortSignal;
   readonly shards: Map<string, Pick<BucketRow, 'shards'>>;
+  /** Gets the number of rows that were put, or compared. */
+  readonly count: (rows: number) => void;
 }
 
 /** @throws ImportConflict where the store has another row under a key of the export; the signal's reason */
 export async function importMetadata(
   metadata: MetadataStore,
   exported: Exported,
-  { from, signal }: { readonly from: string; readonly signal: AbortSignal },
+  {
+    from,
+    signal,
+    watch,
+  }: { readonly from: string; readonly signal: AbortSignal; readonly watch?: CommandWatch | undefined },
 ): Promise<readonly TableDifference[]> {
-  const run: Import = { metadata, from, signal, shards: new Map() };
+  const puts = countRows(watch, 'meta import', exported);
+  const run: Import = { metadata, from, signal, shards: new Map(), count: puts.count };
   const buckets: BucketRow[] = [];
   await assertSameInstallation(run, exported);
   for (const table of exportedTables) {
@@ -60,7 +68,26 @@ export async function importMetadata(
   for (const bucket of buckets) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
   // The rows of a worker state the generation of its last leader. A leader with a lower one would lose its lease at once.
   for (const lease of parseLeases(exported.leases)) await raiseLease(metadata, lease);
-  return compare(run, exported);
+  puts.end();
+  const compares = countRows(watch, 'meta import: compare', exported);
+  const differences = await compare({ ...run, count: compares.count }, exported);
+  compares.end();
+  return differences;
+}
+
+/** The rows of an export are known, up to those that expire. */
+function countRows(watch: CommandWatch | undefined, kind: string, { tables: exported }: Exported) {
+  const all = Object.values(exported).reduce((sum, { rows }) => sum + rows, 0);
+  let done = 0;
+  const amounts = () => ({ done: { count: done }, left: { count: Math.max(0, all - done) } });
+  watch?.begin({ kind, of: 'rows', paced: 'count' }, amounts());
+  return {
+    count(rows: number): void {
+      done += rows;
+      if (watch?.isDue === true) watch.show(amounts());
+    },
+    end: () => watch?.end({ count: done }),
+  };
 }
 
 async function assertSameInstallation({ metadata }: Import, { installation }: Exported): Promise<void> {
@@ -100,17 +127,19 @@ const putters = {
       const { row: put, ...expiry } = copied;
       const outcome = await run.metadata.commit(at, [{ put, expect: 'absent', ...expiry }]);
       if (!outcome.applied) await assertSame(run, at, copied);
+      run.count(1);
     });
   },
   async plain(run, table, rows) {
     const batches = Array.from({ length: Math.ceil(rows.length / sideChangesPerWrite) }, (_, i) =>
       rows.slice(i * sideChangesPerWrite, (i + 1) * sideChangesPerWrite),
     );
-    await inParallel(commitsAtOnce / 8, batches, (batch) => {
+    await inParallel(commitsAtOnce / 8, batches, async (batch) => {
       const changes = batch.map(({ row, ...expiry }): SideChange => {
         return { at: placeOf(run, table, row as Columns), put: row, ...expiry };
       });
-      return run.metadata.apply(changes);
+      await run.metadata.apply(changes);
+      run.count(batch.length);
     });
   },
   async counter(run, table, rows) {
@@ -126,6 +155,7 @@ const putters = {
       );
       if (there === undefined || Object.values(by).some((difference) => difference !== 0))
         await run.metadata.apply([{ at, add: key, by }]);
+      run.count(1);
     }
   },
 } as const satisfies Readonly<Record<AnyTable['kind'], Put>>;
@@ -151,6 +181,7 @@ async function compare(run: Import, exported: Exported): Promise<readonly TableD
     for await (const { rows } of run.metadata.everyRow?.(table) ?? []) {
       run.signal.throwIfAborted();
       for (const row of rows) if (row.expiresAt === undefined) checksum.add(writeLine(table, row));
+      run.count(rows.length);
     }
     const wanted = exported.tables[table.name];
     if (checksum.rows === (wanted?.rows ?? 0) && checksum.sum === (wanted?.sum ?? '0')) continue;

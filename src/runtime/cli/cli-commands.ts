@@ -98,8 +98,8 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   fsck: {
-    doc: 'Compares metadata and data. --deep reads every byte, --fix repairs, --drop-missing removes versions whose bytes are missing, --rebuild makes the rows of a lost index from the stored bytes; --json, --resume.',
-    own: ['--json', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
+    doc: 'Compares metadata and data. --deep reads every byte, --fix repairs, --drop-missing removes versions whose bytes are missing, --rebuild makes the rows of a lost index from the stored bytes; --json, --resume; --watch shows the progress.',
+    own: ['--json', '--watch', '--deep', '--fix', '--drop-missing', '--resume', '--rebuild', '--bucket='],
     run: configured(async () => {
       const { fsckFaults, fsck } = await import('./cli-fsck.ts');
       return { faults: fsckFaults, run: fsck };
@@ -114,32 +114,32 @@ const commands: Readonly<Record<string, Command>> = {
     }),
   },
   backup: {
-    doc: 'Copies the data directory to --to=DIRECTORY while gateways use it; a later backup to the same directory copies what is new. It then verifies that nothing is missing, unless --no-verify; --json.',
-    own: ['--to=', '--json', '--no-verify'],
+    doc: 'Copies the data directory to --to=DIRECTORY while gateways use it; a later backup to the same directory copies what is new. It then verifies that nothing is missing, unless --no-verify; --json; --watch shows the progress.',
+    own: ['--to=', '--json', '--no-verify', '--watch'],
     run: configured(async () => {
       const { backupFaults, runBackup } = await import('../backup/cli-backup.ts');
       return { faults: backupFaults, run: runBackup };
     }),
   },
   restore: {
-    doc: 'Copies the backup of --from=DIRECTORY to an empty data directory and compares metadata and data; --json.',
-    own: ['--from=', '--json'],
+    doc: 'Copies the backup of --from=DIRECTORY to an empty data directory and compares metadata and data; --json; --watch shows the progress.',
+    own: ['--from=', '--json', '--watch'],
     run: configured(async () => {
       const { restoreFaults, runRestore } = await import('../backup/cli-backup.ts');
       return { faults: restoreFaults, run: runRestore };
     }),
   },
   'meta export': {
-    doc: 'Writes all metadata to --to=DIRECTORY while no gateway runs, for another metadata backend; continues where it was stopped; --json.',
-    own: ['--to=', '--json'],
+    doc: 'Writes all metadata to --to=DIRECTORY while no gateway runs, for another metadata backend; continues where it was stopped; --json; --watch shows the progress.',
+    own: ['--to=', '--json', '--watch'],
     run: configured(async () => {
       const { exportFaults, runExport } = await import('../backup/cli-meta.ts');
       return { faults: exportFaults, run: runExport };
     }),
   },
   'meta import': {
-    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must be empty, and compares all rows; continues where it was stopped; --json.',
-    own: ['--from=', '--json'],
+    doc: 'Puts the export of --from=DIRECTORY into the metadata backend of the settings, which must be empty, and compares all rows; continues where it was stopped; --json; --watch shows the progress.',
+    own: ['--from=', '--json', '--watch'],
     run: configured(async () => {
       const { importFaults, runImport } = await import('../backup/cli-meta.ts');
       return { faults: importFaults, run: runImport };

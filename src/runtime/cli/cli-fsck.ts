@@ -5,12 +5,19 @@ import type { Context } from '../../context.ts';
 import type { MendingGuard } from '../../domain/storage/fsck/findings.ts';
 import { Fsck, type FsckFinding, type FsckSummary, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
 import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild/rebuild.ts';
-import { type SavedRun, savedRun, saveRun } from '../../domain/storage/fsck/saved-run.ts';
+import {
+  comparedAmounts,
+  comparedCounts,
+  type SavedRun,
+  savedRun,
+  saveRun,
+} from '../../domain/storage/fsck/saved-run.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../../workers/supervision/mending.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
+import { type CommandWatch, withWatch } from './command-watch.ts';
 import { formatFinding } from './format-finding.ts';
 
 /** Something was found that is not repaired; 2 is a faulty command line. */
@@ -58,7 +65,7 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
     installation: own.includes('--rebuild') ? 'adopt' : 'inspect',
   });
   try {
-    return await work(context, own, stopping.signal);
+    return await withWatch(own, (watch) => work({ context, watch, signal: stopping.signal }, own));
   } catch (cause) {
     if (!(cause instanceof MendingElsewhere || cause instanceof LeaseLost)) throw cause;
     process.stderr.write(`sluice: ${cause.message}; wait for its end, then run the command again\n`);
@@ -69,37 +76,49 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
 }
 
 /** Only one run may change something at a time; any number may read beside it. */
-async function work(context: Context, own: readonly string[], signal: AbortSignal): Promise<number> {
+async function work({ context, watch, signal }: Working, own: readonly string[]): Promise<number> {
   const saved = own.includes('--rebuild') ? undefined : await findRun(context, own);
   const does = (given: Working) => (saved === undefined ? rebuild(given, own) : compare(given, own, saved));
   const { fix, drop } = saved?.state.mode ?? { fix: true, drop: true };
-  if (!fix && !drop) return does({ context, signal });
-  return mendAloneSoon(context, signal, (turn) => does({ context: { ...context, ...turn }, ...turn }));
+  if (!fix && !drop) return does({ context, watch, signal });
+  return mendAloneSoon(context, signal, (turn) => does({ context: { ...context, ...turn }, watch, ...turn }));
 }
 
 interface Working extends Pick<MendingTurn, 'signal'> {
   readonly context: Context & MendingGuard;
+  readonly watch: CommandWatch | undefined;
 }
 
 const print = (text: string): void => {
   process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
 };
 
-async function compare({ context, signal }: Working, own: readonly string[], run: SavedRun): Promise<number> {
+async function compare(
+  { context, watch, signal }: Working,
+  own: readonly string[],
+  run: SavedRun,
+): Promise<number> {
   const asJson = own.includes('--json');
-  const report = (finding: FsckFinding): void =>
+  const report = (finding: FsckFinding): void => {
+    watch?.clear();
     print(asJson ? JSON.stringify(finding) : formatFinding(finding));
+  };
   const working = new Fsck(context, { report, state: run.state });
+  const counted = { kind: 'fsck', of: comparedCounts, paced: 'count' } as const;
+  watch?.begin(counted, await comparedAmounts(context, working.state));
   let savedAt = context.clock.elapsed();
   while (!working.isDone) {
     await working.step(signal);
     if (context.clock.elapsed() - savedAt < savedMs) continue;
     savedAt = context.clock.elapsed();
     await saveUnlessDamaged(context, { ...run, state: working.state });
+    watch?.show(await comparedAmounts(context, working.state));
   }
   const finishedAt = await context.metadata.now();
   await saveUnlessDamaged(context, { ...run, state: working.state, finishedAt });
   const summary = working.state.seen;
+  watch?.end((await comparedAmounts(context, working.state)).done);
+  watch?.clear();
   print(asJson ? JSON.stringify({ summary }) : formatSummary(summary));
   return summary.found === summary.fixed ? 0 : foundCode;
 }
@@ -123,14 +142,23 @@ async function findRun(context: Context, own: readonly string[]): Promise<SavedR
   return { state: fromTheStart(mode), startedAt: await context.metadata.now() };
 }
 
-async function rebuild({ context, signal }: Working, own: readonly string[]): Promise<number> {
+async function rebuild({ context, watch, signal }: Working, own: readonly string[]): Promise<number> {
   const asJson = own.includes('--json');
   const buckets = own.flatMap((flag): readonly LostBucket[] => {
     const [, id, name, owner] = bucketFlag.exec(flag) ?? [];
     return id === undefined || name === undefined || owner === undefined ? [] : [{ id, name, owner }];
   });
-  const report = (told: Rebuilt): void => print(asJson ? JSON.stringify(told) : formatFinding(told));
+  const done = { count: 0 };
+  watch?.begin({ kind: 'rebuild', of: 'rows', paced: 'count' }, { done });
+  const report = (told: Rebuilt): void => {
+    watch?.clear();
+    print(asJson ? JSON.stringify(told) : formatFinding(told));
+    done.count += 1;
+    watch?.show({ done: { ...done } });
+  };
   const summary = await rebuildIndex(context, { buckets, report, signal });
+  watch?.end(done);
+  watch?.clear();
   print(asJson ? JSON.stringify({ summary }) : `${summary.rebuilt} rebuilt, ${summary.left} left`);
   return summary.left === 0 ? 0 : foundCode;
 }

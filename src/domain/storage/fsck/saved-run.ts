@@ -10,6 +10,7 @@ import {
   type Term,
 } from '../../../metadata/background/tasks.ts';
 import type { TaskAmount } from '../../../metadata/records/tasks.ts';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { countHeld } from '../../buckets/class-stats.ts';
 import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import type { FsckState } from './fsck.ts';
@@ -22,11 +23,16 @@ export interface SavedRun {
 }
 export const fsckRuns: TaskKind<SavedRun> = { kind: 'fsck' };
 
+/** What the amounts of a run count. */
+export const comparedCounts = 'versions and extents';
+
 /** A run reads every version, then every extent that is stored. */
-const measureRun = ({ state: { seen }, startedAt, finishedAt }: SavedRun): Measure => ({
+const doneOf = ({ seen }: FsckState): TaskAmount => ({ count: seen.versions + seen.stored });
+
+const measureRun = ({ state, startedAt, finishedAt }: SavedRun): Measure => ({
   startedAt,
   ...(finishedAt === undefined ? {} : { finishedAt }),
-  done: { count: seen.versions + seen.stored },
+  done: doneOf(state),
 });
 
 /** By the last count of all buckets: as many extents as versions are assumed. */
@@ -37,6 +43,14 @@ export async function leftToCompare(
   const held = await countHeld(ctx);
   const { versions, stored } = state.seen;
   return held && { count: Math.max(0, held.count - versions) + Math.max(0, held.count - stored) };
+}
+
+/** What a run has compared and has left; `left` is absent where the count of all buckets cannot be read, or does not exist yet. */
+export async function comparedAmounts(ctx: Pick<Context, 'metadata'>, state: FsckState) {
+  const left = await leftToCompare(ctx, { state: { state, startedAt: 0 } }).catch((cause: unknown) => {
+    if (!(cause instanceof MetadataDamaged)) throw cause;
+  });
+  return { done: doneOf(state), ...(left === undefined ? {} : { left }) };
 }
 
 /** The background's run, and that of the command. */

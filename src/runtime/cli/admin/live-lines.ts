@@ -15,7 +15,9 @@ export function openLiveLines(
   let shown: readonly string[] = [];
   const isTerminal = out.isTTY === true;
   const clear = (): void => {
-    if (isTerminal && shown.length > 0) out.write(clearLine + (upOne + clearLine).repeat(shown.length - 1));
+    // What a pipe has got stays there, so that it does not get the same line again.
+    if (!isTerminal) return;
+    if (shown.length > 0) out.write(clearLine + (upOne + clearLine).repeat(shown.length - 1));
     shown = [];
   };
   return {
