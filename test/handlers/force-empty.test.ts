@@ -152,6 +152,48 @@ test('reports progress between pages', async () => {
   expect(await asked(world)).toMatchObject({ state: 'done', deleted: { versions: 300 } });
 });
 
+test('ends between two pages where an operator cancels it, and can be begun again', async () => {
+  await using world = await openGateway();
+  await world.client.put('/bucket');
+  for (let i = 0; i < 300; i += 1) await world.client.put(`/bucket/${i}`, { body: '' });
+  expect((await asOperator(world).delete(at)).status).toBe(404);
+  await begin(world);
+  const unit = emptyBuckets(world.context);
+  for (let i = 0; i < 3; i += 1) await unit(new AbortController().signal);
+  expect((await world.client.delete(at)).status).toBe(403);
+  const reply = await asOperator(world).delete(at);
+  expect(reply.status, reply.text).toBe(200);
+  const cancelled = { state: 'done', isCancelled: true, deleted: { versions: 256 } };
+  expect(JSON.parse(reply.text)).toMatchObject(cancelled);
+  await work(world.context);
+  expect(await asked(world)).toMatchObject(cancelled);
+  expect(await asked(world)).not.toHaveProperty('empty');
+  expect(await world.usage('bucket')).toMatchObject({ objects: 44 });
+  // A retry of the request finds that it has ended.
+  expect((await asOperator(world).delete(at)).status).toBe(200);
+  const rows = (await auditRows(world.context))
+    .map(inShort)
+    .filter((row) => row.includes('CancelForceEmpty'));
+  expect(rows.filter((row) => row.endsWith('200'))).toHaveLength(2);
+  await begin(world);
+  await work(world.context);
+  expect(await asked(world)).toMatchObject({ state: 'done', empty: true, deleted: { versions: 44 } });
+});
+
+test('a page that is being deleted while an operator cancels is the last one', async () => {
+  const { rightBefore, wrap } = ambush();
+  await using world = await openGateway({ wrap });
+  await world.client.put('/bucket');
+  for (let i = 0; i < 300; i += 1) await world.client.put(`/bucket/${i}`, { body: '' });
+  await begin(world);
+  const unit = emptyBuckets(world.context);
+  for (let i = 0; i < 2; i += 1) await unit(new AbortController().signal);
+  rightBefore('objects', async () => expect((await asOperator(world).delete(at)).status).toBe(200));
+  await work(world.context);
+  expect(await asked(world)).toMatchObject({ state: 'done', isCancelled: true });
+  expect(await world.usage('bucket')).toMatchObject({ objects: 44 });
+});
+
 test('is for operators, for buckets that are there, and is audited', async () => {
   await using world = await openGateway();
   await world.client.put('/bucket');

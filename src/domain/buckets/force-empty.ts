@@ -6,7 +6,7 @@
 
 import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { fail, Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
@@ -40,8 +40,10 @@ export interface Emptying {
   readonly kept: number;
   /** Bytes of the versions that were deleted, and of those that are held. Absent in rows of an earlier release. */
   readonly bytes?: { readonly deleted: number; readonly kept: number };
-  /** Set at the end: no rows were left, and none were added meanwhile. */
+  /** Set at the end: no rows were left, and none were added meanwhile. Absent where the pass was cancelled. */
   readonly empty?: boolean;
+  /** An operator ended it. What the page that was in work has deleted is not counted. */
+  readonly isCancelled?: true;
 }
 export const emptyings: TaskKind<Emptying> = { kind: 'force-empty', frees: true };
 
@@ -108,6 +110,41 @@ export async function findEmptying(
 ): Promise<Emptying | undefined> {
   const { id } = await openBucket(ctx, name);
   return (await findTask(ctx.metadata, emptyings, id))?.state;
+}
+
+const cancelAttemptsMax = 8;
+
+/**
+ * Ends the emptying of a bucket between two pages; does nothing when it has ended already.
+ * @returns undefined when there was no recent request
+ * @throws OperationAborted where the worker saved its progress again and again meanwhile
+ */
+export async function cancelEmptying(
+  ctx: Pick<Context, 'metadata'>,
+  name: string,
+  { record }: { readonly record?: Recorder | undefined },
+): Promise<Emptying | undefined> {
+  const bucket = await openBucket(ctx, name);
+  for (let attempt = 0; attempt < cancelAttemptsMax; attempt += 1) {
+    const found = await findTask(ctx.metadata, emptyings, bucket.id);
+    if (found === undefined || found.state.phase === 'done') return found?.state;
+    const { after: _, ...state } = found.state;
+    const now = await ctx.metadata.now();
+    const ended: Emptying = { ...state, phase: 'done', isCancelled: true, finishedAt: now };
+    // The worker expects the revision that it has read: its write of the page in work is refused from here on.
+    const outcome = await putTask(ctx.metadata, emptyings, {
+      name: bucket.id,
+      state: ended,
+      progress: advanceProgress(found.progress, measureEmptying(ended), now),
+      expect: found.revision,
+      expiresAt: now + keptMs,
+      then: await recorded(record),
+    });
+    if (!outcome.applied) continue;
+    record?.applied();
+    return ended;
+  }
+  throw fail('OperationAborted');
 }
 
 /** The buckets that are being emptied. */

@@ -110,6 +110,7 @@ const emptying = jsonObject({
   deleted: jsonObject({ versions: count, markers: count, uploads: count }),
   kept: count,
   empty: jsonOptional(jsonBoolean),
+  isCancelled: jsonOptional(jsonBoolean),
   startedAt: seconds,
   finishedAt: jsonOptional(seconds),
 });
@@ -151,6 +152,12 @@ export const bucketTaskRows = {
     on: 'GET /buckets/:name/force-empty',
     doc: 'Shows how far the emptying of a bucket is.',
     reply: emptying,
+  },
+  CancelForceEmptyBucket: {
+    on: 'DELETE /buckets/:name/force-empty',
+    doc: 'Ends the emptying of a bucket; what it has deleted stays deleted.',
+    reply: emptying,
+    status: 200,
   },
   RunBucketInventory: {
     on: 'POST /buckets/:name/inventory/:id/run',
