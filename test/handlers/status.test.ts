@@ -88,35 +88,38 @@ describe('GetStatus', () => {
     expect((await read(world)).gateways).toEqual([]);
   });
 
-  test('shows requests, work that is left, capacity, and the last warnings and errors', async () => {
-    const everything = recordEverything('INFO');
-    await using world = await openGateway({
-      backend: 'embedded+file',
-      telemetry: everything.telemetry,
-      wrap: everything.wrap,
-      settings: { SVC_DISK_RESERVE: '1MiB' },
-    });
-    const running = startWorkers(world.context, ['gc'], never, { process: 'host:1' });
-    await world.client.put('/books');
-    await world.client.put('/books/a', { body: 'content' });
-    await world.client.get('/books/missing');
-    for (let n = 0; n < 8; n += 1)
-      world.context.telemetry.log(n === 7 ? 'ERROR' : 'WARN', `trouble ${n}`, { n });
-    const path = '/admin/v1/buckets/books/force-empty';
-    expect((await world.as({ credential: operator }).post(path)).status).toBe(202);
-    const status = await read(world);
-    await running.stop();
-    expect(status.tasks).toMatchObject([{ kind: 'force-empty', bucket: 'books', state: 'waiting' }]);
-    expect(status.requests).toMatchObject({ requests: 3, refused: 1, failed: 0, processes: 1 });
-    expect(status.errors.map(({ message }) => message)).toEqual([3, 4, 5, 6, 7].map((n) => `trouble ${n}`));
-    expect(status.metadata).toMatchObject([{ backend: 'embedded', state: 'UP' }]);
-    expect(status.metadata[0]?.usedBytes).toBeGreaterThan(4_096);
-    expect(status.metadata[0]?.freeBytes).toBeGreaterThan(4_096);
-    expect(status.pools).toMatchObject([{ backend: 'file', cluster: 'default', state: 'ok' }]);
-    expect(status.pools[0]?.freeBytes).toBeGreaterThan(4_096);
-    expect([status.ok, status.warnings, status.missing]).toEqual([true, [], []]);
-    expect((await world.client.get('/admin/v1/status')).status).toBe(403);
-  });
+  test.each(['0', '1MiB'])(
+    'shows requests, work that is left, capacity, and the last warnings and errors, with SVC_DISK_RESERVE=%s',
+    async (reserve) => {
+      const everything = recordEverything('INFO');
+      await using world = await openGateway({
+        backend: 'embedded+file',
+        telemetry: everything.telemetry,
+        wrap: everything.wrap,
+        settings: { SVC_DISK_RESERVE: reserve },
+      });
+      const running = startWorkers(world.context, ['gc'], never, { process: 'host:1' });
+      await world.client.put('/books');
+      await world.client.put('/books/a', { body: 'content' });
+      await world.client.get('/books/missing');
+      for (let n = 0; n < 8; n += 1)
+        world.context.telemetry.log(n === 7 ? 'ERROR' : 'WARN', `trouble ${n}`, { n });
+      const path = '/admin/v1/buckets/books/force-empty';
+      expect((await world.as({ credential: operator }).post(path)).status).toBe(202);
+      const status = await read(world);
+      await running.stop();
+      expect(status.tasks).toMatchObject([{ kind: 'force-empty', bucket: 'books', state: 'waiting' }]);
+      expect(status.requests).toMatchObject({ requests: 3, refused: 1, failed: 0, processes: 1 });
+      expect(status.errors.map(({ message }) => message)).toEqual([3, 4, 5, 6, 7].map((n) => `trouble ${n}`));
+      expect(status.metadata).toMatchObject([{ backend: 'embedded', state: 'UP' }]);
+      expect(status.metadata[0]?.usedBytes).toBeGreaterThan(4_096);
+      expect(status.metadata[0]?.freeBytes).toBeGreaterThan(4_096);
+      expect(status.pools).toMatchObject([{ backend: 'file', cluster: 'default', state: 'ok' }]);
+      expect(status.pools[0]?.freeBytes).toBeGreaterThan(4_096);
+      expect([status.ok, status.warnings, status.missing]).toEqual([true, [], []]);
+      expect((await world.client.get('/admin/v1/status')).status).toBe(403);
+    },
+  );
 
   test('names the parts that fail or hang, and shows the others', async () => {
     const clock = virtualClock();

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import type { Clock } from '../../ports/clock.ts';
 import { isStorageFull, type RoomState, StorageFull } from '../../ports/storage/storage-room.ts';
 import { Ballast } from './ballast.ts';
+import { timerMs } from './measured-disk.ts';
 
 export interface DiskRoomOptions {
   /** `metadata`, or `data:<cluster>`. */
@@ -18,7 +19,6 @@ export interface DiskRoomOptions {
 
 /** A measurement of the file system is used for so long; bytes that are admitted meanwhile are subtracted. */
 const lookMs = 50;
-const timerMs = 2_000;
 const ballastBytesMax = 16 * 1024 * 1024;
 /** Files that deletions may still make: a share of all inodes within these bounds. */
 const inodeShare = 0.02;

@@ -2,20 +2,25 @@
 import { statSync } from 'node:fs';
 import type { RoomState, StorageRoom } from '../../ports/storage/storage-room.ts';
 import { DiskRoom, type DiskRoomOptions } from './disk-room.ts';
+import { MeasuredDisk } from './measured-disk.ts';
 
 type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock' | 'onLook'>;
 
 export class DiskRooms implements StorageRoom {
   readonly #shared: Shared;
   readonly #rooms: DiskRoom[] = [];
+  readonly #measured: MeasuredDisk[] = [];
 
   constructor(shared: Shared) {
     this.#shared = shared;
   }
 
-  /** Undefined where no reserve is kept. */
+  /** Undefined where no reserve is kept: the disk is then only measured. */
   open(component: string, directory: string): DiskRoom | undefined {
-    if (this.#shared.reserveBytes === 0) return undefined;
+    if (this.#shared.reserveBytes === 0) {
+      this.#measured.push(new MeasuredDisk({ ...this.#shared, component, directory }));
+      return undefined;
+    }
     const neighbours = (): readonly DiskRoom[] =>
       this.#rooms.filter((each) => each !== room && diskOf(each.directory) === diskOf(directory));
     const room = new DiskRoom({ ...this.#shared, component, directory, neighbours });
@@ -24,7 +29,10 @@ export class DiskRooms implements StorageRoom {
   }
 
   states(): readonly RoomState[] {
-    return this.#rooms.map((room) => room.state());
+    return [
+      ...this.#rooms.map((room) => room.state()),
+      ...this.#measured.flatMap((disk) => disk.state() ?? []),
+    ];
   }
 
   complaint(): string | undefined {
@@ -37,6 +45,7 @@ export class DiskRooms implements StorageRoom {
   }
 
   async close(): Promise<void> {
+    for (const disk of this.#measured) disk.close();
     await Promise.all(this.#rooms.map((room) => room.close()));
   }
 }

@@ -87,8 +87,11 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
 
 const describeCause = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
-const freeOf = ({ room }: Pick<Context, 'room'>, component: string): number | undefined =>
-  room?.states().find((state) => state.component === component)?.freeBytes;
+/** Undefined where the disk is of another machine, or cannot be measured. */
+function freeOf({ room }: Pick<Context, 'room'>, component: string): number | undefined {
+  const state = room?.states().find((each) => each.component === component);
+  return state?.sizeBytes === undefined ? undefined : state.freeBytes;
+}
 
 async function readWorkers(ctx: Context, call: AdminRequest<'GetStatus'>): Promise<readonly Worker[]> {
   // The cast: the operation reads neither a query nor a body.
