@@ -14,6 +14,7 @@ import type { Recorder } from '../domain/events/recorder.ts';
 import type { Refusal } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
+import type { SideChange } from '../ports/metadata-store.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { OperationName, OperationRow } from '../protocol/operations/operations.ts';
 import type { Scope } from '../protocol/operations/request-line.ts';
@@ -42,8 +43,12 @@ export interface KeyOutcome {
 
 /** Records what becomes of the keys of a request, by their positions in it. */
 export interface KeyRecorder {
-  /** Before a key is deleted: resolves once the audit log names it. @throws what the store throws */
-  begin(place: number): Promise<void>;
+  /**
+   * Before a key is deleted: resolves once the audit log names it. A full disk takes nothing but deletions: then it resolves to rows that
+   * belong into the commit of the deletion.
+   * @throws what the store throws
+   */
+  begin(place: number): Promise<readonly SideChange[]>;
   settle(place: number, outcome: KeyOutcome): void;
 }
 

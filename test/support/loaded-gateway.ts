@@ -149,7 +149,7 @@ async function sendMixedRequests(client: LoadClient): Promise<void> {
     }),
   );
   await client.expect({ method: 'PUT', path: pathOf('photos', 'batch'), body: 'x' });
-  const body = '<Delete><Object><Key>batch</Key></Object></Delete>';
+  const body = '<Delete><Object><Key>batch</Key></Object><Object><Key>a/3</Key></Object></Delete>';
   const md5 = createHash('md5').update(body).digest('base64');
   const several = { method: 'POST', path: pathOf('photos'), query: { delete: '' }, body };
   await client.expect({ ...several, headers: { 'content-md5': md5 } });

@@ -32,6 +32,13 @@ export interface Recorder {
   applied(): void;
 }
 
+/** The same with further rows in each commit. */
+export const withRows = (record: Recorder, rows: readonly SideChange[]): Recorder => ({
+  changes: async (move) => [...rows, ...(await record.changes(move))],
+  about: (arn) => record.about(arn),
+  applied: () => record.applied(),
+});
+
 /** For a commit that changes no object. */
 export const recorded = async (record: Recorder | undefined): Promise<readonly SideChange[]> =>
   record === undefined ? [] : record.changes();

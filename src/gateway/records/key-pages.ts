@@ -3,12 +3,13 @@
  *
  * A page is written before the first of its keys is deleted, and again with what became of each key. So a process that dies in between
  * leaves the names of all keys that it may have deleted. A page whose keys are all refused is written once, at the end, within the limits
- * for refusals.
+ * for refusals. On a full disk, which takes deletions only, a page is in the commit of each deletion instead, and stays without outcomes.
  */
 import type { Context } from '../../context.ts';
 import { audited, idOfKeyPage, timeOfRow } from '../../metadata/audit/audit.ts';
 import type { AuditedKey, AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
+import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import type { KeyOutcome, KeyRecorder, NamedKey } from '../request.ts';
 import { RefusedCallers } from './refused-callers.ts';
 
@@ -58,10 +59,16 @@ export class KeyPages implements KeyRecorder {
     this.#pages = pages;
   }
 
-  async begin(place: number): Promise<void> {
+  async begin(place: number): Promise<readonly SideChange[]> {
     const [page] = this.#places[place] as Place;
     page.writing ??= this.#ctx.metadata.apply([this.#row(this.#entryOf(page))]);
-    await page.writing;
+    try {
+      await page.writing;
+      return [];
+    } catch (cause) {
+      if (!isStorageFull(cause)) throw cause;
+      return [this.#row(this.#entryOf(page))];
+    }
   }
 
   settle(place: number, { status, error }: KeyOutcome): void {
@@ -79,7 +86,8 @@ export class KeyPages implements KeyRecorder {
       } catch (cause) {
         const { id, action } = this.#entry;
         const fields = { request_id: id, action, page: page.number, cause };
-        this.#ctx.telemetry.log('ERROR', 'an audit row was not written', fields, action);
+        const level = isStorageFull(cause) ? 'WARN' : 'ERROR';
+        this.#ctx.telemetry.log(level, 'an audit row was not written', fields, action);
       }
     }
   }

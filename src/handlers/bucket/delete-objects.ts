@@ -4,11 +4,13 @@ import { authorize } from '../../auth/authorization/authorize.ts';
 import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
 import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
+import { withRows } from '../../domain/events/recorder.ts';
 import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import {
@@ -47,7 +49,9 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
       // A thousand keys may be judged by thousands of patterns each.
       await turn();
       const begin = async () => {
-        for (const place of places) await audited?.begin(place);
+        const rows: SideChange[] = [];
+        for (const place of places) rows.push(...((await audited?.begin(place)) ?? []));
+        return rows;
       };
       const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa, begin });
       for (const place of places) {
@@ -109,8 +113,8 @@ async function deleteOne(
     readonly object: ObjectToDelete;
     readonly i: number;
     readonly mfa: boolean;
-    /** Called once the caller is authorized, before the deletion. */
-    readonly begin: () => Promise<void>;
+    /** Called once the caller is authorized, before the deletion. @returns audit rows for its commit */
+    readonly begin: () => Promise<readonly SideChange[]>;
   },
 ): Promise<One> {
   const { Key, VersionId } = object;
@@ -122,7 +126,7 @@ async function deleteOne(
     const bypass = asksBypass(request);
     await authorize(ctx, request, { ...about, action });
     if (bypass) await authorize(ctx, request, { ...about, action: 's3:BypassGovernanceRetention' });
-    await begin();
+    const rows = await begin();
     const { version } = await deleteObject(ctx, {
       bucket: request.bucket,
       key: Key,
@@ -135,7 +139,7 @@ async function deleteOne(
       bypass,
       mfa,
       owner: request.identity?.owner ?? request.bucket.owner,
-      record: request.record,
+      record: request.record && withRows(request.record, rows),
       requestId: request.requestId,
     });
     const marker = version?.marker
