@@ -60,7 +60,13 @@ export const pages = {
   },
   automation: { path: '/automation', within: 'bucket', icon: 'repeat', tenants: true },
   danger: { path: '/danger', within: 'bucket', icon: 'warning' },
-  identity: { path: '/iam/$', group: 'data', icon: 'users', needs: ['ListAccounts'] },
+  identity: {
+    path: '/iam/$',
+    group: 'data',
+    icon: 'users',
+    needs: ['ListAccounts', 'ListIamUsers'],
+    load: () => import('../pages/identity/identity.tsx'),
+  },
   billing: { path: '/iam/users/$user/billing', needs: ['GetUserUsage'] },
   storage: {
     path: '/storage',

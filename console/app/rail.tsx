@@ -28,10 +28,10 @@ export function useOpenPages(): readonly PageName[] {
   return ids.map(pageAt).filter((name) => name !== undefined);
 }
 
-const isAt = (name: PageName, open: readonly PageName[]): boolean =>
-  open.some(
-    (each) => each === name || (name !== 'overview' && pageOf(each).path.startsWith(`${pageOf(name).path}/`)),
-  );
+function isAt(name: PageName, open: readonly PageName[]): boolean {
+  const below = `${pageOf(name).path.replace(/\/\$$/, '')}/`;
+  return open.some((each) => each === name || (name !== 'overview' && pageOf(each).path.startsWith(below)));
+}
 
 export function Rail({ onNavigate }: { readonly onNavigate?: () => void }) {
   const { session } = useSession();

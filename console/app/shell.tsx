@@ -69,7 +69,9 @@ interface Crumb {
 function crumbsOf(id: string, params: Readonly<Record<string, string>>): readonly Crumb[] {
   const parts = id.split('/').filter((part) => part !== '' && part !== '$');
   return parts.flatMap((part, index): readonly Crumb[] => {
-    const page = pageAt(`/${parts.slice(0, index + 1).join('/')}`);
+    const path = `/${parts.slice(0, index + 1).join('/')}`;
+    // A page of a whole subtree, such as Identity, is the parent of what has a page of its own below it.
+    const page = pageAt(path) ?? pageAt(`${path}/$`);
     if (page === undefined) return part.startsWith('$') ? [{ page, text: params[part.slice(1)] ?? '' }] : [];
     const value = part.startsWith('$') ? params[part.slice(1)] : undefined;
     return [{ page, text: value ?? t.pages[page] }];

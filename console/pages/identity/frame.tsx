@@ -1,0 +1,268 @@
+/** What the tabs of Identity have in common: head, tabs, the choice of the account, the list, the panels, and the deletion. */
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Allowed } from '../../app/allowed.ts';
+import type { AdminOperationName } from '../../app/client.ts';
+import { PageLink } from '../../app/page-link.tsx';
+import { useAdmin } from '../../app/queries.ts';
+import { useSession } from '../../app/session.tsx';
+import { useSearchState } from '../../app/url.ts';
+import { t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Confirm } from '../../ui/confirm.tsx';
+import { Panel } from '../../ui/dialog.tsx';
+import { Button } from '../../ui/form.tsx';
+import type { Column } from '../../ui/short-table.tsx';
+import { Empty, Failure } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card, PageHead } from '../../ui/tabs.tsx';
+import { Select } from '../traces/traces.tsx';
+import { w } from './words.ts';
+
+export const tabs = ['accounts', 'users', 'groups', 'roles', 'policies'] as const;
+export type Tab = (typeof tabs)[number];
+
+export const listOf = {
+  accounts: 'ListAccounts',
+  users: 'ListIamUsers',
+  groups: 'ListIamGroups',
+  roles: 'ListIamRoles',
+  policies: 'ListIamPolicies',
+} as const satisfies Readonly<Record<Tab, AdminOperationName>>;
+
+export interface TabProps {
+  readonly account: string;
+  readonly allowed: Allowed;
+}
+
+export interface PanelProps extends TabProps {
+  readonly name: string;
+  /** The panel closes, because its thing is gone. */
+  readonly onGone: () => void;
+}
+
+export interface CreateProps extends TabProps {
+  readonly onClose: () => void;
+  readonly onDone: (name: string) => void;
+}
+
+export const may = (allowed: Allowed, name: AdminOperationName): boolean => allowed(name) === true;
+
+export function useAccount(): string {
+  const { session } = useSession();
+  const [search] = useSearchState();
+  return search['account'] ?? session.account;
+}
+
+interface List<Row> {
+  readonly rows: readonly Row[] | undefined;
+  readonly error: unknown;
+  readonly hasNextPage: boolean;
+  readonly isFetchingNextPage: boolean;
+  refetch(): Promise<unknown>;
+  fetchNextPage(): Promise<unknown>;
+}
+
+interface FrameProps<Row> extends TabProps {
+  readonly tab: Tab;
+  readonly answer: ComponentChildren;
+  readonly list: List<Row>;
+  readonly columns: readonly Column<Row>[];
+  readonly nameOf: (row: Row) => string;
+  readonly filterText?: (row: Row) => string;
+  /** Undefined where the caller may not create one. */
+  readonly create: ((props: CreateProps) => ComponentChildren) | undefined;
+  /** Undefined where the caller may not read one. */
+  readonly panel: ((props: PanelProps) => ComponentChildren) | undefined;
+}
+
+export function Frame<Row extends object>(props: FrameProps<Row>) {
+  const { tab, answer, list, columns, nameOf, account, allowed, create: Create, panel: Details } = props;
+  const [search, setSearch] = useSearchState();
+  const open = search['open'];
+  const isListed = may(allowed, listOf[tab]);
+  const button =
+    Create === undefined ? undefined : (
+      <Button icon="plus" kind="primary" onClick={() => setSearch({ create: '1' }, { push: true })}>
+        {w.create[tab]}
+      </Button>
+    );
+  return (
+    <>
+      <PageHead title={t.pages.identity} answer={isListed && answer} actions={button} />
+      <TabLinks open={tab} account={account} allowed={allowed} />
+      <Card>
+        {isListed ? (
+          <DataTable
+            label={w.tabs[tab]}
+            columns={columns}
+            rows={list.rows}
+            rowKey={nameOf}
+            error={list.error}
+            onRetry={() => list.refetch().catch(() => {})}
+            filterText={props.filterText ?? nameOf}
+            tools={tab !== 'accounts' && <AccountChoice account={account} allowed={allowed} />}
+            {...(Details === undefined
+              ? {}
+              : { onOpen: (row: Row) => setSearch({ open: nameOf(row) }, { push: true }), openKey: open })}
+            empty={<Empty icon="users" text={w.none[tab]} action={button} />}
+            more={{
+              has: list.hasNextPage,
+              busy: list.isFetchingNextPage,
+              load: () => list.fetchNextPage().catch(() => {}),
+            }}
+          />
+        ) : (
+          allowed(listOf[tab]) === false && <Empty icon="lock" text={w.forbidden(listOf[tab])} />
+        )}
+      </Card>
+      {open !== undefined && Details !== undefined && (
+        <Panel title={open} onClose={() => setSearch({ open: undefined })}>
+          <Details
+            key={`${account}/${open}`}
+            account={account}
+            name={open}
+            allowed={allowed}
+            onGone={() => setSearch({ open: undefined })}
+          />
+        </Panel>
+      )}
+      {search['create'] !== undefined && open === undefined && Create !== undefined && (
+        <Panel title={w.create[tab]} onClose={() => setSearch({ create: undefined })}>
+          <Create
+            account={account}
+            allowed={allowed}
+            onClose={() => setSearch({ create: undefined })}
+            onDone={(name) => setSearch({ create: undefined, open: name })}
+          />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+interface TabLinksProps extends TabProps {
+  readonly open: Tab;
+}
+
+const TabLinks = ({ open, account, allowed }: TabLinksProps) => (
+  <nav class="tabs" aria-label={t.pages.identity}>
+    {tabs
+      .filter((tab) => allowed(listOf[tab]) !== false)
+      .map((tab) => (
+        <PageLink
+          key={tab}
+          page="identity"
+          params={{ _splat: tab }}
+          search={{ account }}
+          class={tab === open ? 'tab is-open' : 'tab'}
+        >
+          {w.tabs[tab]}
+        </PageLink>
+      ))}
+  </nav>
+);
+
+/** The accounts that are read; one beyond them is reached from its row. */
+function AccountChoice({ account, allowed }: TabProps) {
+  const [, setSearch] = useSearchState();
+  const { data } = useAdmin('ListAccounts', {}, { enabled: may(allowed, 'ListAccounts') });
+  const names = [...new Set([account, ...(data?.rows ?? []).map((row) => row.account)])];
+  return (
+    <Select
+      label={w.account}
+      value={account}
+      options={names.map((each) => [each, each])}
+      onChange={(next) => setSearch({ account: next, open: undefined, q: undefined })}
+    />
+  );
+}
+
+export const StatusChip = ({ status }: { readonly status: 'Active' | 'Suspended' | 'Disabled' }) => (
+  <Chip tone={status === 'Active' ? 'good' : 'warn'} {...(status === 'Active' ? {} : { icon: 'pause' })}>
+    {w.states[status]}
+  </Chip>
+);
+
+interface PartProps {
+  readonly title: string;
+  readonly children: ComponentChildren;
+}
+
+/** A part of a panel. */
+export const Part = ({ title, children }: PartProps) => (
+  <section class="part">
+    <h3>{title}</h3>
+    {children}
+  </section>
+);
+
+interface RemoveProps {
+  readonly tab: Tab;
+  readonly name: string;
+  readonly onRemove: () => Promise<unknown>;
+  readonly onGone: () => void;
+}
+
+/** The deletion of what a panel shows. The gateway's reason is shown where it refuses. */
+export function Remove({ tab, name, onRemove, onGone }: RemoveProps) {
+  const [isAsking, setAsking] = useState(false);
+  return (
+    <>
+      <Button icon="trash" onClick={() => setAsking(true)}>
+        {w.remove}
+      </Button>
+      {isAsking && (
+        <Confirm
+          title={`${w.remove}: ${name}?`}
+          text={w.removeText[tab]}
+          typed={name}
+          action={w.remove}
+          onConfirm={async () => {
+            await onRemove();
+            onGone();
+          }}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  );
+}
+
+interface SwitchProps {
+  readonly isOn: boolean;
+  readonly off: string;
+  readonly on: string;
+  readonly name: string;
+  readonly text: string;
+  readonly onTurn: (isOn: boolean) => Promise<unknown>;
+}
+
+/** Turns an account or user off, after a confirmation, and on again. */
+export function Switch({ isOn, off, on, name, text, onTurn }: SwitchProps) {
+  const [isAsking, setAsking] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const turnOn = () => {
+    setError(undefined);
+    onTurn(true).catch(setError);
+  };
+  return (
+    <>
+      <Button icon={isOn ? 'pause' : 'play'} onClick={isOn ? () => setAsking(true) : turnOn}>
+        {isOn ? off : on}
+      </Button>
+      {error !== undefined && <Failure error={error} />}
+      {isAsking && (
+        <Confirm
+          title={`${off}: ${name}?`}
+          text={text}
+          action={off}
+          onConfirm={async () => {
+            await onTurn(false);
+          }}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,147 @@
+/** Groups of an account: their users and policies. */
+import { useState } from 'preact/hooks';
+import { useAdminPages, useChange } from '../../app/queries.ts';
+import { Copy } from '../../ui/copy.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { Button, Form, TextField } from '../../ui/form.tsx';
+import { Failure, Partial, Reading } from '../../ui/states.tsx';
+import { Time } from '../../ui/values.tsx';
+import { entityColumns } from './entity-columns.tsx';
+import { type CreateProps, Frame, may, type PanelProps, Part, Remove, type TabProps } from './frame.tsx';
+import { HeldPolicies } from './held-policies.tsx';
+import { w } from './words.ts';
+
+export function Groups({ account, allowed }: TabProps) {
+  const list = useAdminPages(
+    'ListIamGroups',
+    { path: { account } },
+    { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListIamGroups') },
+  );
+  const answer = list.rows && w.answer.groups(list.rows.length, account);
+  return (
+    <Frame
+      tab="groups"
+      account={account}
+      allowed={allowed}
+      answer={answer && <bdi>{list.hasNextPage ? w.atLeast(answer) : answer}</bdi>}
+      list={list}
+      columns={entityColumns}
+      nameOf={({ name }) => name}
+      create={may(allowed, 'CreateIamGroup') ? CreateGroup : undefined}
+      panel={may(allowed, 'GetIamGroup') ? GroupPanel : undefined}
+    />
+  );
+}
+
+function CreateGroup({ account, onClose, onDone }: CreateProps) {
+  const [name, setName] = useState('');
+  const create = useChange('CreateIamGroup', ['ListIamGroups', 'GetAccount']);
+  return (
+    <Form
+      submit={w.create.groups}
+      disabled={name === ''}
+      onSubmit={async () => {
+        await create.mutateAsync({ path: { account }, body: { name } });
+        onDone(name);
+      }}
+      onCancel={onClose}
+    >
+      {(faultOf) => (
+        <TextField label={w.name} value={name} onChange={setName} fault={faultOf('name')} required code />
+      )}
+    </Form>
+  );
+}
+
+function GroupPanel({ account, name, allowed, onGone }: PanelProps) {
+  const path = { account, group: name };
+  const found = useAdminPages('GetIamGroup', { path }, { rowsOf: ({ users }) => users });
+  const remove = useChange('DeleteIamGroup', ['ListIamGroups', 'GetAccount']);
+  const head = { data: found.data?.pages[0], error: found.error, refetch: found.refetch };
+  return (
+    <Reading query={head} rows={6}>
+      {(data) => (
+        <>
+          <Facts
+            facts={[
+              [w.arn, <Copy key="arn" text={data.arn} />],
+              [w.created, <Time key="created" at={data.created} />],
+            ]}
+          />
+          <Members account={account} name={name} allowed={allowed} users={found.rows ?? []} />
+          {found.hasNextPage && (
+            <Partial
+              shown={found.rows?.length ?? 0}
+              busy={found.isFetchingNextPage}
+              onMore={() => found.fetchNextPage().catch(() => {})}
+            />
+          )}
+          <HeldPolicies
+            account={account}
+            kind="group"
+            name={name}
+            policies={data.policies}
+            inlinePolicies={data.inlinePolicies}
+            allowed={allowed}
+          />
+          {may(allowed, 'DeleteIamGroup') && (
+            <div class="part">
+              <div class="actions">
+                <Remove
+                  tab="groups"
+                  name={name}
+                  onRemove={() => remove.mutateAsync({ path })}
+                  onGone={onGone}
+                />
+              </div>
+            </div>
+          )}
+        </>
+      )}
+    </Reading>
+  );
+}
+
+interface MembersProps extends TabProps {
+  readonly name: string;
+  readonly users: readonly string[];
+}
+
+function Members({ account, name, allowed, users }: MembersProps) {
+  const [user, setUser] = useState('');
+  const join = useChange('PutIamGroupUser', ['GetIamGroup', 'GetIamUser']);
+  const leave = useChange('DeleteIamGroupUser', ['GetIamGroup', 'GetIamUser']);
+  return (
+    <Part title={w.members}>
+      {users.length === 0 && <p class="quiet">{w.noMembers}</p>}
+      <ul class="entry-list">
+        {users.map((each) => (
+          <li key={each}>
+            <span class="code cut">{each}</span>
+            {may(allowed, 'DeleteIamGroupUser') && (
+              <Button
+                kind="link"
+                onClick={() => leave.mutate({ path: { account, group: name, user: each } })}
+              >
+                {w.leave}
+              </Button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {leave.error && <Failure error={leave.error} />}
+      {may(allowed, 'PutIamGroupUser') && (
+        <Form
+          submit={w.addMember}
+          disabled={user === ''}
+          onSubmit={async () => {
+            await join.mutateAsync({ path: { account, group: name, user } });
+            setUser('');
+          }}
+        >
+          {() => <TextField label={w.name} value={user} onChange={setUser} code />}
+        </Form>
+      )}
+    </Part>
+  );
+}

@@ -1,0 +1,236 @@
+/** The policies of a user, group or role: managed ones that are attached, and those that are a part of it. */
+import { useState } from 'preact/hooks';
+import type { Allowed } from '../../app/allowed.ts';
+import type { AdminOperationName } from '../../app/client.ts';
+import { useAdmin, useChange } from '../../app/queries.ts';
+import { t } from '../../text/text.ts';
+import { Button, Form, SelectField, TextField } from '../../ui/form.tsx';
+import { Failure, Skeleton } from '../../ui/states.tsx';
+import { may, Part } from './frame.tsx';
+import { w } from './words.ts';
+
+type Kind = 'user' | 'group' | 'role';
+
+const inline = {
+  user: { get: 'GetIamUserInlinePolicy', put: 'PutIamUserInlinePolicy', remove: 'DeleteIamUserInlinePolicy' },
+  group: {
+    get: 'GetIamGroupInlinePolicy',
+    put: 'PutIamGroupInlinePolicy',
+    remove: 'DeleteIamGroupInlinePolicy',
+  },
+  role: { get: 'GetIamRoleInlinePolicy', put: 'PutIamRoleInlinePolicy', remove: 'DeleteIamRoleInlinePolicy' },
+} as const;
+const readers = { user: 'GetIamUser', group: 'GetIamGroup', role: 'GetIamRole' } as const;
+
+/** For `useAllowed`. */
+export const policyOperations = [
+  'AttachIamPolicy',
+  'DetachIamPolicy',
+  'ListIamPolicies',
+  ...Object.values(inline).flatMap(({ get, put, remove }) => [get, put, remove]),
+] as const satisfies readonly AdminOperationName[];
+
+/** A document with its lines, as people edit it; what is no JSON stays as it is. */
+export function formatDocument(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** A document that allows actions of S3 on a bucket and its objects, or on all buckets of the account. */
+export const allowOf = (actions: readonly string[], bucket: string): string =>
+  JSON.stringify(
+    {
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Action: actions,
+          Resource: bucket === '' ? '*' : [`arn:aws:s3:::${bucket}`, `arn:aws:s3:::${bucket}/*`],
+        },
+      ],
+    },
+    null,
+    2,
+  );
+
+export const readActions = ['s3:GetObject', 's3:GetObjectVersion', 's3:ListBucket', 's3:GetBucketLocation'];
+export const writeActions = [
+  ...readActions,
+  's3:PutObject',
+  's3:DeleteObject',
+  's3:AbortMultipartUpload',
+  's3:ListMultipartUploadParts',
+];
+
+interface HeldProps {
+  readonly account: string;
+  readonly kind: Kind;
+  readonly name: string;
+  readonly policies: readonly string[];
+  readonly inlinePolicies: readonly string[];
+  readonly allowed: Allowed;
+}
+
+export function HeldPolicies(props: HeldProps) {
+  const { account, kind, name, policies, inlinePolicies, allowed } = props;
+  const [editing, setEditing] = useState<string>();
+  const detach = useChange('DetachIamPolicy', [readers[kind], 'ListIamPolicies']);
+  const operations = inline[kind];
+  // The casts below: the operations of the three kinds differ in the name of one parameter.
+  const remove = useChange(operations.remove as 'DeleteIamUserInlinePolicy', [readers[kind]]);
+  const mayPut = may(allowed, operations.put);
+  return (
+    <Part title={w.policies}>
+      {policies.length + inlinePolicies.length === 0 && <p class="quiet">{w.noPolicies}</p>}
+      <ul class="entry-list">
+        {policies.map((arn) => (
+          <li key={arn}>
+            <span class="code cut" dir="auto" title={arn}>
+              {arn.split('/').at(-1)}
+            </span>
+            <span class="key-actions">
+              <span class="quiet">{w.attached}</span>
+              {may(allowed, 'DetachIamPolicy') && (
+                <Button
+                  kind="link"
+                  onClick={() => detach.mutate({ path: { account }, body: { kind, name, policy: arn } })}
+                >
+                  {w.detach}
+                </Button>
+              )}
+            </span>
+          </li>
+        ))}
+        {inlinePolicies.map((policy) => (
+          <li key={`inline/${policy}`}>
+            <span class="code cut" dir="auto" title={policy}>
+              {policy}
+            </span>
+            <span class="key-actions">
+              <span class="quiet">{w.inline}</span>
+              {may(allowed, operations.get) && (
+                <Button kind="link" onClick={() => setEditing(policy)}>
+                  {mayPut ? w.edit : w.document}
+                </Button>
+              )}
+              {may(allowed, operations.remove) && (
+                <Button
+                  kind="link"
+                  onClick={() => remove.mutate({ path: { account, [kind]: name, policy } as never })}
+                >
+                  {w.remove}
+                </Button>
+              )}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {detach.error && <Failure error={detach.error} />}
+      {remove.error && <Failure error={remove.error} />}
+      {may(allowed, 'AttachIamPolicy') && may(allowed, 'ListIamPolicies') && <Attach {...props} />}
+      {editing !== undefined ? (
+        <InlineEditor
+          key={editing}
+          {...props}
+          policy={editing}
+          mayPut={mayPut}
+          onClose={() => setEditing(undefined)}
+        />
+      ) : (
+        mayPut && (
+          <div class="actions">
+            <Button icon="plus" onClick={() => setEditing('')}>
+              {w.addInline}
+            </Button>
+          </div>
+        )
+      )}
+    </Part>
+  );
+}
+
+/** The managed policies of the account, as choices by their ARN. */
+export function usePolicyChoices(account: string, isEnabled: boolean, without: readonly string[] = []) {
+  const { data } = useAdmin('ListIamPolicies', { path: { account } }, { enabled: isEnabled });
+  return (data?.rows ?? [])
+    .filter(({ arn }) => !without.includes(arn))
+    .map(({ arn, name }) => [arn, name] as const);
+}
+
+function Attach({ account, kind, name, policies }: HeldProps) {
+  const [arn, setArn] = useState('');
+  const attach = useChange('AttachIamPolicy', [readers[kind], 'ListIamPolicies']);
+  const choices = usePolicyChoices(account, true, policies);
+  if (choices.length === 0) return null;
+  return (
+    <Form
+      submit={w.attach}
+      disabled={arn === ''}
+      onSubmit={async () => {
+        await attach.mutateAsync({ path: { account }, body: { kind, name, policy: arn } });
+        setArn('');
+      }}
+    >
+      {() => (
+        <SelectField
+          label={w.policy}
+          value={arn}
+          options={[['', w.chooseOne], ...choices]}
+          onChange={setArn}
+        />
+      )}
+    </Form>
+  );
+}
+
+interface InlineEditorProps extends HeldProps {
+  /** '' for a new one. */
+  readonly policy: string;
+  readonly mayPut: boolean;
+  readonly onClose: () => void;
+}
+
+function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEditorProps) {
+  const operations = inline[kind];
+  const [newName, setNewName] = useState(policy);
+  const [text, setText] = useState<string | undefined>(policy === '' ? allowOf(readActions, '') : undefined);
+  const pathOf = (of: string) => ({ account, [kind]: name, policy: of }) as never;
+  const stored = useAdmin(
+    operations.get as 'GetIamUserInlinePolicy',
+    { path: pathOf(policy) },
+    { enabled: policy !== '' },
+  );
+  const put = useChange(operations.put as 'PutIamUserInlinePolicy', [readers[kind], operations.get]);
+  const shown = text ?? (stored.data && formatDocument(stored.data.document));
+  if (shown === undefined) return stored.error ? <Failure error={stored.error} /> : <Skeleton rows={4} />;
+  if (!mayPut) return <TextField label={policy} value={shown} onChange={() => {}} lines={12} code readonly />;
+  return (
+    <Form
+      submit={t.ui.save}
+      disabled={newName === ''}
+      onCancel={onClose}
+      onSubmit={async () => {
+        await put.mutateAsync({ path: pathOf(newName), body: { document: shown } });
+        onClose();
+      }}
+    >
+      {(faultOf) => (
+        <>
+          <TextField label={w.name} value={newName} onChange={setNewName} readonly={policy !== ''} code />
+          <TextField
+            label={w.document}
+            value={shown}
+            onChange={setText}
+            hint={w.documentHint}
+            fault={faultOf('document')}
+            lines={12}
+            code
+          />
+        </>
+      )}
+    </Form>
+  );
+}

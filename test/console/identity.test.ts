@@ -1,0 +1,211 @@
+/** The Identity page: accounts, users, groups, roles and policies. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openUser } from './people.ts';
+import { send } from './seeds.ts';
+import { type ConsoleWorld, noChromium, openConsole, type Pair, settled, type Tab } from './world.ts';
+
+/** The key and the secret that the page shows once, and the reason that it gives. */
+async function readOnce({ page }: Tab): Promise<Pair> {
+  const shown = page.getByRole('status', { name: 'New access key' });
+  await shown.getByText(/shown this once/).waitFor();
+  const [accessKey = '', secretKey = ''] = await shown.locator('.code').allTextContents();
+  return { accessKey, secretKey };
+}
+
+describe.skipIf(noChromium !== undefined)('the Identity page', () => {
+  let world: ConsoleWorld;
+  beforeAll(async () => {
+    world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+    await send(world.server, 'PUT', '/photos/cat', { body: 'meow' });
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  test('an account is created with a key that is shown once, suspended, reactivated, and deleted', async () => {
+    await using tab = await world.open('/iam/');
+    const { page } = tab;
+    await page.waitForURL('**/iam/accounts**');
+    await page.getByRole('button', { name: 'Create account' }).click();
+    await page.getByLabel('Account', { exact: true }).fill('tenant-7');
+    await page.getByRole('button', { name: 'Create account' }).last().click();
+    const pair = await readOnce(tab);
+    await send(world.server, 'PUT', '/of-tenant-7', { as: pair });
+    expect(await tab.axe()).toEqual([]);
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    const panel = page.getByRole('region', { name: 'tenant-7' });
+    await panel.getByRole('button', { name: 'Suspend' }).waitFor();
+    expect(await page.content()).not.toContain(pair.secretKey);
+    expect(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }))).not.toContain(
+      pair.secretKey,
+    );
+    await panel.getByRole('button', { name: 'Suspend' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
+    await panel.getByRole('button', { name: 'Reactivate' }).waitFor();
+    await expect(send(world.server, 'GET', '/of-tenant-7', { as: pair })).rejects.toThrow('403');
+    await page.getByText(/1 suspended\./).waitFor();
+    await panel.getByRole('button', { name: 'Reactivate' }).click();
+    await panel.getByRole('button', { name: 'Suspend' }).waitFor();
+    await send(world.server, 'GET', '/of-tenant-7', { as: pair });
+
+    await panel.getByRole('button', { name: 'Delete' }).last().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox').fill('tenant-7');
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await dialog.getByText('DeleteConflict').waitFor();
+    await send(world.server, 'DELETE', '/of-tenant-7', { as: pair });
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await panel.waitFor({ state: 'detached' });
+    await page.getByText(/all active\./).waitFor();
+  });
+
+  test('the quota and the rate limits of an account are set in its panel, and a number that is none is refused', async () => {
+    await using tab = await world.open('/iam/accounts?open=alice-account');
+    const { page } = tab;
+    const size = page.getByLabel('Size at most');
+    await size.fill('ten');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await page.getByText('“ten” is no number or size.').waitFor();
+    await size.fill('10GiB');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await page.getByText('Saved.').waitFor();
+    await page.getByLabel('Requests per second').fill('500');
+    await page.getByRole('button', { name: 'Save' }).last().click();
+    await page.getByText('Saved.').nth(1).waitFor();
+    await page.reload();
+    await settled(page);
+    expect(await size.inputValue()).toBe('10GiB');
+    expect(await page.getByLabel('Requests per second').inputValue()).toBe('500');
+    const quota = await send(world.server, 'GET', '/admin/v1/iam/users/alice-account/quota');
+    expect(await quota.json()).toMatchObject({ totalMaxBytes: 10 * 1024 ** 3, maxBuckets: 0 });
+    expect(await tab.axe()).toEqual([]);
+  });
+
+  test('a user is created with a policy and a key in one form; the key is rotated', async () => {
+    await using tab = await world.open('/iam/users');
+    const { page } = tab;
+    await page.getByRole('button', { name: 'Create user' }).first().click();
+    await page.getByLabel('Name').fill('reader');
+    await page.getByLabel('May').selectOption('read');
+    await page.getByLabel('Bucket').fill('photos');
+    await page.getByRole('button', { name: 'Create user' }).last().click();
+    const first = await readOnce(tab);
+    await send(world.server, 'GET', '/photos/cat', { as: first });
+    await expect(send(world.server, 'PUT', '/photos/dog', { as: first })).rejects.toThrow('AccessDenied');
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    const panel = page.getByRole('region', { name: 'reader' });
+    await panel.getByText(first.accessKey).waitFor();
+    expect(new URL(page.url()).searchParams.get('open')).toBe('reader');
+
+    await panel.getByRole('button', { name: 'Rotate' }).click();
+    const second = await readOnce(tab);
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Deactivate' }).click();
+    await panel.getByText('inactive').waitFor();
+    await send(world.server, 'GET', '/photos/cat', { as: second });
+    await expect(send(world.server, 'GET', '/photos/cat', { as: first })).rejects.toThrow('403');
+    await page.reload();
+    await settled(page);
+    expect(await page.content()).not.toContain(second.secretKey);
+    expect(await tab.axe()).toEqual([]);
+
+    await panel.getByRole('button', { name: 'Disable' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+    await panel.getByText('disabled', { exact: true }).waitFor();
+    await expect(send(world.server, 'GET', '/photos/cat', { as: second })).rejects.toThrow('403');
+    await panel.getByRole('button', { name: 'Enable' }).click();
+    await panel.getByText('active', { exact: true }).first().waitFor();
+  });
+
+  test('a user whose policy was refused is not created twice when the form is sent again', async () => {
+    await using tab = await world.open('/iam/users?create=1');
+    const { page } = tab;
+    await page.getByLabel('Name').fill('twice');
+    await page.getByLabel('May').selectOption('document');
+    await page.getByLabel('Document').fill('{"Statement": "<b>none</b>"}');
+    const submit = page.getByRole('button', { name: 'Create user' }).last();
+    await submit.click();
+    await page.getByText('MalformedPolicy').waitFor();
+    await page.getByText(/The user twice exists/).waitFor();
+    await page.getByLabel('May').selectOption('none');
+    await submit.click();
+    await readOnce(tab);
+  });
+
+  test('groups, roles and policies: documents, attachments, inline policies and members', async () => {
+    await using tab = await world.open('/iam/policies?create=1');
+    const { page } = tab;
+    await page.getByLabel('Name').fill('readers-may');
+    await page.getByLabel('Document').fill('{"Statement": []}');
+    await page.getByRole('button', { name: 'Create policy' }).last().click();
+    await page.getByText('MalformedPolicy').waitFor();
+    await page
+      .getByLabel('Document')
+      .fill('{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}]}');
+    await page.getByRole('button', { name: 'Create policy' }).last().click();
+    await page.getByRole('region', { name: 'readers-may' }).getByText('v1').waitFor();
+    expect(await tab.axe()).toEqual([]);
+
+    await tab.go('/iam/groups?create=1');
+    await page.getByLabel('Name').fill('readers');
+    await page.getByRole('button', { name: 'Create group' }).last().click();
+    const group = page.getByRole('region', { name: 'readers' });
+    await group.getByLabel('Policy').selectOption({ label: 'readers-may' });
+    await group.getByRole('button', { name: 'Attach' }).click();
+    await group.getByRole('button', { name: 'Detach' }).waitFor();
+    await group.getByLabel('Name').fill('nobody-such');
+    await group.getByRole('button', { name: 'Add user' }).click();
+    await group.getByText('NoSuchEntity').waitFor();
+    await group.getByRole('button', { name: 'Add inline policy' }).click();
+    await group.getByLabel('Name').last().fill('more');
+    await group.getByRole('button', { name: 'Save' }).click();
+    await group.getByText('Inline', { exact: true }).waitFor();
+    await group.getByRole('button', { name: 'Edit' }).click();
+    await group.getByLabel('Document').waitFor();
+    expect(await group.getByLabel('Document').inputValue()).toContain('s3:GetObject');
+    expect(await tab.axe()).toEqual([]);
+
+    await tab.go('/iam/policies?open=readers-may');
+    const policy = page.getByRole('region', { name: 'readers-may' });
+    await policy.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('textbox').fill('readers-may');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByText('DeleteConflict').waitFor();
+
+    await tab.go('/iam/roles?create=1');
+    await page.getByLabel('Name').fill('auditor');
+    await page.getByRole('button', { name: 'Create role' }).last().click();
+    const role = page.getByRole('region', { name: 'auditor' });
+    await role.getByText('1 h').waitFor();
+    expect(await role.getByLabel('Document').inputValue()).toContain('sts:AssumeRole');
+    expect(await tab.axe()).toEqual([]);
+  });
+
+  test('a restricted operator is offered only what its policies allow', async () => {
+    const clerk = await openUser(world.server, 'clerk', {
+      actions: ['admin:ListIamUsers', 'admin:GetIamUser', 'admin:ListAccounts'],
+    });
+    await using tab = await world.open('/iam/users?open=clerk', { as: clerk });
+    const { page } = tab;
+    const panel = page.getByRole('region', { name: 'clerk' });
+    await panel.getByText(clerk.accessKey).waitFor();
+    for (const name of ['Create user', 'Create key', 'Rotate', 'Deactivate', 'Delete', 'Disable', 'Detach'])
+      expect(await page.getByRole('button', { name }).count()).toBe(0);
+    expect(await page.getByRole('link', { name: 'Groups' }).count()).toBe(0);
+    await tab.go('/iam/groups');
+    await page.getByText('Your policies do not allow admin:ListIamGroups.').waitFor();
+  });
+
+  test('the address of a user leads to its panel, in German and on a phone', async () => {
+    await using tab = await world.open('/iam/users/clerk', {
+      width: 'phone',
+      scheme: 'dark',
+      locale: 'de-DE',
+    });
+    const { page } = tab;
+    await page.waitForURL('**/iam/users?open=clerk');
+    await page.getByRole('region', { name: 'clerk' }).getByText('Richtlinien').first().waitFor();
+    expect(await tab.axe()).toEqual([]);
+    const widest = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect(widest).toBeLessThanOrEqual(360);
+  });
+});
