@@ -182,6 +182,8 @@ export interface NodeHealth {
   /** Of its disk: what it uses, and what is free. Absent where the engine does not report it. */
   readonly usedBytes?: number;
   readonly freeBytes?: number;
+  /** Why `usedBytes` is absent, where an operator can change that. */
+  readonly sizeUnknown?: string;
 }
 
 export interface MetadataHealth {

@@ -32,6 +32,8 @@ export function wideColumnHealth(hosts: () => Promise<readonly string[]>): void 
         expect(health.nodes[0]?.name).toMatch(/^[\d.]+$/);
         expect(health.nodes[0]?.releaseVersion).toMatch(/^\d+\.\d+/);
         expect(health.nodes[0]?.schemaVersion).toMatch(/^[0-9a-f-]{36}$/);
+        expect(health.nodes[0]).toMatchObject({ usedBytes: expect.any(Number) });
+        expect(health.nodes[0]).not.toHaveProperty('sizeUnknown');
         expect(await store.health()).toBe(health);
       } finally {
         await store.close();

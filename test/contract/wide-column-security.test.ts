@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import cassandra from 'cassandra-driver';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { configWith } from '../../src/config/read/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
@@ -42,6 +43,7 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
       node = await startNode({
         set: [
           'authenticator: PasswordAuthenticator',
+          'authorizer: CassandraAuthorizer',
           `client_encryption_options: {${encryption.join(', ')}}`,
         ],
       });
@@ -50,6 +52,23 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
       await node[Symbol.asyncDispose]();
       rmSync(directory, { recursive: true, force: true });
     });
+
+    /** As the administrator of the node. */
+    const define = async (...statements: readonly string[]): Promise<void> => {
+      const [host = ''] = node.hosts;
+      const client = new cassandra.Client({
+        contactPoints: [...node.hosts],
+        localDataCenter: 'dc1',
+        protocolOptions: { port: Number(host.split(':')[1] ?? 9042) },
+        credentials: { username: 'cassandra', password: 'cassandra' },
+        sslOptions: { ca: one.cert, cert: two.cert, key: two.key, rejectUnauthorized: false },
+      });
+      try {
+        for (const statement of statements) await client.execute(statement, [], { readTimeout: 60_000 });
+      } finally {
+        await client.shutdown();
+      }
+    };
 
     type Settings = Partial<Record<SettingName, string>>;
     const known: Settings = {
@@ -82,6 +101,38 @@ describe.skipIf(noCassandraOfOurs !== undefined)(
         expect((await context.metadata.health()).nodes).toHaveLength(1);
       } finally {
         await close();
+      }
+    });
+
+    it('knows the size of its keyspace where its role may read it, and otherwise says what to grant', async () => {
+      const first = await opened();
+      try {
+        const [node] = (await first.context.metadata.health()).nodes;
+        expect(node).toMatchObject({ usedBytes: expect.any(Number) });
+      } finally {
+        await first.close();
+      }
+      await define(
+        "CREATE ROLE gateway WITH PASSWORD = 'hush-hush' AND LOGIN = true",
+        'GRANT ALL PERMISSIONS ON KEYSPACE sluice TO gateway',
+      );
+      const asGateway = { SVC_WIDECOL_USERNAME: 'gateway', SVC_WIDECOL_PASSWORD: 'hush-hush' };
+      const second = await opened(asGateway);
+      try {
+        const { nodes, warnings } = await second.context.metadata.health();
+        expect(warnings).toEqual([]);
+        expect(nodes).toHaveLength(1);
+        expect(nodes[0]).not.toHaveProperty('usedBytes');
+        expect(nodes[0]?.sizeUnknown).toBe(
+          'the role gateway may not read system_views.disk_usage: GRANT SELECT ON KEYSPACE system_views TO gateway',
+        );
+        await define('GRANT SELECT ON KEYSPACE system_views TO gateway');
+        // The node caches permissions for some seconds, and this process the report.
+        const nodeNow = async () => (await second.context.metadata.health()).nodes[0];
+        const patience = { timeout: 60_000, interval: 1_000 };
+        await expect.poll(nodeNow, patience).toMatchObject({ usedBytes: expect.any(Number) });
+      } finally {
+        await second.close();
       }
     });
 

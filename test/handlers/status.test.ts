@@ -184,7 +184,13 @@ describe('sluice admin status', () => {
         leads: Array.from({ length: 17 }, (_, n) => `worker-${n}`),
         requests: counted,
       })),
-      metadata: [{ backend: long, name: long, state: long, ...bytes }],
+      metadata: [
+        { backend: long, name: long, state: long, ...bytes },
+        ...[1, 2].map((n) => ({
+          ...{ backend: 'wide-column', name: `10.0.0.${n}`, state: 'UP' },
+          sizeUnknown: `the role may not read the table of sizes: GRANT SELECT TO ${long}`,
+        })),
+      ],
       pools: [{ backend: long, cluster: long, pool: long, state: long }],
       work: [{ worker: long, state: long, of: long, left: 123_456_789, perSecond: 1.5, etaSeconds: 4_000 }],
       tasks: [
@@ -202,8 +208,10 @@ describe('sluice admin status', () => {
     const lines = page.split('\n');
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100);
     expect(page).not.toContain('\u001b');
+    expect(page.match(/size not known/g)).toHaveLength(1);
     expect(lines[0]).toBe('2 problems, 3 gateways, 2026-01-31T12:00:00Z');
     for (const text of [
+      'size not known: the role may not read the table of sizes',
       '1d 2h',
       '15/16',
       '11.5 GiB',

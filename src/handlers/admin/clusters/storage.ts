@@ -20,7 +20,7 @@ export const GetStorageData: AdminHandler<'GetStorageData'> = async (ctx) =>
 const shownMetadata = ({ backend, nodes, replicationFactor, warnings }: MetadataReport) => ({
   backend,
   // The specification has no sizes here: GetStatus shows them.
-  nodes: nodes.map(({ usedBytes: _, freeBytes: __, ...node }) => node),
+  nodes: nodes.map(({ usedBytes: _, freeBytes: __, sizeUnknown: ___, ...node }) => node),
   ...(replicationFactor === undefined ? {} : { replicationFactor }),
   warnings,
 });

@@ -63,12 +63,13 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
     warnings,
     missing,
     gateways,
-    metadata: (metadata?.nodes ?? []).map(({ name, state, usedBytes, freeBytes }) => ({
+    metadata: (metadata?.nodes ?? []).map(({ name, state, usedBytes, freeBytes, sizeUnknown }) => ({
       backend: metadata?.backend ?? '',
       name,
       state,
       usedBytes,
       freeBytes: freeBytes ?? freeOf(ctx, 'metadata'),
+      sizeUnknown,
     })),
     pools: (data?.pools ?? []).map(({ cluster, pool, state, bytesUsed, bytesFree }) => ({
       backend: data?.backend ?? '',

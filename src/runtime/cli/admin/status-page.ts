@@ -113,7 +113,7 @@ function capacityLines({ pools, metadata }: Status): readonly string[] {
     { head: 'USED', isNumber: true },
     { head: 'FREE', isNumber: true },
   ];
-  return table(columns, [
+  const rows = table(columns, [
     ...pools.map(({ backend, cluster, pool, state, usedBytes, freeBytes }) => [
       'data',
       backend,
@@ -131,6 +131,12 @@ function capacityLines({ pools, metadata }: Status): readonly string[] {
       formatSize(freeBytes),
     ]),
   ]);
+  // Nodes that are not asked for their size have the same reason, as a rule.
+  const reasons = new Set(metadata.flatMap(({ sizeUnknown }) => sizeUnknown ?? []));
+  const why = [...reasons].flatMap((reason) =>
+    wrap(`size not known: ${reason}`, pageWidth - 2 * indent.length),
+  );
+  return [...rows, ...why.map((text) => line(indent + text))];
 }
 
 function workLines(status: Status): readonly string[] {

@@ -62,6 +62,8 @@ const agreementMs = 10_000;
 const agreementPollMs = 200;
 /** Shorter for health queries, which must report a host that hangs. */
 const probeMs = 5_000;
+/** For questions whose answer a report can go without. */
+const askMs = 2_000;
 /** A connection with this many unanswered statements is closed, and its node avoided. */
 const defunctAfter = 2;
 /** Interval of heartbeats on an idle connection. */
@@ -93,6 +95,8 @@ interface PageAsked {
 
 export class Session {
   readonly localDc: string;
+  /** The user that it logs in as. */
+  readonly role: string | undefined;
   /** The data centers whose quorum reads, writes and decides; all of them until the scope of the gateways is known. */
   scope: SerialScope = 'global';
   readonly #client: cassandra.Client;
@@ -105,6 +109,7 @@ export class Session {
 
   constructor({ hosts, localDc, username, password, tls, slowMs = 0, onSlow = () => {} }: SessionOptions) {
     this.localDc = localDc;
+    this.role = username;
     this.#slowMs = slowMs;
     this.#onSlow = onSlow;
     this.#client = new Client({
@@ -323,7 +328,7 @@ export class Session {
         this.#client.execute(peersQuery, [], options),
       ]),
     );
-    const down = hosts.filter((each) => !each.isUp()).map(({ address }) => address.replace(/:\d+$/, ''));
+    const down = hosts.filter((each) => !each.isUp()).map(addressOf);
     return {
       local: local.rows as unknown as RawRow[],
       peers: peers.rows as unknown as RawRow[],
@@ -331,10 +336,32 @@ export class Session {
     };
   }
 
+  /**
+   * Asks every connected node for its own virtual table: each has rows of the node that answers.
+   * @returns rows by the address of the node; the error of a node that refuses, or does not answer within two seconds
+   */
+  async askEach(query: string): Promise<ReadonlyMap<string, readonly RawRow[] | Error>> {
+    const retry = new cassandra.policies.retry.FallthroughRetryPolicy();
+    const hosts = this.#client.getState().getConnectedHosts();
+    const answers = hosts.map(async (host): Promise<readonly [string, readonly RawRow[] | Error]> => {
+      const options = { prepare: false, consistency: types.consistencies.localOne, host, retry };
+      const asked = this.#client.execute(query, [], { ...options, readTimeout: askMs, fetchSize: 10_000 });
+      const answer = await asked.then(
+        ({ rows }) => rows as unknown as RawRow[],
+        (cause: unknown) => (cause instanceof Error ? cause : new Error(String(cause))),
+      );
+      return [addressOf(host), answer];
+    });
+    return new Map(await Promise.all(answers));
+  }
+
   async close(): Promise<void> {
     await this.#client.shutdown();
   }
 }
+
+/** Without its port. */
+const addressOf = ({ address }: Pick<cassandra.Host, 'address'>): string => address.replace(/:\d+$/, '');
 
 async function reach<T>(work: Promise<T>): Promise<T> {
   try {

@@ -54,7 +54,15 @@ export const statusRows = {
       warnings: jsonRows(longText),
       missing: jsonRows(longText),
       gateways: jsonRows(gateway),
-      metadata: jsonRows(jsonObject({ backend: jsonText(), name: jsonText(), state: jsonText(), ...bytes })),
+      metadata: jsonRows(
+        jsonObject({
+          backend: jsonText(),
+          name: jsonText(),
+          state: jsonText(),
+          ...bytes,
+          sizeUnknown: jsonOptional(longText),
+        }),
+      ),
       pools: jsonRows(
         jsonObject({
           backend: jsonText(),
