@@ -212,6 +212,25 @@ test('a backup and a restore overwrite nothing, and refuse what is no backup', a
   expect((await restore()).stderr).toMatch(/no backup.json/);
 });
 
+test('a backup without the clusters of the gateway is refused before anything is copied, and says what to set', async () => {
+  const clusters = { SVC_POOL_CLUSTERS: 'a,b' };
+  await served('data', async (send) => void (await send('PUT', '/bucket')), clusters);
+  const refused = await backup();
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    'sluice: chunks of this installation may be on the clusters a, b, and SVC_POOL_CLUSTERS names only default: set it as the gateways have it\n',
+  ]);
+  const partly = await backup('--pool-clusters=a');
+  expect([partly.code, partly.stderr]).toEqual([1, expect.stringContaining('on the clusters b, and')]);
+  expect(existsSync(at('backup'))).toBe(false);
+  const more = await backup('--pool-clusters=a,b,c');
+  expect([more.code, more.stderr]).toEqual([
+    1,
+    `sluice: the cluster c has no chunks in ${at('data/chunks/c')}: mount its disk, or set SVC_POOL_CLUSTERS as the gateways have it\n`,
+  ]);
+  expect(existsSync(at('backup'))).toBe(false);
+});
+
 test('sluice meta export and import move the metadata of a stopped gateway, and refuse one that runs', async () => {
   const exported = (): Promise<Run> =>
     sluice('meta export', '--data-dir', at('data'), `--to=${at('export')}`);

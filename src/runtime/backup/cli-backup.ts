@@ -3,8 +3,10 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
 import { Fsck, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
 import { comparedAmounts, comparedCounts } from '../../domain/storage/fsck/saved-run.ts';
+import { everyCluster } from '../../metadata/background/clusters.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { HeldElsewhere } from '../../workers/supervision/gc-hold.ts';
@@ -12,7 +14,8 @@ import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { formatFinding } from '../cli/format-finding.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
-import { type Backup, backUp, isEmptyDirectory, readBackup } from './backup.ts';
+import { type Backup, backUp, chunksOf, isEmptyDirectory, readBackup } from './backup.ts';
+import { markName } from './copy-chunks.ts';
 import { restore } from './restore.ts';
 
 /** A refusal or a backup that does not hold what its metadata names; 2 is a faulty command line. */
@@ -82,6 +85,8 @@ async function backUpTo(
       return refuse(
         `${to} is a backup of the installation ${former.installation}, and this one is ${installation}`,
       );
+    const refusal = await refuseClusters(context);
+    if (refusal !== undefined) return refuse(refusal);
     const summary = await backUp(context, { to, watch, signal: stopping });
     const findings = own.includes('--no-verify')
       ? []
@@ -103,6 +108,24 @@ async function backUpTo(
   } finally {
     await close();
   }
+}
+
+/** Why a backup with the clusters of these settings would not be one of the installation. */
+async function refuseClusters({
+  metadata,
+  config,
+}: Pick<Context, 'metadata' | 'config'>): Promise<string | undefined> {
+  const ids = config.SVC_POOL_CLUSTERS.map(({ id }) => id);
+  const leftOut = (await everyCluster(metadata))
+    .map(({ row }) => row)
+    .filter(({ id, state }) => state !== 'removed' && !ids.includes(id));
+  if (leftOut.length > 0)
+    return `chunks of this installation may be on the clusters ${leftOut.map(({ id }) => id).join(', ')}, and SVC_POOL_CLUSTERS names only ${ids.join(', ')}: set it as the gateways have it`;
+  const empty = config.SVC_POOL_CLUSTERS.find((each) => !existsSync(join(chunksOf(config, each), markName)));
+  return (
+    empty &&
+    `the cluster ${empty.id} has no chunks in ${chunksOf(config, empty)}: mount its disk, or set SVC_POOL_CLUSTERS as the gateways have it`
+  );
 }
 
 export function stopSignal(): AbortSignal {

@@ -11,7 +11,7 @@ import { leftOf } from '../../domain/tasks/backups.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 
 /** The mark of the installation, which each cluster has. */
-const markName = 'installation.json';
+export const markName = 'installation.json';
 /** Copies at a time. */
 const copiesAtOnce = 4;
 /** File systems and system calls round times. */
