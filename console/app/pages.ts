@@ -59,7 +59,13 @@ export const pages = {
     load: () => import('../pages/usage/usage.tsx'),
   },
   automation: { path: '/automation', within: 'bucket', icon: 'repeat', tenants: true },
-  danger: { path: '/danger', within: 'bucket', icon: 'warning' },
+  danger: {
+    path: '/danger',
+    within: 'bucket',
+    icon: 'warning',
+    needs: ['ForceEmptyBucket', 'PutBucketOwner', 'ReshardBucket', 'DeleteBucket'],
+    load: () => import('../pages/danger/danger.tsx'),
+  },
   identity: {
     path: '/iam/$',
     group: 'data',
