@@ -45,6 +45,7 @@ beforeAll(async () => {
     SVC_GC_INTERVAL: '50ms',
     SVC_REBALANCE_INTERVAL: '50ms',
     SVC_EGRESS_ALLOW: '127.0.0.1',
+    SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'billing', type: 'webhook', url: 'http://127.0.0.1:9/' }]),
   });
   const [accessKey = '', secretKey = ''] = keysOf(server);
   profile = { endpoint: server.url, accessKey, secretKey };
@@ -192,6 +193,55 @@ describe('sluice admin', () => {
       expect(stderr).toContain(cases[index]?.[3]);
       expect(stderr + stdout).not.toContain(profile.secretKey);
     }
+  });
+
+  it('suggests the name that was meant, where the caller may list it', async () => {
+    const client = openAdminClient(profile);
+    const { json } = await client.call('CreateAccount', { body: { account: 'archive' } });
+    const account = json?.account ?? '';
+    const path = { account };
+    await client.call('CreateIamUser', { path, body: { name: 'alice' } });
+    await client.call('CreateIamGroup', { path, body: { name: 'readers' } });
+    const trust = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: { Effect: 'Allow', Principal: { AWS: '*' }, Action: 'sts:AssumeRole' },
+    });
+    await client.call('CreateIamRole', { path, body: { name: 'deployer', trust } });
+    const document = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: { Effect: 'Allow', Action: 's3:GetObject', Resource: '*' },
+    });
+    await client.call('CreateIamPolicy', { path, body: { name: 'read-all', document } });
+    const attach = `accounts attachments attach ${account} --kind user --name alice`;
+    const cases = [
+      [`accounts get ${account}x`, account],
+      [`accounts users get ${account} alcie`, 'alice'],
+      [`accounts users get ${account}x alice`, account],
+      [`accounts groups get ${account} reader`, 'readers'],
+      [`accounts roles get ${account} deploier`, 'deployer'],
+      [`accounts policies get ${account} readall`, 'read-all'],
+      [
+        `${attach} --policy arn:aws:iam::${account}:policy/reed-all`,
+        `arn:aws:iam::${account}:policy/read-all`,
+      ],
+      [
+        `accounts attachments attach ${account} --kind group --name raeders --policy arn:aws:iam::${account}:policy/read-all`,
+        'readers',
+      ],
+      ['notify redrive --target biling', 'billing'],
+      ['notify discard --target billings', 'billing'],
+      ['workers pause lifecicle', 'lifecycle'],
+      ['buckets inventory run boks all', 'books'],
+    ] as const;
+    for (const [line, meant] of cases) {
+      const { code, stderr } = await admin(line);
+      expect([line, code, stderr]).toEqual([line, 1, expect.stringContaining(`did you mean ${meant}?`)]);
+    }
+    // Nothing is near: the refusal alone.
+    const far = await admin('notify redrive --target elsewhere');
+    expect([far.code, far.stderr]).toEqual([1, expect.stringContaining('There is no target elsewhere')]);
+    expect(far.stderr).not.toContain('did you mean');
+    expect((await admin('notify redrive --target billing')).code).toBe(0);
   });
 
   it('follows what runs in the background to its end', async () => {

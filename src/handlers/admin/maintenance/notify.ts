@@ -1,4 +1,5 @@
 /** The targets of events, and their dead letters: delivered again or discarded. */
+import type { Context } from '../../../context.ts';
 import { listFailing } from '../../../domain/deliveries/lanes/stored-states.ts';
 import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
 import { readRates } from '../../../domain/events/deliver/rates.ts';
@@ -49,6 +50,13 @@ function readFilter({ since, until, ...filter }: AdminBody<'RedriveNotifications
   return { ...filter, since: readTime('since', since), until: readTime('until', until) };
 }
 
+/** @throws NotFound for a target that neither the settings nor the queues have, so that a mistyped name is not taken for one without letters */
+async function assertTarget(ctx: Pick<Context, 'config' | 'metadata'>, target: string): Promise<void> {
+  if (ctx.config.SVC_NOTIFY_TARGETS.some(({ id }) => id === target)) return;
+  if ((await listFailing(ctx.metadata, 'notify')).has(target)) return;
+  throw fail('NotFound', `There is no target ${target}.`);
+}
+
 export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (
   ctx,
   { body, record, entries },
@@ -59,6 +67,7 @@ export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async 
     ...filter,
     denialOf: (letter) => entries.denialOf('letters', letter),
   });
+  if (letters === 0 && filter.target !== undefined) await assertTarget(ctx, filter.target);
   return jsonReply({ redriven: letters, isTruncated });
 };
 
@@ -72,6 +81,7 @@ export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async 
     ...filter,
     denialOf: (letter) => entries.denialOf('letters', letter),
   });
+  if (letters === 0 && filter.target !== undefined) await assertTarget(ctx, filter.target);
   return jsonReply({ discarded: letters, isTruncated });
 };
 

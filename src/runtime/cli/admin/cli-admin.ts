@@ -77,8 +77,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     const profile = findProfile(given.common, process.env);
     return await execute(command, given, profile).catch(async (cause: unknown) => {
       const code = explain(cause, usageOf(command));
-      if (cause instanceof AdminRefused && cause.status === 404)
-        await complainMeant(command, { path: given.path, profile });
+      if (cause instanceof AdminRefused && cause.status === 404) await complainMeant(command, given, profile);
       return code;
     });
   } catch (cause) {
@@ -89,9 +88,11 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
 /** The refusal stays what it was where no name can be suggested. */
 async function complainMeant(
   command: AdminCommand,
-  { path, profile }: { readonly path: AdminArguments['path']; readonly profile: Profile },
+  { path, query, body }: AdminArguments,
+  profile: Profile,
 ): Promise<void> {
-  const meant = await suggestName(openAdminClient(profile), command, path).catch(() => undefined);
+  const names = { path, options: { ...query, ...body } };
+  const meant = await suggestName(openAdminClient(profile), command, names).catch(() => undefined);
   if (meant !== undefined) complain(`did you mean ${printable(meant)}?`);
 }
 

@@ -52,30 +52,69 @@ const lists: Readonly<Record<string, readonly [AdminOperationName, list: string,
   peers: ['ListReplicationPeers', 'peers', 'id'],
   policies: ['ListIamPolicies', 'rows', 'name'],
   roles: ['ListIamRoles', 'rows', 'name'],
+  targets: ['GetNotifyTargets', 'targets', 'id'],
   users: ['ListIamUsers', 'rows', 'name'],
+  workers: ['ListWorkers', 'workers', 'worker'],
 };
 
 type Path = Readonly<Record<string, string>>;
+type Options = Readonly<Record<string, unknown>>;
+
+/** Options whose value is a name of a collection. */
+const optionsOf: Readonly<Record<string, string>> = {
+  account: 'accounts',
+  bucket: 'buckets',
+  cluster: 'clusters',
+  policy: 'policies',
+  target: 'targets',
+};
+
+interface Named {
+  readonly collection: string;
+  readonly value: string;
+}
+
+/** The names of the path, in its order; `/iam/users/{user}` is an account. */
+function namesOfPath(operation: AdminOperationName, path: Path): readonly Named[] {
+  const parts = describeAdminOperation(operation).path.split('/');
+  return parts.flatMap((part, place) => {
+    const value = part.startsWith(':') ? path[part.slice(1)] : undefined;
+    const [collection = '', above = ''] = [parts[place - 1], parts[place - 2]];
+    return value === undefined ? [] : [{ collection: above === 'iam' ? 'accounts' : collection, value }];
+  });
+}
+
+/** The names among the options; `--kind user --name alice` is a user. */
+function namesOfOptions(options: Options): readonly Named[] {
+  const texts = Object.entries(options).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  );
+  const kind = options['kind'];
+  return texts.flatMap(([option, value]) => {
+    const collection = option === 'name' && kind !== undefined ? `${String(kind)}s` : optionsOf[option];
+    return collection === undefined ? [] : [{ collection, value }];
+  });
+}
 
 /**
- * The nearest name for one of the path that does not exist. It is one that this caller may list, because the gateway lists it to the caller;
- * undefined where it lists none, or every name of the path.
+ * The nearest name for one of the path or of the options that does not exist. It is one that this caller may list, because the gateway lists it to the caller;
+ * undefined where it lists none, or every name.
  */
 export async function suggestName(
   client: AdminClient,
   { operation }: Pick<AdminCommand, 'operation'>,
-  path: Path,
+  { path, options }: { readonly path: Path; readonly options: Options },
 ): Promise<string | undefined> {
-  const parts = describeAdminOperation(operation).path.split('/');
-  for (const [place, part] of parts.entries()) {
-    const value = part.startsWith(':') ? path[part.slice(1)] : undefined;
-    const [collection = '', above = ''] = [parts[place - 1], parts[place - 2]];
-    // `/iam/users/{user}` is an account.
-    const list = lists[above === 'iam' ? 'accounts' : collection];
-    if (value === undefined || list === undefined) continue;
+  for (const { collection, value } of [...namesOfPath(operation, path), ...namesOfOptions(options)]) {
+    const list = lists[collection];
+    if (list === undefined) continue;
     const names = await listNames(client, list, path);
     if (names === undefined) return undefined;
-    if (!names.includes(value)) return nearest(value, names);
+    // An ARN ends with the name.
+    const name = value.slice(value.lastIndexOf('/') + 1);
+    if (names.includes(name)) continue;
+    const close = nearest(name, names);
+    return close === undefined ? undefined : `${value.slice(0, value.length - name.length)}${close}`;
   }
   return undefined;
 }
