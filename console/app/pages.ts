@@ -73,7 +73,12 @@ export const pages = {
     needs: ['ListAccounts', 'ListIamUsers'],
     load: () => import('../pages/identity/identity.tsx'),
   },
-  billing: { path: '/iam/users/$user/billing', needs: ['GetUserUsage'] },
+  billing: {
+    path: '/iam/users/$user/billing',
+    needs: ['GetUserUsage'],
+    tenants: true,
+    load: () => import('../pages/billing/billing.tsx'),
+  },
   storage: {
     path: '/storage',
     group: 'storage',

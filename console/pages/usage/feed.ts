@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type Answer, request } from '../../app/client.ts';
 
-const pageRows = 1_000;
+export const pageRows = 1_000;
 /** 400 days of 25 classes. */
 const pagesMax = 10;
 
@@ -39,7 +39,9 @@ interface FeedPage<Row> {
   readonly next: string | undefined;
 }
 
-async function readAll<Row>(read: (after: string | undefined) => Promise<FeedPage<Row>>): Promise<Feed<Row>> {
+export async function readAll<Row>(
+  read: (after: string | undefined) => Promise<FeedPage<Row>>,
+): Promise<Feed<Row>> {
   const rows: Row[] = [];
   let after: string | undefined;
   for (let page = 0; page < pagesMax; page += 1) {
