@@ -8,6 +8,7 @@ import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/e
 import { table } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { all, type Head, head, heads, headsOf, ranksOf } from './metadata-store/tables.ts';
+import { changeByTurns } from './metadata-store/two-releases.ts';
 
 const ttl = 60_000;
 let directory = '';
@@ -68,6 +69,15 @@ describe('an embedded store', () => {
     const late = await second.commit(headsOf('b', 4), [{ put: head('b', 'l'), expect: 'absent' }], { op });
     expect(late).toEqual({ applied: false, because: 'abandoned' });
     await second.close();
+  });
+
+  it('is read and changed by a former release, which leaves out the columns that it does not know', async () => {
+    const [first, second] = [openStore(), openStore()];
+    try {
+      expect(await changeByTurns({ later: first, former: second })).toBeUndefined();
+    } finally {
+      await Promise.all([first.close(), second.close()]);
+    }
   });
 
   it('finds what its former self left, once the lease has run out', async () => {

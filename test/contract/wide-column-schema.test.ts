@@ -22,6 +22,7 @@ import { type Engine, noCassandra, replicatedOver, startCassandra } from '../sup
 import { loadClient, pathOf } from '../support/load-client.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 import { contractTables, tallies, talliesOf } from './metadata-store/tables.ts';
+import { changeByTurns, former, later } from './metadata-store/two-releases.ts';
 
 const root = join(import.meta.dirname, '../..');
 const fresh = (): string => `schema_${randomBytes(6).toString('hex')}`;
@@ -179,6 +180,17 @@ describe.skipIf(noCassandra !== undefined)(`the schema on wide-column${noCassand
       expect(await versionOf(keyspace)).toBe(schemaVersion);
     } finally {
       await store.close();
+    }
+  });
+
+  it('with a column that a later release has appended is read and changed by a former one, which keeps its value', async () => {
+    const keyspace = keyspaceOfOurs();
+    const laterStore = await open(keyspace, [later]);
+    const formerStore = await open(keyspace, [former]);
+    try {
+      expect(await changeByTurns({ later: laterStore, former: formerStore })).toBe('red');
+    } finally {
+      await Promise.all([laterStore.close(), formerStore.close()]);
     }
   });
 

@@ -32,6 +32,9 @@ export interface Routine {
   readonly isLong?: boolean;
 }
 
+/** `sluice health` reads the settings of the gateway, which a test has at another address. */
+const ofEndpoint = '--wait=2m --listen=$(echo $SLUICE_ENDPOINT | cut -c8-)';
+
 /** Requests that never end are not among the commands that run here; test/runtimes/cli-admin.test.ts follows some. */
 export const endless = /^sluice admin \w+ --follow.*\n/gm;
 
@@ -105,6 +108,32 @@ export const routines: Readonly<Record<string, Routine>> = {
     prints: /remove +passed|"state": ?"passed"|passed/,
   },
   'operations/replication.md: aws iam create-role': { aws: 'alice' },
+  'operations/upgrade.md: sluice admin status': {
+    before: 'export SVC_POOL_CLUSTERS=a,b',
+    // It ends with 1 where something is wrong, as it may be here.
+    replaced: {
+      'sluice admin status ': 'sluice admin status || true ',
+      './data': '$DATA',
+      '/backups': '$PWD',
+    },
+    prints: /backup of /,
+  },
+  // The tools of the system are replaced; the commands of the gateway run.
+  'operations/upgrade.md: apt install': {
+    before: 'apt() { test "$1" = install; }',
+    replaced: { 'sluice admin status ': 'sluice admin status || true ', '--wait=2m': ofEndpoint },
+    prints: /readyz\?need=reads: /,
+  },
+  'operations/upgrade.md: for node in': {
+    before: 'apt() { test "$1" = install; }\nscp() { test $# = 2; }\nssh() { eval "$2"; }',
+    replaced: { 'sluice admin status ': 'sluice admin status || true ', '--wait=2m': ofEndpoint },
+    prints: /(?:\S+readyz\?need=reads: [^\n]*\n){3}/,
+  },
+  'operations/upgrade.md: sluice restore': {
+    before: 'export SVC_POOL_CLUSTERS=a,b',
+    replaced: { '/backups': '$PWD', './restored': './before-upgrade' },
+    prints: /all is well/,
+  },
   'operations/workers.md: sluice admin workers pause': {},
   'operations/workers.md: sluice admin tasks': {
     before: 'aws s3api create-bucket --bucket spare',
