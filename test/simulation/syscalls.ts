@@ -57,9 +57,14 @@ const pathOf = (args: string): string | undefined => /^\d+<([^>]*)>/.exec(args)?
 const fdOf = (text: string): string => /^(\d+)</.exec(text)?.[1] ?? '';
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'));
 
-/** Files that may be lost: marks and summaries are made again, temporary files have no owner, and locks and openings concern living processes. */
+/**
+ * Files that may be lost: marks and summaries are made again, temporary files have no owner, and locks, openings and notes of where a process
+ * reads concern living processes.
+ */
 const isExpendable = (path: string): boolean =>
-  /\.(open|sum)$/.test(path) || path.includes('/temporary') || /\/(lock\.mdb|openings)$/.test(path);
+  /\.(open|sum)$/.test(path) ||
+  path.includes('/temporary') ||
+  /\/(lock\.mdb|openings|reading-[0-9a-f]+)$/.test(path);
 
 /**
  * Reads a trace of one connection's requests. A write counts as flushed when a flush of its file began after the end of the write and
