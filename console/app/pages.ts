@@ -48,7 +48,13 @@ export const pages = {
     tenants: true,
     load: () => import('../pages/objects/objects.tsx'),
   },
-  bucketSettings: { path: '/settings', within: 'bucket', icon: 'sliders', tenants: true },
+  bucketSettings: {
+    path: '/settings',
+    within: 'bucket',
+    icon: 'sliders',
+    needs: ['ListBucketConfigurations'],
+    load: () => import('../pages/bucket-settings/bucket-settings.tsx'),
+  },
   access: { path: '/access', within: 'bucket', icon: 'lock', tenants: true },
   usage: {
     path: '/usage',

@@ -215,6 +215,8 @@ interface FormProps {
   /** What it throws is shown above the buttons; a refusal that names a field is shown at that field too. */
   readonly onSubmit: () => Promise<void>;
   readonly onCancel?: () => void;
+  /** Further buttons beside those of the form. */
+  readonly tools?: ComponentChildren;
 }
 
 export function Form({
@@ -224,6 +226,7 @@ export function Form({
   disabled = false,
   onSubmit,
   onCancel,
+  tools,
 }: FormProps) {
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
@@ -249,6 +252,7 @@ export function Form({
         <Button type="submit" kind={kind} busy={isBusy} disabled={disabled}>
           {submit}
         </Button>
+        {tools}
         {onCancel !== undefined && <Button onClick={onCancel}>{t.ui.cancel}</Button>}
       </div>
     </form>

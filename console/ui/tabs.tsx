@@ -1,5 +1,6 @@
 /** Tabs that are links: each has an address. */
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { PageLink } from '../app/page-link.tsx';
 import { type PageName, pageOf } from '../app/pages.ts';
 import { t } from '../text/text.ts';
@@ -12,19 +13,27 @@ interface TabsProps {
   readonly params: Readonly<Record<string, string>>;
 }
 
-export const Tabs = ({ label, pages, open, params }: TabsProps) => (
-  <nav class="tabs" aria-label={label}>
-    {pages.map((page) => {
-      const { icon } = pageOf(page);
-      return (
-        <PageLink key={page} page={page} params={params} class={page === open ? 'tab is-open' : 'tab'}>
-          {icon !== undefined && <Icon name={icon} />}
-          {t.pages[page]}
-        </PageLink>
-      );
-    })}
-  </nav>
-);
+export function Tabs({ label, pages, open, params }: TabsProps) {
+  const nav = useRef<HTMLElement>(null);
+  // A narrow screen does not show all of them.
+  useEffect(() => {
+    if (open !== undefined)
+      nav.current?.querySelector('.is-open')?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+  }, [open]);
+  return (
+    <nav class="tabs" aria-label={label} ref={nav}>
+      {pages.map((page) => {
+        const { icon } = pageOf(page);
+        return (
+          <PageLink key={page} page={page} params={params} class={page === open ? 'tab is-open' : 'tab'}>
+            {icon !== undefined && <Icon name={icon} />}
+            {t.pages[page]}
+          </PageLink>
+        );
+      })}
+    </nav>
+  );
+}
 
 interface PageHeadProps {
   readonly title: ComponentChildren;

@@ -1,0 +1,97 @@
+/** The fields of a configuration, from the schema that the gateway publishes: help beside the editor. */
+import { useState } from 'preact/hooks';
+import { useAdmin } from '../../app/queries.ts';
+import { formatNumber } from '../../text/text.ts';
+import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { Reading } from '../../ui/states.tsx';
+import { w } from './words.ts';
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly description?: string;
+}
+
+interface OpenApi {
+  readonly components?: { readonly schemas?: Readonly<Record<string, Schema>> };
+}
+
+interface FieldRow {
+  readonly path: string;
+  readonly type: string;
+  readonly isRequired: boolean;
+}
+
+/** The deepest family has six levels. */
+const depthMax = 12;
+/** Limits of numbers that say nothing. */
+const noLimit = 2 ** 31 - 1;
+
+function describeType({ type, enum: choices, minimum, maximum, description }: Schema): string {
+  if (choices !== undefined) return choices.join(' | ');
+  if (description !== undefined) return description;
+  if (type === 'array') return w.list;
+  const text = Array.isArray(type) ? type.join(' | ') : String(type ?? '');
+  const hasLimits = minimum !== undefined && minimum >= 0 && maximum !== undefined && maximum < noLimit;
+  return hasLimits ? `${text}, ${w.between(formatNumber(minimum), formatNumber(maximum))}` : text;
+}
+
+function rowsOf(schema: Schema, path = '', depth = 0): readonly FieldRow[] {
+  if (depth > depthMax) return [];
+  if (schema.items !== undefined) return rowsOf(schema.items, `${path}[]`, depth + 1);
+  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
+    const at = path === '' ? name : `${path}.${name}`;
+    // A list of texts is one row.
+    const isList = field.items !== undefined && field.items.properties === undefined;
+    const type = isList ? `${w.list}: ${describeType(field.items ?? {})}` : describeType(field);
+    const row = { path: at, type, isRequired: schema.required?.includes(name) === true };
+    return [row, ...(isList ? [] : rowsOf(field, at, depth + 1))];
+  });
+}
+
+const columns: readonly Column<FieldRow>[] = [
+  { id: 'path', head: w.field, cell: ({ path }) => <span class="code">{path}</span> },
+  {
+    id: 'type',
+    head: w.type,
+    cell: ({ type, isRequired }) => (
+      <>
+        {type} {isRequired && <span class="quiet">({w.isRequired})</span>}
+      </>
+    ),
+  },
+];
+
+/** Read when it is opened: the document has all operations. */
+export function Fields({ family }: { readonly family: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const api = useAdmin('GetOpenApi', {}, { enabled: isOpen });
+  return (
+    <details class="fields" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{w.fields}</summary>
+      {isOpen && (
+        <Reading query={api}>
+          {(found) => {
+            // The cast: the document has no type of its own.
+            const schema = (found as OpenApi).components?.schemas?.[family] ?? {};
+            return schema.properties === undefined ? (
+              <p class="quiet">{schema.description}</p>
+            ) : (
+              <ShortTable
+                label={w.fields}
+                columns={columns}
+                rows={rowsOf(schema)}
+                rowKey={({ path }) => path}
+              />
+            );
+          }}
+        </Reading>
+      )}
+    </details>
+  );
+}

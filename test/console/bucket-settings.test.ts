@@ -1,0 +1,144 @@
+/** The tab Settings of a bucket: its configurations as JSON. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openUser } from './people.ts';
+import { send } from './seeds.ts';
+import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
+
+const at = '/admin/v1/buckets/photos/configurations';
+const storedOf = async ({ server }: ConsoleWorld): Promise<Record<string, unknown>> => {
+  const reply = await send(server, 'GET', at);
+  return ((await reply.json()) as { configurations: Record<string, unknown> }).configurations;
+};
+
+describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => {
+  let world: ConsoleWorld;
+  beforeAll(async () => {
+    world = await openConsole();
+    await send(world.server, 'PUT', '/photos');
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  test('a configuration is checked, saved and removed, and refusals lead to their lines', async () => {
+    await using tab = await world.open('/buckets/photos/settings');
+    const { page } = tab;
+    await page.getByText(/ of 16 configurations are set\./).waitFor();
+    await page.getByRole('button', { name: 'cors' }).click();
+    expect(page.url()).toContain('family=cors');
+    const panel = page.getByRole('region', { name: 'cors' });
+    await panel.getByText(/This is an example/).waitFor();
+    const area = panel.getByLabel('Document (JSON)');
+    const wrong = {
+      CORSRule: [{ AllowedOrigin: ['*'], AllowedMethod: ['GET', 'FETCH<b>'], MaxAgeSeconds: -1 }],
+    };
+    await area.fill(JSON.stringify(wrong, null, 2));
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText(/would be refused\. Nothing was stored\./).waitFor();
+    await panel.getByText('CORSRule[0].MaxAgeSeconds').first().waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await panel.getByRole('button', { name: 'Line 11' }).first().click();
+    const line = await area.evaluate(
+      (element: HTMLTextAreaElement) => element.value.slice(0, element.selectionStart).split('\n').length,
+    );
+    expect(line).toBe(11);
+    expect(await storedOf(world)).not.toHaveProperty('cors');
+    await area.fill('{"CORSRule": [');
+    await panel.getByRole('button', { name: 'Check' }).click();
+    await panel.locator('.field .fault').waitFor();
+    await area.fill('{"CORSRule":[{"AllowedOrigin":["https://a.example"],"AllowedMethod":["GET"]}]}');
+    await panel.getByRole('button', { name: 'Check' }).click();
+    await panel.getByText('The gateway would accept this document.').waitFor();
+    expect(await storedOf(world)).not.toHaveProperty('cors');
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText('Saved.').waitFor();
+    expect(await storedOf(world)).toMatchObject({
+      cors: { CORSRule: [{ AllowedOrigin: ['https://a.example'], AllowedMethod: ['GET'] }] },
+    });
+    await page.reload();
+    await panel.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await panel.waitFor({ state: 'detached' });
+    expect(await storedOf(world)).not.toHaveProperty('cors');
+  });
+
+  test('what a rule between parts refuses is shown too, and the fields of a family have their values', async () => {
+    await using tab = await world.open('/buckets/photos/settings?family=lifecycle', {
+      width: 'phone',
+      scheme: 'dark',
+    });
+    const { page } = tab;
+    const panel = page.getByRole('region', { name: 'lifecycle' });
+    await panel.getByText('Fields').click();
+    await panel
+      .getByRole('row')
+      .filter({ hasText: 'Rule[].Status' })
+      .getByText('Enabled | Disabled')
+      .waitFor();
+    const same = { ID: 'twice', Status: 'Enabled', Filter: { Prefix: '' }, Expiration: { Days: 1 } };
+    await panel.getByLabel('Document (JSON)').fill(JSON.stringify({ Rule: [same, same] }));
+    await panel.getByRole('button', { name: 'Check' }).click();
+    await panel.getByText(/would be refused/).waitFor();
+    expect(await tab.axe()).toEqual([]);
+  });
+
+  test('an inventory is added by its id', async () => {
+    await using tab = await world.open('/buckets/photos/settings?family=inventory');
+    const { page } = tab;
+    const panel = page.getByRole('region', { name: 'inventory' });
+    await panel.getByLabel('Id of another entry').fill('daily');
+    await panel.getByRole('button', { name: 'Open' }).click();
+    await page.waitForURL(/entry=daily/);
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText('Saved.').waitFor();
+    await page.getByText('1 entry').waitFor();
+    expect(await storedOf(world)).toMatchObject({ inventory: { daily: { Id: 'daily' } } });
+    await page.goBack();
+    await panel.getByRole('button', { name: 'daily' }).waitFor();
+    expect(await tab.axe()).toEqual([]);
+  });
+
+  test('every example has the form that the gateway takes, and what cannot be removed has no button', async () => {
+    const file: string = '../../console/pages/bucket-settings/samples.ts';
+    const { samples } = (await import(file)) as {
+      readonly samples: Readonly<Record<string, (bucket: string, id: string) => object>>;
+    };
+    for (const [family, sample] of Object.entries(samples)) {
+      const id = family === 'inventory' ? '/one' : '';
+      const reply = await send(world.server, 'PUT', `${at}/${family}${id}`, {
+        query: { 'dry-run': 'true' },
+        body: JSON.stringify(sample('photos', 'one')),
+        headers: { 'content-type': 'application/json' },
+      });
+      const { refusals } = (await reply.json()) as {
+        readonly refusals: readonly { readonly code: string }[];
+      };
+      expect([family, refusals.filter(({ code }) => code === 'MalformedJSON')]).toEqual([family, []]);
+    }
+    for (const family of ['versioning', 'object-lock'])
+      await expect(send(world.server, 'DELETE', `${at}/${family}`)).rejects.toThrow('405');
+    await send(world.server, 'PUT', `${at}/versioning`, {
+      body: '{"Status":"Enabled"}',
+      headers: { 'content-type': 'application/json' },
+    });
+    await using tab = await world.open('/buckets/photos/settings?family=versioning');
+    const panel = tab.page.getByRole('region', { name: 'versioning' });
+    await panel.getByRole('button', { name: 'Save' }).waitFor();
+    expect(await panel.getByRole('button', { name: 'Remove' }).count()).toBe(0);
+  });
+
+  test('a reader cannot save, and the tab is not shown to those who may not list', async () => {
+    const reader = await openUser(world.server, 'settings-reader', {
+      actions: ['admin:ListBuckets', 'admin:GetBucket', 'admin:ListBucketConfigurations'],
+    });
+    await using tab = await world.open('/buckets/photos/settings?family=acl', {
+      as: reader,
+      locale: 'de-DE',
+    });
+    const panel = tab.page.getByRole('region', { name: 'acl' });
+    await panel.getByText('Ihre Policies erlauben Ihnen nicht, sie zu ändern.').waitFor();
+    for (const name of ['Prüfen', 'Entfernen'])
+      expect(await panel.getByRole('button', { name }).count()).toBe(0);
+    const blind = await openUser(world.server, 'no-settings', { actions: ['admin:GetBucket'] });
+    await using other = await world.open('/buckets/photos/settings', { as: blind });
+    await other.page.getByText('Your policies do not allow admin:ListBucketConfigurations.').waitFor();
+  });
+});
