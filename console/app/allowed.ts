@@ -5,7 +5,14 @@ import { type AdminOperationName, call } from './client.ts';
 /** An operation of the operator API, or an action on a bucket or object. */
 export type Question =
   | AdminOperationName
-  | { readonly action: string; readonly bucket?: string; readonly key?: string; readonly path?: string };
+  | {
+      readonly action: string;
+      readonly bucket?: string;
+      readonly key?: string;
+      readonly path?: string;
+      /** The ARN that an action of IAM is about. */
+      readonly resource?: string;
+    };
 
 /** Undefined while it is not known: do not offer the action yet, and do not say that it is forbidden. */
 export type Allowed = (question: Question) => boolean | undefined;

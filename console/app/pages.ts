@@ -143,7 +143,13 @@ export const pages = {
     needs: ['ListSettings'],
     load: () => import('../pages/settings/settings.tsx'),
   },
-  me: { path: '/me', group: 'system', icon: 'user', tenants: true },
+  me: {
+    path: '/me',
+    group: 'system',
+    icon: 'user',
+    tenants: true,
+    load: () => import('../pages/me/me.tsx'),
+  },
 } as const satisfies Readonly<Record<string, PageRow>>;
 
 export type PageName = keyof typeof pages;

@@ -25,6 +25,7 @@ const w = words({
     remove: 'Delete',
     deactivateText: 'Requests that are signed with this key are refused at once.',
     removeText: 'Requests that are signed with this key are refused at once, and the key cannot be restored.',
+    ownText: 'It is the key of this log-in, which ends too.',
     rotateText: 'The new key works already. Deactivate the old one when all clients use the new one.',
     rotateTitle: (key: string) => `Deactivate ${key}?`,
   },
@@ -44,6 +45,7 @@ const w = words({
     deactivateText: 'Anfragen mit diesem Schlüssel werden sofort abgelehnt.',
     removeText:
       'Anfragen mit diesem Schlüssel werden sofort abgelehnt, und er lässt sich nicht wiederherstellen.',
+    ownText: 'Es ist der Schlüssel dieser Anmeldung, die damit auch endet.',
     rotateText:
       'Der neue Schlüssel gilt schon. Deaktivieren Sie den alten, wenn alle Clients den neuen benutzen.',
     rotateTitle: (key) => `${key} deaktivieren?`,
@@ -108,14 +110,16 @@ export function AccessKeys({ keys, own, hasUse = true, onCreate, onPut, onRemove
           <li key={key.accessKey}>
             <div class="key-line">
               <Copy text={key.accessKey} />
-              {key.status === 'Active' ? (
-                <Chip tone="good">{w.active}</Chip>
-              ) : (
-                <Chip tone="neutral" icon="pause">
-                  {w.inactive}
-                </Chip>
-              )}
-              {key.accessKey === own && <Chip tone="accent">{w.yours}</Chip>}
+              <span class="key-chips">
+                {key.status === 'Active' ? (
+                  <Chip tone="good">{w.active}</Chip>
+                ) : (
+                  <Chip tone="neutral" icon="pause">
+                    {w.inactive}
+                  </Chip>
+                )}
+                {key.accessKey === own && <Chip tone="accent">{w.yours}</Chip>}
+              </span>
             </div>
             <div class="key-line">
               <span class="quiet">
@@ -165,7 +169,12 @@ export function AccessKeys({ keys, own, hasUse = true, onCreate, onPut, onRemove
       {asking !== undefined && (
         <Confirm
           title={asking.to === 'remove' ? `${w.remove}: ${asking.about}` : w.rotateTitle(asking.about)}
-          text={{ deactivate: w.deactivateText, remove: w.removeText, rotate: w.rotateText }[asking.to]}
+          text={
+            <>
+              {{ deactivate: w.deactivateText, remove: w.removeText, rotate: w.rotateText }[asking.to]}{' '}
+              {asking.about === own && w.ownText}
+            </>
+          }
           isReversible={asking.to !== 'remove'}
           action={asking.to === 'remove' ? w.remove : w.deactivate}
           onConfirm={async () => {
