@@ -125,7 +125,13 @@ describe('sluice admin', () => {
     });
     const stale = await admin(`${set} --if-match "x"`);
     expect([stale.code, stale.stderr]).toEqual([1, expect.stringContaining('PreconditionFailed')]);
-    expect((await admin('workers')).stdout).toMatch(/^WORKER +STATE/);
+    const workers = (await admin('workers')).stdout;
+    expect(workers).toMatch(/^WORKER +STATE/);
+    // Times as a person reads them; --json has them as they arrived.
+    expect(workers).toMatch(/^gc .* 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ /m);
+    expect(workers).not.toMatch(/\b1[0-9]{9}\b/);
+    expect((await admin('workers --json')).stdout).toMatch(/"since":\d{10},/);
+    expect((await admin('requests --bucket none-of-this-name')).stdout).toBe('no requests\n');
   });
 
   it('checks, sets and shows a configuration of a bucket from a file', async () => {
@@ -175,6 +181,8 @@ describe('sluice admin', () => {
       ['buckets quota get', {}, 2, '<name> is missing'],
       ['buckets quota get books --jsn', {}, 2, '--json is'],
       ['bukets list', {}, 2, '"bukets list" is no command; did you mean "buckets list"?'],
+      ['buckets delte books', {}, 2, '"buckets delte books" is no command; did you mean "buckets delete"?'],
+      ['buckets quota get books here', {}, 2, '"here" is not expected here'],
       ['nothing like it', {}, 2, 'is no command; see sluice admin --help'],
       ['keys wrap --json', {}, 2, '"keys wrap" is no command; did you mean "keys rewrap"?'],
       ['buckets quota get boks', {}, 1, 'did you mean books?'],
@@ -233,10 +241,13 @@ describe('sluice admin', () => {
       ['workers pause lifecicle', 'lifecycle'],
       ['buckets inventory run boks all', 'books'],
     ] as const;
-    for (const [line, meant] of cases) {
-      const { code, stderr } = await admin(line);
-      expect([line, code, stderr]).toEqual([line, 1, expect.stringContaining(`did you mean ${meant}?`)]);
-    }
+    const runs = await Promise.all(cases.map(([line]) => admin(line)));
+    for (const [index, [line, meant]] of cases.entries())
+      expect([line, runs[index]?.code, runs[index]?.stderr]).toEqual([
+        line,
+        1,
+        expect.stringContaining(`did you mean ${meant}?`),
+      ]);
     // Nothing is near: the refusal alone.
     const far = await admin('notify redrive --target elsewhere');
     expect([far.code, far.stderr]).toEqual([1, expect.stringContaining('There is no target elsewhere')]);

@@ -11,7 +11,7 @@ import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
 import { openLiveLines } from './live-lines.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { showReply } from './show.ts';
-import { explainUnknownCommand, suggestName } from './suggest.ts';
+import { explainUnknownCommand, isMisspelt, suggestName } from './suggest.ts';
 import { formatTasks, type Task } from './task-line.ts';
 import { formatTraces } from './trace-waterfall.ts';
 import {
@@ -63,7 +63,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     }
   }
   const command = findAdminCommand(args);
-  if (command === undefined) {
+  if (command === undefined || isMisspelt(command, args)) {
     complain(explainUnknownCommand(args));
     return codes.usage;
   }

@@ -63,7 +63,9 @@ function readPage({ list }: Followed, json: unknown): Page {
 /** The entries of a reply as lines; undefined for replies of other operations. */
 export function formatEntries(name: AdminOperationName, json: unknown): string | undefined {
   const found = followed[name];
-  return found && readPage(found, json).entries.map(found.format).join('\n');
+  if (found === undefined) return undefined;
+  const lines = readPage(found, json).entries.map(found.format);
+  return lines.length === 0 ? `no ${found.list}` : lines.join('\n');
 }
 
 const pollMs = 500;

@@ -27,6 +27,13 @@ function nearestWords(words: readonly string[]): readonly string[] | undefined {
   return found.length === 0 || found.every((word, place) => word === words[place]) ? undefined : found;
 }
 
+/** Whether the words are one more than the reading command takes, because a verb is misspelt: `buckets delte photos` is no `buckets get`. */
+export function isMisspelt({ words, parameters }: AdminCommand, args: readonly string[]): boolean {
+  const given = wordsOf(args);
+  const isShort = !words.every((word, place) => given[place] === word);
+  return isShort && given.length > words.length - 1 + parameters.length && nearestWords(given) !== undefined;
+}
+
 /** Why the words are no command, and what is meant. */
 export function explainUnknownCommand(args: readonly string[]): string {
   const words = wordsOf(args);

@@ -85,7 +85,7 @@ export function readPolicy(account: string, arn: string): PolicyName {
   if (parsed?.kind === kind && (parsed.account === account || parsed.account === builtInAccount))
     return { account: parsed.account, path: parsed.path, name: parsed.name };
   throw fail('InvalidArgument', {
-    message: `policy must be the ARN of a managed policy of the account or of ${builtInAccount}.`,
+    message: `policy must be the ARN of a managed policy of the account or of ${builtInAccount}, such as arn:aws:iam::${account}:policy/reader.`,
     field: 'policy',
   });
 }
