@@ -1,28 +1,33 @@
 /** Every page that is built, in light and dark, on a phone, a tablet and a desktop: axe finds nothing to complain about. */
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, builtPages } from './addresses.ts';
 import { fill, send } from './seeds.ts';
-import { noChromium, openConsole, type Scheme, type Width, widths } from './world.ts';
+import { type ConsoleWorld, noChromium, openConsole, type Scheme, type Width, widths } from './world.ts';
 
 const schemes: readonly Scheme[] = ['light', 'dark'];
 
 describe.skipIf(noChromium !== undefined)('accessibility', () => {
-  test('no page violates a rule of axe at any width, in light and dark', async () => {
-    await using world = await openConsole();
+  let world: ConsoleWorld;
+  beforeAll(async () => {
+    world = await openConsole();
     await fill(world.server, 'typical');
     await send(world.server, 'GET', '/missing').catch(() => {});
-    for (const scheme of schemes)
-      for (const width of Object.keys(widths) as Width[]) {
-        await using tab = await world.open('/', { scheme, width });
-        for (const name of builtPages) {
-          await tab.go(addressOf(name, 'typical'));
-          expect([name, scheme, width, await tab.axe()]).toEqual([name, scheme, width, []]);
-        }
-      }
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  // A test for each, because all pages at all widths take longer than a test may on a busy machine.
+  const looks = schemes.flatMap((scheme) =>
+    (Object.keys(widths) as Width[]).map((width) => ({ scheme, width })),
+  );
+  test.each(looks)('no page violates a rule of axe, $scheme on a $width', async ({ scheme, width }) => {
+    await using tab = await world.open('/', { scheme, width });
+    for (const name of builtPages) {
+      await tab.go(addressOf(name, 'typical'));
+      expect([name, await tab.axe()]).toEqual([name, []]);
+    }
   });
 
-  test('the log-in page, the palette, the list of keys and the account menu do not either', async () => {
-    await using world = await openConsole();
+  test('the log-in page, the palette, the list of keys and the account menu violate none either', async () => {
     for (const scheme of schemes) {
       await using out = await world.open('/', { scheme, as: undefined });
       expect(await out.axe()).toEqual([]);
