@@ -14,10 +14,14 @@ async function readOnce({ page }: Tab): Promise<Pair> {
 
 describe.skipIf(noChromium !== undefined)('the Identity page', () => {
   let world: ConsoleWorld;
+  let clerk: Pair;
   beforeAll(async () => {
     world = await openConsole();
     await send(world.server, 'PUT', '/photos');
     await send(world.server, 'PUT', '/photos/cat', { body: 'meow' });
+    clerk = await openUser(world.server, 'clerk', {
+      actions: ['admin:ListIamUsers', 'admin:GetIamUser', 'admin:ListAccounts'],
+    });
   });
   afterAll(() => world[Symbol.asyncDispose]());
 
@@ -181,9 +185,6 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
   });
 
   test('a restricted operator is offered only what its policies allow', async () => {
-    const clerk = await openUser(world.server, 'clerk', {
-      actions: ['admin:ListIamUsers', 'admin:GetIamUser', 'admin:ListAccounts'],
-    });
     await using tab = await world.open('/iam/users?open=clerk', { as: clerk });
     const { page } = tab;
     const panel = page.getByRole('region', { name: 'clerk' });

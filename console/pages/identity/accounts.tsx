@@ -36,15 +36,12 @@ const columns: readonly Column<Account>[] = [
   {
     id: 'displayName',
     head: w.displayName,
-    cell: ({ displayName }) => <bdi>{displayName}</bdi>,
+    cell: ({ displayName }) => (
+      <div class="cut" dir="auto" title={displayName}>
+        {displayName}
+      </div>
+    ),
     value: ({ displayName }) => displayName,
-    isMinor: true,
-  },
-  {
-    id: 'email',
-    head: w.email,
-    cell: ({ email }) => <span dir="auto">{email}</span>,
-    value: ({ email }) => email ?? '',
     isMinor: true,
   },
   {
@@ -79,7 +76,7 @@ export function Accounts({ account, allowed }: TabProps) {
       list={list}
       columns={columns}
       nameOf={({ account }) => account}
-      filterText={({ account, displayName, email }) => `${account} ${displayName} ${email ?? ''}`}
+      filterText={({ account, displayName }) => `${account} ${displayName}`}
       create={may(allowed, 'CreateAccount') ? CreateAccount : undefined}
       panel={may(allowed, 'GetAccount') ? AccountPanel : undefined}
     />

@@ -126,7 +126,7 @@ function PolicyPanel({ account, name, allowed, onGone }: PanelProps) {
               [w.updated, <Time key="updated" at={data.updated} />],
             ]}
           />
-          <Part title={w.document}>
+          <Part title={w.policy}>
             {may(allowed, 'PutIamPolicy') ? (
               <Form
                 submit={t.ui.save}
