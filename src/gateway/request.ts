@@ -10,11 +10,10 @@
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import type { Admission } from '../domain/buckets/quotas/rate-limiter.ts';
-import type { Recorder } from '../domain/events/recorder.ts';
+import type { RecordedRows, Recorder } from '../domain/events/recorder.ts';
 import type { Refusal } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
-import type { SideChange } from '../ports/metadata-store.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { OperationName, OperationRow } from '../protocol/operations/operations.ts';
 import type { Scope } from '../protocol/operations/request-line.ts';
@@ -48,7 +47,7 @@ export interface KeyRecorder {
    * belong into the commit of the deletion.
    * @throws what the store throws
    */
-  begin(place: number): Promise<readonly SideChange[]>;
+  begin(place: number): Promise<RecordedRows>;
   settle(place: number, outcome: KeyOutcome): void;
 }
 

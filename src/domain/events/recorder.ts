@@ -32,8 +32,11 @@ export interface Recorder {
   applied(): void;
 }
 
+/** Rows for the commit of a change. */
+export type RecordedRows = readonly SideChange[];
+
 /** The same with further rows in each commit. */
-export const withRows = (record: Recorder, rows: readonly SideChange[]): Recorder => ({
+export const withRows = (record: Recorder, rows: RecordedRows): Recorder => ({
   changes: async (move) => [...rows, ...(await record.changes(move))],
   about: (arn) => record.about(arn),
   applied: () => record.applied(),

@@ -4,13 +4,12 @@ import { authorize } from '../../auth/authorization/authorize.ts';
 import { inParallel } from '../../base/in-parallel.ts';
 import type { Context } from '../../context.ts';
 import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
-import { withRows } from '../../domain/events/recorder.ts';
+import { type RecordedRows, withRows } from '../../domain/events/recorder.ts';
 import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
 import { openTurns } from '../../domain/storage/turns.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
-import type { SideChange } from '../../ports/metadata-store.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import {
@@ -49,9 +48,9 @@ export const DeleteObjects: HandlerOf<'DeleteObjects'> = async (ctx, request) =>
       // A thousand keys may be judged by thousands of patterns each.
       await turn();
       const begin = async () => {
-        const rows: SideChange[] = [];
-        for (const place of places) rows.push(...((await audited?.begin(place)) ?? []));
-        return rows;
+        const rows: RecordedRows[] = [];
+        for (const place of places) rows.push((await audited?.begin(place)) ?? []);
+        return rows.flat();
       };
       const outcome = await deleteOne(ctx, request, { object, i: places[0] as number, mfa, begin });
       for (const place of places) {
@@ -114,7 +113,7 @@ async function deleteOne(
     readonly i: number;
     readonly mfa: boolean;
     /** Called once the caller is authorized, before the deletion. @returns audit rows for its commit */
-    readonly begin: () => Promise<readonly SideChange[]>;
+    readonly begin: () => Promise<RecordedRows>;
   },
 ): Promise<One> {
   const { Key, VersionId } = object;
