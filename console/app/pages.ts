@@ -55,7 +55,13 @@ export const pages = {
     needs: ['ListBucketConfigurations'],
     load: () => import('../pages/bucket-settings/bucket-settings.tsx'),
   },
-  access: { path: '/access', within: 'bucket', icon: 'lock', tenants: true },
+  access: {
+    path: '/access',
+    within: 'bucket',
+    icon: 'lock',
+    needs: ['ListBucketConfigurations'],
+    load: () => import('../pages/access/access.tsx'),
+  },
   usage: {
     path: '/usage',
     within: 'bucket',

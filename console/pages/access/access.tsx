@@ -1,0 +1,179 @@
+/** Who may do what in a bucket: what decides in one sentence each, the statements of its policy, and a question about one caller. */
+import { useParams } from '@tanstack/react-router';
+import type { ComponentChildren } from 'preact';
+import { useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
+import { PageLink } from '../../app/page-link.tsx';
+import { useAdmin } from '../../app/queries.ts';
+import { t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Copy } from '../../ui/copy.tsx';
+import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { Empty, Reading } from '../../ui/states.tsx';
+import { Card } from '../../ui/tabs.tsx';
+import { Check } from './check.tsx';
+import { w } from './words.ts';
+
+const everyMs = 30_000;
+
+type Texts = string | readonly string[];
+interface Statement {
+  readonly Sid?: string;
+  readonly Effect?: string;
+  readonly Principal?: string | Readonly<Record<string, Texts>>;
+  readonly NotPrincipal?: string | Readonly<Record<string, Texts>>;
+  readonly Action?: Texts;
+  readonly NotAction?: Texts;
+  readonly Resource?: Texts;
+  readonly NotResource?: Texts;
+  readonly Condition?: object;
+}
+interface Configurations {
+  readonly policy?: { readonly Statement?: Statement | readonly Statement[] };
+  readonly 'public-access-block'?: Readonly<Record<string, boolean>>;
+}
+
+export default function AccessPage() {
+  const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
+  const about = (name: string) => ({ action: `admin:${name}`, bucket });
+  const [get, list, why] = ['GetBucket', 'ListBucketConfigurations', 'ExplainDecision'].map(about);
+  const questions = [get, list, why].filter((each) => each !== undefined);
+  const allowed = useAllowed(questions);
+  const may = (question: (typeof questions)[number] | undefined) =>
+    question !== undefined && allowed(question) === true;
+  const path = { name: bucket };
+  const found = useAdmin('GetBucket', { path }, { everyMs, enabled: may(get) });
+  const configured = useAdmin('ListBucketConfigurations', { path }, { everyMs, enabled: may(list) });
+  if (list !== undefined && allowed(list) === false)
+    return <Empty icon="lock" text={t.shell.forbidden(list.action)} />;
+  return (
+    <>
+      <Card title={w.rules}>
+        <Reading query={configured} rows={5}>
+          {({ configurations }) => (
+            <Reading query={found} rows={5}>
+              {/* The cast: the documents of the families have no common type. */}
+              {(data) => <Rules bucket={data} configurations={configurations as Configurations} />}
+            </Reading>
+          )}
+        </Reading>
+      </Card>
+      {may(why) && <Check key={bucket} bucket={bucket} />}
+    </>
+  );
+}
+
+const listOf = <T,>(value: T | readonly T[] | undefined): readonly T[] =>
+  value === undefined ? [] : Array.isArray(value) ? value : [value as T];
+
+interface RulesProps {
+  readonly bucket: Answer<'GetBucket'>;
+  readonly configurations: Configurations;
+}
+
+function Rules({ bucket, configurations }: RulesProps) {
+  const { name, policyIsPublic, aclIsPublic, objectOwnership, signingKey } = bucket;
+  const statements = listOf(configurations.policy?.Statement);
+  const block = Object.entries(configurations['public-access-block'] ?? {}).flatMap(([each, isOn]) =>
+    isOn ? each : [],
+  );
+  return (
+    <>
+      <Rule name={w.policy} bucket={name} family="policy">
+        {configurations.policy === undefined
+          ? w.noPolicy
+          : `${w.statements(statements.length)} ${policyIsPublic ? w.public : w.notPublic}`}{' '}
+        {policyIsPublic && <PublicChip />}
+      </Rule>
+      <Rule name={w.block} bucket={name} family="public-access-block">
+        {block.length === 0 ? w.noBlock : w.blocks(block.join(', '))}
+      </Rule>
+      <Rule name={w.acl} bucket={name} family="acl">
+        {aclIsPublic ? w.aclPublic : w.aclPrivate} {aclIsPublic && <PublicChip />}
+      </Rule>
+      <Rule name={w.ownership} bucket={name} family="ownership-controls">
+        <span class="code">{objectOwnership}</span> {w.ownershipHints[objectOwnership]}
+      </Rule>
+      {signingKey !== undefined && (
+        <Rule name={w.signingKey} bucket={name}>
+          <Copy text={signingKey.keyId} /> {w.signingKeyHint}
+        </Rule>
+      )}
+      {statements.length > 0 && (
+        <ShortTable
+          label={w.policyTable}
+          columns={columns}
+          rows={statements.map((statement, index) => ({ ...statement, index }))}
+          rowKey={({ index }) => String(index)}
+        />
+      )}
+    </>
+  );
+}
+
+const PublicChip = () => <Chip tone="warn">{w.everyone}</Chip>;
+
+interface RuleProps {
+  readonly name: string;
+  readonly bucket: string;
+  /** The configuration that says it. */
+  readonly family?: string;
+  readonly children: ComponentChildren;
+}
+
+const Rule = ({ name, bucket, family, children }: RuleProps) => (
+  <div class="line">
+    <span class="line-name rule-name">{name}</span>
+    <span class="line-body" dir="auto">
+      {children}
+    </span>
+    {family !== undefined && (
+      <PageLink page="bucketSettings" params={{ bucket }} search={{ family }}>
+        {w.edit} <span class="visually-hidden">{name}</span>
+      </PageLink>
+    )}
+  </div>
+);
+
+const join = (value: Texts | undefined): string => listOf(value).join(', ');
+const principalOf = (value: Statement['Principal']): string =>
+  value === undefined || typeof value === 'string'
+    ? (value ?? '')
+    : Object.values(value).map(join).join(', ');
+
+/** The one that is given: what it names, or all but that. */
+const either = (positive: string, negative: string): string =>
+  positive === '' ? w.except(negative) : positive;
+
+const columns: readonly Column<Statement & { readonly index: number }>[] = [
+  {
+    id: 'effect',
+    head: w.effect,
+    cell: ({ Effect = '' }) => <Chip tone={Effect === 'Deny' ? 'bad' : 'good'}>{Effect}</Chip>,
+  },
+  {
+    id: 'principal',
+    head: w.principal,
+    cell: ({ Principal, NotPrincipal }) => (
+      <bdi class="code">{either(principalOf(Principal), principalOf(NotPrincipal))}</bdi>
+    ),
+  },
+  {
+    id: 'actions',
+    head: w.actions,
+    cell: ({ Action, NotAction }) => <bdi class="code">{either(join(Action), join(NotAction))}</bdi>,
+  },
+  {
+    id: 'resources',
+    head: w.resources,
+    cell: ({ Resource, NotResource }) => <bdi class="code">{either(join(Resource), join(NotResource))}</bdi>,
+    isMinor: true,
+  },
+  {
+    id: 'condition',
+    head: w.condition,
+    cell: ({ Condition }) =>
+      Condition === undefined ? '–' : <bdi class="code">{JSON.stringify(Condition)}</bdi>,
+    isMinor: true,
+  },
+];
