@@ -24,6 +24,7 @@ const requestId = /^[0-9A-Za-z-]{16,64}$/;
 export function Palette({ onClose, onHelp }: { readonly onClose: () => void; readonly onHelp: () => void }) {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
+  const [isChosen, setChosen] = useState(false);
   const entries = useEntries(text.trim(), { onHelp });
   const list = useRef<HTMLDivElement>(null);
   const run = (entry: Entry | undefined) => {
@@ -31,12 +32,17 @@ export function Palette({ onClose, onHelp }: { readonly onClose: () => void; rea
     onClose();
     entry.run();
   };
-  useEffect(() => setAt(0), [text]);
+  // After the render, because a fast typist presses Enter before the entries for the last letter are shown.
+  useEffect(() => {
+    if (!isChosen) return;
+    setChosen(false);
+    run(entries[at]);
+  }, [isChosen]);
   useEffect(() => list.current?.children[at]?.scrollIntoView({ block: 'nearest' }), [at]);
   const press = (event: KeyboardEvent) => {
     if (event.key === 'ArrowDown') setAt(Math.min(at + 1, entries.length - 1));
     else if (event.key === 'ArrowUp') setAt(Math.max(at - 1, 0));
-    else if (event.key === 'Enter') run(entries[at]);
+    else if (event.key === 'Enter') setChosen(true);
     else return;
     event.preventDefault();
   };
@@ -56,7 +62,10 @@ export function Palette({ onClose, onHelp }: { readonly onClose: () => void; rea
           spellcheck={false}
           autocomplete="off"
           autoFocus
-          onInput={(event) => setText(event.currentTarget.value)}
+          onInput={(event) => {
+            setText(event.currentTarget.value);
+            setAt(0);
+          }}
           onKeyDown={press}
         />
       </div>

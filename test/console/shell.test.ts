@@ -20,12 +20,14 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     await using tab = await world.open('/');
     const { page } = tab;
     await page.keyboard.press('Control+k');
+    await page.locator('.palette-input:focus').waitFor();
     await page.keyboard.type('stor');
     await page.getByRole('option', { name: /^Storage/ }).waitFor();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
     expect(await page.title()).toBe('Storage · Console');
     await page.keyboard.press('Control+k');
+    await page.locator('.palette-input:focus').waitFor();
     await page.keyboard.type('dark');
     await page.getByRole('option', { name: /dark/i }).waitFor();
     await page.keyboard.press('Enter');
@@ -38,6 +40,20 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     await page.locator('[data-row]:focus').waitFor();
     await page.goBack();
     await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+  });
+
+  test('the palette opens what was typed, also where Enter comes before the entries are shown', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/');
+    const { page } = tab;
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').evaluate((input) => {
+      // The cast: the palette's field is an input.
+      (input as HTMLInputElement).value = 'stor';
+      input.dispatchEvent(new Event('input', { bubbles: true }));
+      input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
+    });
+    await page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
   });
 
   test('shows a banner for each new set of warnings until that is dismissed', async () => {
