@@ -182,8 +182,12 @@ describe.skipIf(noPrometheus !== undefined)(
     test('every worker that SluiceWorkerStuck watches ends units, so that the alert can fire for it and does not without cause', async () => {
       const { expr = '' } = rules.find(({ alert }) => alert === 'SluiceWorkerStuck') ?? {};
       const [, watched = ''] = /worker=~"([^"]+)"/.exec(expr) ?? [];
-      const found = await prometheus.query('time() - svc_worker_last_unit_timestamp_seconds < 60');
-      expect(found.map(({ metric }) => metric['worker'])).toEqual(expect.arrayContaining(watched.split('|')));
+      // An idle worker says for up to eight minutes what it said before; the alert waits for an hour.
+      const ended = async () =>
+        (await prometheus.query('time() - svc_worker_last_unit_timestamp_seconds < 900')).map(
+          ({ metric }) => metric['worker'],
+        );
+      await expect.poll(ended).toEqual(expect.arrayContaining(watched.split('|')));
     });
 
     test('every query of every dashboard is evaluated, and has data where the gateway has', async () => {
