@@ -1,7 +1,15 @@
 /** The bill of an account for a month: its usage and traffic feeds, and their sums by bucket, by class and by day. */
 import { useQuery } from '@tanstack/react-query';
 import { type Answer, request } from '../../app/client.ts';
-import { daySeconds, pageRows, readAll, type Span } from '../usage/feed.ts';
+import {
+  addUp,
+  byRequests,
+  byteSecondsIn,
+  type Counters,
+  daySeconds,
+  readAll,
+  type Span,
+} from '../usage/feed.ts';
 
 export type UsageRow = Omit<Answer<'GetUserUsage'>['rows'][number], 'byteSeconds'> & {
   /** From the digits that the gateway wrote: a number is not exact from 2^53 on. */
@@ -37,13 +45,12 @@ export const useBilledStorage = ({ account, span, enabled }: FeedAsk) =>
     enabled,
     queryFn: async ({ signal }) => {
       let totals: Answer<'GetUserUsage'>['totals'] = { bytes: 0, objects: 0 };
-      const feed = await readAll<UsageRow>(async (after) => {
-        const query = { ...span, limit: pageRows, ...(after === undefined ? {} : { after }) };
+      const feed = await readAll<UsageRow>(span, async (query) => {
         const { json, text } = await request('GetUserUsage', { path: { user: account }, query, signal });
         totals = json.totals;
-        const digits = [...text.matchAll(/"byteSeconds":(\d+)/g)].map(([, found = '0']) => BigInt(found));
+        const digits = byteSecondsIn(text);
         return {
-          rows: json.rows.map((row, index) => ({ ...row, byteSeconds: digits[index] ?? 0n })),
+          rows: json.rows.map((row, index) => ({ ...row, byteSeconds: BigInt(digits[index] ?? 0) })),
           next: json.next,
         };
       });
@@ -56,8 +63,7 @@ export const useBilledTraffic = ({ account, span, enabled }: FeedAsk) =>
     queryKey: ['GetUserTraffic', account, span],
     enabled,
     queryFn: ({ signal }) =>
-      readAll<TrafficRow>(async (after) => {
-        const query = { ...span, limit: pageRows, ...(after === undefined ? {} : { after }) };
+      readAll<TrafficRow>(span, async (query) => {
         const { json } = await request('GetUserTraffic', { path: { user: account }, query, signal });
         return { rows: json.rows, next: json.next };
       }),
@@ -120,23 +126,12 @@ export function seriesOf(rows: readonly UsageRow[]) {
   };
 }
 
-export type BilledTraffic = Omit<TrafficRow, 'day' | 'requester'>;
-
-export const requestsOf = (row: BilledTraffic): number => row.requestsA + row.requestsB + row.requestsFree;
+export interface BilledTraffic extends Counters {
+  readonly bucket: string;
+}
 
 /** By bucket, the busiest first. */
-export function sumTraffic(rows: readonly TrafficRow[]): readonly BilledTraffic[] {
-  const groups = Map.groupBy(rows, ({ bucket }) => bucket);
-  const sum = (group: readonly TrafficRow[], name: Exclude<keyof BilledTraffic, 'bucket'>) =>
-    group.reduce((all, row) => all + row[name], 0);
-  return [...groups]
-    .map(([bucket, group]) => ({
-      bucket,
-      requestsA: sum(group, 'requestsA'),
-      requestsB: sum(group, 'requestsB'),
-      requestsFree: sum(group, 'requestsFree'),
-      ingressBytes: sum(group, 'ingressBytes'),
-      egressBytes: sum(group, 'egressBytes'),
-    }))
-    .sort((one, other) => requestsOf(other) - requestsOf(one));
-}
+export const sumTraffic = (rows: readonly TrafficRow[]): readonly BilledTraffic[] =>
+  [...Map.groupBy(rows, ({ bucket }) => bucket)]
+    .map(([bucket, group]) => ({ bucket, ...addUp(group) }))
+    .sort(byRequests);

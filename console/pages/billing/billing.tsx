@@ -10,7 +10,6 @@ import { formatNumber, language, t } from '../../text/text.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { type CsvColumns, saveCsv } from '../../ui/csv.ts';
 import { Facts } from '../../ui/facts.tsx';
-import { Button } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
@@ -18,13 +17,13 @@ import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount } from '../../ui/values.tsx';
 import { Select } from '../traces/traces.tsx';
-import type { Feed } from '../usage/feed.ts';
+import { type Feed, requestsOf } from '../usage/feed.ts';
+import { ClosedDays, CutNote, ExportButton, Requests } from '../usage/parts.tsx';
 import {
   averageOf,
   type BilledStorage,
   type BilledTraffic,
   listMonths,
-  requestsOf,
   seriesOf,
   spanOfMonth,
   sumStorage,
@@ -217,7 +216,8 @@ interface PartProps<Row> {
   readonly name: string;
 }
 
-function Storage({ feed: { rows, isCut }, name }: PartProps<UsageRow>) {
+function Storage({ feed, name }: PartProps<UsageRow>) {
+  const { rows } = feed;
   const billed = useMemo(() => sumStorage(rows), [rows]);
   const { times, series } = useMemo(() => seriesOf(rows), [rows]);
   if (rows.length === 0) return <Empty icon="chart" text={w.none} docs={w.noneHint} />;
@@ -233,18 +233,10 @@ function Storage({ feed: { rows, isCut }, name }: PartProps<UsageRow>) {
         empty={null}
         tools={<ExportButton onClick={() => saveCsv(`${name}-storage.csv`, storageCsv, rows)} />}
       />
-      <p class="quiet card-line foot">
-        {w.closed(new Set(rows.map(({ day }) => day)).size)} {isCut && w.cut(formatNumber(rows.length))}
-      </p>
+      <ClosedDays of={feed} />
     </>
   );
 }
-
-const ExportButton = ({ onClick }: { readonly onClick: () => void }) => (
-  <Button icon="download" onClick={onClick}>
-    {w.export}
-  </Button>
-);
 
 const trafficColumns: readonly Column<BilledTraffic>[] = [
   {
@@ -257,18 +249,7 @@ const trafficColumns: readonly Column<BilledTraffic>[] = [
   {
     id: 'requests',
     head: w.requests,
-    cell: (row) => (
-      <span
-        class="number"
-        title={w.requestsHint(
-          formatNumber(row.requestsA),
-          formatNumber(row.requestsB),
-          formatNumber(row.requestsFree),
-        )}
-      >
-        {formatCount(requestsOf(row))}
-      </span>
-    ),
+    cell: (row) => <Requests of={row} />,
     value: requestsOf,
     align: 'end',
   },
@@ -316,7 +297,8 @@ const trafficCsv: CsvColumns<TrafficRow> = {
   egressBytes: ({ egressBytes }) => egressBytes,
 };
 
-function Traffic({ feed: { rows, isCut }, name }: PartProps<TrafficRow>) {
+function Traffic({ feed, name }: PartProps<TrafficRow>) {
+  const { rows } = feed;
   const billed = useMemo(() => sumTraffic(rows), [rows]);
   return (
     <>
@@ -331,7 +313,7 @@ function Traffic({ feed: { rows, isCut }, name }: PartProps<TrafficRow>) {
           rows.length > 0 && <ExportButton onClick={() => saveCsv(`${name}-traffic.csv`, trafficCsv, rows)} />
         }
       />
-      {isCut && <p class="quiet card-line foot">{w.cut(formatNumber(rows.length))}</p>}
+      <CutNote of={feed} />
     </>
   );
 }

@@ -1,4 +1,3 @@
-import { plural } from '../../text/plural.ts';
 import { words } from '../../text/text.ts';
 
 export const w = words({
@@ -26,19 +25,14 @@ export const w = words({
     chart: 'Stored bytes by class, average of each day',
     none: 'No day of this month is closed for this account.',
     noneHint: 'A UTC day is closed shortly after it has ended. Accounts are billed, users are not.',
-    closed: (count: number) => `${plural(count, 'day', 'days')} closed. Days are UTC.`,
-    cut: (count: string) => `There are more rows: the first ${count} are counted and exported.`,
     traffic: 'Requests by bucket',
     noTraffic: 'No requests were counted in this month.',
     noBucket: 'no bucket',
     requests: 'Requests',
-    requestsHint: (a: string, b: string, free: string) =>
-      `${a} that write or list, ${b} that read, ${free} without charge`,
     writes: 'Write or list',
     reads: 'Read',
     received: 'Received',
     sent: 'Sent',
-    export: 'Export CSV',
   },
   de: {
     title: (user) => `Abrechnung von ${user}`,
@@ -65,17 +59,13 @@ export const w = words({
     none: 'Für dieses Konto ist kein Tag dieses Monats abgeschlossen.',
     noneHint:
       'Ein UTC-Tag wird kurz nach seinem Ende abgeschlossen. Abgerechnet werden Konten, nicht Benutzer.',
-    closed: (count) => `${plural(count, 'Tag', 'Tage')} abgeschlossen. Tage sind UTC.`,
-    cut: (count) => `Es gibt mehr Zeilen: die ersten ${count} werden gezählt und exportiert.`,
     traffic: 'Anfragen nach Bucket',
     noTraffic: 'In diesem Monat wurden keine Anfragen gezählt.',
     noBucket: 'kein Bucket',
     requests: 'Anfragen',
-    requestsHint: (a, b, free) => `${a} schreibend oder listend, ${b} lesend, ${free} ohne Berechnung`,
     writes: 'Schreiben, listen',
     reads: 'Lesen',
     received: 'Empfangen',
     sent: 'Gesendet',
-    export: 'CSV exportieren',
   },
 });

@@ -8,10 +8,10 @@ import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
+import type { Task } from '../workers/task-progress.tsx';
 import { DeleteBucket } from './delete-bucket.tsx';
 import { EmptyBucket } from './empty-bucket.tsx';
 import { Owner } from './owner.tsx';
-import type { Task } from './part.tsx';
 import { Reshard } from './reshard.tsx';
 
 const idleMs = 30_000;

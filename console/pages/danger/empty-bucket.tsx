@@ -7,7 +7,7 @@ import { Button } from '../../ui/form.tsx';
 import { Failure } from '../../ui/states.tsx';
 import { Bytes, Count, Time } from '../../ui/values.tsx';
 import type { DangerProps } from './danger.tsx';
-import { Part, TaskProgress } from './part.tsx';
+import { Part, PartProgress } from './part.tsx';
 import { w } from './words.ts';
 
 export function EmptyBucket({ bucket, tasks, may }: DangerProps) {
@@ -34,7 +34,7 @@ export function EmptyBucket({ bucket, tasks, may }: DangerProps) {
         )
       }
     >
-      {task !== undefined && <TaskProgress label={w.emptying} task={task} />}
+      {task !== undefined && <PartProgress label={w.emptying} task={task} />}
       {isRunning && may('CancelForceEmptyBucket') && (
         <div class="actions">
           <Button

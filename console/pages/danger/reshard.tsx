@@ -6,7 +6,7 @@ import { Button, SelectField } from '../../ui/form.tsx';
 import { Failure } from '../../ui/states.tsx';
 import { Bytes, Count, formatCount, Time } from '../../ui/values.tsx';
 import type { DangerProps } from './danger.tsx';
-import { Part, TaskProgress } from './part.tsx';
+import { Part, PartProgress } from './part.tsx';
 import { w } from './words.ts';
 
 /** Powers of two, as the gateway takes them. */
@@ -32,7 +32,7 @@ export function Reshard({ bucket: { name, objects, bytes, shards }, tasks, may }
         may('ReshardBucket') && <Button onClick={() => setAsking(true)}>{w.reshard}</Button>
       }
     >
-      {task !== undefined && <TaskProgress label={w.resharding} task={task} />}
+      {task !== undefined && <PartProgress label={w.resharding} task={task} />}
       {!isRunning && finishedAt !== undefined && from !== undefined && to !== undefined && (
         <p class="quiet" dir="auto">
           {w.finished}: <Time at={finishedAt * 1_000} />. {w.resharded(from, to, formatCount(rowsMoved))}{' '}

@@ -11,6 +11,7 @@ import type { Column } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Bytes, Count } from '../../ui/values.tsx';
 import {
+  Actions,
   type CreateProps,
   Frame,
   may,
@@ -65,14 +66,14 @@ export function Accounts({ account, allowed }: TabProps) {
     {},
     { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListAccounts') },
   );
-  const suspended = list.rows?.filter(({ status }) => status === 'Suspended').length ?? 0;
-  const answer = list.rows && w.accountsAnswer(list.rows.length, suspended);
   return (
     <Frame
       tab="accounts"
       account={account}
       allowed={allowed}
-      answer={answer && (list.hasNextPage ? w.atLeast(answer) : answer)}
+      answerOf={(rows) =>
+        w.accountsAnswer(rows.length, rows.filter(({ status }) => status === 'Suspended').length)
+      }
       list={list}
       columns={columns}
       nameOf={({ account }) => account}
@@ -178,30 +179,26 @@ function AccountPanel({ name: account, allowed, onGone }: PanelProps) {
           </Part>
           <Quota account={account} allowed={allowed} />
           <Limits account={account} allowed={allowed} />
-          <div class="part">
-            <div class="actions">
-              {may(allowed, 'PutAccount') && (
-                <Switch
-                  isOn={data.status === 'Active'}
-                  off={w.suspend}
-                  on={w.activate}
-                  name={account}
-                  text={w.suspendText}
-                  onTurn={(isOn) =>
-                    put.mutateAsync({ path, body: { status: isOn ? 'Active' : 'Suspended' } })
-                  }
-                />
-              )}
-              {may(allowed, 'DeleteAccount') && (
-                <Remove
-                  tab="accounts"
-                  name={account}
-                  onRemove={() => remove.mutateAsync({ path })}
-                  onGone={onGone}
-                />
-              )}
-            </div>
-          </div>
+          <Actions>
+            {may(allowed, 'PutAccount') && (
+              <Switch
+                isOn={data.status === 'Active'}
+                off={w.suspend}
+                on={w.activate}
+                name={account}
+                text={w.suspendText}
+                onTurn={(isOn) => put.mutateAsync({ path, body: { status: isOn ? 'Active' : 'Suspended' } })}
+              />
+            )}
+            {may(allowed, 'DeleteAccount') && (
+              <Remove
+                tab="accounts"
+                name={account}
+                onRemove={() => remove.mutateAsync({ path })}
+                onGone={onGone}
+              />
+            )}
+          </Actions>
         </>
       )}
     </Reading>

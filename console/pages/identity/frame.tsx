@@ -65,7 +65,8 @@ interface List<Row> {
 
 interface FrameProps<Row> extends TabProps {
   readonly tab: Tab;
-  readonly answer: ComponentChildren;
+  /** Default: how many there are. */
+  readonly answerOf?: (rows: readonly Row[]) => string;
   readonly list: List<Row>;
   readonly columns: readonly Column<Row>[];
   readonly nameOf: (row: Row) => string;
@@ -77,10 +78,13 @@ interface FrameProps<Row> extends TabProps {
 }
 
 export function Frame<Row extends object>(props: FrameProps<Row>) {
-  const { tab, answer, list, columns, nameOf, account, allowed, create: Create, panel: Details } = props;
+  const { tab, list, columns, nameOf, account, allowed, create: Create, panel: Details } = props;
   const [search, setSearch] = useSearchState();
   const open = search['open'];
   const isListed = may(allowed, listOf[tab]);
+  const toAnswer =
+    props.answerOf ?? (({ length }) => (tab === 'accounts' ? '' : w.answer[tab](length, account)));
+  const answer = list.rows && toAnswer(list.rows);
   const button =
     Create === undefined ? undefined : (
       <Button icon="plus" kind="primary" onClick={() => setSearch({ create: '1' }, { push: true })}>
@@ -89,7 +93,11 @@ export function Frame<Row extends object>(props: FrameProps<Row>) {
     );
   return (
     <>
-      <PageHead title={t.pages.identity} answer={isListed && answer} actions={button} />
+      <PageHead
+        title={t.pages.identity}
+        answer={isListed && answer && <bdi>{list.hasNextPage ? w.atLeast(answer) : answer}</bdi>}
+        actions={button}
+      />
       <TabLinks open={tab} account={account} allowed={allowed} />
       <Card>
         {isListed ? (
@@ -195,6 +203,13 @@ export const Part = ({ title, children }: PartProps) => (
     <h3>{title}</h3>
     {children}
   </section>
+);
+
+/** The last part of a panel: what changes or ends the whole thing. */
+export const Actions = ({ children }: { readonly children: ComponentChildren }) => (
+  <div class="part">
+    <div class="actions">{children}</div>
+  </div>
 );
 
 interface RemoveProps {

@@ -7,7 +7,16 @@ import { Button, Form, TextField } from '../../ui/form.tsx';
 import { Failure, Partial, Reading } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { entityColumns } from './entity-columns.tsx';
-import { type CreateProps, Frame, may, type PanelProps, Part, Remove, type TabProps } from './frame.tsx';
+import {
+  Actions,
+  type CreateProps,
+  Frame,
+  may,
+  type PanelProps,
+  Part,
+  Remove,
+  type TabProps,
+} from './frame.tsx';
 import { HeldPolicies } from './held-policies.tsx';
 import { w } from './words.ts';
 
@@ -17,13 +26,11 @@ export function Groups({ account, allowed }: TabProps) {
     { path: { account } },
     { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListIamGroups') },
   );
-  const answer = list.rows && w.answer.groups(list.rows.length, account);
   return (
     <Frame
       tab="groups"
       account={account}
       allowed={allowed}
-      answer={answer && <bdi>{list.hasNextPage ? w.atLeast(answer) : answer}</bdi>}
       list={list}
       columns={entityColumns}
       nameOf={({ name }) => name}
@@ -85,16 +92,14 @@ function GroupPanel({ account, name, allowed, onGone }: PanelProps) {
             allowed={allowed}
           />
           {may(allowed, 'DeleteIamGroup') && (
-            <div class="part">
-              <div class="actions">
-                <Remove
-                  tab="groups"
-                  name={name}
-                  onRemove={() => remove.mutateAsync({ path })}
-                  onGone={onGone}
-                />
-              </div>
-            </div>
+            <Actions>
+              <Remove
+                tab="groups"
+                name={name}
+                onRemove={() => remove.mutateAsync({ path })}
+                onGone={onGone}
+              />
+            </Actions>
           )}
         </>
       )}
@@ -113,23 +118,16 @@ function Members({ account, name, allowed, users }: MembersProps) {
   const leave = useChange('DeleteIamGroupUser', ['GetIamGroup', 'GetIamUser']);
   return (
     <Part title={w.members}>
-      {users.length === 0 && <p class="quiet">{w.noMembers}</p>}
-      <ul class="entry-list">
-        {users.map((each) => (
-          <li key={each}>
-            <span class="code cut">{each}</span>
-            {may(allowed, 'DeleteIamGroupUser') && (
-              <Button
-                kind="link"
-                onClick={() => leave.mutate({ path: { account, group: name, user: each } })}
-              >
-                {w.leave}
-              </Button>
-            )}
-          </li>
-        ))}
-      </ul>
-      {leave.error && <Failure error={leave.error} />}
+      <Memberships
+        names={users}
+        none={w.noMembers}
+        error={leave.error}
+        onLeave={
+          may(allowed, 'DeleteIamGroupUser')
+            ? (each) => leave.mutate({ path: { account, group: name, user: each } })
+            : undefined
+        }
+      />
       {may(allowed, 'PutIamGroupUser') && (
         <Form
           submit={w.addMember}
@@ -145,3 +143,31 @@ function Members({ account, name, allowed, users }: MembersProps) {
     </Part>
   );
 }
+
+interface MembershipsProps {
+  readonly names: readonly string[];
+  readonly none: string;
+  readonly error: unknown;
+  /** Undefined where the caller may not end one. */
+  readonly onLeave: ((name: string) => void) | undefined;
+}
+
+/** The users of a group, or the groups of a user. */
+export const Memberships = ({ names, none, error, onLeave }: MembershipsProps) => (
+  <>
+    {names.length === 0 && <p class="quiet">{none}</p>}
+    <ul class="entry-list">
+      {names.map((each) => (
+        <li key={each}>
+          <span class="code cut">{each}</span>
+          {onLeave !== undefined && (
+            <Button kind="link" onClick={() => onLeave(each)}>
+              {w.leave}
+            </Button>
+          )}
+        </li>
+      ))}
+    </ul>
+    {error !== null && <Failure error={error} />}
+  </>
+);

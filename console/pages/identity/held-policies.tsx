@@ -6,6 +6,7 @@ import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Button, Form, SelectField, TextField } from '../../ui/form.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
+import { allowOf, DocumentField, formatDocument, readActions } from './document.tsx';
 import { may, Part } from './frame.tsx';
 import { w } from './words.ts';
 
@@ -29,41 +30,6 @@ export const policyOperations = [
   'ListIamPolicies',
   ...Object.values(inline).flatMap(({ get, put, remove }) => [get, put, remove]),
 ] as const satisfies readonly AdminOperationName[];
-
-/** A document with its lines, as people edit it; what is no JSON stays as it is. */
-export function formatDocument(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
-/** A document that allows actions of S3 on a bucket and its objects, or on all buckets of the account. */
-export const allowOf = (actions: readonly string[], bucket: string): string =>
-  JSON.stringify(
-    {
-      Version: '2012-10-17',
-      Statement: [
-        {
-          Effect: 'Allow',
-          Action: actions,
-          Resource: bucket === '' ? '*' : [`arn:aws:s3:::${bucket}`, `arn:aws:s3:::${bucket}/*`],
-        },
-      ],
-    },
-    null,
-    2,
-  );
-
-export const readActions = ['s3:GetObject', 's3:GetObjectVersion', 's3:ListBucket', 's3:GetBucketLocation'];
-export const writeActions = [
-  ...readActions,
-  's3:PutObject',
-  's3:DeleteObject',
-  's3:AbortMultipartUpload',
-  's3:ListMultipartUploadParts',
-];
 
 interface HeldProps {
   readonly account: string;
@@ -206,7 +172,7 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
   const put = useChange(operations.put as 'PutIamUserInlinePolicy', [readers[kind], operations.get]);
   const shown = text ?? (stored.data && formatDocument(stored.data.document));
   if (shown === undefined) return stored.error ? <Failure error={stored.error} /> : <Skeleton rows={4} />;
-  if (!mayPut) return <TextField label={policy} value={shown} onChange={() => {}} lines={12} code readonly />;
+  if (!mayPut) return <DocumentField label={policy} value={shown} onChange={undefined} />;
   return (
     <Form
       submit={t.ui.save}
@@ -220,15 +186,7 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
       {(faultOf) => (
         <>
           <TextField label={w.name} value={newName} onChange={setNewName} readonly={policy !== ''} code />
-          <TextField
-            label={w.document}
-            value={shown}
-            onChange={setText}
-            hint={w.documentHint}
-            fault={faultOf('document')}
-            lines={12}
-            code
-          />
+          <DocumentField value={shown} onChange={setText} fault={faultOf('document')} />
         </>
       )}
     </Form>

@@ -5,12 +5,14 @@ import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { AccessKeys } from '../../ui/access-keys.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { Button, CheckField, Form, SelectField, TextField } from '../../ui/form.tsx';
+import { CheckField, Form, SelectField, TextField } from '../../ui/form.tsx';
 import { type NewKey, SecretOnce } from '../../ui/secret-once.tsx';
-import { Failure, Reading } from '../../ui/states.tsx';
+import { Reading } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
+import { allowOf, DocumentField, readActions, writeActions } from './document.tsx';
 import { entityColumns } from './entity-columns.tsx';
 import {
+  Actions,
   type CreateProps,
   Frame,
   may,
@@ -21,7 +23,8 @@ import {
   Switch,
   type TabProps,
 } from './frame.tsx';
-import { allowOf, HeldPolicies, readActions, usePolicyChoices, writeActions } from './held-policies.tsx';
+import { Memberships } from './groups.tsx';
+import { HeldPolicies, usePolicyChoices } from './held-policies.tsx';
 import { Quota } from './numbers.tsx';
 import { w } from './words.ts';
 
@@ -35,13 +38,11 @@ export function Users({ account, allowed }: TabProps) {
     { path: { account } },
     { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListIamUsers') },
   );
-  const answer = list.rows && w.answer.users(list.rows.length, account);
   return (
     <Frame
       tab="users"
       account={account}
       allowed={allowed}
-      answer={answer && <bdi>{list.hasNextPage ? w.atLeast(answer) : answer}</bdi>}
       list={list}
       columns={entityColumns}
       nameOf={({ name }) => name}
@@ -140,15 +141,7 @@ function CreateUser({ account, allowed, onClose, onDone }: CreateProps) {
             />
           )}
           {choice === 'document' && (
-            <TextField
-              label={w.document}
-              value={document}
-              onChange={setDocument}
-              hint={w.documentHint}
-              fault={faultOf('document')}
-              lines={12}
-              code
-            />
+            <DocumentField value={document} onChange={setDocument} fault={faultOf('document')} />
           )}
           {mayKey && <CheckField label={w.withKey} value={hasKey} onChange={setHasKey} />}
         </>
@@ -211,28 +204,21 @@ function UserPanel({ account, name, allowed, onGone }: PanelProps) {
           />
           <UserGroups account={account} name={name} allowed={allowed} groups={data.groups} />
           <Quota account={account} user={name} allowed={allowed} />
-          <div class="part">
-            <div class="actions">
-              {may(allowed, 'PutIamUser') && (
-                <Switch
-                  isOn={data.status === 'Active'}
-                  off={w.disable}
-                  on={w.enable}
-                  name={name}
-                  text={w.disableText}
-                  onTurn={(isOn) => put.mutateAsync({ path, body: { status: isOn ? 'Active' : 'Disabled' } })}
-                />
-              )}
-              {may(allowed, 'DeleteIamUser') && (
-                <Remove
-                  tab="users"
-                  name={name}
-                  onRemove={() => remove.mutateAsync({ path })}
-                  onGone={onGone}
-                />
-              )}
-            </div>
-          </div>
+          <Actions>
+            {may(allowed, 'PutIamUser') && (
+              <Switch
+                isOn={data.status === 'Active'}
+                off={w.disable}
+                on={w.enable}
+                name={name}
+                text={w.disableText}
+                onTurn={(isOn) => put.mutateAsync({ path, body: { status: isOn ? 'Active' : 'Disabled' } })}
+              />
+            )}
+            {may(allowed, 'DeleteIamUser') && (
+              <Remove tab="users" name={name} onRemove={() => remove.mutateAsync({ path })} onGone={onGone} />
+            )}
+          </Actions>
         </>
       )}
     </Reading>
@@ -253,23 +239,16 @@ function UserGroups({ account, name, allowed, groups }: UserGroupsProps) {
   const others = (all.data?.rows ?? []).filter((each) => !groups.includes(each.name));
   return (
     <Part title={w.groups}>
-      {groups.length === 0 && <p class="quiet">{w.noGroups}</p>}
-      <ul class="entry-list">
-        {groups.map((each) => (
-          <li key={each}>
-            <span class="code cut">{each}</span>
-            {may(allowed, 'DeleteIamGroupUser') && (
-              <Button
-                kind="link"
-                onClick={() => leave.mutate({ path: { account, group: each, user: name } })}
-              >
-                {w.leave}
-              </Button>
-            )}
-          </li>
-        ))}
-      </ul>
-      {leave.error && <Failure error={leave.error} />}
+      <Memberships
+        names={groups}
+        none={w.noGroups}
+        error={leave.error}
+        onLeave={
+          may(allowed, 'DeleteIamGroupUser')
+            ? (each) => leave.mutate({ path: { account, group: each, user: name } })
+            : undefined
+        }
+      />
       {mayJoin && others.length > 0 && (
         <Form
           submit={w.join}

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type Answer, request } from '../../app/client.ts';
 
-export const pageRows = 1_000;
+const pageRows = 1_000;
 /** 400 days of 25 classes. */
 const pagesMax = 10;
 
@@ -39,19 +39,30 @@ interface FeedPage<Row> {
   readonly next: string | undefined;
 }
 
+interface FeedQuery extends Span {
+  readonly limit: number;
+  readonly after?: string;
+}
+
+/** Reads the rows of a span, page by page. */
 export async function readAll<Row>(
-  read: (after: string | undefined) => Promise<FeedPage<Row>>,
+  span: Span,
+  read: (query: FeedQuery) => Promise<FeedPage<Row>>,
 ): Promise<Feed<Row>> {
   const rows: Row[] = [];
   let after: string | undefined;
   for (let page = 0; page < pagesMax; page += 1) {
-    const found = await read(after);
+    const found = await read({ ...span, limit: pageRows, ...(after === undefined ? {} : { after }) });
     rows.push(...found.rows);
     after = found.next;
     if (after === undefined) return { rows, isCut: false };
   }
   return { rows, isCut: true };
 }
+
+/** The byte-seconds of the rows in a reply, as the gateway wrote them: a number is not exact from 2^53 on. */
+export const byteSecondsIn = (text: string): readonly string[] =>
+  [...text.matchAll(/"byteSeconds":(\d+)/g)].map(([, digits = '0']) => digits);
 
 interface FeedAsk {
   readonly bucket: string;
@@ -64,10 +75,9 @@ export const useUsage = ({ bucket, span, enabled }: FeedAsk) =>
     queryKey: ['GetBucketUsage', bucket, span],
     enabled,
     queryFn: ({ signal }) =>
-      readAll<UsageRow>(async (after) => {
-        const query = { ...span, limit: pageRows, ...(after === undefined ? {} : { after }) };
+      readAll<UsageRow>(span, async (query) => {
         const { json, text } = await request('GetBucketUsage', { path: { name: bucket }, query, signal });
-        const digits = [...text.matchAll(/"byteSeconds":(\d+)/g)].map(([, found = '0']) => found);
+        const digits = byteSecondsIn(text);
         return {
           rows: json.rows.map((row, index) => ({ ...row, byteSeconds: digits[index] ?? '0' })),
           next: json.next,
@@ -80,8 +90,7 @@ export const useTraffic = ({ bucket, span, enabled }: FeedAsk) =>
     queryKey: ['GetBucketTraffic', bucket, span],
     enabled,
     queryFn: ({ signal }) =>
-      readAll<TrafficRow>(async (after) => {
-        const query = { ...span, limit: pageRows, ...(after === undefined ? {} : { after }) };
+      readAll<TrafficRow>(span, async (query) => {
         const { json } = await request('GetBucketTraffic', { path: { name: bucket }, query, signal });
         return { rows: json.rows, next: json.next };
       }),
@@ -125,29 +134,33 @@ export function seriesOf(rows: readonly UsageRow[]): DaySeries {
 /** What a row stored on average over its day. */
 export const bytesOf = ({ byteSeconds }: UsageRow): number => Math.round(Number(byteSeconds) / daySeconds);
 
-export type Requester = Omit<TrafficRow, 'day'>;
+const counters = ['requestsA', 'requestsB', 'requestsFree', 'ingressBytes', 'egressBytes'] as const;
+/** Requests by price class, and the bytes of their bodies. */
+export type Counters = Readonly<Record<(typeof counters)[number], number>>;
+
+export const addUp = (rows: readonly Counters[]): Counters => {
+  const sums = { requestsA: 0, requestsB: 0, requestsFree: 0, ingressBytes: 0, egressBytes: 0 };
+  for (const row of rows) for (const name of counters) sums[name] += row[name];
+  return sums;
+};
+
+export const requestsOf = ({ requestsA, requestsB, requestsFree }: Counters): number =>
+  requestsA + requestsB + requestsFree;
+
+export const byRequests = (one: Counters, other: Counters): number => requestsOf(other) - requestsOf(one);
+
+export interface Requester extends Counters {
+  readonly requester: string;
+  readonly payer: string;
+}
 
 /** The sums of the span by requester and payer, the busiest first. */
 export function sumByRequester(rows: readonly TrafficRow[]): readonly Requester[] {
   const groups = Map.groupBy(rows, ({ requester, payer }) => JSON.stringify([requester, payer]));
-  const sumOf = (group: readonly TrafficRow[], name: Exclude<keyof Requester, 'requester' | 'payer'>) =>
-    group.reduce((sum, row) => sum + row[name], 0);
   return [...groups.values()]
     .flatMap((group) => {
       const [row] = group;
-      if (row === undefined) return [];
-      return {
-        requester: row.requester,
-        payer: row.payer,
-        requestsA: sumOf(group, 'requestsA'),
-        requestsB: sumOf(group, 'requestsB'),
-        requestsFree: sumOf(group, 'requestsFree'),
-        ingressBytes: sumOf(group, 'ingressBytes'),
-        egressBytes: sumOf(group, 'egressBytes'),
-      };
+      return row === undefined ? [] : { requester: row.requester, payer: row.payer, ...addUp(group) };
     })
-    .sort((one, other) => requestsOf(other) - requestsOf(one));
+    .sort(byRequests);
 }
-
-export const requestsOf = ({ requestsA, requestsB, requestsFree }: Requester): number =>
-  requestsA + requestsB + requestsFree;

@@ -14,7 +14,7 @@ import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
-import { Bytes, Count, formatCount } from '../../ui/values.tsx';
+import { Bytes, Count } from '../../ui/values.tsx';
 import {
   bytesOf,
   type Feed,
@@ -28,6 +28,7 @@ import {
   useTraffic,
   useUsage,
 } from './feed.ts';
+import { ClosedDays, CutNote, ExportButton, Requests } from './parts.tsx';
 import { Quota, QuotaForm } from './quota.tsx';
 import { w } from './words.ts';
 
@@ -108,12 +109,6 @@ export default function UsagePage() {
   );
 }
 
-const ExportButton = ({ onClick }: { readonly onClick: () => void }) => (
-  <Button icon="download" onClick={onClick}>
-    {w.export}
-  </Button>
-);
-
 const classColumns: readonly Column<Answer<'GetBucket'>['classes'][number]>[] = [
   { id: 'class', head: w.class, cell: ({ storageClass }) => <bdi>{storageClass}</bdi> },
   { id: 'bytes', head: w.bytes, cell: ({ bytes }) => <Bytes value={bytes} />, align: 'end' },
@@ -180,13 +175,8 @@ const usageColumns: readonly Column<UsageRow>[] = [
 /** All digits, in groups. */
 const formatDigits = (digits: string): string => formatNumber(BigInt(digits));
 
-function Storage({
-  feed: { rows, isCut },
-  bucket,
-}: {
-  readonly feed: Feed<UsageRow>;
-  readonly bucket: string;
-}) {
+function Storage({ feed, bucket }: { readonly feed: Feed<UsageRow>; readonly bucket: string }) {
+  const { rows } = feed;
   const { times, classes } = useMemo(() => seriesOf(rows), [rows]);
   const newestFirst = useMemo(() => rows.toReversed(), [rows]);
   const sizes = useMemo(() => classes.map(({ name, bytes }) => ({ name, values: bytes })), [classes]);
@@ -210,9 +200,7 @@ function Storage({
         empty={null}
         tools={<ExportButton onClick={() => saveCsv(`${bucket}-usage.csv`, columns, rows)} />}
       />
-      <p class="quiet card-line foot">
-        {w.closed(new Set(rows.map(({ day }) => day)).size)} {isCut && w.cut(formatNumber(rows.length))}
-      </p>
+      <ClosedDays of={feed} />
     </>
   );
 }
@@ -254,18 +242,7 @@ const requesterColumns: readonly Column<Requester>[] = [
   {
     id: 'requests',
     head: w.requests,
-    cell: (row) => (
-      <span
-        class="number"
-        title={w.requestsHint(
-          formatNumber(row.requestsA),
-          formatNumber(row.requestsB),
-          formatNumber(row.requestsFree),
-        )}
-      >
-        {formatCount(requestsOf(row))}
-      </span>
-    ),
+    cell: (row) => <Requests of={row} />,
     value: requestsOf,
     align: 'end',
   },
@@ -285,8 +262,8 @@ const requesterColumns: readonly Column<Requester>[] = [
   },
 ];
 
-function Traffic({ feed: { rows, isCut } }: { readonly feed: Feed<TrafficRow> }) {
-  const requesters = useMemo(() => sumByRequester(rows), [rows]);
+function Traffic({ feed }: { readonly feed: Feed<TrafficRow> }) {
+  const requesters = useMemo(() => sumByRequester(feed.rows), [feed]);
   return (
     <>
       <DataTable
@@ -297,7 +274,7 @@ function Traffic({ feed: { rows, isCut } }: { readonly feed: Feed<TrafficRow> })
         rowKey={({ requester, payer }) => `${requester} ${payer}`}
         empty={<Empty text={w.noTraffic} />}
       />
-      {isCut && <p class="quiet card-line foot">{w.cut(formatNumber(rows.length))}</p>}
+      <CutNote of={feed} />
     </>
   );
 }

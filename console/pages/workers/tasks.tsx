@@ -1,14 +1,11 @@
 /** Long tasks that run or wait: a bar for each, and why one does not go on. Nothing where there are none. */
-import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
-import { Progress } from '../../ui/progress.tsx';
 import { Card } from '../../ui/tabs.tsx';
+import { type Task, TaskProgress } from './task-progress.tsx';
 import { w } from './words.ts';
 
 const everyMs = 5_000;
-
-type Task = Answer<'ListTasks'>['tasks'][number];
 
 const tones: Readonly<Record<Task['state'], Tone>> = {
   running: 'accent',
@@ -35,31 +32,14 @@ export function Tasks() {
   );
 }
 
-/** By bytes where the task counts them and they are known to the end. */
 function TaskRow({ task }: { readonly task: Task }) {
-  const { kind, bucket, cluster, state, why, done, left, perSecond, etaSeconds, lastError } = task;
-  const isBytes = done.bytes !== undefined && (left?.bytes ?? 0) + done.bytes > 0;
-  const of = isBytes ? ('bytes' as const) : ('count' as const);
-  const amount = done[of] ?? 0;
-  const rest = left?.[of];
+  const { kind, bucket, cluster, state, why } = task;
+  const label = [w.kinds[kind], bucket ?? cluster].filter((part) => part !== undefined).join(' ');
   return (
-    <>
-      <Progress
-        label={[w.kinds[kind], bucket ?? cluster].filter((part) => part !== undefined).join(' ')}
-        unit={of}
-        done={amount}
-        total={rest === undefined ? undefined : amount + rest}
-        perSecond={state === 'running' ? perSecond?.[of] : undefined}
-        etaSeconds={etaSeconds}
-      />
+    <TaskProgress label={label} task={task}>
       <p class="quiet">
         <Chip tone={tones[state]}>{w.taskStates[state]}</Chip> {why !== undefined && <bdi>{why}</bdi>}
       </p>
-      {lastError !== undefined && (
-        <p class="fault" dir="auto">
-          {lastError.message}
-        </p>
-      )}
-    </>
+    </TaskProgress>
   );
 }
