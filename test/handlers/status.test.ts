@@ -4,6 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { formatSeconds, formatSize, formatStatus } from '../../src/runtime/cli/admin/status-page.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import type { DescribeGateway } from '../../src/workers/supervision/heartbeats.ts';
+import { deadAfter } from '../support/dead-writer.ts';
 import { recordEverything } from '../support/everything-recorded.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { openUser } from '../support/iam-users.ts';
@@ -43,15 +44,7 @@ describe('GetStatus', () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     const dead = new AbortController();
-    const { metadata } = world.context;
-    /** After its death a process writes nothing more. */
-    const dying: typeof metadata = Object.create(metadata, {
-      apply: {
-        value: async (...call: Parameters<typeof metadata.apply>) => {
-          if (!dead.signal.aborted) await metadata.apply(...call);
-        },
-      },
-    });
+    const dying = deadAfter(dead.signal, world.context.metadata);
     const one = start(world.context, 'one');
     await clock.advance(1_000);
     const second = start(world.context, 'one', 1);

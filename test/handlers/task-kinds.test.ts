@@ -6,6 +6,7 @@ import { openPair, operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { openLists } from '../support/inventory-lists.ts';
 import { link, openSite, run, until } from '../support/replication-sites.ts';
+import { slowTasks } from '../support/slow-tasks.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -28,26 +29,12 @@ async function findTask(world: GatewayWorld, kind: string): Promise<TaskJson | u
   return (tasks as readonly TaskJson[]).at(-1);
 }
 
-/** The context of a process in which each save of a task takes two seconds. */
-function slowSaves({ context }: GatewayWorld): GatewayWorld['context'] {
-  const { metadata, clock } = context;
-  const slow: typeof metadata = Object.create(metadata, {
-    commit: {
-      value: async (...call: Parameters<typeof metadata.commit>) => {
-        if (call[0].table.name === 'tasks') await clock.sleep(2_000);
-        return metadata.commit(...call);
-      },
-    },
-  });
-  return { ...context, metadata: slow };
-}
-
 /** Follows the task to its end. @returns every state that was seen */
 async function followed(
   { world, clock }: { readonly world: GatewayWorld; readonly clock: VirtualClock },
   { kind, workers }: { readonly kind: string; readonly workers: readonly WorkerName[] },
 ): Promise<readonly TaskJson[]> {
-  const running = startWorkers(slowSaves(world), workers, never, { process: 'host:1' });
+  const running = startWorkers(slowTasks(world), workers, never, { process: 'host:1' });
   const seen: TaskJson[] = [];
   for (let steps = 0; seen.at(-1)?.finishedAt === undefined && steps < 600; steps += 1) {
     await clock.advance(1_000);

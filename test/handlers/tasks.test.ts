@@ -4,6 +4,7 @@ import { emptyBuckets } from '../../src/workers/force-empty.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
+import { slowTasks } from '../support/slow-tasks.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const never = new AbortController().signal;
@@ -38,20 +39,6 @@ async function onlyTask(world: GatewayWorld, query = ''): Promise<TaskJson> {
   return tasks[0] as TaskJson;
 }
 
-/** The metadata of a process in which each save of a task takes two seconds. */
-function slowSaves({ context }: GatewayWorld): GatewayWorld['context'] {
-  const { metadata, clock } = context;
-  const slow: typeof metadata = Object.create(metadata, {
-    commit: {
-      value: async (...call: Parameters<typeof metadata.commit>) => {
-        if (call[0].table.name === 'tasks') await clock.sleep(2_000);
-        return metadata.commit(...call);
-      },
-    },
-  });
-  return { ...context, metadata: slow };
-}
-
 async function fill(world: GatewayWorld, bucket: string, objects: number): Promise<void> {
   await world.client.put(`/${bucket}`);
   for (let n = 0; n < objects; n += 1) await world.client.put(`/${bucket}/${n}`, { body: '0123456789' });
@@ -78,7 +65,7 @@ test('while a bucket is emptied, done grows, left falls, the end comes nearer, a
   await using world = await openGateway({ clock });
   await fill(world, 'bucket', 600);
   await operatorOf(world).must('POST', '/buckets/bucket/force-empty');
-  const running = startWorkers(slowSaves(world), ['force-empty'], never, { process: 'host:1' });
+  const running = startWorkers(slowTasks(world), ['force-empty'], never, { process: 'host:1' });
   const seen: TaskJson[] = [];
   for (let steps = 0; seen.at(-1)?.state !== 'done' && steps < 60; steps += 1) {
     await clock.advance(1_000);

@@ -4,6 +4,7 @@ import { writeInventories } from '../../src/workers/inventory.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
+import { deadAfter } from '../support/dead-writer.ts';
 import { openLogs } from '../support/delivered-logs.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { openLists } from '../support/inventory-lists.ts';
@@ -96,19 +97,7 @@ test('a process that dies is shown as silent, and then its successor is shown', 
   const clock = virtualClock();
   await using world = await openGateway({ clock });
   const dead = new AbortController();
-  const { metadata } = world.context;
-  /** After its death a process writes nothing more. */
-  const dying: typeof metadata = Object.create(metadata, {
-    apply: {
-      value: async (...call: Parameters<typeof metadata.apply>) => {
-        if (!dead.signal.aborted) await metadata.apply(...call);
-      },
-    },
-    commit: {
-      value: async (...call: Parameters<typeof metadata.commit>) =>
-        dead.signal.aborted ? new Promise(() => {}) : metadata.commit(...call),
-    },
-  });
+  const dying = deadAfter(dead.signal, world.context.metadata);
   startWorkers({ ...world.context, metadata: dying }, ['bucket-stats'], never, { process: 'first' });
   await clock.advance(1_000);
   expect((await listWorkers(world)).get('bucket-stats')).toMatchObject({ process: 'first', state: 'idle' });

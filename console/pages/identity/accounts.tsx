@@ -78,8 +78,8 @@ export function Accounts({ account, allowed }: TabProps) {
       columns={columns}
       nameOf={({ account }) => account}
       filterText={({ account, displayName }) => `${account} ${displayName}`}
-      create={may(allowed, 'CreateAccount') ? CreateAccount : undefined}
-      panel={may(allowed, 'GetAccount') ? AccountPanel : undefined}
+      create={CreateAccount}
+      panel={AccountPanel}
     />
   );
 }

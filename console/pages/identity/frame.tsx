@@ -30,6 +30,22 @@ export const listOf = {
   policies: 'ListIamPolicies',
 } as const satisfies Readonly<Record<Tab, AdminOperationName>>;
 
+const createOf = {
+  accounts: 'CreateAccount',
+  users: 'CreateIamUser',
+  groups: 'CreateIamGroup',
+  roles: 'CreateIamRole',
+  policies: 'CreateIamPolicy',
+} as const satisfies Readonly<Record<Tab, AdminOperationName>>;
+
+const getOf = {
+  accounts: 'GetAccount',
+  users: 'GetIamUser',
+  groups: 'GetIamGroup',
+  roles: 'GetIamRole',
+  policies: 'GetIamPolicy',
+} as const satisfies Readonly<Record<Tab, AdminOperationName>>;
+
 export interface TabProps {
   readonly account: string;
   readonly allowed: Allowed;
@@ -71,14 +87,16 @@ interface FrameProps<Row> extends TabProps {
   readonly columns: readonly Column<Row>[];
   readonly nameOf: (row: Row) => string;
   readonly filterText?: (row: Row) => string;
-  /** Undefined where the caller may not create one. */
-  readonly create: ((props: CreateProps) => ComponentChildren) | undefined;
-  /** Undefined where the caller may not read one. */
-  readonly panel: ((props: PanelProps) => ComponentChildren) | undefined;
+  /** Offered where the caller may create one. */
+  readonly create: (props: CreateProps) => ComponentChildren;
+  /** Opened where the caller may read one. */
+  readonly panel: (props: PanelProps) => ComponentChildren;
 }
 
 export function Frame<Row extends object>(props: FrameProps<Row>) {
-  const { tab, list, columns, nameOf, account, allowed, create: Create, panel: Details } = props;
+  const { tab, list, columns, nameOf, account, allowed } = props;
+  const Create = may(allowed, createOf[tab]) ? props.create : undefined;
+  const Details = may(allowed, getOf[tab]) ? props.panel : undefined;
   const [search, setSearch] = useSearchState();
   const open = search['open'];
   const isListed = may(allowed, listOf[tab]);

@@ -6,39 +6,14 @@ import { Facts } from '../../ui/facts.tsx';
 import { Button, Form, TextField } from '../../ui/form.tsx';
 import { Failure, Partial, Reading } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
-import { entityColumns } from './entity-columns.tsx';
-import {
-  Actions,
-  type CreateProps,
-  Frame,
-  may,
-  type PanelProps,
-  Part,
-  Remove,
-  type TabProps,
-} from './frame.tsx';
+import { Entities } from './entities.tsx';
+import { Actions, type CreateProps, may, type PanelProps, Part, Remove, type TabProps } from './frame.tsx';
 import { HeldPolicies } from './held-policies.tsx';
 import { w } from './words.ts';
 
-export function Groups({ account, allowed }: TabProps) {
-  const list = useAdminPages(
-    'ListIamGroups',
-    { path: { account } },
-    { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListIamGroups') },
-  );
-  return (
-    <Frame
-      tab="groups"
-      account={account}
-      allowed={allowed}
-      list={list}
-      columns={entityColumns}
-      nameOf={({ name }) => name}
-      create={may(allowed, 'CreateIamGroup') ? CreateGroup : undefined}
-      panel={may(allowed, 'GetIamGroup') ? GroupPanel : undefined}
-    />
-  );
-}
+export const Groups = (props: TabProps) => (
+  <Entities {...props} tab="groups" create={CreateGroup} panel={GroupPanel} />
+);
 
 function CreateGroup({ account, onClose, onDone }: CreateProps) {
   const [name, setName] = useState('');

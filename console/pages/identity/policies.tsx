@@ -70,8 +70,8 @@ export function Policies({ account, allowed }: TabProps) {
       columns={columns}
       nameOf={({ name }) => name}
       filterText={({ name, description }) => `${name} ${description}`}
-      create={may(allowed, 'CreateIamPolicy') ? CreatePolicy : undefined}
-      panel={may(allowed, 'GetIamPolicy') ? PolicyPanel : undefined}
+      create={CreatePolicy}
+      panel={PolicyPanel}
     />
   );
 }

@@ -1,43 +1,18 @@
 /** Roles of an account: who may assume them, and their policies. */
-import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
+import { useAdmin, useChange } from '../../app/queries.ts';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { formatDuration, Time } from '../../ui/values.tsx';
 import { NewDocument, StoredDocument } from './document.tsx';
-import { entityColumns } from './entity-columns.tsx';
-import {
-  Actions,
-  type CreateProps,
-  Frame,
-  may,
-  type PanelProps,
-  Part,
-  Remove,
-  type TabProps,
-} from './frame.tsx';
+import { Entities } from './entities.tsx';
+import { Actions, type CreateProps, may, type PanelProps, Part, Remove, type TabProps } from './frame.tsx';
 import { HeldPolicies } from './held-policies.tsx';
 import { w } from './words.ts';
 
-export function Roles({ account, allowed }: TabProps) {
-  const list = useAdminPages(
-    'ListIamRoles',
-    { path: { account } },
-    { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListIamRoles') },
-  );
-  return (
-    <Frame
-      tab="roles"
-      account={account}
-      allowed={allowed}
-      list={list}
-      columns={entityColumns}
-      nameOf={({ name }) => name}
-      create={may(allowed, 'CreateIamRole') ? CreateRole : undefined}
-      panel={may(allowed, 'GetIamRole') ? RolePanel : undefined}
-    />
-  );
-}
+export const Roles = (props: TabProps) => (
+  <Entities {...props} tab="roles" create={CreateRole} panel={RolePanel} />
+);
 
 /** Everyone in the account whose own policies allow to assume the role. */
 const trustOf = (account: string): string =>

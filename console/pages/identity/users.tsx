@@ -1,7 +1,7 @@
 /** Users of an account: a new one with its policy and key in one form; keys, policies, groups, quota; disabling and deletion. */
 import { useState } from 'preact/hooks';
 import { PageLink } from '../../app/page-link.tsx';
-import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
+import { useAdmin, useChange } from '../../app/queries.ts';
 import { AccessKeys } from '../../ui/access-keys.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
@@ -10,11 +10,10 @@ import { type NewKey, SecretOnce } from '../../ui/secret-once.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { allowOf, DocumentField, readActions, writeActions } from './document.tsx';
-import { entityColumns } from './entity-columns.tsx';
+import { Entities } from './entities.tsx';
 import {
   Actions,
   type CreateProps,
-  Frame,
   may,
   type PanelProps,
   Part,
@@ -32,25 +31,9 @@ const inlineName = 'access';
 const choices = ['none', 'read', 'write', 'managed', 'document'] as const;
 type Choice = (typeof choices)[number];
 
-export function Users({ account, allowed }: TabProps) {
-  const list = useAdminPages(
-    'ListIamUsers',
-    { path: { account } },
-    { rowsOf: ({ rows }) => rows, enabled: may(allowed, 'ListIamUsers') },
-  );
-  return (
-    <Frame
-      tab="users"
-      account={account}
-      allowed={allowed}
-      list={list}
-      columns={entityColumns}
-      nameOf={({ name }) => name}
-      create={may(allowed, 'CreateIamUser') ? CreateUser : undefined}
-      panel={may(allowed, 'GetIamUser') ? UserPanel : undefined}
-    />
-  );
-}
+export const Users = (props: TabProps) => (
+  <Entities {...props} tab="users" create={CreateUser} panel={UserPanel} />
+);
 
 /** What is made already is not made again where a later step was refused and the form is sent once more. */
 interface Steps {

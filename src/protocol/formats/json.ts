@@ -96,15 +96,13 @@ export const jsonBoolean: JsonReader<boolean> = reader({ type: 'boolean' }, (val
   return value;
 });
 
-export const jsonInteger = ({
-  min,
-  max,
-  doc,
-}: {
+interface Bounds {
   readonly min: number;
   readonly max: number;
   readonly doc?: string;
-}): JsonReader<number> =>
+}
+
+export const jsonInteger = ({ min, max, doc }: Bounds): JsonReader<number> =>
   reader({ type: 'integer', minimum: min, maximum: max, ...describe(doc) }, (value, at) => {
     if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max)
       throw malformed(at, `must be a whole number from ${min} to ${max}`);
@@ -112,15 +110,7 @@ export const jsonInteger = ({
   });
 
 /** A number of bytes, or a size such as `10GiB`. */
-export const jsonBytes = ({
-  min,
-  max,
-  doc,
-}: {
-  readonly min: number;
-  readonly max: number;
-  readonly doc?: string;
-}): JsonReader<number> => {
+export const jsonBytes = ({ min, max, doc }: Bounds): JsonReader<number> => {
   const must = 'a number of bytes, or a size such as 10GiB or 10GB';
   const schema = {
     type: ['integer', 'string'],

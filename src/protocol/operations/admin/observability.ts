@@ -71,6 +71,24 @@ const following = {
     }),
   ),
 };
+/** What requests, and log lines about them, are filtered by. */
+const filter = {
+  bucket: jsonOptional(bucketName),
+  account: jsonOptional(jsonText({ max: 128 })),
+  operation: jsonOptional(operation),
+  status: jsonOptional(status),
+  minMs: jsonOptional(minMs),
+};
+
+export const logLine = jsonObject({
+  time: isoTime,
+  level: jsonText(),
+  message: longText,
+  bucket: jsonOptional(longText),
+  account: jsonOptional(longText),
+  fields: jsonMap(jsonAny),
+  process: jsonText(),
+});
 const followed = { lost: count, processes: count, next: jsonText({ max: 16_384 }) };
 const ofBucketAndAccount = ['buckets/{bucket}', 'accounts/{account}'];
 
@@ -81,11 +99,7 @@ export const observabilityRows = {
     lists: { requests: ofBucketAndAccount },
     doc: 'Lists the last requests of the storage protocol to this node, the oldest first. `after` continues; `lost` counts requests that were overwritten before this reader came.',
     query: {
-      bucket: jsonOptional(bucketName),
-      account: jsonOptional(jsonText({ max: 128 })),
-      operation: jsonOptional(operation),
-      status: jsonOptional(status),
-      minMs: jsonOptional(minMs),
+      ...filter,
       ...following,
     },
     reply: jsonObject({
@@ -116,25 +130,11 @@ export const observabilityRows = {
     doc: 'Lists the last lines of the log of this node, the oldest first. `after` continues; `lost` counts lines that were overwritten before this reader came.',
     query: {
       level: jsonOptional(level),
-      bucket: jsonOptional(bucketName),
-      account: jsonOptional(jsonText({ max: 128 })),
-      operation: jsonOptional(operation),
-      status: jsonOptional(status),
-      minMs: jsonOptional(minMs),
+      ...filter,
       ...following,
     },
     reply: jsonObject({
-      lines: jsonRows(
-        jsonObject({
-          time: isoTime,
-          level: jsonText(),
-          message: longText,
-          bucket: jsonOptional(longText),
-          account: jsonOptional(longText),
-          fields: jsonMap(jsonAny),
-          process: jsonText(),
-        }),
-      ),
+      lines: jsonRows(logLine),
       ...followed,
     }),
   },

@@ -1,16 +1,15 @@
 /** The row about the installation on one page. */
 import {
-  jsonAny,
   jsonBoolean,
   jsonChoice,
   jsonList,
-  jsonMap,
   jsonNumber,
   jsonObject,
   jsonOptional,
   jsonRows,
   jsonText,
 } from '../../../formats/json.ts';
+import { logLine } from '../observability.ts';
 import { type AdminRows, count, isoTime, longText } from '../row.ts';
 import { task } from '../workers.ts';
 
@@ -91,17 +90,7 @@ export const statusRows = {
         p50Ms: jsonOptional(jsonNumber),
         p99Ms: jsonOptional(jsonNumber),
       }),
-      errors: jsonRows(
-        jsonObject({
-          time: isoTime,
-          level: jsonText(),
-          message: longText,
-          bucket: jsonOptional(longText),
-          account: jsonOptional(longText),
-          fields: jsonMap(jsonAny),
-          process: jsonText(),
-        }),
-      ),
+      errors: jsonRows(logLine),
     }),
   },
 } as const satisfies AdminRows;
