@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { type Answer, type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
 import type { TestServer } from '../support/server.ts';
 import { besideServer, canMount, SmallDisks } from '../support/small-disk.ts';
+import { cliPath } from './command.ts';
 
 const bucket = 'bucket';
 const env = {
@@ -76,6 +77,10 @@ async function removeAll(client: LoadClient, keys: readonly string[]): Promise<v
 const expectWritable = (client: LoadClient): Promise<void> =>
   expect.poll(() => put(client, 'again', 300_000).then(({ status }) => status), patience).toBe(200);
 
+/** The ballast is made within seconds of the start. */
+const hasBallast = (server: TestServer, dataDir: string): boolean =>
+  besideServer(server, `test -e ${join(dataDir, 'metadata/reserve')}`);
+
 describe.skipIf(!canMount())('a full disk', () => {
   test('PutObject is refused below the reserve with 507, GetObject and DeleteObject work, and PutObject works again after gc, across a kill', async () => {
     using disks = new SmallDisks();
@@ -114,9 +119,7 @@ describe.skipIf(!canMount())('a full disk', () => {
       await client.expect({ method: 'PUT', path: pathOf(bucket) });
       const keys = Array.from({ length: 30 }, (_, n) => `key-${n}`);
       for (const key of keys) expect((await put(client, key, 20_000)).status).toBe(200);
-      // The ballast is made within seconds of the start.
-      const hasBallast = (): boolean => besideServer(server, `test -e ${join(dataDir, 'metadata/reserve')}`);
-      await expect.poll(hasBallast, patience).toBe(true);
+      await expect.poll(() => hasBallast(server, dataDir), patience).toBe(true);
       besideServer(server, `cat /dev/zero > ${join(dataDir, 'another-program')}`);
       expect((await put(client, 'more', 20_000)).status).toBe(507);
       const upload = { method: 'POST', path: pathOf(bucket, 'upload'), query: { uploads: '' } };
@@ -132,7 +135,27 @@ describe.skipIf(!canMount())('a full disk', () => {
       await removeAll(client, keys.slice(10));
       besideServer(server, `rm ${join(dataDir, 'another-program')}`);
       await expectWritable(client);
-      await expect.poll(hasBallast, patience).toBe(true);
+      await expect.poll(() => hasBallast(server, dataDir), patience).toBe(true);
+    } finally {
+      client.close();
+      await server.stop();
+    }
+  });
+
+  test('sluice backup copies the data of a full disk to another disk', async () => {
+    using disks = new SmallDisks();
+    const { directory: dataDir } = disks.add('data', 48);
+    const server = await disks.start({ dataDir, env });
+    const client = clientOf(server);
+    try {
+      await client.expect({ method: 'PUT', path: pathOf(bucket) });
+      expect((await put(client, 'key', 20_000)).status).toBe(200);
+      await expect.poll(() => hasBallast(server, dataDir), patience).toBe(true);
+      besideServer(server, `cat /dev/zero > ${join(dataDir, 'another-program')}`);
+      expect((await put(client, 'more', 20_000)).status).toBe(507);
+      const to = join(disks.own, 'backup');
+      const backup = `${process.execPath} ${cliPath} backup --data-dir=${dataDir} --to=${to}`;
+      expect(besideServer(server, `SVC_DISK_RESERVE=${env.SVC_DISK_RESERVE} ${backup}`)).toBe(true);
     } finally {
       client.close();
       await server.stop();

@@ -79,9 +79,8 @@ export async function backUp(
     await writeBackup(to, backup);
     const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
     const sources = config.SVC_POOL_CLUSTERS.map((cluster) => chunksOf(config, cluster));
-    // The task begins behind the snapshot, so that a restored installation has no backup that never ends.
-    const followed = await followBackup(context, { sources, copied, watch, signal: held });
-    await followed.during(async () => {
+    // The task begins after the snapshot, so that a restored installation has no backup that never ends.
+    await followCopy(context, { sources, copied, watch, signal: held }, async () => {
       for (const cluster of config.SVC_POOL_CLUSTERS)
         await copyChunks(chunksOf(config, cluster), join(to, 'chunks', cluster.id), { signal: held, copied });
     });
@@ -101,13 +100,9 @@ export async function backUp(
 
 const progressMs = 1_000;
 
-interface Followed {
-  /** Saves the progress every second while it runs, and its end. */
-  during(copy: () => Promise<void>): Promise<void>;
-}
-
-async function followBackup(
-  ctx: Pick<Context, 'metadata' | 'clock'>,
+/** Saves the progress of a copy every second while it runs, and its end. */
+async function followCopy(
+  ctx: Pick<Context, 'metadata' | 'clock' | 'telemetry'>,
   {
     sources,
     copied,
@@ -119,39 +114,42 @@ async function followBackup(
     readonly watch: CommandWatch | undefined;
     readonly signal: AbortSignal;
   },
-): Promise<Followed> {
+  copy: () => Promise<void>,
+): Promise<void> {
   const startedAt = await ctx.metadata.now();
   const all = await measureChunks(sources, signal);
   watch?.begin({ kind: 'backup', of: 'files', paced: 'bytes' }, amountsOf(copied, all));
-  const save = async (end: Pick<BackupRun, 'finishedAt' | 'failure'> = {}): Promise<void> => {
-    const { done, left } = amountsOf(copied, all);
-    await saveBackup(ctx, { startedAt, done, all, ...end });
-    if (end.finishedAt === undefined) watch?.show({ done, left });
-    else if (end.failure === undefined) watch?.end(done);
+  const save = async (end?: Pick<BackupRun, 'failure'>): Promise<void> => {
+    const { done } = amountsOf(copied, all);
+    try {
+      const ending = end === undefined ? {} : { ...end, finishedAt: await ctx.metadata.now() };
+      await saveBackup(ctx, { startedAt, done, all, ...ending });
+    } catch (cause) {
+      // The copy needs no progress: a full disk is backed up too.
+      ctx.telemetry.log('DEBUG', 'the progress of the backup could not be stored', { cause });
+    }
   };
-  return {
-    async during(copy) {
-      const ended = new AbortController();
-      const saveEachSecond = async (): Promise<void> => {
-        while (!ended.signal.aborted) {
-          await save();
-          await ctx.clock.sleep(progressMs, ended.signal);
-        }
-      };
-      const saving = saveEachSecond();
-      let failure: string | undefined;
-      try {
-        await copy();
-      } catch (cause) {
-        failure = describeError(cause);
-        throw cause;
-      } finally {
-        ended.abort();
-        await saving;
-        await save({ finishedAt: await ctx.metadata.now(), ...(failure === undefined ? {} : { failure }) });
-      }
-    },
+  const ended = new AbortController();
+  const saveEachSecond = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await save();
+      watch?.show(amountsOf(copied, all));
+      await ctx.clock.sleep(progressMs, ended.signal);
+    }
   };
+  const saving = saveEachSecond();
+  let end: Pick<BackupRun, 'failure'> = {};
+  try {
+    await copy();
+  } catch (cause) {
+    end = { failure: describeError(cause) };
+    throw cause;
+  } finally {
+    ended.abort();
+    await saving;
+    await save(end);
+  }
+  watch?.end(amountsOf(copied, all).done);
 }
 
 async function copyKeys(config: Config, to: string): Promise<void> {
