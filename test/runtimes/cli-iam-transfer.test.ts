@@ -103,3 +103,18 @@ test('conflicts are listed and end with 1, and a file that is no export is refus
   expect((await on(1, 'iam export --accounts x')).code).toBe(2);
   expect((await on(1, 'iam import --from nowhere')).code).toBe(2);
 });
+
+test('an import splits records by their bytes, so that text of any language fits into the bodies of its requests', async () => {
+  expect((await on(1, 'accounts create --account dora')).code).toBe(0);
+  // 30 thousand characters and 90 thousand bytes: a body takes 64 KiB.
+  const tags = Object.fromEntries(Array.from({ length: 15 }, (_, n) => [`tag-${n}`, '語'.repeat(250)]));
+  const names = Array.from({ length: 8 }, (_, n) => `user-${n}`);
+  const users = names.map((name) => ({ account: 'dora', record: { kind: 'users', name, tags } }));
+  const file = join(home, 'tags.jsonl');
+  const lines = [{ format: 'sluice-iam', version: 1 }, ...users].map((line) => JSON.stringify(line));
+  await writeFile(file, lines.join('\n'));
+  expect(await on(1, `iam import --from ${file}`)).toMatchObject({
+    code: 0,
+    stdout: names.map((name) => `created   dora users/${name}\n`).join(''),
+  });
+});

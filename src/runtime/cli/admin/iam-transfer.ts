@@ -310,7 +310,7 @@ async function* batchesOf(
   let records: Line['record'][] = [];
   let bytes = 0;
   for await (const line of lines) {
-    const size = JSON.stringify(line.record).length;
+    const size = Buffer.byteLength(JSON.stringify(line.record));
     const isFull = records.length === transferredMax || bytes + size > batchBytesMax;
     if (records.length > 0 && (line.account !== account || isFull)) {
       yield { account, records };
