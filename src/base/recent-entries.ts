@@ -24,7 +24,7 @@ export interface RecentPage<T> {
   readonly entries: readonly RecentEntry<T>[];
   /** Where the reader continues. */
   readonly next: Position;
-  /** Entries since its position that are overwritten, whether it would have taken them or not. */
+  /** Entries since its position that are overwritten, also those that do not match. */
   readonly lost: number;
 }
 
@@ -104,6 +104,10 @@ export class RecentEntries<T extends Timed> {
     return { entries: entries.slice(0, max), next: positionBefore(next, entries.slice(max)), lost };
   }
 }
+
+/** A copy of the first characters of a text, because a slice would keep the whole text in memory. */
+export const copyStart = (text: string, max: number): string =>
+  JSON.parse(JSON.stringify(text.slice(0, max))) as string;
 
 /** The position in front of entries that the reader has not got. */
 export function positionBefore(

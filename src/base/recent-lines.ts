@@ -1,5 +1,5 @@
 /** The last lines of the log of this process, for operators. Warnings and errors have a ring of their own. */
-import { RecentEntries, type Timed } from './recent-entries.ts';
+import { copyStart, RecentEntries, type Timed } from './recent-entries.ts';
 
 /** Lines that are kept; with their length, at most 5 MiB. */
 const sizes = { severe: 200, other: 1_000 } as const;
@@ -16,7 +16,7 @@ export class RecentLines {
 
   /** @param line of the log, in which secrets are masked already */
   add(line: string, at: number): void {
-    const text = line.length > lineMax ? copyStart(line) : line;
+    const text = line.length > lineMax ? copyStart(line, lineMax) : line;
     this.entries.add(isSevere.test(line) ? 0 : 1, { at, text });
   }
 
@@ -25,6 +25,3 @@ export class RecentLines {
     return this.entries.all(0).map(({ text }) => text);
   }
 }
-
-/** A copy, because a slice would keep the whole line in memory. */
-const copyStart = (line: string): string => JSON.parse(JSON.stringify(line.slice(0, lineMax))) as string;

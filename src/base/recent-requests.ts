@@ -1,5 +1,5 @@
 /** The last requests of the storage protocol to this process, for operators. Refused and failed ones have a ring of their own. */
-import { RecentEntries, type Timed } from './recent-entries.ts';
+import { copyStart, RecentEntries, type Timed } from './recent-entries.ts';
 
 /** Requests that are kept; with the texts below, at most 8 MiB. */
 const sizes = { refused: 1_024, answered: 4_096 } as const;
@@ -16,7 +16,7 @@ export interface RequestEntry extends Timed {
   /** The error code of a refusal. */
   readonly code: string | undefined;
   readonly durationMs: number;
-  /** '' where it is about none. */
+  /** '' where the request is about no bucket. */
   readonly bucket: string;
   readonly key: string;
   /** Of the caller; '' where it is unknown. */
@@ -43,7 +43,3 @@ const shorten = (entry: RequestEntry): RequestEntry => ({
   key: copyStart(entry.key, textMax),
   remote: copyStart(entry.remote, addressMax),
 });
-
-/** A copy, because a slice would keep the whole text in memory. */
-const copyStart = (text: string, max: number): string =>
-  JSON.parse(JSON.stringify(text.slice(0, max))) as string;

@@ -68,7 +68,10 @@ export interface Delivery {
 }
 
 export interface EventSink {
-  /** Delivers in order, and stops at the first message that fails, and when the signal aborts; then it throws, unless some were acknowledged. */
+  /**
+   * Delivers in order, and stops at the first message that fails or when the signal aborts.
+   * @throws the signal's reason, where no message was acknowledged before
+   */
   deliver(messages: readonly SinkMessage[], signal: AbortSignal): Promise<Delivery>;
   close(): Promise<void>;
 }

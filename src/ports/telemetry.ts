@@ -23,12 +23,13 @@ export interface QuotaUse {
   readonly ratio: number;
 }
 
-/** The backlog of a background queue. */
+/** The passes of lifecycle that have begun. */
 export interface LifecyclePasses {
   readonly count: number;
   /** How long the oldest of them has run. */
   readonly oldestSeconds: number;
 }
+/** The backlog of a background queue. */
 export interface QueueBacklog {
   readonly queue: string;
   readonly rows: number;

@@ -1,5 +1,14 @@
 /** Sizes in bytes as people write them: `512MiB`, `10GB`, `4096`. */
 
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'] as const;
+
+/** `1.5 GiB`: one decimal below 100, in the largest binary unit that gives 1 or more. */
+export function formatBytes(bytes: number): string {
+  let [amount, unit] = [bytes, 0];
+  for (; amount >= 1024 && unit < units.length - 1; unit += 1) amount /= 1024;
+  return `${unit === 0 || amount >= 100 ? Math.round(amount) : amount.toFixed(1)} ${units[unit]}`;
+}
+
 const unitBytes: ReadonlyMap<string, number> = new Map([
   ['', 1],
   ['B', 1],

@@ -2,6 +2,7 @@
  * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is valid for `freshMs`, so
  * that frequent readiness requests cost nothing; after a failure the next request probes again.
  */
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
 import type { At } from '../../ports/metadata-store.ts';
@@ -101,14 +102,6 @@ async function check(ctx: Ctx, component: string, run: () => Promise<void>): Pro
   } finally {
     answered.abort();
   }
-}
-
-/** The last cause has the operating system's text. */
-function describeError(error: unknown): string {
-  const said: string[] = [];
-  for (let cause = error; cause instanceof Error && said.length < 4; cause = cause.cause)
-    said.push(cause.message);
-  return said.length === 0 ? String(error) : said.join(': ');
 }
 
 /** A provider outside of this process. */

@@ -41,7 +41,7 @@ export async function copyChunks(
     report = () => {},
   }: {
     readonly signal: AbortSignal;
-    /** Is advanced with each file. */
+    /** Changes with each file. */
     readonly copied: Copied;
     /** Called after each file. */
     readonly report?: () => void;

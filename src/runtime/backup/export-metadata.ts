@@ -52,11 +52,11 @@ export async function exportMetadata(
     throw new ImportConflict(
       `a gateway has run since the export in ${to} began, so its rows are of an earlier state: export to another directory`,
     );
-  const done = { count: Object.values(exported.tables).reduce((sum, { rows }) => sum + rows, 0) };
-  watch?.begin({ kind: 'meta export', of: 'rows', paced: 'count' }, { done: { ...done } });
+  let done = Object.values(exported.tables).reduce((sum, { rows }) => sum + rows, 0);
+  watch?.begin({ kind: 'meta export', of: 'rows', paced: 'count' }, { done: { count: done } });
   const count = (rows: number): void => {
-    done.count += rows;
-    if (watch?.isDue === true) watch.show({ done: { ...done } });
+    done += rows;
+    if (watch?.isDue === true) watch.show({ done: { count: done } });
   };
   for (const table of exportedTables) {
     if (exported.tables[table.name]?.isComplete === true) continue;
@@ -73,7 +73,7 @@ export async function exportMetadata(
       count,
     });
   }
-  watch?.end(done);
+  watch?.end({ count: done });
   if ((await readGenerations(metadata)) !== generations)
     throw new ImportConflict(
       `a gateway has run during the export: stop all gateways, and export to another directory`,

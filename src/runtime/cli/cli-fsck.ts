@@ -148,16 +148,16 @@ async function rebuild({ context, watch, signal }: Working, own: readonly string
     const [, id, name, owner] = bucketFlag.exec(flag) ?? [];
     return id === undefined || name === undefined || owner === undefined ? [] : [{ id, name, owner }];
   });
-  const done = { count: 0 };
-  watch?.begin({ kind: 'rebuild', of: 'rows', paced: 'count' }, { done });
+  let done = 0;
+  watch?.begin({ kind: 'rebuild', of: 'rows', paced: 'count' }, { done: { count: done } });
   const report = (told: Rebuilt): void => {
     watch?.clear();
     print(asJson ? JSON.stringify(told) : formatFinding(told));
-    done.count += 1;
-    watch?.show({ done: { ...done } });
+    done += 1;
+    watch?.show({ done: { count: done } });
   };
   const summary = await rebuildIndex(context, { buckets, report, signal });
-  watch?.end(done);
+  watch?.end({ count: done });
   watch?.clear();
   print(asJson ? JSON.stringify({ summary }) : `${summary.rebuilt} rebuilt, ${summary.left} left`);
   return summary.left === 0 ? 0 : foundCode;

@@ -8,9 +8,6 @@ import { type Clock, systemClock } from '../../ports/clock.ts';
 import { openLiveLines } from './admin/live-lines.ts';
 import { formatTask } from './admin/task-line.ts';
 
-/** The flag, in the lists of the commands' own flags. */
-export const watchFlag = '--watch';
-
 /** How often a line is drawn. */
 const everyMs = 1_000;
 
@@ -108,7 +105,7 @@ export async function withWatch<T>(
   own: readonly string[],
   work: (watch: CommandWatch | undefined) => Promise<T>,
 ): Promise<T> {
-  const watch = own.includes(watchFlag) ? new CommandWatch(process.stderr, systemClock) : undefined;
+  const watch = own.includes('--watch') ? new CommandWatch(process.stderr, systemClock) : undefined;
   try {
     return await work(watch);
   } finally {

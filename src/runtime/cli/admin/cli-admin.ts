@@ -164,7 +164,10 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
     return copyToOutput(await client.stream(command.operation, ask));
   if (common['--follow'] !== undefined)
     return followEntries({
-      ...{ client, name: command.operation, query, asJson },
+      client,
+      name: command.operation,
+      query,
+      asJson,
       print: printSlowly,
       report: complain,
     });

@@ -1,4 +1,4 @@
-/** `sluice admin requests` and `logs`: a line for each entry, and `--follow` to go on with what comes. */
+/** `sluice admin requests` and `logs`: a line for each entry, and with `--follow` also the entries that come later. */
 import { printable } from '../../../base/text/printable.ts';
 import { type AdminClient, AdminRefused } from '../../../client/admin-client.ts';
 import type { AdminOperationName, AdminReply } from '../../../protocol/operations/admin.ts';
@@ -17,7 +17,7 @@ interface Followed {
 const clock = (time: string): string => time.slice(11, 23);
 const blankOr = (text: string): string => (text === '' ? '-' : text);
 
-export function formatRequest(entry: Request): string {
+function formatRequest(entry: Request): string {
   const { time, status, operation, durationMs, bucket, key, account, remote, code, requestId } = entry;
   const place = key === '' ? bucket : `${bucket}/${key}`;
   const columns = [
@@ -34,7 +34,7 @@ export function formatRequest(entry: Request): string {
   return printable(columns.join('  '));
 }
 
-export function formatLine({ time, level, message, fields }: Line): string {
+function formatLine({ time, level, message, fields }: Line): string {
   const rest = Object.entries(fields).map(
     ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
   );

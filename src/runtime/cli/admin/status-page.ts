@@ -1,4 +1,5 @@
 /** `sluice admin status`: the reply of GetStatus as a page of a terminal. */
+import { formatBytes } from '../../../base/text/byte-size.ts';
 import { printable } from '../../../base/text/printable.ts';
 import type { Plain } from '../../../protocol/formats/json.ts';
 import type { AdminReply } from '../../../protocol/operations/admin.ts';
@@ -37,14 +38,8 @@ function table(columns: readonly Column[], rows: readonly (readonly string[])[])
   });
 }
 
-const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
-
-export function formatSize(bytes: number | undefined): string {
-  if (bytes === undefined) return '-';
-  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
-  const value = bytes / 1024 ** power;
-  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[power]}`;
-}
+export const formatSize = (bytes: number | undefined): string =>
+  bytes === undefined ? '-' : formatBytes(bytes);
 
 /** The two largest units, such as `3d 4h`. */
 export function formatSeconds(seconds: number | undefined): string {

@@ -1,6 +1,6 @@
 /** "Did you mean": the nearest command for unknown words, and the nearest name that the caller may list for one that does not exist. */
 
-import { type AdminClient, AdminRefused } from '../../../client/admin-client.ts';
+import type { AdminClient } from '../../../client/admin-client.ts';
 import { nearest } from '../../../config/read/nearest.ts';
 import { type AdminOperationName, describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminCommand, adminCommands } from './commands.ts';
@@ -104,8 +104,8 @@ function namesOfOptions(options: Options): readonly Named[] {
 }
 
 /**
- * The nearest name for one of the path or of the options that does not exist. It is one that this caller may list, because the gateway lists it to the caller;
- * undefined where it lists none, or every name.
+ * The nearest name that the gateway lists to this caller, for the first name of the path or of the options that it does not list;
+ * undefined where none is near. @throws AdminRefused where the caller may not list the names
  */
 export async function suggestName(
   client: AdminClient,
@@ -116,7 +116,6 @@ export async function suggestName(
     const list = lists[collection];
     if (list === undefined) continue;
     const names = await listNames(client, list, path);
-    if (names === undefined) return undefined;
     // An ARN ends with the name.
     const name = value.slice(value.lastIndexOf('/') + 1);
     if (names.includes(name)) continue;
@@ -130,14 +129,9 @@ async function listNames(
   client: AdminClient,
   [operation, list, field]: readonly [AdminOperationName, string, string],
   path: Path,
-): Promise<readonly string[] | undefined> {
-  try {
-    // The casts: the operations of the table above take these parameters, and reply with such lists.
-    const { json } = await client.call(operation, { path: path as never });
-    const rows = (json as unknown as Readonly<Record<string, readonly Path[]>>)[list] ?? [];
-    return rows.flatMap((row) => row[field] ?? []);
-  } catch (cause) {
-    if (cause instanceof AdminRefused) return undefined;
-    throw cause;
-  }
+): Promise<readonly string[]> {
+  // The casts: the operations of the table above take these parameters, and reply with such lists.
+  const { json } = await client.call(operation, { path: path as never });
+  const rows = (json as unknown as Readonly<Record<string, readonly Path[]>>)[list] ?? [];
+  return rows.flatMap((row) => row[field] ?? []);
 }

@@ -1,4 +1,5 @@
 /** Long tasks as lines of text: a bar, what is done and left, how fast, and until when. */
+import { formatBytes } from '../../../base/text/byte-size.ts';
 import { printable } from '../../../base/text/printable.ts';
 import type { AdminReply } from '../../../protocol/operations/admin.ts';
 
@@ -12,15 +13,7 @@ export type ShownTask = Omit<Task, 'kind' | 'name' | 'worker' | 'startedAt' | 'u
 const barWidth = 20;
 const lineMax = 200;
 
-const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
-
-export function formatBytes(bytes: number): string {
-  let [amount, unit] = [bytes, 0];
-  for (; amount >= 1024 && unit < units.length - 1; unit += 1) amount /= 1024;
-  return `${unit === 0 || amount >= 100 ? Math.round(amount) : amount.toFixed(1)} ${units[unit]}`;
-}
-
-export function formatSeconds(seconds: number): string {
+function formatSeconds(seconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);
   if (minutes < 120) return `${minutes} min`;
@@ -31,7 +24,7 @@ export function formatSeconds(seconds: number): string {
 const formatCount = (count: number): string => count.toLocaleString('en-US', { maximumFractionDigits: 1 });
 
 /** Of the amount that has more to tell: bytes where the task counts them, unless they are 0. */
-export function shareDone({ done, left }: Pick<Task, 'done' | 'left'>): number | undefined {
+function shareDone({ done, left }: Pick<Task, 'done' | 'left'>): number | undefined {
   if (left === undefined) return undefined;
   const shareOf = (of: (amount: Amount) => number): number | undefined => {
     const all = of(done) + of(left);
@@ -40,13 +33,13 @@ export function shareDone({ done, left }: Pick<Task, 'done' | 'left'>): number |
   return shareOf(({ bytes = 0 }) => bytes) ?? shareOf(({ count }) => count);
 }
 
-export function formatBar(share: number): string {
+function formatBar(share: number): string {
   const full = Math.floor(barWidth * Math.min(1, Math.max(0, share)));
   return `[${'#'.repeat(full).padEnd(barWidth, '.')}] ${String(Math.floor(100 * Math.min(1, share))).padStart(3)} %`;
 }
 
 /** What the task is about, for example `force-empty photos`. */
-export const nameTask = ({ kind, bucket, cluster }: Pick<ShownTask, 'kind' | 'bucket' | 'cluster'>): string =>
+const nameTask = ({ kind, bucket, cluster }: Pick<ShownTask, 'kind' | 'bucket' | 'cluster'>): string =>
   [kind, bucket, cluster].filter((part) => part !== undefined).join(' ');
 
 const withAll = (done: string, all: string | undefined): string =>
