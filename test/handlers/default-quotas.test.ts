@@ -1,7 +1,8 @@
 /** Quotas that new buckets, accounts and IAM users begin with, of the settings and of operators. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { type QuotaUse, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/bucket-stats.ts';
+import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';
@@ -61,6 +62,22 @@ describe('the settings', () => {
     const ofAnn = await admin.must('GET', `/iam/users/ann/quota?account=${alice.owner}`);
     expect(ofAnn).toEqual({ maxBuckets: 0, totalMaxBytes: 12, isDefault: true });
   });
+});
+
+test('a creation of an account or a user that is refused stores no quota', async () => {
+  await using world = await openQuotas({ settings });
+  const admin = operatorOf(world);
+  const iam = openActions(world, {});
+  const commit = vi.spyOn(world.context.metadata, 'commit');
+  const stored = () => commit.mock.calls.filter(([{ table }]) => table.name === 'account_quotas').length;
+  await admin.must('POST', '/accounts', { account: 'carol' });
+  await iam('CreateUser', { UserName: 'ann' });
+  expect(stored()).toBe(2);
+  expect((await admin.ask('POST', '/accounts', { account: 'carol' })).status).toBe(409);
+  expect((await iam('CreateUser', { UserName: 'ann' })).status).toBe(409);
+  const missing = { UserName: 'ben', PermissionsBoundary: 'arn:aws:iam::alice-account:policy/missing' };
+  expect((await iam('CreateUser', missing)).status).toBe(404);
+  expect(stored()).toBe(2);
 });
 
 test('an operator sets a default in place of the settings, for what is created from then on, and removes it', async () => {

@@ -36,7 +36,8 @@ export class DiskRooms implements StorageRoom {
   }
 
   complaint(): string | undefined {
-    const states = this.states();
+    // It is asked before each write: disks without a reserve have no complaint, and are not measured.
+    const states = this.#rooms.map((room) => room.state());
     const metadata = states.find(({ component }) => component === 'metadata')?.complaint;
     if (metadata !== undefined) return metadata;
     const data = states.filter(({ component }) => component !== 'metadata');

@@ -139,10 +139,11 @@ export async function changeDocument(ctx: Ctx, change: DocumentChange): Promise<
         const documents = id === undefined ? others : { ...others, [kind.name]: id };
         const replaced = former === undefined ? [] : documentRemovals(former);
         const generation = row.generation + (kind.fencesWriters === true ? 1 : 0);
+        const isRead = former !== undefined && record?.records?.('configuration') === true;
         return {
           row: await amend({ ...row, documents, generation }),
           then: [...replaced, ...more],
-          document: { text, former: former === undefined ? undefined : await readText(ctx.metadata, former) },
+          document: { text, former: isRead ? await readText(ctx.metadata, former) : undefined },
         };
       },
     });

@@ -140,8 +140,6 @@ async function insertAccount(
   await claim(ctx, { text: idClaim(account), account, isOf: () => true });
   if (email !== undefined) await claimEmail(ctx, account, email);
   const secret = pair && (await sealSecret(ctx, pair));
-  if ((await findProfile(ctx.metadata, account)) === undefined)
-    await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
   await changeAccount(ctx, account, async (draft) => {
     const present = (await draft.find('profile', ''))?.value;
     if (present?.status === 'Deleted')
@@ -150,6 +148,7 @@ async function insertAccount(
         `The account ${account} was deleted. Ids of accounts are not used again, because policies and ACLs may still name them.`,
       );
     if (present !== undefined) throw fail('EntityAlreadyExists', `The account ${account} exists.`);
+    await giveDefaultQuota(ctx, 'account', accountHolder(account).key);
     const created = ctx.clock.now();
     if (pair !== undefined && secret !== undefined) {
       await draft.put('key', pair.accessKey, { user: '', status: 'Active', created });

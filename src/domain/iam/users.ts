@@ -26,7 +26,6 @@ export async function createUser(
   wanted: NewUser,
 ): Promise<UserRecord> {
   const id = drawUserId(ctx.random);
-  await giveDefaultQuota(ctx, 'user', userHolder(account, id).key);
   return changeAccount(ctx, account, async (draft) => {
     const { name, path, tags } = wanted;
     await assertFree(draft, { kind, name });
@@ -46,6 +45,7 @@ export async function createUser(
     };
     await addEntity(draft, kind, user);
     if (boundary !== undefined) await holdBoundary(draft, user.id, boundary);
+    await giveDefaultQuota(ctx, 'user', userHolder(account, id).key);
     return user;
   });
 }

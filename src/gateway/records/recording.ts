@@ -84,6 +84,11 @@ export class Recording implements AuditRecorder {
     this.#entry = { ...this.#entry, ...caller };
   }
 
+  records(field: string): boolean {
+    const { records = [], digests = [] } = this.#request.recorded ?? {};
+    return records.includes(field) || digests.includes(field);
+  }
+
   change(before: State | undefined, after: State | undefined): void {
     const { recorded } = this.#request;
     if (recorded === undefined) return;

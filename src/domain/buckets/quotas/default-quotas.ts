@@ -8,9 +8,11 @@ import { changeAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import {
   findQuotaDefault,
   type QuotaDefaultKind,
+  type QuotaDefaultRow,
   replaceQuotaDefault,
 } from '../../../metadata/records/quota-defaults.ts';
 import type { BucketQuota } from '../../../metadata/tables.ts';
+import type { Stored } from '../../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { drawId } from '../../objects/version-ids.ts';
 import { retryInTurn } from '../retry-in-turn.ts';
@@ -49,7 +51,14 @@ export async function readDefaultQuota<K extends QuotaDefaultKind>(
   ctx: Pick<Ctx, 'metadata' | 'config'>,
   kind: K,
 ): Promise<DefaultQuota<K>> {
-  const found = await findQuotaDefault(ctx.metadata, kind);
+  return defaultIn(ctx, kind, await findQuotaDefault(ctx.metadata, kind));
+}
+
+function defaultIn<K extends QuotaDefaultKind>(
+  ctx: Pick<Ctx, 'config'>,
+  kind: K,
+  found: Stored<QuotaDefaultRow> | undefined,
+): DefaultQuota<K> {
   if (found === undefined) return { limits: ofSettings(ctx)[kind], source: 'settings' };
   // The cast: rows of a kind are only written with its limits.
   return { limits: found.row.limits as unknown as DefaultLimits[K], source: 'operator' };
@@ -70,16 +79,13 @@ export async function changeDefaultQuota<K extends QuotaDefaultKind>(
 ): Promise<void> {
   await retryInTurn(ctx, `default quota of ${kind}`, async () => {
     const before = await findQuotaDefault(ctx.metadata, kind);
-    const present = await readDefaultQuota(ctx, kind);
+    const present = defaultIn(ctx, kind, before);
     check(present);
-    const after = limits(present.limits);
-    record?.change?.(before && { ...before.row.limits }, after && { ...after });
-    const isApplied = await replaceQuotaDefault(
-      ctx.metadata,
-      { kind, before },
-      after && { ...after },
-      await recorded(record),
-    );
+    const changed = limits(present.limits);
+    const after = changed && { ...changed };
+    record?.change?.(before?.row.limits, after);
+    const then = await recorded(record);
+    const isApplied = await replaceQuotaDefault(ctx.metadata, { kind, before }, after, then);
     if (!isApplied) return undefined;
     record?.applied();
     return { value: undefined };
@@ -97,8 +103,8 @@ export async function defaultBucketQuota(
 }
 
 /**
- * Gives the quota to an account or an IAM user that is about to be created: before it exists, so that it never is without one. A creation
- * that fails leaves the row, which the next try finds.
+ * Gives the quota to an account or an IAM user that is about to be created: before it exists, so that it never is without one. Call it
+ * after the last check that may refuse the creation, because the row of a refused one would stay. It may be called again with the same key.
  * @param key that of the quota's row
  */
 export async function giveDefaultQuota(

@@ -69,11 +69,12 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
   let left = served;
   let batch = batchMax;
   while (true) {
-    pass.signal.throwIfAborted();
     left = left.filter((row) => pass.mayTry(row));
     const [first] = left;
     if (first === undefined) return;
     const sink = (await ctx.sinks?.open(target)) ?? 'this process has no sinks';
+    // After the last wait before `send`, which learns only of a later end of the signal.
+    pass.signal.throwIfAborted();
     if (typeof sink === 'string')
       return reportAway(ctx, { target, pass, failure: { kind: 'unavailable', error: sink } });
     const sent = left.slice(0, batch);
@@ -108,7 +109,7 @@ async function deliverRows(ctx: Ctx, { target, rows, pass }: Group): Promise<voi
   }
 }
 
-/** Ends within `lastAnswersMs` of the signal. */
+/** Ends within `lastAnswersMs` of the signal, which has not aborted yet. */
 async function send(
   { clock }: Pick<Ctx, 'clock'>,
   {
