@@ -12,7 +12,7 @@ import {
   type Term,
 } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { readUsage } from '../../metadata/buckets/usage.ts';
+import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketClass, QuotaUse, SigningKeyAges } from '../../ports/telemetry.ts';
 import { QuotaSample } from './quotas/quota-sample.ts';
 import { type SigningKeyRules, SigningKeySample } from './signing-key-ages.ts';
@@ -41,13 +41,7 @@ export async function countHeld(
   ctx: Ctx,
 ): Promise<{ readonly count: number; readonly bytes: number } | undefined> {
   const snapshot = await classSnapshot(ctx);
-  if (snapshot === undefined) return undefined;
-  let [count, bytes] = [0, 0];
-  for (const each of snapshot.classes) {
-    count += each.objects;
-    bytes += each.bytes;
-  }
-  return { count, bytes };
+  return snapshot && sumUsage(snapshot.classes);
 }
 
 /** After it returns, an earlier leader cannot replace the snapshot. @throws LeaseLost */

@@ -18,7 +18,7 @@ import type { SortOf } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import type { Ctx } from '../objects/commit-version.ts';
 import { removeSeenVersion } from '../objects/remove-version.ts';
-import { advanceProgress, type Measure } from '../tasks/progress.ts';
+import { advanceProgress, amountLeft, type Measure } from '../tasks/progress.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 import { mfaRequired } from './bucket-versioning.ts';
 import { openBucket } from './buckets.ts';
@@ -50,7 +50,7 @@ export const emptyings: TaskKind<Emptying> = { kind: 'force-empty', frees: true 
 const measureEmptying = ({ bucket, startedAt, finishedAt, deleted, bytes }: Emptying): Measure => ({
   bucket,
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: { count: deleted.versions + deleted.markers + deleted.uploads, bytes: bytes?.deleted ?? 0 },
 });
 
@@ -59,11 +59,8 @@ export async function leftToEmpty(
   { metadata }: Pick<Context, 'metadata'>,
   { name, state }: Pick<Task<Emptying>, 'name' | 'state'>,
 ): Promise<TaskAmount> {
-  const held = sumUsage(await readUsage(metadata, name));
-  return {
-    count: Math.max(0, held.count - state.kept),
-    bytes: Math.max(0, held.bytes - (state.bytes?.kept ?? 0)),
-  };
+  const stored = sumUsage((await readUsage(metadata, name)).values());
+  return amountLeft(stored, { count: state.kept, bytes: state.bytes?.kept ?? 0 });
 }
 
 /** How long a result is kept. */

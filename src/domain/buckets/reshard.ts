@@ -37,7 +37,7 @@ export const reshardings: TaskKind<Resharding> = { kind: 'reshard' };
 const measureResharding = ({ bucket, startedAt, finishedAt, rowsMoved }: Resharding): Measure => ({
   bucket,
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: { count: rowsMoved },
 });
 
@@ -46,7 +46,7 @@ export async function leftToReshard(
   { metadata }: Metadata,
   { name, state: { from, to, rowsMoved } }: Pick<Task<Resharding>, 'name' | 'state'>,
 ): Promise<TaskAmount> {
-  const { count } = sumUsage(await readUsage(metadata, name));
+  const { count } = sumUsage((await readUsage(metadata, name)).values());
   return { count: Math.max(0, Math.round((count / 2) * Math.log2(to / from)) - rowsMoved) };
 }
 

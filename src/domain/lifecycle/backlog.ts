@@ -126,7 +126,7 @@ export async function* duePages(
 }
 
 /** The backlog of the pass that runs over a bucket; undefined while its versions are indexed. @param until as of `countBacklog` */
-export async function countLeft(
+export async function leftInPass(
   ctx: Ctx,
   { name, state: progress }: { readonly name: string; readonly state: LifecycleProgress },
   until: number,

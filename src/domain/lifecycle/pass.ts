@@ -108,7 +108,7 @@ export async function stepBucket(
 const measurePass = ({ bucket, startedAt, finishedAt, tally }: LifecycleProgress): Measure => ({
   bucket,
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: { count: tally.read },
 });
 

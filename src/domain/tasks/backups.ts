@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
-import { advanceProgress, type Measure } from './progress.ts';
+import { advanceProgress, amountLeft, type Measure } from './progress.ts';
 
 export interface BackupRun {
   /** Store times (ms). */
@@ -19,18 +19,12 @@ const name = 'last';
 
 const measureBackup = ({ startedAt, finishedAt, failure, done }: BackupRun): Measure => ({
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
-  ...(failure === undefined ? {} : { failure }),
+  finishedAt,
+  failure,
   done,
 });
 
-/** A file may have grown since all were measured. */
-export const leftOf = (done: Required<TaskAmount>, all: Required<TaskAmount>): Required<TaskAmount> => ({
-  count: Math.max(0, all.count - done.count),
-  bytes: Math.max(0, all.bytes - done.bytes),
-});
-
-export const leftToBackUp = ({ done, all }: BackupRun): TaskAmount => leftOf(done, all);
+export const leftToBackUp = ({ done, all }: BackupRun): TaskAmount => amountLeft(all, done);
 
 /** Of two backups at the same time, which the lease of gc rules out, one row is lost. */
 export async function saveBackup({ metadata }: Pick<Context, 'metadata'>, state: BackupRun): Promise<void> {

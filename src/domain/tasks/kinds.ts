@@ -6,10 +6,10 @@ import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';
 import { emptyings, leftToEmpty } from '../buckets/force-empty.ts';
 import { leftToReshard, reshardings } from '../buckets/reshard.ts';
 import { leftToRewrap, rewrappings } from '../content/rewrap/rewrapping.ts';
-import { countLeft as countRowsLeft } from '../deliveries/inventory/rows-left.ts';
+import { countLeft } from '../deliveries/inventory/rows-left.ts';
 import { results as inventoryResults, runs as inventoryRuns } from '../deliveries/inventory/runs.ts';
 import { leftToResync, resyncs } from '../deliveries/replication/resync.ts';
-import { countLeft } from '../lifecycle/backlog.ts';
+import { leftInPass } from '../lifecycle/backlog.ts';
 import { lifecycleTasks } from '../lifecycle/progress.ts';
 import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/saved-run.ts';
 import { importRuns } from '../storage/import/import-bucket.ts';
@@ -104,7 +104,7 @@ export const followedKinds: readonly FollowedKind[] = [
     only: 'command',
     counts: comparedCounts,
     paced: 'count',
-    left: leftToCompare,
+    left: (ctx, { state }) => leftToCompare(ctx, state.state),
   }),
   follow('fsck', fsckRuns, {
     by: { worker: 'fsck' },
@@ -112,7 +112,7 @@ export const followedKinds: readonly FollowedKind[] = [
     counts: comparedCounts,
     paced: 'count',
     isAlone: true,
-    left: leftToCompare,
+    left: (ctx, { state }) => leftToCompare(ctx, state.state),
   }),
   // What the upstream has is not counted before it is listed.
   follow('import', importRuns, { by: { command: 'sluice import' }, counts: 'objects', paced: 'count' }),
@@ -121,7 +121,7 @@ export const followedKinds: readonly FollowedKind[] = [
     counts: 'rows',
     paced: 'count',
     left: async ({ metadata }, { state, progress }) => ({
-      count: await countRowsLeft(metadata, { ...state, rows: progress?.done.count ?? state.rows }),
+      count: await countLeft(metadata, { ...state, rows: progress?.done.count ?? state.rows }),
     }),
   }),
   follow('inventory', inventoryResults, { by: { worker: 'inventory' }, counts: 'rows', paced: 'count' }),
@@ -129,7 +129,7 @@ export const followedKinds: readonly FollowedKind[] = [
     by: { worker: 'lifecycle' },
     counts: 'entries of the age index',
     paced: 'count',
-    left: countLeft,
+    left: leftInPass,
   }),
   follow('resync', resyncs, {
     by: { worker: 'replicator' },
@@ -158,4 +158,4 @@ export const followedKinds: readonly FollowedKind[] = [
     paced: 'count',
     left: leftToReshard,
   }),
-].sort((a, b) => (a.stored < b.stored ? -1 : 1));
+].sort((a, b) => Number(a.stored > b.stored) - Number(a.stored < b.stored));

@@ -1,6 +1,5 @@
 /** The long tasks of the installation as operators follow them: done, left, rate, time to the end, and why a task does not go on. */
-import type { Context } from '../../context.ts';
-import { everyProgress } from '../../metadata/background/tasks.ts';
+import { everyProgress, findTask } from '../../metadata/background/tasks.ts';
 import type { TaskAmount, TaskProgress, TaskRow } from '../../metadata/records/tasks.ts';
 import { type FollowedKind, followedKinds, type Left, type LeftCtx, type TaskKindName } from './kinds.ts';
 import { readWorkers, type Workers } from './running-workers.ts';
@@ -49,7 +48,7 @@ const commandSilentMs = 60_000;
 
 /** @param after the `next` of the page before */
 export async function listTasks(
-  ctx: LeftCtx & Pick<Context, 'metadata'>,
+  ctx: LeftCtx,
   filter: TaskFilter,
   { after, limit }: { readonly after?: string | undefined; readonly limit: number },
 ): Promise<{ readonly tasks: readonly FollowedTask[]; readonly next?: string }> {
@@ -63,8 +62,7 @@ export async function listTasks(
     const from = followed.stored === afterKind ? afterName : undefined;
     for await (const { name, progress } of tasksOf(ctx, followed, from)) {
       read += 1;
-      const isOf = followed.only === undefined || followed.only === name;
-      if (progress !== undefined && isOf && isMatch(filter, progress))
+      if (progress !== undefined && isMatch(filter, progress))
         tasks.push(await describeTask(ctx, { followed, name, progress, workers, until }));
       if (tasks.length === limit || read === readMax) return { tasks, next: `${followed.stored}/${name}` };
     }
@@ -75,11 +73,17 @@ export async function listTasks(
 /** The tasks of a kind, by name, behind `after`. */
 async function* tasksOf(
   ctx: LeftCtx,
-  { stored, rows }: FollowedKind,
+  { stored, only, rows }: FollowedKind,
   after: string | undefined,
 ): AsyncGenerator<Pick<TaskRow, 'name' | 'progress'>> {
-  if (rows === undefined) yield* everyProgress(ctx.metadata, { kind: stored }, after);
-  else for (const row of await rows(ctx)) if (after === undefined || row.name > after) yield row;
+  const isNext = (name: string): boolean => after === undefined || name > after;
+  if (rows !== undefined) {
+    for (const row of await rows(ctx)) if (isNext(row.name)) yield row;
+  } else if (only === undefined) yield* everyProgress(ctx.metadata, { kind: stored }, after);
+  else if (isNext(only)) {
+    const found = await findTask(ctx.metadata, { kind: stored }, only);
+    if (found !== undefined) yield found;
+  }
 }
 
 function splitPlace(place: string | undefined): readonly [string?, string?] {

@@ -9,9 +9,9 @@ import { findTask, putTask, type TaskKind } from '../../metadata/background/task
 import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
 
 /** What a task says about its state. Times are the store's, in ms. */
-export interface Measure
-  extends Pick<TaskProgress, 'startedAt' | 'finishedAt' | 'done' | 'bucket' | 'cluster'> {
-  readonly failure?: string;
+export interface Measure extends Pick<TaskProgress, 'startedAt' | 'done' | 'bucket' | 'cluster'> {
+  readonly finishedAt?: number | undefined;
+  readonly failure?: string | undefined;
 }
 
 /** A rate is measured over at least this time. */
@@ -24,13 +24,19 @@ const stoppedMs = 5 * 60_000;
 /** The progress after the state was saved at `now`. @param former of the same task; another `startedAt` begins anew */
 export function advanceProgress(
   former: TaskProgress | undefined,
-  measure: Measure,
+  { finishedAt, failure, ...measure }: Measure,
   now: number,
 ): TaskProgress {
   const same = former?.startedAt === measure.startedAt ? former : undefined;
   const measured = same?.measured ?? { at: measure.startedAt, done: zero(measure.done) };
   const { lastError } = same ?? {};
-  const rest = { ...measure, updatedAt: now, ...(lastError === undefined ? {} : { lastError }) };
+  const rest = {
+    ...measure,
+    updatedAt: now,
+    ...(finishedAt === undefined ? {} : { finishedAt }),
+    ...(failure === undefined ? {} : { failure }),
+    ...(lastError === undefined ? {} : { lastError }),
+  };
   const tookMs = now - measured.at;
   if (tookMs < intervalMs) return { ...rest, ...rateOf(same?.perSecond), measured };
   const next = { at: now, done: measure.done };
@@ -52,6 +58,12 @@ const zero = (like: TaskAmount): TaskAmount => combine(like, () => 0);
 const combine = (like: TaskAmount, to: (of: (amount: TaskAmount) => number) => number): TaskAmount => ({
   count: to(({ count }) => count),
   ...(like.bytes === undefined ? {} : { bytes: to(({ bytes = 0 }) => bytes) }),
+});
+
+/** What a task has left. It may have done more than `all`, which was counted at another time. */
+export const amountLeft = (all: Required<TaskAmount>, done: Required<TaskAmount>): Required<TaskAmount> => ({
+  count: Math.max(0, all.count - done.count),
+  bytes: Math.max(0, all.bytes - done.bytes),
 });
 
 /** Adds an error to the progress of a task. Does nothing where the task has changed meanwhile, or the store fails: the log has the error. */

@@ -36,7 +36,14 @@ export const processBeat = ({
   since,
   beatAt,
 }: Pick<HeartbeatRow, 'process' | 'since' | 'beatAt'>): HeartbeatRow => ({
-  ...{ slot: 0, worker: processWorker, process, generation: 0, since, beatAt, units: 0, failures: 0 },
+  slot: 0,
+  worker: processWorker,
+  process,
+  generation: 0,
+  since,
+  beatAt,
+  units: 0,
+  failures: 0,
 });
 
 /** @param gateway the process that writes them */

@@ -2,6 +2,7 @@
 
 import { shardOf } from '../../base/shard.ts';
 import type { At, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
+import type { TaskAmount } from '../records/tasks.ts';
 import { usage } from '../records/usage.ts';
 import type { BucketRow } from '../tables.ts';
 
@@ -89,15 +90,12 @@ export async function readUsage(
   return sums;
 }
 
-/** Of all storage classes. */
+/** The versions and bytes of all storage classes. */
 export function sumUsage(
-  classes: ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>,
-): {
-  readonly count: number;
-  readonly bytes: number;
-} {
+  classes: Iterable<{ readonly bytes: number; readonly objects: number }>,
+): Required<TaskAmount> {
   let [count, bytes] = [0, 0];
-  for (const each of classes.values()) {
+  for (const each of classes) {
     count += each.objects;
     bytes += each.bytes;
   }

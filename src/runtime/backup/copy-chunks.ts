@@ -7,7 +7,7 @@ import { constants } from 'node:fs';
 import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/in-parallel.ts';
-import { leftOf } from '../../domain/tasks/backups.ts';
+import { amountLeft } from '../../domain/tasks/progress.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 
 /** The mark of the installation, which each cluster has. */
@@ -83,7 +83,7 @@ export async function measureChunks(
 /** Files that a copy has copied or found, and what is left of all of them. */
 export function amountsOf(copied: Copied, all: Required<TaskAmount>) {
   const done = { count: copied.files + copied.kept, bytes: copied.bytes + copied.keptBytes };
-  return { done, left: leftOf(done, all) };
+  return { done, left: amountLeft(all, done) };
 }
 
 /** Removes files that the source no longer has. @throws where the source itself is gone, such as a disk that is not mounted any more */

@@ -1,6 +1,6 @@
 /**
  * What operators ask of the workers of this process: to pause, to resume, to run now. The rows are read every two seconds, in one scan,
- * or only after a commit where the store tells of commits.
+ * or only after a commit where the store reports commits.
  * A worker does not begin before the first read, so that a pause holds over restarts.
  */
 import type { Context } from '../../context.ts';
@@ -122,12 +122,16 @@ export class Controls {
     while (!signal.aborted) {
       this.#idle.begin();
       const controls = await this.#read();
-      if (controls !== undefined) this.#idle.nothingBefore(Number.POSITIVE_INFINITY);
-      for (const [worker, gate] of controls === undefined ? [] : this.#gates) {
-        const control = controls?.get(worker) ?? {};
-        if (gate.obey(control)) this.#tell(worker, control);
-      }
+      if (controls !== undefined) this.#obey(controls);
       await this.#idle.rest(everyMs, signal);
+    }
+  }
+
+  #obey(controls: WorkerControls): void {
+    this.#idle.nothingBefore(Number.POSITIVE_INFINITY);
+    for (const [worker, gate] of this.#gates) {
+      const control = controls.get(worker) ?? {};
+      if (gate.obey(control)) this.#report(worker, control);
     }
   }
 
@@ -142,7 +146,7 @@ export class Controls {
     }
   }
 
-  #tell(worker: string, { paused }: WorkerControl): void {
+  #report(worker: string, { paused }: WorkerControl): void {
     const { telemetry } = this.#ctx;
     telemetry.workerPaused(worker, paused !== undefined);
     if (paused === undefined) telemetry.log('INFO', 'a worker is resumed', { worker });

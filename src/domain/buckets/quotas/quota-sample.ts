@@ -1,13 +1,12 @@
 /** How full quotas are: one pass over the buckets, which keeps the fullest limits, so that the number of gauges is bounded. */
 import type { Context } from '../../../context.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
-import { readUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { QuotaUse } from '../../../ports/telemetry.ts';
 import { findById } from '../../iam/entities.ts';
-import { sum } from './amounts.ts';
 import type { QuotaLimit } from './exceeded.ts';
 import { bucketScope, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
+import { usedIn } from './shares.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -35,7 +34,7 @@ export class QuotaSample {
   async add(ctx: Ctx, bucket: BucketRow): Promise<void> {
     const { name, quota } = bucket;
     if (quota !== undefined && quota.maxBytes + quota.maxObjects > 0) {
-      const used = await usedBy(ctx, bucketScope(bucket).usageIds);
+      const used = await usedIn(ctx, bucketScope(bucket));
       this.#keep({ of: 'bucket', name, limit: 'maxBytes' }, used.bytes, quota.maxBytes);
       this.#keep({ of: 'bucket', name, limit: 'maxObjects' }, used.objects, quota.maxObjects);
     }
@@ -59,7 +58,7 @@ export class QuotaSample {
     if (quota === undefined || quota.epoch !== epoch) return undefined;
     const of = holder.field === 'userQuota' ? 'user' : 'account';
     const name = of === 'account' ? holder.account : await nameOfUser(ctx, holder);
-    const used = await usedBy(ctx, holderScope(holder, epoch).usageIds);
+    const used = await usedIn(ctx, holderScope(holder, epoch));
     this.#keep({ of, name, limit: 'totalMaxBytes' }, used.bytes, quota.totalMaxBytes);
     return { of, name, maxBuckets: quota.maxBuckets, buckets: 0 };
   }
@@ -90,11 +89,6 @@ export class QuotaSample {
   #cut(): void {
     this.#fullest = this.#fullest.sort((a, b) => b.ratio - a.ratio).slice(0, this.#top);
   }
-}
-
-async function usedBy({ metadata }: Ctx, usageIds: readonly string[]) {
-  const counters = await Promise.all(usageIds.map((id) => readUsage(metadata, id)));
-  return sum(counters.flatMap((each) => [...each.values()]));
 }
 
 /** `<account>/<name of the user>`; a user who was deleted meanwhile has its id. */

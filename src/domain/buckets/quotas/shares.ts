@@ -67,7 +67,7 @@ export async function reserve(
   try {
     const hold =
       mine.take(ask, ctx.clock.elapsed()) ??
-      (await whileOthersMayGive(ctx, mine, { need: ask.need, ask: grantMore }));
+      (await whileOthersMayGive(ctx, mine, { need: ask.need, grantMore }));
     return { share: mine, hold };
   } finally {
     mine.asking -= 1;
@@ -79,11 +79,11 @@ export async function reserve(
 async function whileOthersMayGive(
   { clock }: Ctx,
   share: Share,
-  { need, ask }: { readonly need: Amount; readonly ask: () => Promise<Granted> },
+  { need, grantMore }: { readonly need: Amount; readonly grantMore: () => Promise<Granted> },
 ): Promise<Hold> {
   const until = clock.elapsed() + waitMsMax;
   for (;;) {
-    const granted = await ask();
+    const granted = await grantMore();
     if ('hold' in granted) return granted.hold;
     if (!granted.mayWait || clock.elapsed() >= until || share.waiting >= waitersMax)
       throw exceededIn(share.scope.whose, need, granted.use);

@@ -8,7 +8,6 @@ import { findTask, putTask, type Task, type TaskKind } from '../../../metadata/b
 import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import { countHeld } from '../../buckets/class-stats.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
-
 import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 
 /** Versions that move while the history or the live heads are read are met in the walk that follows; so the history is read twice. */
@@ -52,7 +51,7 @@ export const rewrappings: TaskKind<Rewrapping> = { kind: 'rewrap' };
 
 const measureRewrapping = ({ startedAt, finishedAt, versions = 0 }: Rewrapping): Measure => ({
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: { count: versions },
 });
 

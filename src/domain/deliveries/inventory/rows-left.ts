@@ -1,5 +1,5 @@
 /** How many rows the inventories that are being written have left, estimated from what their buckets hold. */
-import { readUsage } from '../../../metadata/buckets/usage.ts';
+import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
 import type { MetadataStore } from '../../../ports/metadata-store.ts';
 import { everyRun, type InventoryRun } from './runs.ts';
 
@@ -11,9 +11,8 @@ export async function countLeft(
   { bucketId, rows, isListed }: Pick<InventoryRun, 'bucketId' | 'rows' | 'isListed'>,
 ): Promise<number> {
   if (isListed) return 0;
-  let versions = 0;
-  for (const { objects } of (await readUsage(metadata, bucketId)).values()) versions += objects;
-  return Math.max(0, versions - rows);
+  const { count } = sumUsage((await readUsage(metadata, bucketId)).values());
+  return Math.max(0, count - rows);
 }
 
 export async function countAllLeft(metadata: Metadata): Promise<number> {

@@ -173,15 +173,8 @@ export async function forgetRun(
     const expiresAt = result.finishedAt + resultMs;
     const expect = found?.revision ?? 'absent';
     const { finishedAt, failure } = result;
-    const progress = advanceProgress(
-      found?.progress,
-      {
-        ...measureInventory({ ...state, rows: result.rows }),
-        finishedAt,
-        ...(failure === undefined ? {} : { failure }),
-      },
-      finishedAt,
-    );
+    const measure = { ...measureInventory({ ...state, rows: result.rows }), finishedAt, failure };
+    const progress = advanceProgress(found?.progress, measure, finishedAt);
     await putTask(metadata, results, { name, state: result, progress, expect, expiresAt });
   }
   // One more than is known: a file may have been stored without the run.

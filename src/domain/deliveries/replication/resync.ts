@@ -55,7 +55,7 @@ export const resyncs: TaskKind<Resync> = { kind: 'replication-resync' };
 const measureResync = ({ bucket, startedAt, finishedAt, read }: Resync): Measure => ({
   bucket,
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: { count: read },
 });
 
@@ -64,7 +64,8 @@ export async function leftToResync(
   { metadata }: Pick<Context, 'metadata'>,
   { name, state: { read } }: Pick<Task<Resync>, 'name' | 'state'>,
 ): Promise<TaskAmount> {
-  return { count: Math.max(0, sumUsage(await readUsage(metadata, name)).count - read) };
+  const { count } = sumUsage((await readUsage(metadata, name)).values());
+  return { count: Math.max(0, count - read) };
 }
 
 const pageRows = 100;

@@ -71,3 +71,25 @@ export const linkOf = (
 };
 
 export const witnessContext = (hour: number): string => `audit seal ${hour}`;
+
+/** A text sealed under the master key. Base64. */
+export const sealWitness = async (
+  { sealer }: Pick<Context, 'sealer'>,
+  text: string,
+  context: string,
+): Promise<string> => btoa(String.fromCharCode(...(await sealer.seal(encoder.encode(text), context))));
+
+/** The text that was sealed; undefined when no known master key opens it. */
+export async function openWitness(
+  { sealer }: Pick<Context, 'sealer'>,
+  witness: string,
+  context: string,
+): Promise<string | undefined> {
+  try {
+    const sealed = Uint8Array.from(atob(witness), (character) => character.charCodeAt(0));
+    const opened = await sealer.open(sealed, context);
+    return opened && new TextDecoder().decode(opened);
+  } catch {
+    return undefined;
+  }
+}

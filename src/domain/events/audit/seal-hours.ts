@@ -23,7 +23,7 @@ import {
 import { LeaseLost } from '../../../metadata/background/leases.ts';
 import type { Term } from '../../../metadata/background/tasks.ts';
 import type { Revision } from '../../../ports/metadata-store.ts';
-import { contentOf, digestHour, linkOf, witnessContext } from './digest-hour.ts';
+import { contentOf, digestHour, linkOf, sealWitness, witnessContext } from './digest-hour.ts';
 import { noteSealed } from './sealed-extent.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry'>;
@@ -82,7 +82,6 @@ async function sealHour(
   const retentionMs = ctx.config.SVC_AUDIT_RETENTION;
   const sealedAt = await ctx.metadata.now();
   const seal = linkOf(ctx, { previous, hour, rows, content, retentionMs, sealedAt });
-  const witness = await ctx.sealer.seal(new TextEncoder().encode(seal), witnessContext(hour));
   const state: AuditSeal = {
     hour,
     rows,
@@ -90,7 +89,7 @@ async function sealHour(
     content,
     previous,
     seal,
-    witness: btoa(String.fromCharCode(...witness)),
+    witness: await sealWitness(ctx, seal, witnessContext(hour)),
     retentionMs,
     sealedAt,
   };

@@ -12,6 +12,7 @@ import {
   type SealedExtent,
 } from '../../../metadata/audit/seals.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import { openWitness, sealWitness } from './digest-hour.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'sealer' | 'telemetry'>;
 
@@ -22,7 +23,7 @@ const textOf = ({ first, hour, seal, replaced }: Omit<SealedExtent, 'witness'>):
 
 /** Call it after the commit of a seal. The extent never shrinks: it says what was sealed, not what the chain says now. */
 export async function noteSealed(ctx: Ctx, head: AuditHead): Promise<void> {
-  const { metadata, sealer, telemetry } = ctx;
+  const { metadata, telemetry } = ctx;
   try {
     const found = await findSealedExtent(metadata);
     const former = found?.state;
@@ -40,8 +41,7 @@ export async function noteSealed(ctx: Ctx, head: AuditHead): Promise<void> {
       ...{ first: former?.first ?? head.first, hour: head.hour, seal: head.seal },
       ...(replaced === undefined ? {} : { replaced }),
     };
-    const sealed = await sealer.seal(new TextEncoder().encode(textOf(extent)), witnessContext);
-    const witness = btoa(String.fromCharCode(...sealed));
+    const witness = await sealWitness(ctx, textOf(extent), witnessContext);
     // Where another leader was first, its extent is the later one.
     await putSealedExtent(metadata, { ...extent, witness }, found?.revision ?? 'absent');
   } catch (cause) {
@@ -72,24 +72,10 @@ export async function compareExtent(
   head: AuditHead | undefined,
 ): Promise<ExtentGap | undefined> {
   const { first, hour, replaced } = extent;
-  const witnessed = await readWitness(ctx, extent);
+  const witnessed = await openWitness(ctx, extent.witness, witnessContext);
   if (witnessed !== undefined && witnessed !== textOf(extent)) return { kind: 'seal-altered', hour };
   if (head === undefined || head.first > first) return { kind: 'seal-missing', hour: first };
   if (head.hour < hour) return { kind: 'seal-missing', hour: head.hour + 1 };
   const altered = replaced ?? (await findReplaced(ctx, extent));
   return altered === undefined ? undefined : { kind: 'seal-altered', hour: altered };
-}
-
-/** Undefined when no known master key opens it. */
-async function readWitness(
-  { sealer }: Pick<Ctx, 'sealer'>,
-  { witness }: SealedExtent,
-): Promise<string | undefined> {
-  try {
-    const sealed = Uint8Array.from(atob(witness), (character) => character.charCodeAt(0));
-    const opened = await sealer.open(sealed, witnessContext);
-    return opened && new TextDecoder().decode(opened);
-  } catch {
-    return undefined;
-  }
 }

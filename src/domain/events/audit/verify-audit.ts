@@ -10,7 +10,14 @@ import {
   pageAuditSeals,
 } from '../../../metadata/audit/seals.ts';
 import { openTurns } from '../../storage/turns.ts';
-import { contentOf, digestSlot, linkOf, type SlotDigest, witnessContext } from './digest-hour.ts';
+import {
+  contentOf,
+  digestSlot,
+  linkOf,
+  openWitness,
+  type SlotDigest,
+  witnessContext,
+} from './digest-hour.ts';
 import { compareExtent } from './sealed-extent.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'clock'>;
@@ -120,7 +127,7 @@ async function verifyChain(ctx: Ctx, from?: number, signal?: AbortSignal): Promi
       await rest();
       const gap = findBreak(ctx, seal, { hour, previous });
       if (gap !== undefined) return { head, ...counts, gap };
-      const witness = await readWitness(ctx, seal);
+      const witness = await openWitness(ctx, seal.witness, witnessContext(hour));
       if (witness !== undefined && witness !== seal.seal)
         return { head, ...counts, gap: { kind: 'seal-altered', hour } };
       counts = { ...counts, unauthenticated: counts.unauthenticated + (witness === undefined ? 1 : 0) };
@@ -164,17 +171,6 @@ function findBreak(
     linkOf(ctx, seal) === seal.seal &&
     (seal.slots === undefined || contentOf(ctx, seal.slots) === seal.content);
   return isWhole ? undefined : { kind: 'seal-altered', hour };
-}
-
-/** The seal that was sealed under the master key; undefined when no known key opens it. */
-async function readWitness({ sealer }: Ctx, { witness, hour }: AuditSeal): Promise<string | undefined> {
-  try {
-    const sealed = Uint8Array.from(atob(witness), (character) => character.charCodeAt(0));
-    const opened = await sealer.open(sealed, witnessContext(hour));
-    return opened && new TextDecoder().decode(opened);
-  } catch {
-    return undefined;
-  }
 }
 
 type Compared = { readonly rows: number } | { readonly without: 'expired' | 'removedEarly' };

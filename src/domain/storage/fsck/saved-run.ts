@@ -5,7 +5,6 @@ import {
   beginTerm,
   findTask,
   putTask,
-  type Task,
   type TaskKind,
   type Term,
 } from '../../../metadata/background/tasks.ts';
@@ -31,23 +30,22 @@ const doneOf = ({ seen }: FsckState): TaskAmount => ({ count: seen.versions + se
 
 const measureRun = ({ state, startedAt, finishedAt }: SavedRun): Measure => ({
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: doneOf(state),
 });
 
 /** By the last count of all buckets: as many extents as versions are assumed. */
 export async function leftToCompare(
   ctx: Pick<Context, 'metadata'>,
-  { state: { state } }: Pick<Task<SavedRun>, 'state'>,
+  { seen: { versions, stored } }: FsckState,
 ): Promise<TaskAmount | undefined> {
   const held = await countHeld(ctx);
-  const { versions, stored } = state.seen;
   return held && { count: Math.max(0, held.count - versions) + Math.max(0, held.count - stored) };
 }
 
 /** What a run has compared and has left; `left` is absent where the count of all buckets cannot be read, or does not exist yet. */
 export async function comparedAmounts(ctx: Pick<Context, 'metadata'>, state: FsckState) {
-  const left = await leftToCompare(ctx, { state: { state, startedAt: 0 } }).catch((cause: unknown) => {
+  const left = await leftToCompare(ctx, state).catch((cause: unknown) => {
     if (!(cause instanceof MetadataDamaged)) throw cause;
   });
   return { done: doneOf(state), ...(left === undefined ? {} : { left }) };

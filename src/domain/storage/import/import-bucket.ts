@@ -29,7 +29,7 @@ const measureImport = (
   bucket: bucket.name,
   cluster,
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
+  finishedAt,
   done: { count: Object.values(counts).reduce((sum, count) => sum + count, 0) },
 });
 

@@ -14,7 +14,7 @@ import {
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
 import type { TaskAmount, TaskProgress, TaskRow } from '../../../metadata/records/tasks.ts';
 import { chunkBytes, type Extent } from '../../../ports/storage/object-bytes.ts';
-import { advanceProgress, type Measure } from '../../tasks/progress.ts';
+import { advanceProgress, amountLeft, type Measure } from '../../tasks/progress.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 type Amount = Required<TaskAmount>;
@@ -50,8 +50,8 @@ export const amountOf = ({ size }: Pick<Extent, 'size'>): Amount => ({
 const measureEvacuation = ({ cluster, since, moved, finishedAt, failure }: Evacuation): Measure => ({
   cluster,
   startedAt: since,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
-  ...(failure === undefined ? {} : { failure }),
+  finishedAt,
+  failure,
   done: moved,
 });
 
@@ -137,5 +137,5 @@ export async function leftToEvacuate(ctx: Ctx, cluster: string): Promise<TaskAmo
   const moved = state?.moved ?? none;
   // A store that does not say what it holds.
   if (held.count === 0 && moved.count > 0) return undefined;
-  return { count: Math.max(0, held.count - moved.count), bytes: Math.max(0, held.bytes - moved.bytes) };
+  return amountLeft(held, moved);
 }

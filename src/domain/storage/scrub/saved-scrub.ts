@@ -13,7 +13,7 @@ import {
 } from '../../../metadata/background/tasks.ts';
 import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import { countHeld } from '../../buckets/class-stats.ts';
-import { advanceProgress, type Measure } from '../../tasks/progress.ts';
+import { advanceProgress, amountLeft, type Measure } from '../../tasks/progress.ts';
 import { type DamagedContent, nothingRead, type ScrubRun } from './state.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -48,10 +48,12 @@ export const nextRun = (former: ScrubRun | undefined, now: number): ScrubRun => 
   seen: nothingRead,
 });
 
+const doneOf = ({ versions, parts, bytes }: ScrubRun['seen']) => ({ count: versions + parts, bytes });
+
 const measureScrub = ({ startedAt, finishedAt, seen }: ScrubRun): Measure => ({
   startedAt,
-  ...(finishedAt === undefined ? {} : { finishedAt }),
-  done: { count: seen.versions + seen.parts, bytes: seen.bytes },
+  finishedAt,
+  done: doneOf(seen),
 });
 
 /** By the last count of all buckets. */
@@ -60,12 +62,7 @@ export async function leftToScrub(
   { state: { seen } }: Pick<Task<ScrubRun>, 'state'>,
 ): Promise<TaskAmount | undefined> {
   const held = await countHeld(ctx);
-  return (
-    held && {
-      count: Math.max(0, held.count - seen.versions - seen.parts),
-      bytes: Math.max(0, held.bytes - seen.bytes),
-    }
-  );
+  return held && amountLeft(held, doneOf(seen));
 }
 
 export interface SavedStep {
