@@ -11,8 +11,7 @@ import {
 } from '../../src/protocol/operations/admin.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import { auditRows } from '../support/recorded.ts';
-
-const isSecret = (field: string): boolean => /secret|token|password|^(?:key|cert|ca|seed)$/i.test(field);
+import { isSecretField } from '../support/secret-fields.ts';
 
 /** What a request must have planted or may show, by operation. */
 interface Planted {
@@ -80,7 +79,7 @@ test('audit rows have values of recorded fields only, and no secret', async () =
     // Secrets that are shown once.
     if (text.startsWith('{'))
       for (const [field, value] of Object.entries(JSON.parse(text) as Record<string, unknown>))
-        if (isSecret(field) && typeof value === 'string' && value.length > 7) secrets.add(value);
+        if (isSecretField(field) && typeof value === 'string' && value.length > 7) secrets.add(value);
     return status;
   };
   const must = async (method: string, path: string, body?: unknown) =>
@@ -157,7 +156,7 @@ test('audit rows have values of recorded fields only, and no secret', async () =
     const isNamed = named !== undefined && 'path' in named;
     // The id of a key that is made is a name of `accessKeys`.
     const isRecorded = records.includes(inside) || records.includes(`${field}s`);
-    return isSecret(field) || !(isRecorded || isNamed || field === 'bucket');
+    return isSecretField(field) || !(isRecorded || isNamed || field === 'bucket');
   });
   expect(unexpected.map(({ name, field }) => `${name}.${field}`)).toEqual([]);
   // The search finds what is recorded.

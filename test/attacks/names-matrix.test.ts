@@ -43,7 +43,7 @@ interface Operation {
   readonly names: readonly string[];
   /** Whether the tenant alice may do it, with something of its own. */
   readonly isTenants?: boolean;
-  /** Of a listing: the field of its entries that says what each is about, the collection of these resources, and what it holds else. */
+  /** Of a listing: the field of its entries that names a resource, and the collection of these resources. */
   readonly lists?: { readonly field: string; readonly of: 'accounts' | 'buckets' };
 }
 

@@ -282,7 +282,7 @@ describe('a dry run', () => {
             { Key: 'x'.repeat(200), Value: 'b' },
           ],
         },
-        ['TagSet[0] InvalidTag', 'TagSet[1] InvalidTag', 'TagSet InvalidTag'],
+        ['TagSet[0] InvalidTag', 'TagSet[1] InvalidTag'],
       ],
       logging: [
         { LoggingEnabled: { TargetBucket: 'none', TargetPrefix: 'p'.repeat(1_100) } },

@@ -73,7 +73,6 @@ describe.each(['memory', 'embedded+file'] as const)('on %s', (backend) => {
     const named = { hour: '2026-01-01T01:00:00.000Z', sealedRows: 2 };
     await metadata.apply([{ at, remove: { time, id } }]);
     expect((await verify(world))['gap']).toEqual({ kind: 'rows-removed', foundRows: 1, ...named });
-    await metadata.apply([{ at, put: { ...row, source: '192.0.2.1' }, expiresAt: start + 30 * 24 * hourMs }]);
     for (const altered of [
       { ...row, source: '192.0.2.1' },
       { ...row, changes: [{ field: 'weight', old: 1, new: 2 }] },

@@ -142,6 +142,8 @@ test('the health of the installation warns of a worker that has been paused for 
   expect(String(health['warnings'])).toMatch(
     /^the worker gc has been paused for 1 h by arn:.+: a copy is made by hand$/,
   );
+  const status = await admin.must('GET', '/status');
+  expect(status).toMatchObject({ ok: false, warnings: health['warnings'] });
   await admin.must('POST', '/workers/gc/resume', {});
   expect(await admin.must('GET', '/storage/health')).toMatchObject({ ok: true });
 });

@@ -16,7 +16,7 @@ import {
 const code = 'AuthorizationQueryParametersError';
 /** A presigned URL lives for a week at most. */
 const expiresSecondsMax = 604_800;
-/** What a signature for another service than S3 lives where its query says nothing, as one in a header does. */
+/** The lifetime of a presigned URL for a service other than S3 whose query has no Expires: that of a signature in a header. */
 const expiresSecondsDefault = skewMsMax / 1000;
 const named = ['Algorithm', 'Credential', 'Date', 'Expires', 'SignedHeaders', 'Signature'] as const;
 const required = named.filter((name) => name !== 'Expires');

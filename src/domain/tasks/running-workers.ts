@@ -1,6 +1,6 @@
 /** Which background workers run in some process, by their heartbeats, and which of them operators have paused. */
 import type { Context } from '../../context.ts';
-import { everyHeartbeat, heartbeatMs } from '../../metadata/background/heartbeats.ts';
+import { everyHeartbeat, silentAfterMs } from '../../metadata/background/heartbeats.ts';
 import type { HeartbeatRow, LastError } from '../../metadata/records/background/heartbeats.ts';
 import { readControls, type WorkerControls } from './worker-controls.ts';
 
@@ -8,8 +8,6 @@ import { readControls, type WorkerControls } from './worker-controls.ts';
 const retryMs = 3 * 60_000;
 /** A worker that was resumed runs again within this time. */
 const resumedMs = 5_000;
-/** After so many heartbeats that did not come the process is taken for dead. */
-const missedMax = 3;
 
 export interface Workers {
   /** Of workers without a lease every row, of others that of the latest leader. */
@@ -28,7 +26,7 @@ export async function readWorkers({ metadata }: Pick<Context, 'metadata'>): Prom
   for await (const row of everyHeartbeat(metadata)) found.push(row);
   const controls = await readControls({ metadata });
   const now = await metadata.now();
-  const silentMs = missedMax * heartbeatMs[metadata.isDistant ? 'distant' : 'local'];
+  const silentMs = silentAfterMs(metadata);
   const rows = [...found.filter(({ generation }) => generation === 0), ...leaders(found)];
   const isSilent = ({ beatAt }: HeartbeatRow): boolean => now - beatAt > silentMs;
   return {

@@ -14,7 +14,7 @@ export interface CheckedPart {
 }
 
 export interface Checks {
-  /** @returns undefined where the check has refused and the others go on @throws the refusal, in a write */
+  /** @returns undefined after a refusal in a dry run, where the other checks continue @throws the refusal, in a write */
   at<T>(part: CheckedPart, check: () => Awaitable<T>): Promise<T | undefined>;
 }
 
@@ -67,7 +67,7 @@ export async function checkEach<T>(
   });
 }
 
-/** Converts each member of a list into what is stored. @returns one that is refused as it is */
+/** Converts each member of a list into what is stored. A refused member stays as it is. */
 export async function convertEach<T>(
   checks: Checks,
   { path, ...right }: CheckedPart,

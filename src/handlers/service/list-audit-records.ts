@@ -33,24 +33,27 @@ export const ListAuditRecords: HandlerOf<'ListAuditRecords'> = async (ctx, reque
   });
 };
 
-const toEntry = (row: AuditRow) => ({
-  Time: new Date(row.time).toISOString(),
-  RequestId: requestOfRow(row).requestId,
-  Action: row.action,
-  Resource: row.resource,
-  Status: row.status,
-  SourceIp: row.source,
-  ...defined({
-    Key: row.key,
-    Error: row.error,
-    Principal: row.principal,
-    AccessKeyId: row.accessKey,
-    Account: row.account,
-    Count: row.count,
-    Page: requestOfRow(row).page,
-    Keys: row.keys?.map(({ key, versionId, status, error }) => ({
-      Key: key,
-      ...defined({ VersionId: versionId, Status: status, Error: error }),
-    })),
-  }),
-});
+const toEntry = (row: AuditRow) => {
+  const { requestId, page } = requestOfRow(row);
+  return {
+    Time: new Date(row.time).toISOString(),
+    RequestId: requestId,
+    Action: row.action,
+    Resource: row.resource,
+    Status: row.status,
+    SourceIp: row.source,
+    ...defined({
+      Key: row.key,
+      Error: row.error,
+      Principal: row.principal,
+      AccessKeyId: row.accessKey,
+      Account: row.account,
+      Count: row.count,
+      Page: page,
+      Keys: row.keys?.map(({ key, versionId, status, error }) => ({
+        Key: key,
+        ...defined({ VersionId: versionId, Status: status, Error: error }),
+      })),
+    }),
+  };
+};

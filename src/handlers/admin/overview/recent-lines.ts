@@ -17,7 +17,7 @@ interface Sent extends LogLine {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export interface ReadLine {
+interface ReadLine {
   readonly level: LogLevel;
   readonly message: string;
   /** The other fields of the line. */
@@ -28,11 +28,11 @@ const levels: readonly LogLevel[] = ['DEBUG', 'INFO', 'WARN', 'ERROR'];
 const isAtLeast = (level: LogLevel, least: LogLevel): boolean =>
   levels.indexOf(level) >= levels.indexOf(least);
 
-/** Requests of those who follow: at level DEBUG each page would be the reason for another line. */
+/** Requests of a follower itself: at level DEBUG each page would cause another line. */
 const ownPolls: ReadonlySet<unknown> = new Set(['admin:ListLogs', 'admin:ListRequests']);
 
 /** A line that was cut is no JSON: its text is the message. */
-export function readLine(text: string): ReadLine {
+function readLine(text: string): ReadLine {
   try {
     const { time: _, level, message, ...fields } = JSON.parse(text) as Fields;
     return { level: level as LogLevel, message: String(message), fields };
@@ -42,7 +42,7 @@ export function readLine(text: string): ReadLine {
   }
 }
 
-function isWanted({ level, fields }: ReadLine, filter: Filter): boolean {
+function passesFilter({ level, fields }: ReadLine, filter: Filter): boolean {
   const { bucket, account, operation, status, minMs, level: least = 'DEBUG' } = filter;
   if (!isAtLeast(level, least)) return false;
   if (bucket !== undefined && fields['bucket'] !== bucket) return false;
@@ -56,13 +56,14 @@ function isWanted({ level, fields }: ReadLine, filter: Filter): boolean {
 const lines: RecentKind<LogLine, Sent, Filter> = {
   topic: 'recent-lines',
   entriesOf: ({ diagnostics }) => diagnostics?.lines.entries,
-  matches: ({ text }, filter) => isWanted(readLine(text), filter),
+  matches: ({ text }, filter) => passesFilter(readLine(text), filter),
   describe: (line, process) => ({ ...line, process }),
 };
 
 export const shareRecentLines = (ctx: Context): void => shareRecent(ctx, lines);
 
-const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+const stringOrUndefined = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value : undefined;
 
 function describe({ at, text, process }: Sent) {
   const { level, message, fields } = readLine(text);
@@ -70,8 +71,8 @@ function describe({ at, text, process }: Sent) {
     time: new Date(at).toISOString(),
     level,
     message,
-    bucket: textOf(fields['bucket']),
-    account: textOf(fields['account']),
+    bucket: stringOrUndefined(fields['bucket']),
+    account: stringOrUndefined(fields['account']),
     fields,
     process,
   };

@@ -3,9 +3,15 @@
  * the others.
  */
 import { lastMinute, percentileMs, RequestHistory, sumCounts } from '../../../base/request-history.ts';
+import { describeError } from '../../../base/text/describe-error.ts';
 import type { Context } from '../../../context.ts';
-import { probeData, probeMetadata, storageHealth } from '../../../domain/storage/storage-health.ts';
-import { everyGateway, heartbeatMs } from '../../../metadata/background/heartbeats.ts';
+import {
+  pauseWarnings,
+  probeData,
+  probeMetadata,
+  storageHealth,
+} from '../../../domain/storage/storage-health.ts';
+import { everyGateway, silentAfterMs } from '../../../metadata/background/heartbeats.ts';
 import type { GatewayRequests, GatewayRow } from '../../../metadata/records/background/gateways.ts';
 import type { Plain } from '../../../protocol/formats/json.ts';
 import type { AdminReply } from '../../../protocol/operations/admin.ts';
@@ -18,8 +24,6 @@ import { readNodeMinutes, roundMs } from './requests.ts';
 const partMs = 5_000;
 const errorsMax = 5;
 const tasksMax = 10;
-/** After so many heartbeats that did not come the process is taken for dead. */
-const missedMax = 3;
 
 type Reply = AdminReply<'GetStatus'>;
 type Worker = AdminReply<'ListWorkers'>['workers'][number];
@@ -29,24 +33,28 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
   const part = async <T>(name: string, read: Promise<T>): Promise<T | undefined> => {
     const ended = new AbortController();
     const late = ctx.clock.sleep(partMs, ended.signal).then(() => `no answer within ${partMs / 1000} s`);
-    const value = await Promise.race([read.then((found) => ({ found }), describeCause), late]);
+    const value = await Promise.race([read.then((found) => ({ found }), describeError), late]);
     ended.abort();
     if (typeof value === 'object') return value.found;
     missing.push(`${name}: ${value}`);
     return undefined;
   };
-  const [metadata, data, workers = [], tasks = [], rows = [], requests, errors = []] = await Promise.all([
-    part('metadata', probeMetadata(ctx)),
-    part('data', probeData(ctx)),
-    part('workers', readWorkers(ctx, call)),
-    part('tasks', readTasks(ctx, call)),
-    part('gateways', readGateways(ctx)),
-    readRequests(ctx),
-    part('last errors', readLastErrors(ctx, errorsMax)),
-  ]);
+  const [metadata, data, pauses = [], workers = [], tasks = [], rows = [], requests, errors = []] =
+    await Promise.all([
+      part('metadata', probeMetadata(ctx)),
+      part('data', probeData(ctx)),
+      part('pauses', pauseWarnings(ctx)),
+      part('workers', readWorkers(ctx, call)),
+      part('tasks', readTasks(ctx, call)),
+      part('gateways', readGateways(ctx)),
+      readRequests(ctx),
+      part('last errors', readLastErrors(ctx, errorsMax)),
+    ]);
   const gateways = describeGateways(ctx, rows, { workers, requests });
   const health =
-    metadata === undefined || data === undefined ? { warnings: [] } : storageHealth(metadata, data);
+    metadata === undefined || data === undefined
+      ? { warnings: pauses }
+      : storageHealth(metadata, data, pauses);
   const warnings = [
     ...health.warnings,
     ...(ctx.room?.states() ?? []).flatMap(({ complaint }) => complaint ?? []),
@@ -86,8 +94,6 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
   });
 };
 
-const describeCause = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
-
 /** Undefined where the disk is of another machine, or cannot be measured. */
 function freeOf({ room }: Pick<Context, 'room'>, component: string): number | undefined {
   const state = room?.states().find((each) => each.component === component);
@@ -119,7 +125,7 @@ async function readGateways(ctx: Context): Promise<readonly Beat[]> {
   const rows: GatewayRow[] = [];
   for await (const row of everyGateway(metadata)) rows.push(row);
   const now = await metadata.now();
-  const silentMs = missedMax * heartbeatMs[metadata.isDistant ? 'distant' : 'local'];
+  const silentMs = silentAfterMs(metadata);
   return rows.map((row) => {
     const agoMs = Math.max(0, now - row.beatAt);
     return { ...row, agoMs, isUp: row.process === diagnostics?.name || agoMs <= silentMs };
@@ -127,7 +133,10 @@ async function readGateways(ctx: Context): Promise<readonly Beat[]> {
 }
 
 const withRate = ({ seconds, requests, refused, failed }: GatewayRequests) => ({
-  ...{ seconds, requests, refused, failed },
+  seconds,
+  requests,
+  refused,
+  failed,
   perSecond: Math.round((requests / seconds) * 100) / 100,
 });
 

@@ -8,7 +8,7 @@ import {
 } from '../../../domain/buckets/quotas/default-quotas.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
-import { accountLimits, assertAnyLimit, bucketLimits, changeLimits } from './quotas.ts';
+import { accountLimits, assertAnyLimit, bucketLimits, changeLimits } from './quota-limits.ts';
 
 type Kind = keyof DefaultLimits;
 type Call = Pick<AdminRequest, 'record' | 'match'>;

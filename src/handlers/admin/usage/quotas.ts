@@ -14,33 +14,7 @@ import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import { rootArn, userArn } from '../../../protocol/request/arns.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
-
-export const bucketLimits = ['maxBytes', 'maxObjects', 'maxBytesPerObject'] as const;
-export const accountLimits = ['maxBuckets', 'totalMaxBytes'] as const;
-
-type Limits<Name extends string> = Readonly<Record<Name, number>>;
-type LimitsChange<Name extends string> = Readonly<Partial<Record<Name, number | null | undefined>>>;
-
-/** @throws MalformedJSON for a body that would change nothing */
-export function assertAnyLimit<Name extends string>(
-  change: LimitsChange<Name>,
-  names: readonly Name[],
-): void {
-  if (names.some((name) => change[name] !== undefined)) return;
-  throw fail('MalformedJSON', `The body names no limit; it takes ${names.join(', ')}.`);
-}
-
-/** A limit that the change does not name stays; null makes it unlimited. */
-export const changeLimits = <Name extends string>(
-  names: readonly Name[],
-  present: Limits<Name> | undefined,
-  change: LimitsChange<Name>,
-): Limits<Name> => {
-  const limitOf = (name: Name): number =>
-    change[name] === undefined ? (present?.[name] ?? 0) : (change[name] ?? 0);
-  // The cast: each name has its value.
-  return Object.fromEntries(names.map((name) => [name, limitOf(name)])) as Limits<Name>;
-};
+import { accountLimits, assertAnyLimit, bucketLimits, changeLimits } from './quota-limits.ts';
 
 export const GetBucketQuota: AdminHandler<'GetBucketQuota'> = async (ctx, { params }) => {
   const { name, quota } = await openBucket(ctx, params.get('name') ?? '');

@@ -14,9 +14,9 @@ import { emptyReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
 export const GetBucketAcl: HandlerOf<'GetBucketAcl'> = async (ctx, { bucket }) =>
-  aclReply(ctx, await readAcls(ctx, bucket));
+  aclReply(ctx, await readShownAcl(ctx, bucket));
 
-async function readAcls(ctx: Context, bucket: BucketRow): Promise<ShownAcl> {
+async function readShownAcl(ctx: Context, bucket: BucketRow): Promise<ShownAcl> {
   const { owner } = bucket;
   const isEnforced = (await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced';
   const grants = isEnforced ? undefined : await readDocument(ctx, bucket, bucketAcl);
@@ -57,7 +57,7 @@ async function prepare(
 /** Without a document of its own, the owner alone has access: that is shown. */
 export const acl: Configuration<AccessControlPolicy> = {
   unset: 'NoSuchConfiguration',
-  read: async (ctx, bucket) => toAcl(ctx, await readAcls(ctx, bucket)),
+  read: async (ctx, bucket) => toAcl(ctx, await readShownAcl(ctx, bucket)),
   async prepare(ctx, request, { value }) {
     const { bucket, checks } = request;
     const grants = await readAcl(ctx, value, { owner: bucket.owner, checks });

@@ -27,7 +27,7 @@ export const GetObjectLockConfiguration: HandlerOf<'GetObjectLockConfiguration'>
 ) => {
   if (!bucket.objectLock)
     throw fail('ObjectLockConfigurationNotFoundError', { elements: { BucketName: bucket.name } });
-  return xmlReply(objectLockConfiguration, 'ObjectLockConfiguration', await shown(ctx, bucket));
+  return xmlReply(objectLockConfiguration, 'ObjectLockConfiguration', await readConfiguration(ctx, bucket));
 };
 
 /** A configuration without a rule removes the default retention; Object Lock stays enabled. */
@@ -57,13 +57,13 @@ async function prepare(
   return { commit: () => configureObjectLock(ctx, { bucket, record }, stored) };
 }
 
-const shown = (ctx: Context, bucket: BucketRow): Promise<ObjectLockConfiguration> =>
-  readDocument(ctx, bucket, objectLock).then((set) => set ?? { ObjectLockEnabled: 'Enabled' });
+const readConfiguration = async (ctx: Context, bucket: BucketRow): Promise<ObjectLockConfiguration> =>
+  (await readDocument(ctx, bucket, objectLock)) ?? { ObjectLockEnabled: 'Enabled' };
 
 /** Object Lock, once enabled, stays. */
 export const objectLocking: Configuration<ObjectLockConfiguration> = {
   unset: 'ObjectLockConfigurationNotFoundError',
-  read: (ctx, bucket) => (bucket.objectLock ? shown(ctx, bucket) : undefined),
+  read: (ctx, bucket) => (bucket.objectLock ? readConfiguration(ctx, bucket) : undefined),
   prepare,
 };
 

@@ -9,11 +9,16 @@ const tagsMax = 50;
 
 /** The tags in the order of their keys. @throws BadRequest for too many, InvalidTag naming the key */
 export function checkBucketTags(value: Tagging): Tagging {
+  checkTagSet(value);
+  for (const { Key, Value } of value.TagSet) checkTag([Key, Value]);
+  return sortTags(value);
+}
+
+function checkTagSet(value: Tagging): void {
   if (value.TagSet.length > tagsMax)
     throw fail('BadRequest', `Bucket tag count cannot be greater than ${tagsMax}`);
   const keys = new Set<string>();
-  for (const { Key, Value } of value.TagSet) {
-    checkTag([Key, Value]);
+  for (const { Key } of value.TagSet) {
     if (keys.has(Key))
       throw fail('InvalidTag', {
         message: 'Cannot provide multiple Tags with the same key',
@@ -21,8 +26,11 @@ export function checkBucketTags(value: Tagging): Tagging {
       });
     keys.add(Key);
   }
-  return { TagSet: value.TagSet.toSorted((a, b) => (a.Key < b.Key ? -1 : 1)) };
 }
+
+const sortTags = ({ TagSet }: Tagging): Tagging => ({
+  TagSet: TagSet.toSorted((a, b) => (a.Key < b.Key ? -1 : 1)),
+});
 
 const configuration = document({
   family: bucketTagging,
@@ -31,10 +39,11 @@ const configuration = document({
   unset: 'NoSuchTagSet',
   putStatus: 204,
   validate: async (_ctx, { checks }, value) => {
+    const right = `at most ${tagsMax} tags, each key once`;
+    await checks.at({ path: 'TagSet', right }, () => checkTagSet(value));
     for (const [index, { Key, Value }] of value.TagSet.entries())
       await checks.at({ path: `TagSet[${index}]` }, () => checkTag([Key, Value]));
-    const right = `at most ${tagsMax} tags, each key once`;
-    return (await checks.at({ path: 'TagSet', right }, () => checkBucketTags(value))) ?? value;
+    return sortTags(value);
   },
 });
 

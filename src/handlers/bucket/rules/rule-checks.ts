@@ -33,7 +33,7 @@ export function withIds<R extends Named>(
         elements: { ArgumentName: 'ID', ArgumentValue: ID },
       });
     ids.add(ID);
-    // First, as in the schema: the stored text does not depend on who drew the id.
+    // First, as in the schema, so that the stored text has the same order where the gateway drew the id.
     return Object.assign({ ID }, rule, { ID });
   });
 }

@@ -10,13 +10,14 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
+import { policyTextMax } from './iam.ts';
 import { mention, noResource } from './resources.ts';
 import { type AdminRows, count, longText, next, pagingBy } from './row.ts';
 
 /** Records of a page, and of a request. */
 export const transferredMax = 100;
 
-const policyText = jsonText({ max: 131_072 });
+const policyText = jsonText({ max: policyTextMax });
 const texts = (most: number) => jsonOptional(jsonList(jsonText({ max: 2_048 }), { max: most }));
 const quota = jsonOptional(jsonObject({ maxBuckets: count, totalMaxBytes: count }));
 

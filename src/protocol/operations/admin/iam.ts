@@ -20,7 +20,9 @@ const path = jsonText({
   must: '"/" or printable ASCII that begins and ends with "/"',
 });
 const description = jsonText({ max: 1_000 });
-const document = jsonText({ max: 131_072, doc: 'The text of a policy document.' });
+/** The longest text of a policy in a request. The function that stores a policy checks the largest size of its kind. */
+export const policyTextMax = 131_072;
+const document = jsonText({ max: policyTextMax, doc: 'The text of a policy document.' });
 const policyArn = jsonText({ max: 2_048, doc: 'The ARN of a managed policy.' });
 const tags = jsonMap(jsonText({ max: 256 }), { max: 50 });
 const sessionSeconds = jsonInteger({ min: 3_600, max: 43_200 });

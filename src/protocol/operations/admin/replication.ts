@@ -75,6 +75,9 @@ const peer = jsonObject({
   changedAt: isoTime,
 });
 
+/** Fields of a peer whose changes the audit row shows: none of its secrets. */
+const records = ['endpoint', 'region', 'proxy', 'bandwidth', 'accounts'];
+
 export const peerRows = {
   ListReplicationPeers: {
     on: 'GET /replication/peers',
@@ -92,7 +95,7 @@ export const peerRows = {
   },
   PutReplicationPeer: {
     on: 'PUT /replication/peers/:id',
-    records: ['endpoint', 'region', 'proxy', 'bandwidth', 'accounts'],
+    records,
     names: {
       accessKey: noResource('A key of the peer.'),
       secretKey: noResource('A secret of the peer.'),
@@ -111,7 +114,7 @@ export const peerRows = {
   },
   DeleteReplicationPeer: {
     on: 'DELETE /replication/peers/:id',
-    records: ['endpoint', 'region', 'proxy', 'bandwidth', 'accounts'],
+    records,
     conditional: true,
     doc: 'Removes a peer that no rule names and for which nothing waits.',
   },

@@ -108,14 +108,14 @@ export const quotaRows = {
   },
   PutBucketQuota: {
     on: 'PUT /buckets/:name/quota',
-    records: ['maxBytes', 'maxObjects', 'maxBytesPerObject'],
+    records: Object.keys(bucketLimits),
     conditional: true,
     doc: 'Sets limits of the quota of a bucket; 0 and null are unlimited, and a limit that is not named stays.',
     body: bucketQuotaChange,
   },
   DeleteBucketQuota: {
     on: 'DELETE /buckets/:name/quota',
-    records: ['maxBytes', 'maxObjects', 'maxBytesPerObject'],
+    records: Object.keys(bucketLimits),
     conditional: true,
     doc: 'Removes the quota of a bucket.',
   },
@@ -130,7 +130,7 @@ export const quotaRows = {
   },
   PutUserQuota: {
     on: 'PUT /iam/users/:user/quota',
-    records: ['maxBuckets', 'totalMaxBytes'],
+    records: Object.keys(userLimits),
     names: quotaNames,
     query: ofUser,
     conditional: true,
@@ -139,7 +139,7 @@ export const quotaRows = {
   },
   DeleteUserQuota: {
     on: 'DELETE /iam/users/:user/quota',
-    records: ['maxBuckets', 'totalMaxBytes'],
+    records: Object.keys(userLimits),
     names: quotaNames,
     query: ofUser,
     conditional: true,

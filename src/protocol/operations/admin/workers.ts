@@ -13,6 +13,12 @@ import { type AdminRows, bucketName, count, longText, next, pagingBy, seconds } 
 
 const lastError = jsonOptional(jsonObject({ at: seconds, message: longText }));
 
+/** What operators have asked of a worker. */
+const asked = {
+  paused: jsonOptional(jsonObject({ by: longText, at: seconds, reason: jsonOptional(longText) })),
+  runAt: jsonOptional(seconds),
+};
+
 const worker = jsonObject({
   worker: jsonText(),
   state: jsonChoice(['never-ran', 'failing', 'stopped', 'silent', 'busy', 'idle', 'pausing', 'paused']),
@@ -37,16 +43,14 @@ const worker = jsonObject({
       isBacklogCut: jsonOptional(jsonBoolean),
     }),
   ),
-  paused: jsonOptional(jsonObject({ by: longText, at: seconds, reason: jsonOptional(longText) })),
-  runAt: jsonOptional(seconds),
+  ...asked,
 });
 
 /** What the requests to a worker answer: what operators asked of it, and whether a process runs it. */
 const control = jsonObject({
   worker: jsonText(),
   isRunning: jsonBoolean,
-  paused: jsonOptional(jsonObject({ by: longText, at: seconds, reason: jsonOptional(longText) })),
-  runAt: jsonOptional(seconds),
+  ...asked,
 });
 
 const amount = jsonObject({ count, bytes: jsonOptional(count) });

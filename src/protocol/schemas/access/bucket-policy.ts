@@ -3,7 +3,7 @@ import type { Json } from '../../../base/text/strict-json.ts';
 import { type JsonShape, showJson } from '../../formats/json-shape.ts';
 
 /** As `JSON.stringify` writes a value that the strict reader has read. */
-export const writeJson = (value: Json): string =>
+const writeJson = (value: Json): string =>
   JSON.stringify(value, (_, each: unknown) => (each instanceof Map ? Object.fromEntries(each) : each));
 
 /** Its value is the text that is stored. */

@@ -31,9 +31,8 @@ import {
 import { createRole, updateRole } from '../../../../domain/iam/roles.ts';
 import { createUser, updateUser } from '../../../../domain/iam/users.ts';
 import { fail } from '../../../../errors/refusal.ts';
-import { policiesJson, toTags } from './entities.ts';
+import { policiesJson, readPolicy, toTags } from './entities.ts';
 import { entityKinds, type IamRecord } from './iam-records.ts';
-import { readPolicy } from './policies.ts';
 
 interface Apply {
   readonly record: IamRecord;
@@ -54,27 +53,27 @@ export async function applyRecord(ctx: Context, account: string, apply: Apply): 
 
 async function applyAccount(ctx: Context, account: string, { record, isNew, changes }: Apply): Promise<void> {
   const { displayName, email, status, keys = [], quota } = record;
-  const configured = (await ctx.credentials.account({ owner: account }))?.isConfigured === true;
-  if (configured && (changes.includes('displayName') || changes.includes('email')))
+  const isConfigured = (await ctx.credentials.account({ owner: account }))?.isConfigured === true;
+  if (isConfigured && (changes.includes('displayName') || changes.includes('email')))
     throw fail('InvalidArgument', `SVC_CREDENTIALS sets the name and the e-mail address of ${account}.`);
   if (isNew) await createKeylessAccount(ctx, account, { displayName, email });
-  for (const { accessKey, secretKey, status: keyStatus } of keys) {
-    if ((await findKey(ctx, account, accessKey)) === undefined) {
-      if (secretKey === undefined) continue;
-      await importRootKey(ctx, account, { accessKey, secretKey });
-    }
-    if ((await findKey(ctx, account, accessKey))?.status !== keyStatus)
-      await updateRootKey(ctx, account, { accessKey, status: keyStatus });
-  }
+  await applyKeys(ctx, account, {
+    keys,
+    add: (pair) => importRootKey(ctx, account, pair),
+    setStatus: (key) => updateRootKey(ctx, account, key),
+  });
   const isChanged = (field: string): boolean => isNew || changes.includes(field);
   if (quota !== undefined && isChanged('quota')) await applyQuota(ctx, accountHolder(account), quota);
-  const isActive = status === undefined || status === 'Disabled' ? undefined : status;
+  const accountStatus = status === 'Disabled' ? undefined : status;
   const change = {
     ...(changes.includes('displayName') ? { displayName } : {}),
     ...(changes.includes('email') ? { email } : {}),
-    ...(isActive !== undefined && isChanged('status') ? { status: isActive } : {}),
+    ...(accountStatus !== undefined && isChanged('status') ? { status: accountStatus } : {}),
   };
-  if (isActive === 'Suspended' && (await ctx.credentials.account({ owner: account }))?.isOperators === true)
+  if (
+    accountStatus === 'Suspended' &&
+    (await ctx.credentials.account({ owner: account }))?.isOperators === true
+  )
     throw fail('DeleteConflict', `${account} is an account of operators, which is not suspended.`);
   if (Object.keys(change).length > 0) await updateAccount(ctx, account, change);
 }
@@ -120,8 +119,8 @@ async function applyRole(ctx: Context, account: string, { record, isNew, changes
   if (isNew) {
     if (trust === undefined) throw fail('InvalidArgument', `The role ${name} has no trust policy.`);
     const sessionSecondsMax = sessionSeconds ?? 3_600;
-    const wanted = { name, path, description, trust, sessionSecondsMax, tags: toTags(tags) };
-    await createRole(ctx, account, { ...wanted, boundary: undefined });
+    const role = { name, path, description, trust, sessionSecondsMax, tags: toTags(tags) };
+    await createRole(ctx, account, { ...role, boundary: undefined });
   } else {
     assertUnchangeable(record, changes, ['path']);
     const to = {
@@ -155,13 +154,35 @@ async function applyUser(ctx: Context, account: string, { record, isNew, changes
   const { id } = await getNamed(ctx, account, { kind: 'user', name });
   if (quota !== undefined && (isNew || changes.includes('quota')))
     await applyQuota(ctx, userHolder(account, id), quota);
-  for (const { accessKey, secretKey, status: keyStatus } of keys) {
+  await applyKeys(ctx, account, {
+    keys,
+    add: (pair) => importAccessKey(ctx, account, { user: name, pair }),
+    setStatus: (key) => updateAccessKey(ctx, account, { user: name, ...key }),
+  });
+}
+
+type RecordedKey = NonNullable<IamRecord['keys']>[number];
+
+/** Adds the keys that are missing, where the record has their secrets, and gives all keys their status. */
+async function applyKeys(
+  ctx: Context,
+  account: string,
+  {
+    keys,
+    add,
+    setStatus,
+  }: {
+    readonly keys: readonly RecordedKey[];
+    add(pair: { readonly accessKey: string; readonly secretKey: string }): Promise<unknown>;
+    setStatus(key: Pick<RecordedKey, 'accessKey' | 'status'>): Promise<void>;
+  },
+): Promise<void> {
+  for (const { accessKey, secretKey, status } of keys) {
     if ((await findKey(ctx, account, accessKey)) === undefined) {
       if (secretKey === undefined) continue;
-      await importAccessKey(ctx, account, { user: name, pair: { accessKey, secretKey } });
+      await add({ accessKey, secretKey });
     }
-    if ((await findKey(ctx, account, accessKey))?.status !== keyStatus)
-      await updateAccessKey(ctx, account, { user: name, accessKey, status: keyStatus });
+    if ((await findKey(ctx, account, accessKey))?.status !== status) await setStatus({ accessKey, status });
   }
 }
 

@@ -3,12 +3,17 @@ import type { Context } from '../../../../context.ts';
 import type { Recorder } from '../../../../domain/events/recorder.ts';
 import { findAnyCase, listEntities, type Named } from '../../../../domain/iam/entities.ts';
 import { attachedTo } from '../../../../domain/iam/policies/attachments.ts';
+import { builtInAccount } from '../../../../domain/iam/policies/built-in-policies.ts';
 import { type HolderKind, listInlinePolicies } from '../../../../domain/iam/policies/inline-policies.ts';
-import { accountOfPolicy, findPolicyById } from '../../../../domain/iam/policies/managed-policies.ts';
+import {
+  accountOfPolicy,
+  findPolicyById,
+  type PolicyName,
+} from '../../../../domain/iam/policies/managed-policies.ts';
 import { fail } from '../../../../errors/refusal.ts';
 import type { IamRecords, IamTag } from '../../../../metadata/iam.ts';
 import { pageDefault } from '../../../../protocol/operations/admin/row.ts';
-import { groupArn, policyArn, roleArn, userArn } from '../../../../protocol/request/arns.ts';
+import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { jsonReply, nameIn } from '../../call.ts';
 import { findAccount } from '../accounts.ts';
@@ -105,6 +110,17 @@ export async function policiesJson(ctx: Context, account: string, holder: Named<
     policies: attached.map((policy) => policyArn(accountOfPolicy(account, policy), policy)),
     inlinePolicies: inline.items,
   };
+}
+
+/** @throws InvalidArgument for an ARN that is no managed policy of the account */
+export function readPolicy(account: string, arn: string): PolicyName {
+  const parsed = parseArn(arn);
+  if (parsed?.kind === 'policy' && (parsed.account === account || parsed.account === builtInAccount))
+    return { account: parsed.account, path: parsed.path, name: parsed.name };
+  throw fail('InvalidArgument', {
+    message: `policy must be the ARN of a managed policy of the account or of ${builtInAccount}, such as arn:aws:iam::${account}:policy/reader.`,
+    field: 'policy',
+  });
 }
 
 export async function boundaryJson(ctx: Context, account: string, id: string | undefined) {

@@ -9,13 +9,11 @@ import { assertKeyIsFree, findKey } from '../../../../domain/iam/access-keys.ts'
 import { findProfile } from '../../../../domain/iam/account-profiles.ts';
 import { findAnyCase } from '../../../../domain/iam/entities.ts';
 import { fail, Refusal } from '../../../../errors/refusal.ts';
+import { policyTextMax } from '../../../../protocol/operations/admin/iam.ts';
 import { rootArn } from '../../../../protocol/request/arns.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../../call.ts';
 import { applyRecord } from './apply-record.ts';
 import { entityKinds, fieldsOfKind, type IamRecord, readRecord } from './iam-records.ts';
-
-/** Larger documents are refused by what stores them. */
-const anySize = 131_072;
 
 interface Plan {
   readonly outcome: 'created' | 'changed' | 'unchanged' | 'conflict';
@@ -59,7 +57,7 @@ function assertFields(record: IamRecord): void {
 async function assertDocuments(ctx: Context, account: string, record: IamRecord): Promise<void> {
   const { document, trust, inlinePolicies = new Map<string, string>() } = record;
   for (const text of [...(document === undefined ? [] : [document]), ...inlinePolicies.values()])
-    parsePolicy(text, { kind: 'identity', sizeMax: anySize });
+    parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
   if (trust !== undefined) await refuseBarePrincipals(ctx, account, parsePolicy(trust, { kind: 'trust' }));
 }
 

@@ -8,13 +8,11 @@ import {
   listInlinePolicies,
   putInlinePolicy,
 } from '../../../../domain/iam/policies/inline-policies.ts';
+import { policyTextMax } from '../../../../protocol/operations/admin/iam.ts';
 import { pageDefault } from '../../../../protocol/operations/admin/row.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from '../../call.ts';
 import { arns, openAccount } from './entities.ts';
-
-/** The function that stores a policy checks the largest size of its kind. */
-const anySize = 131_072;
 
 type Call = Pick<AdminRequest, 'params' | 'record'>;
 type Paged = Call & {
@@ -45,7 +43,7 @@ function inlineHandlers<K extends HolderKind>(kind: K) {
     async put(given: Context, call: Written) {
       const { ctx, account, holder } = await open(given, call);
       const { document: text } = call.body;
-      parsePolicy(text, { kind: 'identity', sizeMax: anySize });
+      parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
       await putInlinePolicy(ctx, account, { holder, policy: nameIn(call, 'policy'), text });
       return emptyReply(204);
     },

@@ -3,7 +3,6 @@ import { parsePolicy } from '../../../../auth/policy/document/document.ts';
 import type { Context } from '../../../../context.ts';
 import { getNamed } from '../../../../domain/iam/entities.ts';
 import { attachPolicy, detachPolicy } from '../../../../domain/iam/policies/attachments.ts';
-import { builtInAccount } from '../../../../domain/iam/policies/built-in-policies.ts';
 import {
   createPolicy,
   createVersion,
@@ -11,17 +10,14 @@ import {
   findVersion,
   type PolicyName,
 } from '../../../../domain/iam/policies/managed-policies.ts';
-import { fail } from '../../../../errors/refusal.ts';
 import type { PolicyRecord } from '../../../../metadata/iam.ts';
-import { parseArn, policyArn } from '../../../../protocol/request/arns.ts';
+import { policyTextMax } from '../../../../protocol/operations/admin/iam.ts';
+import { policyArn } from '../../../../protocol/request/arns.ts';
 import { emptyReply } from '../../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from '../../call.ts';
-import { arns, assertExactName, entityJson, listReply, openAccount, toTags } from './entities.ts';
+import { arns, assertExactName, entityJson, listReply, openAccount, readPolicy, toTags } from './entities.ts';
 
 const kind = 'policy';
-/** Larger ones are refused by what keeps them. */
-const anySize = 131_072;
-
 const policyJson = (account: string, found: PolicyRecord) => ({
   ...entityJson(account, kind, found),
   description: found.description,
@@ -43,7 +39,7 @@ export const CreateIamPolicy: AdminHandler<'CreateIamPolicy'> = async (given, ca
   const { ctx, account } = await openAccount(given, call);
   const { name, path = '/', description = '', document: text, tags } = call.body;
   call.record?.about(policyArn(account, { name, path }));
-  parsePolicy(text, { kind: 'identity', sizeMax: anySize });
+  parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
   await createPolicy(ctx, account, { name, path, description, text, tags: toTags(tags) });
   return policyReply(ctx, account, name);
 };
@@ -66,7 +62,7 @@ async function findOwn(
 export const PutIamPolicy: AdminHandler<'PutIamPolicy'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);
   const { document: text } = call.body;
-  parsePolicy(text, { kind: 'identity', sizeMax: anySize });
+  parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
   const policy = await findOwn(ctx, account, call);
   await createVersion(ctx, account, { policy, text, isDefault: true, makeRoom: true });
   return policyReply(ctx, account, policy.name);
@@ -78,17 +74,6 @@ export const DeleteIamPolicy: AdminHandler<'DeleteIamPolicy'> = async (given, ca
   await deletePolicy(ctx, account, { policy, withVersions: true });
   return emptyReply(204);
 };
-
-/** @throws InvalidArgument for an ARN that is no managed policy of the account */
-export function readPolicy(account: string, arn: string): PolicyName {
-  const parsed = parseArn(arn);
-  if (parsed?.kind === kind && (parsed.account === account || parsed.account === builtInAccount))
-    return { account: parsed.account, path: parsed.path, name: parsed.name };
-  throw fail('InvalidArgument', {
-    message: `policy must be the ARN of a managed policy of the account or of ${builtInAccount}, such as arn:aws:iam::${account}:policy/reader.`,
-    field: 'policy',
-  });
-}
 
 export const AttachIamPolicy: AdminHandler<'AttachIamPolicy'> = async (given, call) => {
   const { ctx, account } = await openAccount(given, call);

@@ -74,7 +74,7 @@ export const auditRows = {
     on: 'GET /audit',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit') },
     lists: { rows: rowsAbout },
-    doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow: searchedTo says how far back it came.',
+    doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow: searchedTo says how far back it searched.',
     query: { ...filter, ...paging },
     reply: jsonObject({ rows: jsonRows(row), searchedTo: jsonOptional(isoTime), next }),
   },
