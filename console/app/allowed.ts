@@ -14,6 +14,9 @@ export type Question =
       readonly resource?: string;
     };
 
+/** The question whether an operation of the operator API is allowed on a bucket. */
+export const onBucket = (name: AdminOperationName, bucket: string) => ({ action: `admin:${name}`, bucket });
+
 /** Undefined while it is not known: do not offer the action yet, and do not say that it is forbidden. */
 export type Allowed = (question: Question) => boolean | undefined;
 

@@ -47,6 +47,9 @@ export class Refused extends Error {
   }
 }
 
+/** Whether the gateway answered that there is no such thing. */
+export const isMissing = (error: unknown): boolean => error instanceof Refused && error.status === 404;
+
 /** No answer came: the network, the gateway or a proxy is down. */
 export class Unreachable extends Error {}
 

@@ -44,6 +44,21 @@ export const useAdmin = <N extends AdminOperationName>(
     ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
   });
 
+interface PagedQuery {
+  readonly hasNextPage: boolean;
+  readonly isFetchingNextPage: boolean;
+  fetchNextPage(): Promise<unknown>;
+}
+
+/** The further pages of a list, as `DataTable` and `Partial` offer them. */
+export const moreOf = (query: PagedQuery) => ({
+  has: query.hasNextPage,
+  busy: query.isFetchingNextPage,
+  load: () => {
+    query.fetchNextPage().catch(() => {});
+  },
+});
+
 /** Reads a list that has pages; `rowsOf` takes the rows from a page. */
 export function useAdminPages<N extends AdminOperationName, Row>(
   name: N,
@@ -73,7 +88,11 @@ export function useAdminPages<N extends AdminOperationName, Row>(
     enabled: options.enabled ?? true,
     ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
   });
-  return { ...query, rows: query.data?.pages.flatMap((page) => [...rowsOf(page as Answer<N>)]) };
+  return {
+    ...query,
+    rows: query.data?.pages.flatMap((page) => [...rowsOf(page as Answer<N>)]),
+    more: moreOf(query),
+  };
 }
 
 /** Changes with an operation, then reads again what the operations of `then` had read. */

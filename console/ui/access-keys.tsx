@@ -97,13 +97,13 @@ export function AccessKeys({ keys, own, hasUse = true, onCreate, onPut, onRemove
   };
   const create = (old?: string) =>
     onCreate && run(async () => setMade({ made: await onCreate(), old })).catch(() => {});
-  const stored = () => {
+  const closeSecret = () => {
     if (made?.old !== undefined && onPut !== undefined) setAsking({ about: made.old, to: 'rotate' });
     setMade(undefined);
   };
   return (
     <>
-      {made !== undefined && <SecretOnce made={made.made} onDone={stored} />}
+      {made !== undefined && <SecretOnce made={made.made} onDone={closeSecret} />}
       {keys.length === 0 && <p class="quiet">{w.none}</p>}
       <ul class="key-list">
         {keys.map((key) => (

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { t } from '../text/text.ts';
 import { Dialog } from './dialog.tsx';
-import { Form, TextField } from './form.tsx';
+import { Button, type ButtonProps, Form, TextField } from './form.tsx';
 import { Icon } from './icons.tsx';
 
 interface ConfirmProps {
@@ -15,7 +15,7 @@ interface ConfirmProps {
   readonly typed?: string;
   readonly isReversible?: boolean;
   readonly action: string;
-  readonly onConfirm: () => Promise<void>;
+  readonly onConfirm: () => Promise<unknown>;
   readonly onClose: () => void;
 }
 
@@ -66,5 +66,20 @@ export function Confirm({
         )}
       </Form>
     </Dialog>
+  );
+}
+
+interface ConfirmButtonProps extends Omit<ConfirmProps, 'onClose'>, Pick<ButtonProps, 'icon' | 'kind'> {}
+
+/** A button whose action is confirmed first. */
+export function ConfirmButton({ icon, kind = 'plain', ...confirm }: ConfirmButtonProps) {
+  const [isAsking, setAsking] = useState(false);
+  return (
+    <>
+      <Button {...(icon === undefined ? {} : { icon })} kind={kind} onClick={() => setAsking(true)}>
+        {confirm.action}
+      </Button>
+      {isAsking && <Confirm {...confirm} onClose={() => setAsking(false)} />}
+    </>
   );
 }

@@ -22,8 +22,8 @@ const toCsv = <Row>(columns: CsvColumns<Row>, rows: readonly Row[]): string =>
     '',
   ].join('\r\n');
 
-/** How long the browser may take to begin the download. */
-const heldMs = 60_000;
+/** How long the address of the file is valid: the browser begins the download later than the click. */
+const addressLifetimeMs = 60_000;
 
 /** Downloads rows as a file. */
 export function saveCsv<Row>(name: string, columns: CsvColumns<Row>, rows: readonly Row[]): void {
@@ -34,5 +34,5 @@ export function saveCsv<Row>(name: string, columns: CsvColumns<Row>, rows: reado
   link.href = address;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(address), heldMs);
+  setTimeout(() => URL.revokeObjectURL(address), addressLifetimeMs);
 }

@@ -6,7 +6,7 @@ import { t } from '../text/text.ts';
 import { Icon, type IconName } from './icons.tsx';
 import { Failure } from './states.tsx';
 
-interface ButtonProps {
+export interface ButtonProps {
   readonly children?: ComponentChildren;
   /** For a button that shows only an icon. */
   readonly label?: string;
@@ -157,11 +157,48 @@ export function TextField({
   );
 }
 
-interface SelectFieldProps<V extends string> extends Omit<FieldProps, 'children'> {
+export interface ChoiceProps<V extends string> {
   readonly value: V;
-  readonly options: readonly (readonly [V, string])[];
+  readonly options: readonly (readonly [value: V, text: string])[];
   readonly onChange: (value: V) => void;
 }
+
+interface SelectInputProps<V extends string> extends ChoiceProps<V>, Partial<FieldControl> {
+  readonly class?: string;
+  readonly 'aria-label'?: string;
+}
+
+/** A select without a label. */
+export const SelectInput = <V extends string>({
+  value,
+  options,
+  onChange,
+  ...control
+}: SelectInputProps<V>) => (
+  // The cast: the options have only such values.
+  <select
+    class="input"
+    {...control}
+    value={value}
+    onChange={(event) => onChange(event.currentTarget.value as V)}
+  >
+    {options.map(([each, text]) => (
+      <option key={each} value={each}>
+        {text}
+      </option>
+    ))}
+  </select>
+);
+
+/** A choice above a list or in the head of a page. */
+export const Select = <V extends string>({
+  label,
+  ...choice
+}: ChoiceProps<V> & { readonly label: string }) => (
+  <SelectInput {...choice} class="input is-short" aria-label={label} />
+);
+
+type SelectFieldProps<V extends string> = Omit<FieldProps, 'children'> & ChoiceProps<V>;
 
 export const SelectField = <V extends string>({
   value,
@@ -170,21 +207,7 @@ export const SelectField = <V extends string>({
   ...field
 }: SelectFieldProps<V>) => (
   <Field {...field}>
-    {(control) => (
-      // The cast: the options have only such values.
-      <select
-        {...control}
-        class="input"
-        value={value}
-        onChange={(event) => onChange(event.currentTarget.value as V)}
-      >
-        {options.map(([each, text]) => (
-          <option key={each} value={each}>
-            {text}
-          </option>
-        ))}
-      </select>
-    )}
+    {(control) => <SelectInput {...control} value={value} options={options} onChange={onChange} />}
   </Field>
 );
 

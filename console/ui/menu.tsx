@@ -1,6 +1,7 @@
 /** A menu under a button. It closes with Escape, with a click elsewhere, and when the focus leaves it. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { type ChoiceProps, SelectInput } from './form.tsx';
 import { Icon, type IconName } from './icons.tsx';
 
 interface MenuProps {
@@ -64,31 +65,16 @@ export const MenuButton = ({ icon, children, onClick }: MenuButtonProps) => (
   </button>
 );
 
-interface MenuChoiceProps<V extends string> {
+interface MenuChoiceProps<V extends string> extends ChoiceProps<V> {
   readonly label: string;
-  readonly value: V;
-  readonly options: readonly (readonly [V, string])[];
-  readonly onChange: (value: V) => void;
 }
 
-export function MenuChoice<V extends string>({ label, value, options, onChange }: MenuChoiceProps<V>) {
+export function MenuChoice<V extends string>({ label, ...choice }: MenuChoiceProps<V>) {
   const id = useId();
   return (
     <div class="menu-choice">
       <label for={id}>{label}</label>
-      {/* The cast: the options have only such values. */}
-      <select
-        id={id}
-        class="input"
-        value={value}
-        onChange={(event) => onChange(event.currentTarget.value as V)}
-      >
-        {options.map(([each, text]) => (
-          <option key={each} value={each}>
-            {text}
-          </option>
-        ))}
-      </select>
+      <SelectInput {...choice} id={id} />
     </div>
   );
 }

@@ -1,6 +1,7 @@
 /** A table of a few rows on a page of cards: not sorted, not filtered, and without the library that long lists load. */
 import type { ComponentChildren } from 'preact';
 import { ScrollRegion } from './scroll-region.tsx';
+import { Bytes, Count } from './values.tsx';
 
 export interface Column<Row> {
   readonly id: string;
@@ -14,6 +15,26 @@ export interface Column<Row> {
   /** A control of the row itself, such as its check box: the row is opened by the column after it. */
   readonly isControl?: boolean;
 }
+
+interface NumberColumn<Row> extends Pick<Column<Row>, 'head' | 'isMinor'> {
+  readonly value: (row: Row) => number;
+}
+
+/** A column of sizes, at the right and sorted by the bytes. */
+export const bytesColumn = <Row,>(id: string, column: NumberColumn<Row>): Column<Row> => ({
+  ...column,
+  id,
+  cell: (row) => <Bytes value={column.value(row)} />,
+  align: 'end',
+});
+
+/** A column of counts, at the right and sorted by them. */
+export const countColumn = <Row,>(id: string, column: NumberColumn<Row>): Column<Row> => ({
+  ...column,
+  id,
+  cell: (row) => <Count value={column.value(row)} />,
+  align: 'end',
+});
 
 export const cellClass = ({
   align,

@@ -16,6 +16,13 @@ export function formatBytes(bytes: number): string {
   return `${bytes < 0 ? '−' : ''}${formatNumber(value, { maximumFractionDigits: digits })} ${units[at]}`;
 }
 
+/** `10GiB`, in the largest unit in which it is whole, as the gateway reads sizes; '' for 0, which is unlimited. */
+export function writeSize(bytes: number): string {
+  if (bytes === 0) return '';
+  const power = [5, 4, 3, 2, 1].find((each) => bytes % 1024 ** each === 0);
+  return power === undefined ? String(bytes) : `${bytes / 1024 ** power}${units[power]}`;
+}
+
 /** `1.2 M`: short where it is large. */
 export const formatCount = (count: number): string =>
   Math.abs(count) < 10_000

@@ -76,5 +76,10 @@ describe.skipIf(noChromium !== undefined)('the tab Access of a bucket', () => {
     const blind = await openUser(world.server, 'access-blind', { actions: ['admin:GetBucket'] });
     await using other = await world.open('/buckets/photos/access', { as: blind });
     await other.page.getByText('Your policies do not allow admin:ListBucketConfigurations.').waitFor();
+    const partial = await openUser(world.server, 'access-partial', {
+      actions: ['admin:ListBucketConfigurations'],
+    });
+    await using third = await world.open('/buckets/photos/access', { as: partial });
+    await third.page.getByText('Your policies do not allow admin:GetBucket.').waitFor();
   });
 });

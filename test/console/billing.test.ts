@@ -71,7 +71,7 @@ describe.skipIf(noChromium !== undefined)('the page of a bill', () => {
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
   });
 
-  test('a tenant sees its own bill and no other; a user of an account is told whose bill it is', async () => {
+  test('a tenant sees its own bill and no other; the page of a user names the account that is billed', async () => {
     await using tab = await world.open('/iam/users/alice-account/billing', { as: testCredentials.alice });
     const { page } = tab;
     await page.getByText(/0 B stored on average, 0 requests/).waitFor();

@@ -134,11 +134,15 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
       locale: 'de-DE',
     });
     const panel = tab.page.getByRole('region', { name: 'acl' });
-    await panel.getByText('Ihre Policies erlauben Ihnen nicht, sie zu ändern.').waitFor();
+    await panel.getByText('Ihre Richtlinien erlauben Ihnen nicht, sie zu ändern.').waitFor();
     for (const name of ['Prüfen', 'Entfernen'])
       expect(await panel.getByRole('button', { name }).count()).toBe(0);
     const blind = await openUser(world.server, 'no-settings', { actions: ['admin:GetBucket'] });
     await using other = await world.open('/buckets/photos/settings', { as: blind });
     await other.page.getByText('Your policies do not allow admin:ListBucketConfigurations.').waitFor();
+    await other.go('/buckets/photos/objects/');
+    const tabs = other.page.getByRole('navigation', { name: 'Bucket' });
+    await tabs.getByText('Objects').waitFor();
+    expect(await tabs.getByText('Settings').count()).toBe(0);
   });
 });

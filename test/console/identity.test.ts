@@ -4,7 +4,7 @@ import { openUser } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, type Pair, settled, type Tab } from './world.ts';
 
-/** The key and the secret that the page shows once, and the reason that it gives. */
+/** The key and the secret that the page shows once. */
 async function readOnce({ page }: Tab): Promise<Pair> {
   const shown = page.getByRole('status', { name: 'New access key' });
   await shown.getByText(/shown this once/).waitFor();
@@ -62,7 +62,7 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     await page.getByText(/all active\./).waitFor();
   });
 
-  test('the quota and the rate limits of an account are set in its panel, and a number that is none is refused', async () => {
+  test('the quota and the rate limits of an account are set in its panel, and text that is no number is refused', async () => {
     await using tab = await world.open('/iam/accounts?open=alice-account');
     const { page } = tab;
     const size = page.getByLabel('Size at most');

@@ -44,7 +44,7 @@ describe.skipIf(noChromium !== undefined)('the page My account', () => {
     await next.page.getByText('inactive').waitFor();
   });
 
-  test('a tenant sees its usage, its quota and its bill, and a key of the settings is said to be one', async () => {
+  test('a tenant sees its usage, its quota and its bill, and the page says that its key is in the settings', async () => {
     await using tab = await world.open('/me', {
       as: testCredentials.alice,
       width: 'phone',

@@ -125,6 +125,7 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     await tab.page.getByText('No day of this span has been closed yet.').waitFor();
     expect(await tab.page.getByRole('button', { name: 'Set quota' }).count()).toBe(0);
     await tab.go('/buckets/photos/usage');
+    await tab.page.getByText('Your policies do not allow admin:GetBucketUsage.').waitFor();
     expect(await tab.page.getByText('STANDARD').count()).toBe(0);
   });
 });

@@ -1,7 +1,7 @@
 /** Who may do what in a bucket: what decides in one sentence each, the statements of its policy, and a question about one caller. */
 import { useParams } from '@tanstack/react-router';
 import type { ComponentChildren } from 'preact';
-import { useAllowed } from '../../app/allowed.ts';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin } from '../../app/queries.ts';
@@ -35,17 +35,19 @@ interface Configurations {
 
 export default function AccessPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
-  const about = (name: string) => ({ action: `admin:${name}`, bucket });
-  const [get, list, why] = ['GetBucket', 'ListBucketConfigurations', 'ExplainDecision'].map(about);
-  const questions = [get, list, why].filter((each) => each !== undefined);
-  const allowed = useAllowed(questions);
-  const may = (question: (typeof questions)[number] | undefined) =>
-    question !== undefined && allowed(question) === true;
+  const list = onBucket('ListBucketConfigurations', bucket);
+  const get = onBucket('GetBucket', bucket);
+  const explain = onBucket('ExplainDecision', bucket);
+  const allowed = useAllowed([list, get, explain]);
   const path = { name: bucket };
-  const found = useAdmin('GetBucket', { path }, { everyMs, enabled: may(get) });
-  const configured = useAdmin('ListBucketConfigurations', { path }, { everyMs, enabled: may(list) });
-  if (list !== undefined && allowed(list) === false)
-    return <Empty icon="lock" text={t.shell.forbidden(list.action)} />;
+  const found = useAdmin('GetBucket', { path }, { everyMs, enabled: allowed(get) === true });
+  const configured = useAdmin(
+    'ListBucketConfigurations',
+    { path },
+    { everyMs, enabled: allowed(list) === true },
+  );
+  const forbidden = [list, get].find((question) => allowed(question) === false);
+  if (forbidden !== undefined) return <Empty icon="lock" text={t.shell.forbidden(forbidden.action)} />;
   return (
     <>
       <Card title={w.rules}>
@@ -58,7 +60,7 @@ export default function AccessPage() {
           )}
         </Reading>
       </Card>
-      {may(why) && <Check key={bucket} bucket={bucket} />}
+      {allowed(explain) === true && <Check key={bucket} bucket={bucket} />}
     </>
   );
 }

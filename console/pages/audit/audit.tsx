@@ -10,14 +10,13 @@ import { Chip } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { Button } from '../../ui/form.tsx';
+import { Button, Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
-import { Select } from '../traces/traces.tsx';
 import { w } from './words.ts';
 
 type Row = Answer<'ListAudit'>['rows'][number];
@@ -122,13 +121,7 @@ export default function AuditPage() {
           onOpen={(row) => setSearch({ row: rowKey(row) }, { push: true })}
           openKey={search['row']}
           tools={<Filters />}
-          more={{
-            has: audit.hasNextPage,
-            busy: audit.isFetchingNextPage,
-            load: () => {
-              audit.fetchNextPage();
-            },
-          }}
+          more={audit.more}
           empty={<Empty text={w.none} />}
         />
       </Card>

@@ -4,17 +4,15 @@ import { type Answer, request } from '../../app/client.ts';
 import {
   addUp,
   byRequests,
-  byteSecondsIn,
   type Counters,
   daySeconds,
+  type Exact,
+  exactRows,
   readAll,
   type Span,
 } from '../usage/feed.ts';
 
-export type UsageRow = Omit<Answer<'GetUserUsage'>['rows'][number], 'byteSeconds'> & {
-  /** From the digits that the gateway wrote: a number is not exact from 2^53 on. */
-  readonly byteSeconds: bigint;
-};
+export type UsageRow = Exact<Answer<'GetUserUsage'>['rows'][number]>;
 export type TrafficRow = Answer<'GetUserTraffic'>['rows'][number];
 
 const monthsMax = 13;
@@ -48,11 +46,7 @@ export const useBilledStorage = ({ account, span, enabled }: FeedAsk) =>
       const feed = await readAll<UsageRow>(span, async (query) => {
         const { json, text } = await request('GetUserUsage', { path: { user: account }, query, signal });
         totals = json.totals;
-        const digits = byteSecondsIn(text);
-        return {
-          rows: json.rows.map((row, index) => ({ ...row, byteSeconds: BigInt(digits[index] ?? 0) })),
-          next: json.next,
-        };
+        return { rows: exactRows(json.rows, text), next: json.next };
       });
       return { ...feed, totals };
     },

@@ -2,7 +2,7 @@
 import { useParams } from '@tanstack/react-router';
 import { useMemo } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
-import { type Answer, Refused } from '../../app/client.ts';
+import { type Answer, isMissing } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
@@ -10,13 +10,13 @@ import { formatNumber, language, t } from '../../text/text.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { type CsvColumns, saveCsv } from '../../ui/csv.ts';
 import { Facts } from '../../ui/facts.tsx';
+import { Select } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount } from '../../ui/values.tsx';
-import { Select } from '../traces/traces.tsx';
 import { type Feed, requestsOf } from '../usage/feed.ts';
 import { ClosedDays, CutNote, ExportButton, Requests } from '../usage/parts.tsx';
 import {
@@ -82,11 +82,7 @@ export default function BillingPage() {
       {account !== user && <p class="quiet">{w.ofUser(user, account)}</p>}
       {usage.data !== undefined && (
         <Card title={w.now}>
-          <Now
-            totals={usage.data.totals}
-            quota={quota.data}
-            hasNone={quota.error instanceof Refused && quota.error.status === 404}
-          />
+          <Now totals={usage.data.totals} quota={quota.data} hasNone={isMissing(quota.error)} />
         </Card>
       )}
       <Card title={w.storage}>
@@ -184,13 +180,7 @@ const storageColumns: readonly Column<BilledStorage>[] = [
     value: ({ gbHours }) => gbHours,
     align: 'end',
   },
-  {
-    id: 'average',
-    head: w.average,
-    cell: ({ bytes }) => <Bytes value={bytes} />,
-    value: ({ bytes }) => bytes,
-    align: 'end',
-  },
+  bytesColumn('average', { head: w.average, value: ({ bytes }) => bytes }),
   {
     id: 'objects',
     head: w.averageObjects,
@@ -253,37 +243,10 @@ const trafficColumns: readonly Column<BilledTraffic>[] = [
     value: requestsOf,
     align: 'end',
   },
-  {
-    id: 'writes',
-    head: w.writes,
-    cell: ({ requestsA }) => <Count value={requestsA} />,
-    value: ({ requestsA }) => requestsA,
-    align: 'end',
-    isMinor: true,
-  },
-  {
-    id: 'reads',
-    head: w.reads,
-    cell: ({ requestsB }) => <Count value={requestsB} />,
-    value: ({ requestsB }) => requestsB,
-    align: 'end',
-    isMinor: true,
-  },
-  {
-    id: 'received',
-    head: w.received,
-    cell: ({ ingressBytes }) => <Bytes value={ingressBytes} />,
-    value: ({ ingressBytes }) => ingressBytes,
-    align: 'end',
-    isMinor: true,
-  },
-  {
-    id: 'sent',
-    head: w.sent,
-    cell: ({ egressBytes }) => <Bytes value={egressBytes} />,
-    value: ({ egressBytes }) => egressBytes,
-    align: 'end',
-  },
+  countColumn('writes', { head: w.writes, value: ({ requestsA }) => requestsA, isMinor: true }),
+  countColumn('reads', { head: w.reads, value: ({ requestsB }) => requestsB, isMinor: true }),
+  bytesColumn('received', { head: w.received, value: ({ ingressBytes }) => ingressBytes, isMinor: true }),
+  bytesColumn('sent', { head: w.sent, value: ({ egressBytes }) => egressBytes }),
 ];
 
 const trafficCsv: CsvColumns<TrafficRow> = {

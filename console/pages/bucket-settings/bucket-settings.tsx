@@ -2,7 +2,7 @@
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/bucket/families.ts';
-import { useAllowed } from '../../app/allowed.ts';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
@@ -63,7 +63,7 @@ const columns: readonly Column<Row>[] = [
 
 export default function BucketSettingsPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
-  const ask = { action: 'admin:ListBucketConfigurations', bucket };
+  const ask = onBucket('ListBucketConfigurations', bucket);
   const allowed = useAllowed([ask]);
   const list = useAdmin(
     'ListBucketConfigurations',

@@ -5,7 +5,7 @@ import type { Json } from '../../../src/base/text/strict-json.ts';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/bucket/families.ts';
 import { type Answer, call } from '../../app/client.ts';
 import { t } from '../../text/text.ts';
-import { Confirm } from '../../ui/confirm.tsx';
+import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Failure } from '../../ui/states.tsx';
@@ -193,25 +193,19 @@ function Said({ outcome, onShow }: { readonly outcome: Outcome; readonly onShow:
 function Remove(props: EditorProps) {
   const { family, id } = props;
   const client = useQueryClient();
-  const [isAsking, setAsking] = useState(false);
   return (
     <div class="actions">
-      <Button icon="trash" onClick={() => setAsking(true)}>
-        {w.reset}
-      </Button>
-      {isAsking && (
-        <Confirm
-          title={w.resetAsk(id ?? family)}
-          text={w.resetText}
-          action={w.reset}
-          onConfirm={async () => {
-            await remove(props);
-            await readAgain(client);
-            props.onRemoved();
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
+      <ConfirmButton
+        icon="trash"
+        title={w.resetAsk(id ?? family)}
+        text={w.resetText}
+        action={w.reset}
+        onConfirm={async () => {
+          await remove(props);
+          await readAgain(client);
+          props.onRemoved();
+        }}
+      />
     </div>
   );
 }

@@ -105,6 +105,6 @@ export const w = words({
     entries: 'Einträge',
     newId: 'Id eines weiteren Eintrags',
     open: 'Öffnen',
-    readOnly: 'Ihre Policies erlauben Ihnen nicht, sie zu ändern.',
+    readOnly: 'Ihre Richtlinien erlauben Ihnen nicht, sie zu ändern.',
   },
 });

@@ -1,7 +1,7 @@
 /** A bucket: its head, and its tabs, each a page of its own. */
 import { Navigate, Outlet, useParams } from '@tanstack/react-router';
-import { useAllowed } from '../../app/allowed.ts';
-import { Refused } from '../../app/client.ts';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
+import { isMissing } from '../../app/client.ts';
 import { builtPages, type PageName, pageOf, pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useOpenPages } from '../../app/rail.tsx';
@@ -14,13 +14,13 @@ import { w } from './words.ts';
 
 const tabs = builtPages.filter((name) => pageOf(name).within === 'bucket');
 const needsOf = (name: PageName, bucket: string) =>
-  (pageOf(name).needs ?? []).map((each) => ({ action: `admin:${each}`, bucket }));
+  (pageOf(name).needs ?? []).map((each) => onBucket(each, bucket));
 
 export default function BucketPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
   const { session } = useSession();
   const open = useOpenPages();
-  const ask = { action: 'admin:GetBucket', bucket };
+  const ask = onBucket('GetBucket', bucket);
   const allowed = useAllowed([ask, ...tabs.flatMap((name) => needsOf(name, bucket))]);
   const isForbidden = (name: PageName) => {
     const needs = needsOf(name, bucket);
@@ -37,7 +37,7 @@ export default function BucketPage() {
   const { data, error } = found;
   const failure = error ? <Failure error={error} onRetry={() => found.refetch().catch(() => {})} /> : null;
   // Every tab would show the same refusal.
-  if (error instanceof Refused && error.status === 404)
+  if (isMissing(error))
     return (
       <>
         <PageHead title={bucket} />

@@ -12,11 +12,11 @@ import { Chip } from '../../ui/chip.tsx';
 import { Button } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Meter } from '../../ui/progress.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
-import { Bytes, Count, formatBytes, Time } from '../../ui/values.tsx';
+import { formatBytes, Time } from '../../ui/values.tsx';
 import { CreateBucket } from './create-bucket.tsx';
 import { w } from './words.ts';
 
@@ -54,20 +54,8 @@ const columns: readonly Column<Bucket>[] = [
     value: ({ owner, ownerName }) => ownerName || owner,
     isMinor: true,
   },
-  {
-    id: 'objects',
-    head: w.objects,
-    align: 'end',
-    cell: ({ objects }) => <Count value={objects} />,
-    value: ({ objects }) => objects,
-  },
-  {
-    id: 'bytes',
-    head: w.bytes,
-    align: 'end',
-    cell: ({ bytes }) => <Bytes value={bytes} />,
-    value: ({ bytes }) => bytes,
-  },
+  countColumn('objects', { head: w.objects, value: ({ objects }) => objects }),
+  bytesColumn('bytes', { head: w.bytes, value: ({ bytes }) => bytes }),
   { id: 'quota', head: w.quota, cell: (row) => <Quota bucket={row} />, isMinor: true },
   {
     id: 'versioning',
@@ -160,11 +148,7 @@ export default function BucketsPage() {
                 />
               )
             }
-            more={{
-              has: list.hasNextPage,
-              busy: list.isFetchingNextPage,
-              load: () => list.fetchNextPage().catch(() => {}),
-            }}
+            more={list.more}
           />
         )}
       </Card>

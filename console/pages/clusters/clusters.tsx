@@ -7,16 +7,16 @@ import { useSearchState } from '../../app/url.ts';
 import { plural } from '../../text/plural.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
-import { Confirm } from '../../ui/confirm.tsx';
+import { Confirm, ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Progress } from '../../ui/progress.tsx';
-import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { type Column, countColumn, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Failure, Reading, Skeleton } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
-import { Bytes, Count, formatBytes, formatCount, Time } from '../../ui/values.tsx';
+import { Bytes, formatBytes, formatCount, Time } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
 const everyMs = 10_000;
@@ -64,13 +64,7 @@ const columns: readonly Column<Row>[] = [
     cell: ({ state }) => <StateChip state={state} />,
     value: ({ state }) => state,
   },
-  {
-    id: 'weight',
-    head: w.weight,
-    cell: ({ weight }) => <Count value={weight} />,
-    value: ({ weight }) => weight,
-    align: 'end',
-  },
+  countColumn('weight', { head: w.weight, value: ({ weight }) => weight }),
   {
     id: 'share',
     head: w.share,
@@ -287,9 +281,7 @@ function DrainButtons({ cluster, mayImpact }: { readonly cluster: Row; readonly 
           }
           impact={[[w.used, sizeOrUnknown(cluster.used)]]}
           action={mode === 'readonly' ? w.drain : w.evacuate}
-          onConfirm={async () => {
-            await drain.mutateAsync({ path: { id: cluster.id }, body: { mode } });
-          }}
+          onConfirm={() => drain.mutateAsync({ path: { id: cluster.id }, body: { mode } })}
           onClose={() => setMode(undefined)}
         />
       )}
@@ -324,23 +316,14 @@ function Impact({ id }: { readonly id: string }) {
 }
 
 function Undrain({ id }: { readonly id: string }) {
-  const [isAsking, setAsking] = useState(false);
   const undrain = useChange('UndrainCluster', ['ListClusters']);
   return (
-    <>
-      <Button onClick={() => setAsking(true)}>{w.undrain}</Button>
-      {isAsking && (
-        <Confirm
-          title={w.undrainAsk(id)}
-          text={w.undrainText}
-          action={w.undrain}
-          onConfirm={async () => {
-            await undrain.mutateAsync({ path: { id } });
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </>
+    <ConfirmButton
+      title={w.undrainAsk(id)}
+      text={w.undrainText}
+      action={w.undrain}
+      onConfirm={() => undrain.mutateAsync({ path: { id } })}
+    />
   );
 }
 

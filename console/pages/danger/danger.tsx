@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useEffect, useState } from 'preact/hooks';
-import { useAllowed } from '../../app/allowed.ts';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { AdminOperationName, Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
@@ -40,8 +40,7 @@ export interface DangerProps {
 
 export default function DangerPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
-  const toAsk = (name: AdminOperationName) =>
-    name === askedOfAll ? name : { action: `admin:${name}`, bucket };
+  const toAsk = (name: AdminOperationName) => (name === askedOfAll ? name : onBucket(name, bucket));
   const allowed = useAllowed([...asked.map(toAsk), askedOfAll]);
   const may = (name: Asked) => allowed(toAsk(name)) === true;
   const tasks = useTasks(bucket, may('ListTasks'));

@@ -1,17 +1,14 @@
 /** Deletes an empty bucket; the gateway says what keeps another. */
 import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'preact/hooks';
 import { pathOf } from '../../app/pages.ts';
 import { useChange } from '../../app/queries.ts';
-import { Confirm } from '../../ui/confirm.tsx';
-import { Button } from '../../ui/form.tsx';
+import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Bytes, Count, formatCount } from '../../ui/values.tsx';
 import type { DangerProps } from './danger.tsx';
 import { Part } from './part.tsx';
 import { w } from './words.ts';
 
 export function DeleteBucket({ bucket: { name, objects, bytes } }: DangerProps) {
-  const [isAsking, setAsking] = useState(false);
   const remove = useChange('DeleteBucket', ['ListBuckets']);
   const navigate = useNavigate();
   return (
@@ -19,13 +16,8 @@ export function DeleteBucket({ bucket: { name, objects, bytes } }: DangerProps) 
       title={w.delete}
       text={w.deleteText}
       action={
-        <Button kind="danger" onClick={() => setAsking(true)}>
-          {w.delete}
-        </Button>
-      }
-    >
-      {isAsking && (
-        <Confirm
+        <ConfirmButton
+          kind="danger"
           title={w.deleteAsk(name)}
           text={objects > 0 ? `${w.deleteText} ${w.notEmpty(formatCount(objects))}` : w.deleteText}
           impact={[
@@ -38,9 +30,8 @@ export function DeleteBucket({ bucket: { name, objects, bytes } }: DangerProps) 
             await remove.mutateAsync({ path: { name } });
             await navigate({ to: pathOf('buckets') as '.' });
           }}
-          onClose={() => setAsking(false)}
         />
-      )}
-    </Part>
+      }
+    />
   );
 }

@@ -1,6 +1,6 @@
 /** Deletes everything in a bucket: what it concerns in numbers and the typed name before, then progress, a button that ends it, the result. */
 import { useState } from 'preact/hooks';
-import { type Answer, Refused } from '../../app/client.ts';
+import { type Answer, isMissing } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { Confirm } from '../../ui/confirm.tsx';
 import { Button } from '../../ui/form.tsx';
@@ -10,24 +10,25 @@ import type { DangerProps } from './danger.tsx';
 import { Part, PartProgress } from './part.tsx';
 import { w } from './words.ts';
 
+/** An emptying may end before the list of tasks was read once, or the caller may not read that list. */
+const everyMs = 30_000;
+
 export function EmptyBucket({ bucket, tasks, may }: DangerProps) {
   const { name, objects, bytes, countedAt, objectLock } = bucket;
   const [isAsking, setAsking] = useState(false);
   const path = { name };
   const begin = useChange('ForceEmptyBucket', ['ListTasks', 'GetForceEmptyBucket']);
   const cancel = useChange('CancelForceEmptyBucket', ['ListTasks', 'GetForceEmptyBucket', 'GetBucket']);
-  const last = useAdmin('GetForceEmptyBucket', { path }, { enabled: may('GetForceEmptyBucket') });
+  const last = useAdmin('GetForceEmptyBucket', { path }, { everyMs, enabled: may('GetForceEmptyBucket') });
   const task = tasks.find(({ kind }) => kind === 'force-empty');
   // The list of tasks is read more often than the result.
   const isRunning = task !== undefined || last.data?.state === 'running';
-  const isUnknown = last.error instanceof Refused && last.error.status === 404;
   return (
     <Part
       title={w.empty}
       text={objectLock ? `${w.emptyText} ${w.lockText}` : w.emptyText}
       action={
-        !isRunning &&
-        may('ForceEmptyBucket') && (
+        !isRunning && (
           <Button kind="danger" onClick={() => setAsking(true)}>
             {w.empty}
           </Button>
@@ -48,7 +49,7 @@ export function EmptyBucket({ bucket, tasks, may }: DangerProps) {
       )}
       {cancel.error !== null && <Failure error={cancel.error} />}
       {last.data?.state === 'done' && !isRunning && <Result emptying={last.data} />}
-      {last.error !== null && !isUnknown && <Failure error={last.error} />}
+      {last.error !== null && !isMissing(last.error) && <Failure error={last.error} />}
       {isAsking && (
         <Confirm
           title={w.emptyAsk(name)}
@@ -60,9 +61,7 @@ export function EmptyBucket({ bucket, tasks, may }: DangerProps) {
           ]}
           typed={name}
           action={w.empty}
-          onConfirm={async () => {
-            await begin.mutateAsync({ path });
-          }}
+          onConfirm={() => begin.mutateAsync({ path })}
           onClose={() => setAsking(false)}
         />
       )}

@@ -10,29 +10,29 @@ import type { DangerProps } from './danger.tsx';
 import { Part } from './part.tsx';
 import { w } from './words.ts';
 
-type Given = Answer<'PutBucketOwner'> & { readonly owner: string };
+type Transfer = Answer<'PutBucketOwner'> & { readonly owner: string };
 
 export function Owner({ bucket, may }: DangerProps) {
   const [search, setSearch] = useSearchState();
-  const [given, setGiven] = useState<Given>();
+  const [transfer, setTransfer] = useState<Transfer>();
   return (
     <Part
       title={w.owner}
       text={<bdi>{w.ownerNow(bucket.ownerName || bucket.owner)}</bdi>}
       action={<Button onClick={() => setSearch({ owner: '1' }, { push: true })}>{w.owner}</Button>}
     >
-      {given !== undefined && (
+      {transfer !== undefined && (
         <p role="status" dir="auto">
-          {w.ownerDone(given.owner)} {given.policy === 'kept' && w.policyKept}
-          {given.policy === 'dropped' && w.policyDropped}
+          {w.ownerDone(transfer.owner)} {transfer.policy === 'kept' && w.policyKept}
+          {transfer.policy === 'dropped' && w.policyDropped}
         </p>
       )}
-      {given?.policyText !== undefined && <pre class="code document">{given.policyText}</pre>}
+      {transfer?.policyText !== undefined && <pre class="code document">{transfer.policyText}</pre>}
       {search['owner'] !== undefined && (
         <OwnerForm
           bucket={bucket}
           mayList={may('ListAccounts')}
-          onDone={setGiven}
+          onDone={setTransfer}
           onClose={() => setSearch({ owner: undefined })}
         />
       )}
@@ -42,7 +42,7 @@ export function Owner({ bucket, may }: DangerProps) {
 
 interface OwnerFormProps extends Pick<DangerProps, 'bucket'> {
   readonly mayList: boolean;
-  readonly onDone: (given: Given) => void;
+  readonly onDone: (transfer: Transfer) => void;
   readonly onClose: () => void;
 }
 
@@ -54,12 +54,12 @@ function OwnerForm({ bucket, mayList, onDone, onClose }: OwnerFormProps) {
   const accounts = useAdmin('ListAccounts', { query: { limit: 1_000 } }, { enabled: mayList });
   const put = useChange('PutBucketOwner', ['GetBucket', 'ListBuckets']);
   const submit = async () => {
-    const given = await put.mutateAsync({
+    const transfer = await put.mutateAsync({
       path: { name },
       query: { policy: isDropping ? 'drop' : 'keep' },
       body: { owner: next, objects: isMoving ? 'move' : 'stay' },
     });
-    onDone({ ...given, owner: next });
+    onDone({ ...transfer, owner: next });
     onClose();
   };
   // An account that the list does not have must be named by its id.

@@ -12,12 +12,19 @@ import { w } from './words.ts';
 /** Powers of two, as the gateway takes them. */
 const counts = Array.from({ length: 17 }, (_, power) => 2 ** power);
 
+/** A resharding may end before the list of tasks was read once, or the caller may not read that list. */
+const everyMs = 30_000;
+
 export function Reshard({ bucket: { name, objects, bytes, shards }, tasks, may }: DangerProps) {
   const larger = counts.filter((count) => count > shards);
   const [chosen, setChosen] = useState<string>();
   const [isAsking, setAsking] = useState(false);
   const reshard = useChange('ReshardBucket', ['GetReshardBucket', 'GetBucket', 'ListTasks']);
-  const state = useAdmin('GetReshardBucket', { path: { name } }, { enabled: may('GetReshardBucket') });
+  const state = useAdmin(
+    'GetReshardBucket',
+    { path: { name } },
+    { everyMs, enabled: may('GetReshardBucket') },
+  );
   const task = tasks.find(({ kind }) => kind === 'reshard');
   const next = larger.find((count) => String(count) === chosen) ?? larger[0];
   const isRunning = task !== undefined || state.data?.state === 'running';
@@ -27,9 +34,7 @@ export function Reshard({ bucket: { name, objects, bytes, shards }, tasks, may }
       title={w.reshard}
       text={w.reshardText(shards)}
       action={
-        next !== undefined &&
-        !isRunning &&
-        may('ReshardBucket') && <Button onClick={() => setAsking(true)}>{w.reshard}</Button>
+        next !== undefined && !isRunning && <Button onClick={() => setAsking(true)}>{w.reshard}</Button>
       }
     >
       {task !== undefined && <PartProgress label={w.resharding} task={task} />}
@@ -60,9 +65,7 @@ export function Reshard({ bucket: { name, objects, bytes, shards }, tasks, may }
           ]}
           isReversible={false}
           action={w.reshard}
-          onConfirm={async () => {
-            await reshard.mutateAsync({ path: { name }, body: { shards: next } });
-          }}
+          onConfirm={() => reshard.mutateAsync({ path: { name }, body: { shards: next } })}
           onClose={() => setAsking(false)}
         />
       )}

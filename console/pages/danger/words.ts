@@ -69,12 +69,12 @@ export const w = words({
     newOwner: 'Neuer Besitzer',
     newOwnerHint: 'Die Id eines Kontos.',
     objectsToo: 'Auch die Objekte gehen an den neuen Besitzer',
-    dropPolicy: 'Die Policy des Buckets entfernen: sonst gewährt sie weiter, was sie gewährt hat',
+    dropPolicy: 'Die Richtlinie des Buckets entfernen: sonst gewährt sie weiter, was sie gewährt hat',
     ownerImpact: (name, objects, bytes) =>
-      `${name} verliert den Bucket mit ${objects} Objekten, ${bytes}. Quotas und Nutzung zählen ab jetzt für den neuen Besitzer. Er oder ein Operator kann ihn zurückgeben.`,
+      `${name} verliert den Bucket mit ${objects} Objekten, ${bytes}. Kontingente und Nutzung zählen ab jetzt für den neuen Besitzer. Er oder ein Operator kann ihn zurückgeben.`,
     ownerDone: (name) => `Der Bucket gehört jetzt ${name}.`,
-    policyKept: 'Seine Policy blieb und gewährt, was sie gewährt hat.',
-    policyDropped: 'Seine Policy wurde entfernt. Sie war:',
+    policyKept: 'Seine Richtlinie blieb und gewährt, was sie gewährt hat.',
+    policyDropped: 'Seine Richtlinie wurde entfernt. Sie war:',
     reshard: 'Mehr Shards',
     reshardText: (shards) =>
       `Die Metadaten des Buckets haben ${plural(shards, 'Shard', 'Shards')}. Mehr Shards nehmen mehr gleichzeitige Schreibzugriffe auf; weniger können es nicht wieder werden.`,

@@ -1,5 +1,4 @@
 /** Events: the targets, what waits for each, and the events that could not be delivered. */
-import { useState } from 'preact/hooks';
 import { type Allowed, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
@@ -7,11 +6,10 @@ import { useSearchState } from '../../app/url.ts';
 import { plural } from '../../text/plural.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Confirm } from '../../ui/confirm.tsx';
+import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { Button } from '../../ui/form.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -38,13 +36,7 @@ const columns: readonly Column<Target>[] = [
   { id: 'id', head: w.target, cell: ({ id }) => <span class="code">{id}</span>, value: ({ id }) => id },
   { id: 'type', head: w.type, cell: ({ type }) => type, value: ({ type }) => type, isMinor: true },
   { id: 'state', head: w.state, cell: (target) => <TargetState {...target} />, value: ({ state }) => state },
-  {
-    id: 'queued',
-    head: w.waiting,
-    cell: ({ queued }) => <Count value={queued} />,
-    value: ({ queued }) => queued,
-    align: 'end',
-  },
+  countColumn('queued', { head: w.waiting, value: ({ queued }) => queued }),
   {
     id: 'oldest',
     head: w.oldest,
@@ -61,13 +53,7 @@ const columns: readonly Column<Target>[] = [
     align: 'end',
     isMinor: true,
   },
-  {
-    id: 'dead',
-    head: w.dead,
-    cell: ({ deadLetters }) => <Count value={deadLetters} />,
-    value: ({ deadLetters }) => deadLetters,
-    align: 'end',
-  },
+  countColumn('dead', { head: w.dead, value: ({ deadLetters }) => deadLetters }),
 ];
 
 const letterColumns: readonly Column<Letter>[] = [
@@ -145,13 +131,7 @@ export default function EventsPage() {
             }
             onOpen={({ id }) => setSearch({ letter: id }, { push: true })}
             openKey={open?.id}
-            more={{
-              has: letters.hasNextPage,
-              busy: letters.isFetchingNextPage,
-              load: () => {
-                letters.fetchNextPage();
-              },
-            }}
+            more={letters.more}
             empty={<Empty icon="check" text={w.noLetters} />}
           />
         </Card>
@@ -194,46 +174,28 @@ interface ActProps {
 const filterOf = (id: string | undefined) => (id === undefined ? { since: '1970-01-01T00:00:00Z' } : { id });
 
 function Redrive({ label, id }: ActProps) {
-  const [isAsking, setAsking] = useState(false);
   const redrive = useChange('RedriveNotifications', ['ListDeadLetters', 'GetNotifyTargets']);
   return (
-    <>
-      <Button onClick={() => setAsking(true)}>{label}</Button>
-      {isAsking && (
-        <Confirm
-          title={`${label}?`}
-          text={w.redriveText}
-          isReversible
-          action={label}
-          onConfirm={async () => {
-            await redrive.mutateAsync({ body: filterOf(id) });
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </>
+    <ConfirmButton
+      title={`${label}?`}
+      text={w.redriveText}
+      isReversible
+      action={label}
+      onConfirm={() => redrive.mutateAsync({ body: filterOf(id) })}
+    />
   );
 }
 
 function Discard({ label, id }: ActProps) {
-  const [isAsking, setAsking] = useState(false);
   const discard = useChange('DiscardNotifications', ['ListDeadLetters', 'GetNotifyTargets']);
   return (
-    <>
-      <Button onClick={() => setAsking(true)}>{label}</Button>
-      {isAsking && (
-        <Confirm
-          title={`${label}?`}
-          text={w.discardText}
-          isReversible={false}
-          action={label}
-          onConfirm={async () => {
-            await discard.mutateAsync({ body: filterOf(id) });
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </>
+    <ConfirmButton
+      title={`${label}?`}
+      text={w.discardText}
+      isReversible={false}
+      action={label}
+      onConfirm={() => discard.mutateAsync({ body: filterOf(id) })}
+    />
   );
 }
 

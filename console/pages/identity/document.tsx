@@ -73,15 +73,15 @@ interface StoredDocumentProps {
 /** A document that exists, to read or to change. */
 export function StoredDocument({ stored, field, onSave }: StoredDocumentProps) {
   const [text, setText] = useState<string>();
-  const shown = text ?? formatDocument(stored);
-  if (onSave === undefined) return <DocumentField value={shown} onChange={undefined} />;
+  const current = text ?? formatDocument(stored);
+  if (onSave === undefined) return <DocumentField value={current} onChange={undefined} />;
   const save = async () => {
-    await onSave(shown);
+    await onSave(current);
     setText(undefined);
   };
   return (
     <Form submit={t.ui.save} disabled={text === undefined} onSubmit={save}>
-      {(faultOf) => <DocumentField value={shown} onChange={setText} fault={faultOf(field)} />}
+      {(faultOf) => <DocumentField value={current} onChange={setText} fault={faultOf(field)} />}
     </Form>
   );
 }

@@ -1,11 +1,10 @@
 /** The list of users, groups or roles, which have the same columns. */
-
 import type { ComponentChildren } from 'preact';
 import type { Answer } from '../../app/client.ts';
 import { useAdminPages } from '../../app/queries.ts';
 import type { Column } from '../../ui/short-table.tsx';
 import { Time } from '../../ui/values.tsx';
-import { type CreateProps, Frame, listOf, may, type PanelProps, type TabProps } from './frame.tsx';
+import { type CreateProps, Frame, may, operationsOf, type PanelProps, type TabProps } from './frame.tsx';
 import { w } from './words.ts';
 
 type Entity = Answer<'ListIamUsers'>['rows'][number];
@@ -45,10 +44,11 @@ interface EntitiesProps extends TabProps {
 
 export function Entities(props: EntitiesProps) {
   const { tab, account, allowed } = props;
+  const operation = operationsOf[tab].list;
   const list = useAdminPages(
-    listOf[tab],
+    operation,
     { path: { account } },
-    { rowsOf: ({ rows }): readonly Entity[] => rows, enabled: may(allowed, listOf[tab]) },
+    { rowsOf: ({ rows }): readonly Entity[] => rows, enabled: may(allowed, operation) },
   );
   return <Frame {...props} list={list} columns={columns} nameOf={({ name }) => name} />;
 }

@@ -9,42 +9,26 @@ import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Confirm } from '../../ui/confirm.tsx';
+import { Confirm, ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
-import { Button } from '../../ui/form.tsx';
+import { Button, Select } from '../../ui/form.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
-import { Select } from '../traces/traces.tsx';
 import { w } from './words.ts';
 
 export const tabs = ['accounts', 'users', 'groups', 'roles', 'policies'] as const;
 export type Tab = (typeof tabs)[number];
 
-export const listOf = {
-  accounts: 'ListAccounts',
-  users: 'ListIamUsers',
-  groups: 'ListIamGroups',
-  roles: 'ListIamRoles',
-  policies: 'ListIamPolicies',
-} as const satisfies Readonly<Record<Tab, AdminOperationName>>;
-
-const createOf = {
-  accounts: 'CreateAccount',
-  users: 'CreateIamUser',
-  groups: 'CreateIamGroup',
-  roles: 'CreateIamRole',
-  policies: 'CreateIamPolicy',
-} as const satisfies Readonly<Record<Tab, AdminOperationName>>;
-
-const getOf = {
-  accounts: 'GetAccount',
-  users: 'GetIamUser',
-  groups: 'GetIamGroup',
-  roles: 'GetIamRole',
-  policies: 'GetIamPolicy',
-} as const satisfies Readonly<Record<Tab, AdminOperationName>>;
+/** What a tab lists, what its button creates, and what its panel reads. */
+export const operationsOf = {
+  accounts: { list: 'ListAccounts', create: 'CreateAccount', get: 'GetAccount' },
+  users: { list: 'ListIamUsers', create: 'CreateIamUser', get: 'GetIamUser' },
+  groups: { list: 'ListIamGroups', create: 'CreateIamGroup', get: 'GetIamGroup' },
+  roles: { list: 'ListIamRoles', create: 'CreateIamRole', get: 'GetIamRole' },
+  policies: { list: 'ListIamPolicies', create: 'CreateIamPolicy', get: 'GetIamPolicy' },
+} as const satisfies Readonly<Record<Tab, Readonly<Record<'list' | 'create' | 'get', AdminOperationName>>>>;
 
 export interface TabProps {
   readonly account: string;
@@ -73,10 +57,8 @@ export function useAccount(): string {
 interface List<Row> {
   readonly rows: readonly Row[] | undefined;
   readonly error: unknown;
-  readonly hasNextPage: boolean;
-  readonly isFetchingNextPage: boolean;
+  readonly more: { readonly has: boolean; readonly busy: boolean; load(): void };
   refetch(): Promise<unknown>;
-  fetchNextPage(): Promise<unknown>;
 }
 
 interface FrameProps<Row> extends TabProps {
@@ -95,11 +77,12 @@ interface FrameProps<Row> extends TabProps {
 
 export function Frame<Row extends object>(props: FrameProps<Row>) {
   const { tab, list, columns, nameOf, account, allowed } = props;
-  const Create = may(allowed, createOf[tab]) ? props.create : undefined;
-  const Details = may(allowed, getOf[tab]) ? props.panel : undefined;
+  const operations = operationsOf[tab];
+  const Create = may(allowed, operations.create) ? props.create : undefined;
+  const Details = may(allowed, operations.get) ? props.panel : undefined;
   const [search, setSearch] = useSearchState();
   const open = search['open'];
-  const isListed = may(allowed, listOf[tab]);
+  const isListed = may(allowed, operations.list);
   const toAnswer =
     props.answerOf ?? (({ length }) => (tab === 'accounts' ? '' : w.answer[tab](length, account)));
   const answer = list.rows && toAnswer(list.rows);
@@ -113,7 +96,7 @@ export function Frame<Row extends object>(props: FrameProps<Row>) {
     <>
       <PageHead
         title={t.pages.identity}
-        answer={isListed && answer && <bdi>{list.hasNextPage ? w.atLeast(answer) : answer}</bdi>}
+        answer={isListed && answer && <bdi>{list.more.has ? w.atLeast(answer) : answer}</bdi>}
         actions={button}
       />
       <TabLinks open={tab} account={account} allowed={allowed} />
@@ -132,14 +115,10 @@ export function Frame<Row extends object>(props: FrameProps<Row>) {
               ? {}
               : { onOpen: (row: Row) => setSearch({ open: nameOf(row) }, { push: true }), openKey: open })}
             empty={<Empty icon="users" text={w.none[tab]} action={button} />}
-            more={{
-              has: list.hasNextPage,
-              busy: list.isFetchingNextPage,
-              load: () => list.fetchNextPage().catch(() => {}),
-            }}
+            more={list.more}
           />
         ) : (
-          allowed(listOf[tab]) === false && <Empty icon="lock" text={w.forbidden(listOf[tab])} />
+          allowed(operations.list) === false && <Empty icon="lock" text={w.forbidden(operations.list)} />
         )}
       </Card>
       {open !== undefined && Details !== undefined && (
@@ -174,7 +153,7 @@ interface TabLinksProps extends TabProps {
 const TabLinks = ({ open, account, allowed }: TabLinksProps) => (
   <nav class="tabs" aria-label={t.pages.identity}>
     {tabs
-      .filter((tab) => allowed(listOf[tab]) !== false)
+      .filter((tab) => allowed(operationsOf[tab].list) !== false)
       .map((tab) => (
         <PageLink
           key={tab}
@@ -239,26 +218,18 @@ interface RemoveProps {
 
 /** The deletion of what a panel shows. The gateway's reason is shown where it refuses. */
 export function Remove({ tab, name, onRemove, onGone }: RemoveProps) {
-  const [isAsking, setAsking] = useState(false);
   return (
-    <>
-      <Button icon="trash" onClick={() => setAsking(true)}>
-        {w.remove}
-      </Button>
-      {isAsking && (
-        <Confirm
-          title={`${w.remove}: ${name}?`}
-          text={w.removeText[tab]}
-          typed={name}
-          action={w.remove}
-          onConfirm={async () => {
-            await onRemove();
-            onGone();
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </>
+    <ConfirmButton
+      icon="trash"
+      title={`${w.remove}: ${name}?`}
+      text={w.removeText[tab]}
+      typed={name}
+      action={w.remove}
+      onConfirm={async () => {
+        await onRemove();
+        onGone();
+      }}
+    />
   );
 }
 
@@ -290,9 +261,7 @@ export function Switch({ isOn, off, on, name, text, onTurn }: SwitchProps) {
           title={`${off}: ${name}?`}
           text={text}
           action={off}
-          onConfirm={async () => {
-            await onTurn(false);
-          }}
+          onConfirm={() => onTurn(false)}
           onClose={() => setAsking(false)}
         />
       )}

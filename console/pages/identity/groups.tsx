@@ -51,12 +51,8 @@ function GroupPanel({ account, name, allowed, onGone }: PanelProps) {
             ]}
           />
           <Members account={account} name={name} allowed={allowed} users={found.rows ?? []} />
-          {found.hasNextPage && (
-            <Partial
-              shown={found.rows?.length ?? 0}
-              busy={found.isFetchingNextPage}
-              onMore={() => found.fetchNextPage().catch(() => {})}
-            />
+          {found.more.has && (
+            <Partial shown={found.rows?.length ?? 0} busy={found.more.busy} onMore={found.more.load} />
           )}
           <HeldPolicies
             account={account}

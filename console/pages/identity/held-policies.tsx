@@ -170,23 +170,23 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
     { enabled: policy !== '' },
   );
   const put = useChange(operations.put as 'PutIamUserInlinePolicy', [readers[kind], operations.get]);
-  const shown = text ?? (stored.data && formatDocument(stored.data.document));
-  if (shown === undefined) return stored.error ? <Failure error={stored.error} /> : <Skeleton rows={4} />;
-  if (!mayPut) return <DocumentField label={policy} value={shown} onChange={undefined} />;
+  const current = text ?? (stored.data && formatDocument(stored.data.document));
+  if (current === undefined) return stored.error ? <Failure error={stored.error} /> : <Skeleton rows={4} />;
+  if (!mayPut) return <DocumentField label={policy} value={current} onChange={undefined} />;
   return (
     <Form
       submit={t.ui.save}
       disabled={newName === ''}
       onCancel={onClose}
       onSubmit={async () => {
-        await put.mutateAsync({ path: pathOf(newName), body: { document: shown } });
+        await put.mutateAsync({ path: pathOf(newName), body: { document: current } });
         onClose();
       }}
     >
       {(faultOf) => (
         <>
           <TextField label={w.name} value={newName} onChange={setNewName} readonly={policy !== ''} code />
-          <DocumentField value={shown} onChange={setText} fault={faultOf('document')} />
+          <DocumentField value={current} onChange={setText} fault={faultOf('document')} />
         </>
       )}
     </Form>

@@ -6,7 +6,7 @@ import { useAllowed } from '../../app/allowed.ts';
 import type { AdminOperationName } from '../../app/client.ts';
 import { pathOf } from '../../app/pages.ts';
 import { Accounts } from './accounts.tsx';
-import { listOf, type Tab, type TabProps, tabs, useAccount } from './frame.tsx';
+import { operationsOf, type Tab, type TabProps, tabs, useAccount } from './frame.tsx';
 import { Groups } from './groups.tsx';
 import { policyOperations } from './held-policies.tsx';
 import { Policies } from './policies.tsx';
@@ -23,10 +23,8 @@ const parts: Readonly<Record<Tab, ComponentType<TabProps>>> = {
 
 const operations: readonly AdminOperationName[] = [
   ...new Set<AdminOperationName>([
-    ...Object.values(listOf),
+    ...Object.values(operationsOf).flatMap(({ list, create, get }) => [list, create, get]),
     ...policyOperations,
-    'GetAccount',
-    'CreateAccount',
     'PutAccount',
     'DeleteAccount',
     'CreateRootKey',
@@ -37,24 +35,16 @@ const operations: readonly AdminOperationName[] = [
     'GetAccountLimit',
     'PutAccountLimit',
     'DeleteAccountLimit',
-    'GetIamUser',
-    'CreateIamUser',
     'PutIamUser',
     'DeleteIamUser',
     'CreateIamAccessKey',
     'PutIamAccessKey',
     'DeleteIamAccessKey',
-    'GetIamGroup',
-    'CreateIamGroup',
     'DeleteIamGroup',
     'PutIamGroupUser',
     'DeleteIamGroupUser',
-    'GetIamRole',
-    'CreateIamRole',
     'PutIamRole',
     'DeleteIamRole',
-    'GetIamPolicy',
-    'CreateIamPolicy',
     'PutIamPolicy',
     'DeleteIamPolicy',
   ]),
@@ -67,7 +57,7 @@ export default function IdentityPage() {
   const account = useAccount();
   const allowed = useAllowed(operations);
   const [tab = '', ...rest] = _splat.split('/');
-  const first = tabs.find((each) => allowed(listOf[each]) !== false) ?? 'accounts';
+  const first = tabs.find((each) => allowed(operationsOf[each].list) !== false) ?? 'accounts';
   const known = isTab(tab) ? tab : first;
   useRedirect({ tab: known, open: rest.join('/'), isNeeded: tab !== known || rest.length > 0 });
   const Part = parts[known];

@@ -2,12 +2,12 @@
 import { useRef, useState } from 'preact/hooks';
 import { parseBytes } from '../../../src/base/text/byte-size.ts';
 import type { Allowed } from '../../app/allowed.ts';
-import { Refused } from '../../app/client.ts';
+import { isMissing } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
-import { formatBytes } from '../../ui/values.tsx';
+import { writeSize } from '../../ui/values.tsx';
 import { may, Part } from './frame.tsx';
 import { w } from './words.ts';
 
@@ -20,18 +20,14 @@ interface NumbersProps<Name extends string> {
   readonly onSave: ((values: Readonly<Partial<Record<Name, number>>>) => Promise<unknown>) | undefined;
 }
 
-/** `10GiB` where it is whole, else the number itself: what is saved again is what was read. */
-function writeNumber(value: number | undefined, unit: 'bytes' | 'count'): string {
-  if (value === undefined || value === 0) return '';
-  const short = formatBytes(value).replace(/\s/g, '');
-  return unit === 'bytes' && parseBytes(short) === value ? short : String(value);
-}
+const writeNumber = (value: number, unit: 'bytes' | 'count'): string =>
+  unit === 'bytes' || value === 0 ? writeSize(value) : String(value);
 
 function Numbers<Name extends string>({ title, hint, fields, values, onSave }: NumbersProps<Name>) {
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [isSaved, setSaved] = useState(false);
   const [faulty, setFaulty] = useState<Name>();
-  const textOf = (name: Name, unit: 'bytes' | 'count') => texts[name] ?? writeNumber(values[name], unit);
+  const textOf = (name: Name, unit: 'bytes' | 'count') => texts[name] ?? writeNumber(values[name] ?? 0, unit);
   const save = async () => {
     setSaved(false);
     setFaulty(undefined);
@@ -80,8 +76,6 @@ function Numbers<Name extends string>({ title, hint, fields, values, onSave }: N
     </Part>
   );
 }
-
-const isMissing = (error: unknown): boolean => error instanceof Refused && error.status === 404;
 
 /** True from the first reply on, "there is none" included: while it is read again, the form keeps what was typed. */
 function useWasRead(data: unknown, error: unknown): boolean {

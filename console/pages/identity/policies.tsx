@@ -3,7 +3,7 @@ import type { Answer } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { type Column, countColumn } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Count, Time } from '../../ui/values.tsx';
 import { allowOf, NewDocument, readActions, StoredDocument } from './document.tsx';
@@ -38,13 +38,7 @@ const columns: readonly Column<Policy>[] = [
     ),
     isMinor: true,
   },
-  {
-    id: 'attachments',
-    head: w.attachments,
-    cell: ({ attachments }) => <Count value={attachments} />,
-    value: ({ attachments }) => attachments,
-    align: 'end',
-  },
+  countColumn('attachments', { head: w.attachments, value: ({ attachments }) => attachments }),
   {
     id: 'updated',
     head: w.updated,

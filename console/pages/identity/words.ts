@@ -6,7 +6,6 @@ export const w = words({
     tabs: { accounts: 'Accounts', users: 'Users', groups: 'Groups', roles: 'Roles', policies: 'Policies' },
     account: 'Account',
     name: 'Name',
-    id: 'Id',
     arn: 'ARN',
     status: 'Status',
     created: 'Created',
@@ -21,7 +20,6 @@ export const w = words({
     configured: 'settings',
     managed: 'operators',
     states: { Active: 'active', Suspended: 'suspended', Disabled: 'disabled' },
-    operators: 'operators’ account',
     accountsAnswer: (count: number, suspended: number) =>
       `${plural(count, 'account', 'accounts')}, ${suspended === 0 ? 'all active' : `${suspended} suspended`}.`,
     answer: {
@@ -128,7 +126,6 @@ export const w = words({
     },
     account: 'Konto',
     name: 'Name',
-    id: 'Id',
     arn: 'ARN',
     status: 'Zustand',
     created: 'Erstellt',
@@ -143,7 +140,6 @@ export const w = words({
     configured: 'Einstellungen',
     managed: 'Betreibern',
     states: { Active: 'aktiv', Suspended: 'gesperrt', Disabled: 'gesperrt' },
-    operators: 'Konto der Betreiber',
     accountsAnswer: (count, suspended) =>
       `${plural(count, 'Konto', 'Konten')}, ${suspended === 0 ? 'alle aktiv' : `${suspended} gesperrt`}.`,
     answer: {

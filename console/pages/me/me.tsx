@@ -1,6 +1,6 @@
 /** My account: the caller's own access keys, what its account uses of its quota, and its log-ins. */
 import { useAllowed } from '../../app/allowed.ts';
-import { type Answer, Refused } from '../../app/client.ts';
+import { type Answer, isMissing } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { useSession } from '../../app/session.tsx';
@@ -11,9 +11,10 @@ import { Facts } from '../../ui/facts.tsx';
 import { Button } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
-import { Empty, Failure, Reading } from '../../ui/states.tsx';
+import { Empty, Reading } from '../../ui/states.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, Duration, formatBytes, Time } from '../../ui/values.tsx';
+import { type Login, Logins } from '../settings/logins.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
@@ -78,7 +79,14 @@ export default function MePage() {
       </div>
       <ThisLogin />
       {allowed('ListLogins') === true && (
-        <Logins accessKey={session.accessKey} mayRevoke={allowed('RevokeLogin') === true} />
+        <Logins
+          title={w.logins}
+          accessKey={session.accessKey}
+          mayRevoke={allowed('RevokeLogin') === true}
+          columns={loginColumns}
+        >
+          {(table) => <ShortTable {...table} />}
+        </Logins>
       )}
     </>
   );
@@ -97,8 +105,7 @@ function OwnKeys({ mayCreate, mayPut, mayRemove }: OwnKeysProps) {
   const put = useChange('PutOwnAccessKey', ['ListOwnAccessKeys']);
   const remove = useChange('DeleteOwnAccessKey', ['ListOwnAccessKeys']);
   // IAM has no such user: the settings have it, with its keys.
-  if (keys.error instanceof Refused && keys.error.status === 404)
-    return <p class="quiet card-line">{w.configured(session.accessKey)}</p>;
+  if (isMissing(keys.error)) return <p class="quiet card-line">{w.configured(session.accessKey)}</p>;
   return (
     <Reading query={keys}>
       {({ accessKeys }) => (
@@ -182,53 +189,18 @@ function ThisLogin() {
   );
 }
 
-type Login = Answer<'ListLogins'>['logins'][number];
-
-interface LoginsProps {
-  readonly accessKey: string;
-  readonly mayRevoke: boolean;
-}
-
-function Logins({ accessKey, mayRevoke }: LoginsProps) {
-  const logins = useAdmin('ListLogins', { query: { accessKey } }, { everyMs });
-  const revoke = useChange('RevokeLogin', ['ListLogins']);
-  const columns: readonly Column<Login>[] = [
-    { id: 'seen', head: w.seen, cell: ({ seenAt }) => <Time at={seenAt} /> },
-    { id: 'began', head: w.began, cell: ({ createdAt }) => <Time at={createdAt} />, isMinor: true },
-    { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span> },
-    {
-      id: 'agent',
-      head: w.agent,
-      cell: ({ agent }) => (
-        <span class="cut quiet" dir="auto" title={agent}>
-          {agent}
-        </span>
-      ),
-      isMinor: true,
-    },
-    ...(mayRevoke
-      ? [
-          {
-            id: 'revoke',
-            head: <span class="visually-hidden">{w.revoke}</span>,
-            cell: ({ id }: Login) => (
-              <Button kind="link" onClick={() => revoke.mutate({ path: { id } })}>
-                {w.revoke}
-              </Button>
-            ),
-            align: 'end' as const,
-          },
-        ]
-      : []),
-  ];
-  return (
-    <Card title={w.logins}>
-      <Reading query={logins} rows={2}>
-        {(found) => (
-          <ShortTable label={w.logins} columns={columns} rows={found.logins} rowKey={({ id }) => id} />
-        )}
-      </Reading>
-      {revoke.error && <Failure error={revoke.error} />}
-    </Card>
-  );
-}
+const loginColumns: readonly Column<Login>[] = [
+  { id: 'seen', head: w.seen, cell: ({ seenAt }) => <Time at={seenAt} /> },
+  { id: 'began', head: w.began, cell: ({ createdAt }) => <Time at={createdAt} />, isMinor: true },
+  { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span> },
+  {
+    id: 'agent',
+    head: w.agent,
+    cell: ({ agent }) => (
+      <span class="cut quiet" dir="auto" title={agent}>
+        {agent}
+      </span>
+    ),
+    isMinor: true,
+  },
+];

@@ -30,7 +30,6 @@ export const w = words({
     began: 'Began',
     from: 'From',
     agent: 'Browser',
-    revoke: 'End',
   },
   de: {
     answer: (name, account) => `Sie sind ${name} des Kontos ${account}.`,
@@ -61,6 +60,5 @@ export const w = words({
     began: 'Begonnen',
     from: 'Von',
     agent: 'Browser',
-    revoke: 'Beenden',
   },
 });

@@ -7,7 +7,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { pathOf } from '../../app/pages.ts';
-import { useAdmin } from '../../app/queries.ts';
+import { moreOf, useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Confirm } from '../../ui/confirm.tsx';
@@ -192,11 +192,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
                 row.is === 'folder' ? goTo(row.key) : setSearch({ key: row.key }, { push: true })
               }
               empty={<Empty icon="file" text={w.empty} docs={mayPut ? w.emptyHint : undefined} />}
-              more={{
-                has: entries.hasNextPage,
-                busy: entries.isFetchingNextPage,
-                load: () => entries.fetchNextPage().catch(() => {}),
-              }}
+              more={moreOf(entries)}
             />
           )}
         </Card>

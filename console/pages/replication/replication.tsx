@@ -6,15 +6,15 @@ import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Confirm } from '../../ui/confirm.tsx';
+import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { Button, Form, TextField } from '../../ui/form.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { Form, TextField } from '../../ui/form.tsx';
+import { bytesColumn, type Column } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
-import { Bytes, Count, formatBytes, formatDuration, Time } from '../../ui/values.tsx';
+import { Count, formatBytes, formatDuration, Time } from '../../ui/values.tsx';
 import { TargetState } from '../events/events.tsx';
 import { w } from './words.ts';
 
@@ -44,13 +44,7 @@ const columns: readonly Column<Destination>[] = [
     value: ({ waiting }) => waiting,
     align: 'end',
   },
-  {
-    id: 'bytes',
-    head: w.bytes,
-    cell: ({ waitingBytes }) => <Bytes value={waitingBytes} />,
-    value: ({ waitingBytes }) => waitingBytes,
-    align: 'end',
-  },
+  bytesColumn('bytes', { head: w.bytes, value: ({ waitingBytes }) => waitingBytes }),
   {
     id: 'lag',
     head: w.lag,
@@ -171,13 +165,7 @@ export default function ReplicationPage() {
             onRetry={() => failed.refetch()}
             rowKey={({ id }) => id}
             filterText={({ bucket, key, destination, error }) => `${bucket}/${key} ${destination} ${error}`}
-            more={{
-              has: failed.hasNextPage,
-              busy: failed.isFetchingNextPage,
-              load: () => {
-                failed.fetchNextPage();
-              },
-            }}
+            more={failed.more}
             empty={<Empty icon="check" text={w.noneFailed} />}
           />
         </Card>
@@ -205,24 +193,17 @@ function Answered({ status }: { readonly status: Answer<'GetReplicationStatus'> 
 }
 
 function RetryAll({ rows }: { readonly rows: readonly Failed[] }) {
-  const [isAsking, setAsking] = useState(false);
   const retry = useChange('RetryFailedReplications', ['ListFailedReplications', 'GetReplicationStatus']);
   return (
-    <>
-      <Button onClick={() => setAsking(true)}>{w.retryAll}</Button>
-      {isAsking && (
-        <Confirm
-          title={`${w.retryAll}?`}
-          text={w.retryText}
-          action={w.retryAll}
-          onConfirm={async () => {
-            for (const bucket of new Set(rows.map((row) => row.bucket)))
-              await retry.mutateAsync({ body: { bucket } });
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </>
+    <ConfirmButton
+      title={`${w.retryAll}?`}
+      text={w.retryText}
+      action={w.retryAll}
+      onConfirm={async () => {
+        for (const bucket of new Set(rows.map((row) => row.bucket)))
+          await retry.mutateAsync({ body: { bucket } });
+      }}
+    />
   );
 }
 
@@ -235,7 +216,6 @@ interface PeerProps {
 function PeerDetails({ peer, allowed, onGone }: PeerProps) {
   const [bucket, setBucket] = useState('');
   const [found, setFound] = useState<Answer<'CheckReplicationPeer'> | undefined>();
-  const [isAsking, setAsking] = useState(false);
   const remove = useChange('DeleteReplicationPeer', ['ListReplicationPeers']);
   const path = { id: peer.id };
   return (
@@ -292,21 +272,17 @@ function PeerDetails({ peer, allowed, onGone }: PeerProps) {
       )}
       {allowed('DeleteReplicationPeer') === true && (
         <div class="actions">
-          <Button onClick={() => setAsking(true)}>{w.remove}</Button>
+          <ConfirmButton
+            title={`${w.remove}: ${peer.id}?`}
+            text={w.removeText}
+            typed={peer.id}
+            action={w.remove}
+            onConfirm={async () => {
+              await remove.mutateAsync({ path });
+              onGone();
+            }}
+          />
         </div>
-      )}
-      {isAsking && (
-        <Confirm
-          title={`${w.remove}: ${peer.id}?`}
-          text={w.removeText}
-          typed={peer.id}
-          action={w.remove}
-          onConfirm={async () => {
-            await remove.mutateAsync({ path });
-            onGone();
-          }}
-          onClose={() => setAsking(false)}
-        />
       )}
     </>
   );

@@ -4,18 +4,17 @@ import { type Answer, addressOf } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Button } from '../../ui/form.tsx';
+import { Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
-import { Select } from '../traces/traces.tsx';
+import { type Login, Logins } from './logins.tsx';
 import { w } from './words.ts';
 
 type Setting = Answer<'ListSettings'>['rows'][number];
-type Login = Answer<'ListLogins'>['logins'][number];
 type Level = Answer<'GetLogLevel'>['level'];
 
 const levels: readonly Level[] = ['DEBUG', 'INFO', 'WARN', 'ERROR'];
@@ -84,7 +83,11 @@ export default function SettingsPage() {
         }
       />
       {may('GetLogLevel') && <LogLevel mayChange={may('PutLogLevel')} />}
-      {may('ListLogins') && <Logins mayRevoke={may('RevokeLogin')} />}
+      {may('ListLogins') && (
+        <Logins title={w.logins} mayRevoke={may('RevokeLogin')} columns={loginColumns}>
+          {(table) => <DataTable {...table} name="logins-" empty={<Empty text={t.ui.none} />} />}
+        </Logins>
+      )}
       {may('ListSettings') && (
         <Card title={w.settings}>
           <DataTable
@@ -118,10 +121,7 @@ function LogLevel({ mayChange }: { readonly mayChange: boolean }) {
                   label={w.level}
                   value={found.level}
                   options={levels.map((each) => [each, each])}
-                  onChange={(value) => {
-                    // The cast: the options are the levels.
-                    put.mutate({ body: { level: value as Level } });
-                  }}
+                  onChange={(next) => put.mutate({ body: { level: next } })}
                 />
               ) : (
                 <span class="code">{found.level}</span>
@@ -136,58 +136,23 @@ function LogLevel({ mayChange }: { readonly mayChange: boolean }) {
   );
 }
 
-function Logins({ mayRevoke }: { readonly mayRevoke: boolean }) {
-  const logins = useAdmin('ListLogins', {}, { everyMs: 30_000 });
-  const revoke = useChange('RevokeLogin', ['ListLogins']);
-  const columns: readonly Column<Login>[] = [
-    {
-      id: 'who',
-      head: w.who,
-      cell: ({ principal }) => (
-        <span class="cut" dir="auto" title={principal}>
-          {principal.replace(/^arn:aws:iam::/, '')}
-        </span>
-      ),
-      value: ({ principal }) => principal,
-    },
-    {
-      id: 'seen',
-      head: w.seen,
-      cell: ({ seenAt }) => <Time at={seenAt} />,
-      value: ({ seenAt }) => seenAt,
-    },
-    { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isMinor: true },
-    { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span>, isMinor: true },
-    ...(mayRevoke
-      ? [
-          {
-            id: 'revoke',
-            head: w.revoke,
-            cell: ({ id }: Login) => (
-              <Button kind="link" onClick={() => revoke.mutate({ path: { id } })}>
-                {w.revoke}
-              </Button>
-            ),
-            align: 'end' as const,
-          },
-        ]
-      : []),
-  ];
-  return (
-    <Card title={w.logins}>
-      <Reading query={logins} rows={2}>
-        {(found) => (
-          <DataTable
-            label={w.logins}
-            name="logins-"
-            columns={columns}
-            rows={found.logins}
-            rowKey={({ id }) => id}
-            empty={<Empty text={t.ui.none} />}
-          />
-        )}
-      </Reading>
-      {revoke.error && <Failure error={revoke.error} />}
-    </Card>
-  );
-}
+const loginColumns: readonly Column<Login>[] = [
+  {
+    id: 'who',
+    head: w.who,
+    cell: ({ principal }) => (
+      <span class="cut" dir="auto" title={principal}>
+        {principal.replace(/^arn:aws:iam::/, '')}
+      </span>
+    ),
+    value: ({ principal }) => principal,
+  },
+  {
+    id: 'seen',
+    head: w.seen,
+    cell: ({ seenAt }) => <Time at={seenAt} />,
+    value: ({ seenAt }) => seenAt,
+  },
+  { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isMinor: true },
+  { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span>, isMinor: true },
+];

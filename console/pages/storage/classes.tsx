@@ -1,8 +1,7 @@
 /** Bytes and objects by storage class, as the sampler published them: rows and columns, for the overview too. */
 import type { Answer } from '../../app/client.ts';
 import { formatNumber } from '../../text/text.ts';
-import type { Column } from '../../ui/short-table.tsx';
-import { Bytes, Count } from '../../ui/values.tsx';
+import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { classWords as w } from './class-words.ts';
 
 export interface ClassRow {
@@ -37,20 +36,8 @@ export const classColumns: readonly Column<ClassRow>[] = [
     value: ({ pool }) => pool,
     isMinor: true,
   },
-  {
-    id: 'objects',
-    head: w.objects,
-    align: 'end',
-    cell: ({ objects }) => <Count value={objects} />,
-    value: ({ objects }) => objects,
-  },
-  {
-    id: 'bytes',
-    head: w.bytes,
-    align: 'end',
-    cell: ({ bytes }) => <Bytes value={bytes} />,
-    value: ({ bytes }) => bytes,
-  },
+  countColumn('objects', { head: w.objects, value: ({ objects }) => objects }),
+  bytesColumn('bytes', { head: w.bytes, value: ({ bytes }) => bytes }),
   {
     id: 'share',
     head: w.share,

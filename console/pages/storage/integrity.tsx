@@ -1,11 +1,9 @@
 /** Whether stored bytes and metadata agree: the scrub and fsck, what they found, and how to start them. */
-import { useState } from 'preact/hooks';
 import type { Allowed } from '../../app/allowed.ts';
-import { type AdminOperationName, Refused } from '../../app/client.ts';
+import { type AdminOperationName, isMissing } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Confirm } from '../../ui/confirm.tsx';
-import { Button } from '../../ui/form.tsx';
+import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Progress } from '../../ui/progress.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
@@ -15,7 +13,6 @@ import { w } from './words.ts';
 const everyMs = 30_000;
 
 /** A pass that has never run is a 404, which is no failure here. */
-const isAbsent = (error: unknown): boolean => error instanceof Refused && error.status === 404;
 
 export function Integrity({ allowed }: { readonly allowed: Allowed }) {
   const scrub = useAdmin('GetScrub', {}, { everyMs, enabled: allowed('GetScrub') === true });
@@ -78,7 +75,7 @@ const Pass = ({ name, query, start, children }: PassProps) => (
     <div class="line-body">
       {query.data !== undefined ? (
         children
-      ) : isAbsent(query.error) ? (
+      ) : isMissing(query.error) ? (
         <span class="quiet">{w.neverRan}</span>
       ) : query.error ? (
         <Failure error={query.error} onRetry={() => query.refetch()} />
@@ -99,24 +96,8 @@ interface StartProps {
 }
 
 function Start({ label, ask, text, operation, then }: StartProps) {
-  const [isAsking, setAsking] = useState(false);
   const change = useChange(operation, [then]);
-  return (
-    <>
-      <Button onClick={() => setAsking(true)}>{label}</Button>
-      {isAsking && (
-        <Confirm
-          title={ask}
-          text={text}
-          action={label}
-          onConfirm={async () => {
-            await change.mutateAsync({});
-          }}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </>
-  );
+  return <ConfirmButton title={ask} text={text} action={label} onConfirm={() => change.mutateAsync({})} />;
 }
 
 const StartScrub = () => (

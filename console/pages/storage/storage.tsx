@@ -5,11 +5,11 @@ import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
-import { Bytes, Count, formatDuration, Time } from '../../ui/values.tsx';
+import { Bytes, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from './class-words.ts';
 import { classColumns, classRows } from './classes.tsx';
 import { Integrity } from './integrity.tsx';
@@ -203,13 +203,7 @@ const poolColumns: readonly Column<Pool>[] = [
     ),
     value: ({ state }) => state,
   },
-  {
-    id: 'used',
-    head: w.used,
-    align: 'end',
-    cell: ({ BytesUsed }) => <Bytes value={BytesUsed} />,
-    value: ({ BytesUsed }) => BytesUsed,
-  },
+  bytesColumn('used', { head: w.used, value: ({ BytesUsed }) => BytesUsed }),
   {
     id: 'free',
     head: w.free,
@@ -217,13 +211,7 @@ const poolColumns: readonly Column<Pool>[] = [
     cell: ({ BytesFree }) => (BytesFree === undefined ? '–' : <Bytes value={BytesFree} />),
     value: ({ BytesFree = -1 }) => BytesFree,
   },
-  {
-    id: 'chunks',
-    head: w.chunks,
-    align: 'end',
-    cell: ({ ChunkCount }) => <Count value={ChunkCount} />,
-    value: ({ ChunkCount }) => ChunkCount,
-  },
+  countColumn('chunks', { head: w.chunks, value: ({ ChunkCount }) => ChunkCount }),
 ];
 
 function Data({ data }: { readonly data: Answer<'GetStorageData'> }) {
@@ -258,13 +246,7 @@ type GcCluster = Answer<'GetGcBacklog'>['clusters'][number];
 
 const gcColumns: readonly Column<GcCluster>[] = [
   { id: 'cluster', head: w.cluster, cell: ({ cluster }) => cluster, value: ({ cluster }) => cluster },
-  {
-    id: 'extents',
-    head: w.extents,
-    align: 'end',
-    cell: ({ extents }) => <Count value={extents} />,
-    value: ({ extents }) => extents,
-  },
+  countColumn('extents', { head: w.extents, value: ({ extents }) => extents }),
   {
     id: 'oldest',
     head: w.oldest,

@@ -7,6 +7,7 @@ import { useSearchState } from '../../app/url.ts';
 import { plural } from '../../text/plural.ts';
 import { t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
+import { Select } from '../../ui/form.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
@@ -129,25 +130,3 @@ export default function TracesPage() {
     </>
   );
 }
-
-interface SelectProps {
-  readonly label: string;
-  readonly value: string;
-  readonly options: readonly (readonly [value: string, text: string])[];
-  readonly onChange: (value: string) => void;
-}
-
-export const Select = ({ label, value, options, onChange }: SelectProps) => (
-  <select
-    class="input is-short"
-    aria-label={label}
-    value={value}
-    onChange={(event) => onChange(event.currentTarget.value)}
-  >
-    {options.map(([each, text]) => (
-      <option key={each} value={each}>
-        {text}
-      </option>
-    ))}
-  </select>
-);

@@ -28,10 +28,9 @@ export interface Feed<Row> {
   readonly isCut: boolean;
 }
 
-export type UsageRow = Omit<Answer<'GetBucketUsage'>['rows'][number], 'byteSeconds'> & {
-  /** The digits that the gateway wrote: a number is not exact from 2^53 on. */
-  readonly byteSeconds: string;
-};
+/** A number is not exact from 2^53 on. */
+export type Exact<Row> = Omit<Row, 'byteSeconds'> & { readonly byteSeconds: bigint };
+export type UsageRow = Exact<Answer<'GetBucketUsage'>['rows'][number]>;
 export type TrafficRow = Answer<'GetBucketTraffic'>['rows'][number];
 
 interface FeedPage<Row> {
@@ -60,9 +59,11 @@ export async function readAll<Row>(
   return { rows, isCut: true };
 }
 
-/** The byte-seconds of the rows in a reply, as the gateway wrote them: a number is not exact from 2^53 on. */
-export const byteSecondsIn = (text: string): readonly string[] =>
-  [...text.matchAll(/"byteSeconds":(\d+)/g)].map(([, digits = '0']) => digits);
+/** The rows of a reply, with the byte-seconds that the gateway wrote. @param text the reply */
+export function exactRows<Row extends object>(rows: readonly Row[], text: string): Exact<Row>[] {
+  const digits = [...text.matchAll(/"byteSeconds":(\d+)/g)].map(([, each = '0']) => each);
+  return rows.map((row, index) => ({ ...row, byteSeconds: BigInt(digits[index] ?? 0) }));
+}
 
 interface FeedAsk {
   readonly bucket: string;
@@ -77,11 +78,7 @@ export const useUsage = ({ bucket, span, enabled }: FeedAsk) =>
     queryFn: ({ signal }) =>
       readAll<UsageRow>(span, async (query) => {
         const { json, text } = await request('GetBucketUsage', { path: { name: bucket }, query, signal });
-        const digits = byteSecondsIn(text);
-        return {
-          rows: json.rows.map((row, index) => ({ ...row, byteSeconds: digits[index] ?? '0' })),
-          next: json.next,
-        };
+        return { rows: exactRows(json.rows, text), next: json.next };
       }),
   });
 

@@ -8,7 +8,7 @@ import { Facts } from '../../ui/facts.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import { Empty } from '../../ui/states.tsx';
-import { Bytes, formatBytes, formatCount } from '../../ui/values.tsx';
+import { Bytes, formatBytes, formatCount, writeSize } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
 type Bucket = Answer<'GetBucket'>;
@@ -49,19 +49,6 @@ function Use({ label, used, max, unit }: UseProps) {
       </span>
     </>
   );
-}
-
-const units = [
-  ['TiB', 1024 ** 4],
-  ['GiB', 1024 ** 3],
-  ['MiB', 1024 ** 2],
-  ['KiB', 1024],
-] as const;
-
-/** In the largest unit that is exact; '' is unlimited. */
-function writeSize(bytes: number): string {
-  const unit = units.find(([, size]) => bytes % size === 0);
-  return bytes === 0 ? '' : unit === undefined ? String(bytes) : `${bytes / unit[1]}${unit[0]}`;
 }
 
 type Limits = NonNullable<Ask<'PutBucketQuota'>['body']>;

@@ -1,8 +1,8 @@
 /** Usage of a bucket: the quota and its use, stored bytes and objects by class over closed days, and requests by requester. */
 import { useParams } from '@tanstack/react-router';
 import { useMemo } from 'preact/hooks';
-import { useAllowed } from '../../app/allowed.ts';
-import type { AdminOperationName, Answer } from '../../app/client.ts';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
+import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { formatNumber, t } from '../../text/text.ts';
@@ -10,11 +10,10 @@ import { Chart } from '../../ui/chart.tsx';
 import { type CsvColumns, saveCsv } from '../../ui/csv.ts';
 import { Button } from '../../ui/form.tsx';
 import { Segments } from '../../ui/segments.tsx';
-import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { bytesColumn, type Column, countColumn, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
-import { Bytes, Count } from '../../ui/values.tsx';
 import {
   bytesOf,
   type Feed,
@@ -41,16 +40,15 @@ const asked = ['GetBucket', 'GetBucketUsage', 'GetBucketTraffic', 'PutBucketQuot
 
 export default function UsagePage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
-  const toAsk = (name: AdminOperationName) => ({ action: `admin:${name}`, bucket });
-  const allowed = useAllowed(asked.map(toAsk));
-  const may = (name: (typeof asked)[number]) => allowed(toAsk(name)) === true;
+  const allowed = useAllowed(asked.map((name) => onBucket(name, bucket)));
+  const may = (name: (typeof asked)[number]) => allowed(onBucket(name, bucket)) === true;
   const [search, setSearch] = useSearchState();
   const days: SpanName = spans.find((each) => each === search['days']) ?? spanDefault;
   const span = useMemo(() => spanOf(Number(days)), [days]);
   const found = useAdmin('GetBucket', { path: { name: bucket } }, { everyMs, enabled: may('GetBucket') });
   const usage = useUsage({ bucket, span, enabled: may('GetBucketUsage') });
   const traffic = useTraffic({ bucket, span, enabled: may('GetBucketTraffic') });
-  if (allowed(toAsk('GetBucketUsage')) === false)
+  if (allowed(onBucket('GetBucketUsage', bucket)) === false)
     return <Empty icon="lock" text={t.shell.forbidden('admin:GetBucketUsage')} />;
   const close = () => setSearch({ quota: undefined });
   return (
@@ -111,8 +109,8 @@ export default function UsagePage() {
 
 const classColumns: readonly Column<Answer<'GetBucket'>['classes'][number]>[] = [
   { id: 'class', head: w.class, cell: ({ storageClass }) => <bdi>{storageClass}</bdi> },
-  { id: 'bytes', head: w.bytes, cell: ({ bytes }) => <Bytes value={bytes} />, align: 'end' },
-  { id: 'objects', head: w.objects, cell: ({ objects }) => <Count value={objects} />, align: 'end' },
+  bytesColumn('bytes', { head: w.bytes, value: ({ bytes }) => bytes }),
+  countColumn('objects', { head: w.objects, value: ({ objects }) => objects }),
 ];
 
 const Classes = ({ bucket: { classes } }: { readonly bucket: Answer<'GetBucket'> }) =>
@@ -140,40 +138,18 @@ const usageColumns: readonly Column<UsageRow>[] = [
     cell: ({ storageClass }) => <bdi>{storageClass}</bdi>,
     value: ({ storageClass }) => storageClass,
   },
-  {
-    id: 'bytes',
-    head: w.average,
-    cell: (row) => <Bytes value={bytesOf(row)} />,
-    value: bytesOf,
-    align: 'end',
-  },
+  bytesColumn('bytes', { head: w.average, value: bytesOf }),
   {
     id: 'byte-seconds',
     head: w.byteSeconds,
-    cell: ({ byteSeconds }) => <span class="number">{formatDigits(byteSeconds)}</span>,
+    cell: ({ byteSeconds }) => <span class="number">{formatNumber(byteSeconds)}</span>,
     value: ({ byteSeconds }) => Number(byteSeconds),
     align: 'end',
     isMinor: true,
   },
-  {
-    id: 'objects',
-    head: w.averageObjects,
-    cell: ({ objectCountAvg }) => <Count value={objectCountAvg} />,
-    value: ({ objectCountAvg }) => objectCountAvg,
-    align: 'end',
-  },
-  {
-    id: 'most',
-    head: w.mostObjects,
-    cell: ({ objectCountMax }) => <Count value={objectCountMax} />,
-    value: ({ objectCountMax }) => objectCountMax,
-    align: 'end',
-    isMinor: true,
-  },
+  countColumn('objects', { head: w.averageObjects, value: ({ objectCountAvg }) => objectCountAvg }),
+  countColumn('most', { head: w.mostObjects, value: ({ objectCountMax }) => objectCountMax, isMinor: true }),
 ];
-
-/** All digits, in groups. */
-const formatDigits = (digits: string): string => formatNumber(BigInt(digits));
 
 function Storage({ feed, bucket }: { readonly feed: Feed<UsageRow>; readonly bucket: string }) {
   const { rows } = feed;
@@ -208,7 +184,7 @@ function Storage({ feed, bucket }: { readonly feed: Feed<UsageRow>; readonly buc
 const usageCsv: CsvColumns<UsageRow> = {
   day: ({ day }) => day,
   storageClass: ({ storageClass }) => storageClass,
-  byteSeconds: ({ byteSeconds }) => byteSeconds,
+  byteSeconds: ({ byteSeconds }) => String(byteSeconds),
   objectCountAvg: ({ objectCountAvg }) => objectCountAvg,
   objectCountMax: ({ objectCountMax }) => objectCountMax,
 };
@@ -246,20 +222,8 @@ const requesterColumns: readonly Column<Requester>[] = [
     value: requestsOf,
     align: 'end',
   },
-  {
-    id: 'received',
-    head: w.received,
-    cell: ({ ingressBytes }) => <Bytes value={ingressBytes} />,
-    value: ({ ingressBytes }) => ingressBytes,
-    align: 'end',
-  },
-  {
-    id: 'sent',
-    head: w.sent,
-    cell: ({ egressBytes }) => <Bytes value={egressBytes} />,
-    value: ({ egressBytes }) => egressBytes,
-    align: 'end',
-  },
+  bytesColumn('received', { head: w.received, value: ({ ingressBytes }) => ingressBytes }),
+  bytesColumn('sent', { head: w.sent, value: ({ egressBytes }) => egressBytes }),
 ];
 
 function Traffic({ feed }: { readonly feed: Feed<TrafficRow> }) {

@@ -45,9 +45,9 @@ export const w = words({
   },
   de: {
     now: 'Jetzt',
-    quota: 'Quota',
-    setQuota: 'Quota setzen',
-    noQuota: 'Dieser Bucket hat keine Quota.',
+    quota: 'Kontingent',
+    setQuota: 'Kontingent setzen',
+    noQuota: 'Dieser Bucket hat kein Kontingent.',
     bytes: 'Größe',
     objects: 'Objekte',
     largest: 'Größtes Objekt',
@@ -56,7 +56,7 @@ export const w = words({
     bytesHint: 'Eine Zahl von Bytes oder eine Größe wie 10GiB. Leer: unbegrenzt.',
     objectsHint: 'Leer: unbegrenzt.',
     quotaText:
-      'Ein Schreiben, das die Quota überschreiten würde, wird abgelehnt. Bereits Gespeichertes bleibt.',
+      'Ein Schreiben, das das Kontingent überschreiten würde, wird abgelehnt. Bereits Gespeichertes bleibt.',
     class: 'Klasse',
     noClasses: 'Der Bucket ist leer.',
     storage: 'Speicher nach Tagen',

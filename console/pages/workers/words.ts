@@ -179,7 +179,7 @@ export const w = words({
       inventory: 'Schreibt Inventare.',
       replicator: 'Sendet Versionen an andere Standorte.',
       notify: 'Sendet Ereignisse an ihre Ziele.',
-      'quota-reconcile': 'Berichtigt die Zähler der Quotas.',
+      'quota-reconcile': 'Berichtigt die Zähler der Kontingente.',
       'usage-rollup': 'Nimmt Messwerte der Nutzung und schließt Tage ab.',
       sweep: 'Findet Bytes von Prozessen, die gestorben sind.',
     },

@@ -8,7 +8,7 @@ import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import type { Column } from '../../ui/short-table.tsx';
+import { type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -81,14 +81,7 @@ const columns: readonly Column<Worker>[] = [
     align: 'end',
     isMinor: true,
   },
-  {
-    id: 'failures',
-    head: w.failures,
-    cell: ({ failures = 0 }) => <Count value={failures} />,
-    value: ({ failures = 0 }) => failures,
-    align: 'end',
-    isMinor: true,
-  },
+  countColumn('failures', { head: w.failures, value: ({ failures = 0 }) => failures, isMinor: true }),
 ];
 
 function Backlog({ progress }: Pick<Worker, 'progress'>) {
