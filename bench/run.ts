@@ -6,7 +6,7 @@ import { type Floors, measureFloors } from './lib/floors.ts';
 import { Load } from './lib/load.ts';
 import { measure, type Server } from './lib/measure.ts';
 import { type OperationName, type OperationPlan, operations } from './lib/operations.ts';
-import { caseTable, goals, type Result, table } from './lib/report.ts';
+import { caseTable, goals, matrix, type Result, table } from './lib/report.ts';
 import { targets } from './lib/targets.ts';
 
 /** The operations that a server without objects can answer. */
@@ -33,7 +33,7 @@ async function main(flags: Flags): Promise<void> {
   const floors = measureFloors(flags.directory);
   describe(flags, floors);
   const servers: Server[] = [];
-  const load = new Load(flags.generators);
+  const load = new Load(flags.generators, { sleeps: flags.isMatrix });
   const results: Result[] = [];
   try {
     for (const name of flags.targets) {
@@ -47,7 +47,7 @@ async function main(flags: Flags): Promise<void> {
       results.push({ case: each, figures });
       process.stdout.write(`${caseTable(each, figures)}\n`);
     }
-    process.stdout.write(goals(results, floors));
+    process.stdout.write(flags.isMatrix ? matrix(results) : goals(results, floors));
   } finally {
     load.close();
     await Promise.all(servers.map((server) => server.stop()));

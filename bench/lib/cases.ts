@@ -52,3 +52,16 @@ export const fullCases: readonly Case[] = [
   ...all(['put', 'put-chunked', 'get', 'mixed'], mib),
   ...all(['put', 'put-sse', 'put-unsigned', 'put-chunked', 'get', 'get-sse', 'multipart'], 64 * mib),
 ];
+
+/**
+ * The load of a public load generator: signed chunks with a signed trailer, and few clients for large bodies. The clients sleep while they
+ * wait for answers.
+ */
+export const matrixTargets: readonly string[] = ['sluice-default', 'sluice-fsync', 'versitygw'];
+const largeClientsMax = 4;
+export const matrixCases: readonly Case[] = [
+  ...all(['put-trailer', 'get', 'stat', 'list-100', 'mixed-trailer'], 4 * kib),
+  ...all(['put-trailer', 'get'], mib),
+  ...all(['put-trailer', 'get'], 64 * mib, largeClientsMax),
+  ...all(['multipart-trailer'], 20 * mib, largeClientsMax),
+];

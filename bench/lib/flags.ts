@@ -1,7 +1,16 @@
 /** The command line of the bench. */
 import { availableParallelism, tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { type Case, caseOf, fullCases, quickCases, quickTargets, sizes } from './cases.ts';
+import {
+  type Case,
+  caseOf,
+  fullCases,
+  matrixCases,
+  matrixTargets,
+  quickCases,
+  quickTargets,
+  sizes,
+} from './cases.ts';
 import { isOperation, operations } from './operations.ts';
 import { targets } from './targets.ts';
 
@@ -15,11 +24,14 @@ export interface Flags {
   readonly processes: string;
   readonly directory: string;
   readonly checkout: string | undefined;
+  /** Whether a table of all cases stands at the end, beside the peer. */
+  readonly isMatrix: boolean;
 }
 
 export const usage = `npm run bench -- [flags]
 
   --quick            the cases and targets that the goals need, in four minutes on an idle machine
+  --matrix           the load of a public load generator: the clients sleep while they wait, bodies have signed chunks and trailers
   --target=a,b       ${Object.keys(targets).join(', ')}
                      (default: all but those on Ceph and of another checkout; the peer is built with Go, once)
   --op=a,b           ${Object.keys(operations).join(', ')}
@@ -27,10 +39,10 @@ export const usage = `npm run bench -- [flags]
   --clients=16       connections at a time
   --seconds=4        of measuring, for each case and target (--quick: 1.2)
   --rounds=2         turns that these are cut into, the targets alternating
-  --generators=N     processes that make the load (default: one for every two cores)
+  --generators=N     processes that make the load (default: one for every two cores; --matrix: 4)
   --processes=1      SVC_PROCESSES of this gateway where its backends can share
   --dir=PATH         where data directories are made (default: the system's temporary directory)
-  --checkout=PATH    another checkout of this project, with its packages: the targets "other" and "other-noop"
+  --checkout=PATH    another checkout of this project, with its packages: the targets "other…"
 `;
 
 const usualTargets = Object.keys(targets).filter((name) => targets[name]?.onlyNamed !== true);
@@ -65,6 +77,7 @@ export function readFlags(args: readonly string[]): Flags | undefined {
     args: [...args],
     options: {
       quick: { type: 'boolean', default: false },
+      matrix: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
       target: text,
       op: text,
@@ -79,20 +92,27 @@ export function readFlags(args: readonly string[]): Flags | undefined {
     },
   });
   if (values.help) return undefined;
-  const chosen = list(values.target) ?? (values.quick ? quickTargets : usualTargets);
+  const { matrix: isMatrix, quick } = values;
+  const [plan, planned] = isMatrix
+    ? [matrixCases, matrixTargets]
+    : quick
+      ? [quickCases, quickTargets]
+      : [fullCases, usualTargets];
+  const chosen = list(values.target) ?? planned;
   for (const name of chosen)
     if (!Object.hasOwn(targets, name)) throw new Error(`--target=${name} is not known`);
   const ops = list(values.op);
   for (const name of ops ?? []) if (!isOperation(name)) throw new Error(`--op=${name} is not known`);
   return {
     targets: chosen,
-    cases: casesOf(values.quick ? quickCases : fullCases, ops, list(values.size)?.map(sizeOf)),
+    cases: casesOf(plan, ops, list(values.size)?.map(sizeOf)),
     clients: Number(values.clients ?? 16),
-    seconds: Number(values.seconds ?? (values.quick ? 1.2 : 4)),
+    seconds: Number(values.seconds ?? (quick ? 1.2 : 4)),
     rounds: Number(values.rounds ?? 2),
-    generators: Number(values.generators ?? Math.max(1, availableParallelism() >> 1)),
+    generators: Number(values.generators ?? (isMatrix ? 4 : Math.max(1, availableParallelism() >> 1))),
     processes: values.processes ?? '1',
     directory: values.dir ?? tmpdir(),
     checkout: values.checkout,
+    isMatrix,
   };
 }

@@ -1,6 +1,7 @@
 /** The operations of a load, each as one step of one client over its own connection. */
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { type Answer, type Connection, headerOf } from './connection.ts';
-import { type Call, chunkHashes, type Signer, sha256Of, unsigned } from './sign.ts';
+import { type Call, type ChunkedBody, chunkHashes, type Signer, sha256Of, unsigned } from './sign.ts';
 
 export interface World {
   readonly signer: Signer;
@@ -10,7 +11,9 @@ export interface World {
   /** The content of every object. */
   readonly body: Uint8Array;
   readonly bodyHash: string;
-  readonly chunkHashes: readonly string[];
+  /** Bodies with a CRC32C as their trailer: that of an object, and those of the parts of a multipart upload. */
+  readonly whole: ChunkedBody;
+  readonly parts: readonly ChunkedBody[];
   /** Distinct keys; a put beyond them overwrites. */
   readonly keys: number;
 }
@@ -39,8 +42,32 @@ export interface WorldOptions {
 export const worldOf = (signer: Signer, { bucket, buckets, size, keys }: WorldOptions): World => {
   const body = Buffer.alloc(size);
   for (let at = 0; at < size; at++) body[at] = (at * 31 + (at >> 8)) & 0xff;
-  return { signer, bucket, buckets, body, bodyHash: sha256Of(body), chunkHashes: chunkHashes(body), keys };
+  const parts = Array.from({ length: partsOf(size) }, (_, n) => withTrailer(partOf(body, n + 1)));
+  return {
+    signer,
+    bucket,
+    buckets,
+    body,
+    bodyHash: sha256Of(body),
+    whole: withTrailer(body),
+    parts,
+    keys,
+  };
 };
+
+const withTrailer = (bytes: Uint8Array): ChunkedBody => ({
+  bytes,
+  hashes: chunkHashes(bytes),
+  crc32c: Buffer.from(nodeHasher().once('crc32c', bytes)).toString('base64'),
+});
+
+/** The smallest size of a part that is not the last (public API). */
+const partBytesMin = 5 * 1024 * 1024;
+const partsOf = (size: number): number => Math.max(1, Math.min(8, Math.floor(size / partBytesMin)));
+function partOf(body: Uint8Array, number: number): Uint8Array {
+  const partBytes = Math.ceil(body.length / partsOf(body.length));
+  return body.subarray((number - 1) * partBytes, number * partBytes);
+}
 
 const bucketOf = ({ bucket, buckets }: World, turn: number): string =>
   buckets === undefined ? bucket : `${bucket}-${turn % buckets}`;
@@ -77,10 +104,16 @@ const putPresigned: Step = async (world, connection, turn) => {
 };
 
 const putChunked: Step = async (world, connection, turn) => {
-  const { signer, body } = world;
+  const { bytes, hashes } = world.whole;
   const call = { method: 'PUT', path: pathOf(world, turn) };
-  expect(await connection.send(signer.chunked(call, body, world.chunkHashes)), -1, call);
-  return body.length;
+  expect(await connection.send(world.signer.chunked(call, { bytes, hashes })), -1, call);
+  return bytes.length;
+};
+
+const putTrailer: Step = async (world, connection, turn) => {
+  const call = { method: 'PUT', path: pathOf(world, turn) };
+  expect(await connection.send(world.signer.chunked(call, world.whole)), -1, call);
+  return world.body.length;
 };
 
 const get: Step = async (world, connection, turn) => {
@@ -99,11 +132,14 @@ const stat: Step = async (world, connection, turn) => {
   return 0;
 };
 
-const list: Step = async (world, connection) => {
-  const call = { method: 'GET', path: `/${world.bucket}`, query: 'list-type=2&max-keys=1000' };
-  expect(await connection.send([world.signer.header(call)]), -1, call);
-  return 0;
-};
+const listOf =
+  (maxKeys: number): Step =>
+  async (world, connection) => {
+    const call = { method: 'GET', path: `/${world.bucket}`, query: `list-type=2&max-keys=${maxKeys}` };
+    expect(await connection.send([world.signer.header(call)]), -1, call);
+    return 0;
+  };
+const list = listOf(1000);
 
 const remove: Step = async (world, connection, turn) => {
   const call = { method: 'DELETE', path: pathOf(world, turn) };
@@ -112,54 +148,71 @@ const remove: Step = async (world, connection, turn) => {
 };
 
 /** The requests of a file share: GET, HEAD, PUT and some DELETE, over existing keys. */
-const mixed: Step = async (world, connection, turn) => {
-  const place = turn % 20;
-  if (place < 9) return get(world, connection, turn * 7);
-  if (place < 13) return stat(world, connection, turn * 7);
-  if (place < 18) return put(world, connection, turn * 7);
-  if (place === 18) return list(world, connection, turn);
-  const path = `/${world.bucket}/passing-${turn}`;
-  const { signer, body, bodyHash } = world;
-  const call = { method: 'PUT', path, payloadHash: bodyHash, length: body.length };
-  expect(await connection.send([signer.header(call), body]), -1, call);
-  const gone = { method: 'DELETE', path };
-  expect(await connection.send([signer.header(gone)]), -1, gone);
-  return body.length;
-};
+const mixedOf =
+  (put: Step): Step =>
+  async (world, connection, turn) => {
+    const place = turn % 20;
+    if (place < 9) return get(world, connection, turn * 7);
+    if (place < 13) return stat(world, connection, turn * 7);
+    if (place < 18) return put(world, connection, turn * 7);
+    if (place === 18) return list(world, connection, turn);
+    const path = `/${world.bucket}/passing-${turn}`;
+    const { signer, body, bodyHash } = world;
+    const call = { method: 'PUT', path, payloadHash: bodyHash, length: body.length };
+    expect(await connection.send([signer.header(call), body]), -1, call);
+    const gone = { method: 'DELETE', path };
+    expect(await connection.send([signer.header(gone)]), -1, gone);
+    return body.length;
+  };
 
-/** The smallest size of a part that is not the last (public API). */
-const partBytesMin = 5 * 1024 * 1024;
-const partsOf = (size: number): number => Math.max(1, Math.min(8, Math.floor(size / partBytesMin)));
+type Frames = (world: World, call: Call, number: number) => readonly (string | Uint8Array)[];
 
-const multipart: Step = async (world, connection, turn) => {
-  const { signer, body } = world;
-  const path = pathOf(world, turn);
-  const begin = { method: 'POST', path, query: 'uploads=', length: 0 };
-  const begun = await connection.send([signer.header(begin)], { keep: true });
-  expect(begun, -1, begin);
-  const id = /<UploadId>([^<]+)</.exec(begun.text)?.[1] ?? '';
-  const count = partsOf(body.length);
-  const partBytes = Math.ceil(body.length / count);
-  let parts = '';
-  for (let number = 1; number <= count; number++) {
-    const content = body.subarray((number - 1) * partBytes, number * partBytes);
-    const query = `partNumber=${number}&uploadId=${encodeURIComponent(id)}`;
-    const call = { method: 'PUT', path, query, payloadHash: unsigned, length: content.length };
-    const answer = await connection.send([signer.header(call), content]);
-    expect(answer, -1, call);
-    parts += `<Part><PartNumber>${number}</PartNumber><ETag>${headerOf(answer.head, 'etag')}</ETag></Part>`;
-  }
-  const text = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts}</CompleteMultipartUpload>`;
-  const query = `uploadId=${encodeURIComponent(id)}`;
-  const end = { method: 'POST', path, query, payloadHash: sha256Of(Buffer.from(text)), length: text.length };
-  expect(await connection.send([signer.header(end) + text], { keep: true }), -1, end);
-  return body.length;
+const unsignedPart: Frames = ({ signer, body }, call, number) => {
+  const content = partOf(body, number);
+  return [signer.header({ ...call, payloadHash: unsigned, length: content.length }), content];
 };
+const partWithTrailer: Frames = ({ signer, parts }, call, number) =>
+  signer.chunked(call, parts[number - 1] as ChunkedBody);
+
+const multipartOf =
+  (frames: Frames): Step =>
+  async (world, connection, turn) => {
+    const { signer, body } = world;
+    const path = pathOf(world, turn);
+    const begin = { method: 'POST', path, query: 'uploads=', length: 0 };
+    const begun = await connection.send([signer.header(begin)], { keep: true });
+    expect(begun, -1, begin);
+    const id = /<UploadId>([^<]+)</.exec(begun.text)?.[1] ?? '';
+    let parts = '';
+    for (let number = 1; number <= partsOf(body.length); number++) {
+      const query = `partNumber=${number}&uploadId=${encodeURIComponent(id)}`;
+      const call = { method: 'PUT', path, query };
+      const answer = await connection.send(frames(world, call, number));
+      expect(answer, -1, call);
+      parts += `<Part><PartNumber>${number}</PartNumber><ETag>${headerOf(answer.head, 'etag')}</ETag></Part>`;
+    }
+    const text = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts}</CompleteMultipartUpload>`;
+    const query = `uploadId=${encodeURIComponent(id)}`;
+    const end = {
+      method: 'POST',
+      path,
+      query,
+      payloadHash: sha256Of(Buffer.from(text)),
+      length: text.length,
+    };
+    expect(await connection.send([signer.header(end) + text], { keep: true }), -1, end);
+    return body.length;
+  };
 
 export const operations = {
   put: { doc: 'PutObject, payload signed by its SHA-256', step: put, bodies: 1 },
   'put-unsigned': { doc: 'PutObject, payload unsigned', step: putUnsigned, bodies: 1 },
   'put-presigned': { doc: 'PutObject by a presigned URL', step: putPresigned, bodies: 1 },
+  'put-trailer': {
+    doc: 'PutObject, aws-chunked with signed chunks of 64 KiB and a CRC32C as signed trailer',
+    step: putTrailer,
+    bodies: 1,
+  },
   'put-chunked': { doc: 'PutObject, aws-chunked with signed chunks of 64 KiB', step: putChunked, bodies: 1 },
   get: { doc: 'GetObject', step: get, needs: 'objects', bodies: 1 },
   'get-presigned': { doc: 'GetObject by a presigned URL', step: getPresigned, needs: 'objects', bodies: 1 },
@@ -173,14 +226,26 @@ export const operations = {
   },
   stat: { doc: 'HeadObject', step: stat, needs: 'objects', bodies: 0 },
   list: { doc: 'ListObjectsV2, a page of up to 1,000 keys', step: list, needs: 'objects', bodies: 0 },
+  'list-100': { doc: 'ListObjectsV2, a page of 100 keys', step: listOf(100), needs: 'objects', bodies: 0 },
   delete: { doc: 'DeleteObject of keys that exist', step: remove, needs: 'once', bodies: 0 },
   mixed: {
     doc: '45 % get, 20 % stat, 25 % put, 5 % list, 5 % put and delete',
-    step: mixed,
+    step: mixedOf(put),
     needs: 'objects',
     bodies: 1,
   },
-  multipart: { doc: 'create, up to 8 unsigned parts, complete', step: multipart, bodies: 1 },
+  'mixed-trailer': {
+    doc: 'the same, put with signed chunks and a signed trailer',
+    step: mixedOf(putTrailer),
+    needs: 'objects',
+    bodies: 1,
+  },
+  multipart: { doc: 'create, up to 8 unsigned parts, complete', step: multipartOf(unsignedPart), bodies: 1 },
+  'multipart-trailer': {
+    doc: 'the same, parts with signed chunks and a signed trailer',
+    step: multipartOf(partWithTrailer),
+    bodies: 1,
+  },
 } as const satisfies Readonly<Record<string, OperationPlan>>;
 
 export type OperationName = keyof typeof operations;

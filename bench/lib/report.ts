@@ -116,3 +116,56 @@ export function goals(results: readonly Result[], floors: Floors): string {
   });
   return rows.length === 0 ? '' : `goals\n${table([['', '', 'here', '', 'bound'], ...rows])}\n`;
 }
+
+/** What each case of the matrix shall cost: an absolute bound (µs an operation, ms a MiB), or a share of the peer's cost. */
+const matrixBounds: Readonly<Record<string, { readonly cost: number } | { readonly share: number }>> = {
+  'put-trailer 4 KiB': { cost: 300 },
+  'get 4 KiB': { share: 0.8 },
+  'stat 4 KiB': { share: 0.65 },
+  'list-100 4 KiB': { share: 0.25 },
+  'mixed-trailer 4 KiB': { share: 0.9 },
+  'put-trailer 1 MiB': { cost: 3.6 },
+  'get 1 MiB': { cost: 0.8 },
+  'put-trailer 64 MiB': { cost: 3.6 },
+  'get 64 MiB': { cost: 0.45 },
+  'multipart-trailer 20 MiB': { cost: 4.4 },
+};
+const peer = 'versitygw';
+
+/** One row for each case: CPU and, in brackets, throughput of every target; the goal; the ratio to the peer. */
+export function matrix(results: readonly Result[]): string {
+  const names = results[0]?.figures.map(({ target }) => target) ?? [];
+  const others = names.filter((name) => name !== peer);
+  const rows = results.map(({ case: each, figures }) => {
+    const isLarge = each.size >= 2 ** 20;
+    const cost = (of: Figures): number => (isLarge ? of.cpuMillisPerMiB : of.cpuMicrosPerStep);
+    const known = figures.find(({ target }) => target === peer);
+    const name = `${each.operation} ${sizeName(each.size)}`;
+    const bound = matrixBounds[name];
+    const limit =
+      bound === undefined
+        ? Number.NaN
+        : 'cost' in bound
+          ? bound.cost
+          : bound.share * (known === undefined ? Number.NaN : cost(known));
+    return [
+      `${name}, ${isLarge ? 'ms/MiB (MiB/s)' : 'µs (1/s)'}`,
+      ...figures.map((of) => {
+        const rate = isLarge ? of.mibPerSecond : of.perSecond;
+        return `${number(cost(of), isLarge ? 2 : 0)} (${number(rate)})`;
+      }),
+      number(limit, isLarge ? 2 : 0),
+      ...others.map((target) => {
+        const of = figures.find((other) => other.target === target);
+        return of === undefined || known === undefined ? '' : times(cost(of) / cost(known));
+      }),
+    ];
+  });
+  const peaks = names.map((name) =>
+    number(
+      Math.max(...results.map(({ figures }) => figures.find(({ target }) => target === name)?.peakMiB ?? 0)),
+    ),
+  );
+  const head = ['CPU of the server', ...names, 'goal', ...others.map((name) => `${name} ÷ ${peer}`)];
+  return `${table([head, ...rows, ['peak RSS of a process, MiB', ...peaks]], 1)}\n`;
+}

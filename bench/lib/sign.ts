@@ -26,6 +26,7 @@ export const sha256Of = (bytes: Uint8Array): string => createHash('sha256').upda
 
 export const unsigned = 'UNSIGNED-PAYLOAD';
 const streaming = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD';
+const streamingTrailer = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER';
 const emptyHash = sha256('');
 
 export interface Call {
@@ -36,6 +37,15 @@ export interface Call {
   readonly query?: string;
   readonly payloadHash?: string;
   readonly length?: number;
+}
+
+/** A body in signed chunks. */
+export interface ChunkedBody {
+  readonly bytes: Uint8Array;
+  /** The SHA-256 of each chunk. */
+  readonly hashes: readonly string[];
+  /** Base64 of the CRC32C, which is sent as a signed trailer; absent: no trailer. */
+  readonly crc32c?: string;
 }
 
 /** Heads of HTTP requests, ready for a socket. */
@@ -66,28 +76,41 @@ export class Signer {
     return `${this.#line(method, path, `${query}&X-Amz-Signature=${signature}`)}${lengthLine(length)}\r\n`;
   }
 
-  /** The head and the frames of a body in signed chunks, to be written around each piece of `body`. */
-  chunked(call: Call, body: Uint8Array, hashes: readonly string[]): readonly (string | Uint8Array)[] {
+  /** The head and the frames of a body in signed chunks, to be written around each piece of its content. */
+  chunked(call: Call, { bytes, hashes, crc32c }: ChunkedBody): readonly (string | Uint8Array)[] {
     const { method, path, query = '' } = call;
-    const extra = { name: 'x-amz-decoded-content-length', value: String(body.length) };
-    const { signature, timestamp } = this.#sign({ method, path, query, payloadHash: streaming, extra });
+    const payloadHash = crc32c === undefined ? streaming : streamingTrailer;
+    const extra = [['x-amz-decoded-content-length', String(bytes.length)]];
+    if (crc32c !== undefined) extra.push(['x-amz-trailer', checksumName]);
+    const { signature, timestamp } = this.#sign({ method, path, query, payloadHash, extra });
     const pieces: (string | Uint8Array)[] = [];
     let previous = signature;
     let length = 0;
-    const add = (data: Uint8Array, digest: string): void => {
+    const sign = (algorithm: string, signedHashes: string): void => {
       previous = hmacHex(
         this.#key,
-        `AWS4-HMAC-SHA256-PAYLOAD\n${timestamp}\n${this.#scope}\n${previous}\n${emptyHash}\n${digest}`,
+        `${algorithm}\n${timestamp}\n${this.#scope}\n${previous}\n${signedHashes}`,
       );
-      const head = `${data.length.toString(16)};chunk-signature=${previous}\r\n`;
-      length += head.length + data.length + 2;
-      pieces.push(head, data, '\r\n');
     };
-    for (const [i, digest] of hashes.entries())
-      add(body.subarray(i * chunkBytes, (i + 1) * chunkBytes), digest);
-    add(new Uint8Array(), emptyHash);
-    const names = `${signed};${extra.name}`;
-    const head = `${this.#line(method, path, query)}content-encoding: aws-chunked\r\nx-amz-content-sha256: ${streaming}\r\nx-amz-date: ${timestamp}\r\n${extra.name}: ${extra.value}\r\n${this.#authorization(names, signature)}${lengthLine(length)}\r\n`;
+    const add = (...parts: (string | Uint8Array)[]): void => {
+      for (const part of parts) length += part.length;
+      pieces.push(...parts);
+    };
+    for (const [i, digest] of hashes.entries()) {
+      const content = bytes.subarray(i * chunkBytes, (i + 1) * chunkBytes);
+      sign('AWS4-HMAC-SHA256-PAYLOAD', `${emptyHash}\n${digest}`);
+      add(`${content.length.toString(16)};chunk-signature=${previous}\r\n`, content, '\r\n');
+    }
+    sign('AWS4-HMAC-SHA256-PAYLOAD', `${emptyHash}\n${emptyHash}`);
+    add(`0;chunk-signature=${previous}\r\n`);
+    if (crc32c !== undefined) {
+      sign('AWS4-HMAC-SHA256-TRAILER', sha256(`${checksumName}:${crc32c}\n`));
+      add(`${checksumName}:${crc32c}\r\nx-amz-trailer-signature:${previous}\r\n`);
+    }
+    add('\r\n');
+    const names = [signed, ...extra.map(([name]) => name)].join(';');
+    const lines = extra.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+    const head = `${this.#line(method, path, query)}content-encoding: aws-chunked\r\nx-amz-content-sha256: ${payloadHash}\r\nx-amz-date: ${timestamp}\r\n${lines}${this.#authorization(names, signature)}${lengthLine(length)}\r\n`;
     return [head, ...pieces];
   }
 
@@ -96,12 +119,13 @@ export class Signer {
     readonly path: string;
     readonly query: string;
     readonly payloadHash: string;
-    readonly extra?: { readonly name: string; readonly value: string };
+    /** Further signed headers, sorted by name. */
+    readonly extra?: readonly (readonly string[])[];
   }): { readonly signature: string; readonly timestamp: string } {
     this.#refresh();
-    const { method, path, query, payloadHash, extra } = call;
-    const own = extra === undefined ? '' : `${extra.name}:${extra.value}\n`;
-    const names = extra === undefined ? signed : `${signed};${extra.name}`;
+    const { method, path, query, payloadHash, extra = [] } = call;
+    const own = extra.map(([name, value]) => `${name}:${value}\n`).join('');
+    const names = [signed, ...extra.map(([name]) => name)].join(';');
     const canonical = `${method}\n${path}\n${query}\nhost:${this.#host}\nx-amz-content-sha256:${payloadHash}\nx-amz-date:${this.#timestamp}\n${own}\n${names}\n${payloadHash}`;
     return { signature: hmacHex(this.#key, this.#toSign(canonical)), timestamp: this.#timestamp };
   }
@@ -131,6 +155,7 @@ export class Signer {
   }
 }
 
+const checksumName = 'x-amz-checksum-crc32c';
 const signed = 'host;x-amz-content-sha256;x-amz-date';
 const lengthLine = (length: number | undefined): string =>
   length === undefined ? '' : `content-length: ${length}\r\n`;

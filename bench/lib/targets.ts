@@ -110,6 +110,18 @@ export const targets: Readonly<Record<string, Target>> = {
     doc: 'sluice, embedded + file, SVC_FSYNC=always (the default)',
     start: sluice({ SVC_FSYNC: 'always' }),
   },
+  'sluice-default': {
+    durability: 'flushed',
+    doc: 'sluice as it starts by itself: the same, SVC_PROCESSES=auto',
+    onlyNamed: true,
+    start: sluice({ SVC_PROCESSES: 'auto' }),
+  },
+  'other-fsync': {
+    durability: 'flushed',
+    doc: 'sluice of another checkout, as the target sluice-fsync',
+    onlyNamed: true,
+    start: other({ SVC_FSYNC: 'always' }),
+  },
   other: {
     durability: 'page cache',
     doc: 'sluice of another checkout, as the target sluice',
