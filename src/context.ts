@@ -1,6 +1,7 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
 import type { Caches } from './base/caches.ts';
 import type { Config } from './config.ts';
+import type { Application } from './ports/application.ts';
 import type { Clock } from './ports/clock.ts';
 import type { ConsoleAssets } from './ports/console-assets.ts';
 import type { Cipher } from './ports/crypto/cipher.ts';
@@ -48,6 +49,8 @@ export interface Context {
   readonly peers?: PeerRequests;
   /** Absent where no console is served. */
   readonly consoleAssets?: ConsoleAssets;
+  /** Absent where no application embeds the gateway, or has no hooks. */
+  readonly application?: Application;
   /** Absent where a process tells nothing about itself. */
   readonly diagnostics?: Diagnostics;
   readonly telemetry: Telemetry;

@@ -33,6 +33,13 @@ export {
   type Storage,
   s3,
 } from './open-gateway.ts';
+export type {
+  ApplicationRequest,
+  ApplicationSession,
+  Authorize,
+  AuthorizeAnswer,
+  AuthorizeFacts,
+} from './ports/application.ts';
 export { type Clock, systemClock } from './ports/clock.ts';
 export type { ConsoleAsset, ConsoleAssets } from './ports/console-assets.ts';
 export { type Cipher, cipherKeyBytes } from './ports/crypto/cipher.ts';

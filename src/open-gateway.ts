@@ -8,6 +8,7 @@ import { parseConfig } from './config/read/read-config.ts';
 import { type Config, type SettingName, settings } from './config.ts';
 import type { Context } from './context.ts';
 import { createGateway, type Gateway } from './gateway.ts';
+import type { Authorize } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/storage/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
@@ -49,6 +50,11 @@ export interface OpenOptions extends Omit<Settings, 'credentials' | 'workers'> {
   readonly basePath?: string;
   /** Logs, metrics and traces; silent by default. */
   readonly telemetry?: Telemetry;
+  /**
+   * Decides about requests that no access key has signed, by the application's own session. Absent: they are anonymous.
+   * `authorize: async ({ headers }, { key }) => (await sessionOf(headers))?.mayUse(key) ? { owner: 'me', name: 'ann' } : undefined`
+   */
+  readonly authorize?: Authorize;
 }
 
 /** What a kind of storage sets, and how its stores are opened. */
@@ -160,7 +166,7 @@ const camelCase = (name: string): string =>
 const byOption: ReadonlyMap<string, SettingName> = new Map(
   settingNames.map((name) => [camelCase(name), name]),
 );
-const ownOptions = new Set(['storage', 'workers', 'basePath', 'telemetry']);
+const ownOptions = new Set(['storage', 'workers', 'basePath', 'telemetry', 'authorize']);
 
 const toText = (value: unknown): string =>
   typeof value === 'object' ? JSON.stringify(value) : String(value);
@@ -188,10 +194,11 @@ const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/
 
 /** Opens a gateway for an application. @throws Error that names every wrong option, and what would be right */
 export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
-  const { telemetry = silentTelemetry, basePath = '' } = options;
+  const { telemetry = silentTelemetry, basePath = '', authorize } = options;
   const storage = 'open' in options.storage ? options.storage : custom(options.storage);
   const config = readOptions(options, storage);
-  const { context, close: closeStores } = await storage.open(config, { telemetry });
+  const { context: opened, close: closeStores } = await storage.open(config, { telemetry });
+  const context: Context = authorize === undefined ? opened : { ...opened, application: { authorize } };
   const mount = (path: string): Mounted => {
     const { handle } = createGateway(context, { basePath: path });
     const fetch: Mounted['fetch'] = async (request, facts) =>

@@ -5,7 +5,25 @@ import type { Credential } from '../ports/crypto/credentials.ts';
 export type { Credential, Credentials } from '../ports/crypto/credentials.ts';
 
 /** `undefined` stands for anonymous. */
-export type Identity = (Omit<Credential, 'secretKey'> & { readonly signedFor?: SignedFor }) | undefined;
+export type Identity =
+  | (Omit<Credential, 'secretKey'> & {
+      readonly signedFor?: SignedFor;
+      /** Of a session of the embedding application, which answers for each permission, in place of policies of the caller. */
+      readonly permits?: (permission: Permission) => Promise<boolean>;
+    })
+  | undefined;
+
+/** What a request needs a permission for. */
+export interface Permission {
+  /** Such as `s3:GetObject`. */
+  readonly action: string;
+  /** '' at service scope. */
+  readonly bucketName: string;
+  /** '' for the bucket itself. */
+  readonly key: string;
+  /** Of a listing. */
+  readonly prefix: string | undefined;
+}
 
 /** The bucket whose signing key has signed the request, and what the signature proves; see `authorization/proven-identity.ts`. */
 export interface SignedFor {

@@ -187,7 +187,13 @@ export async function judge(
   { facts, trace }: { readonly facts: Facts; readonly trace?: Trace },
 ): Promise<Verdict> {
   const { action, bucket, key, accessPoint } = question;
-  const brought = await readPolicies(ctx, identity);
+  const prefix = facts.lookup('s3:prefix');
+  const brought = await readPolicies(ctx, identity, {
+    action,
+    bucketName: question.bucketName,
+    key,
+    prefix: typeof prefix === 'string' ? prefix : undefined,
+  });
   const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
   const principal = principalOf(identity);
   const resource = question.resource ?? formatResource(question);

@@ -9,7 +9,7 @@ import { ofOneState } from '../../domain/iam/account.ts';
 import { managed, type PolicyText, readPolicyTexts } from '../../domain/iam/policies/policies-of.ts';
 import type { IamIdentity, Session } from '../../ports/crypto/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import type { Identity } from '../identity.ts';
+import type { Identity, Permission } from '../identity.ts';
 import type { Access } from '../policy/decision.ts';
 import { type PolicyKind, parsePolicy } from '../policy/document/document.ts';
 import { type Policy, policyBytes } from '../policy/evaluate.ts';
@@ -17,18 +17,22 @@ import { type Policy, policyBytes } from '../policy/evaluate.ts';
 export type BroughtPolicies = Pick<Access, 'identity' | 'session' | 'boundary'>;
 
 const none: BroughtPolicies = { identity: [] };
-/** Configured credentials that are not their account's root may do what the account may, because no policy is attached to them. */
-const everything: BroughtPolicies = {
+const onEverything = (name: string, effect: 'Allow' | 'Deny'): BroughtPolicies => ({
   identity: [
     {
-      name: 'configured credentials',
+      name,
       document: parsePolicy(
-        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}',
+        `{"Version":"2012-10-17","Statement":[{"Effect":"${effect}","Action":"*","Resource":"*"}]}`,
         { kind: 'identity' },
       ),
     },
   ],
-};
+});
+/** Configured credentials that are not their account's root may do what the account may, because no policy is attached to them. */
+const everything = onEverything('configured credentials', 'Allow');
+/** The answers of an application for one permission. A refusal is an explicit one: no policy of a bucket allows more. */
+const granted = onEverything('authorize of the application', 'Allow');
+const refused = onEverything('authorize of the application', 'Deny');
 
 interface Kept<T> {
   readonly revision: string | undefined;
@@ -80,8 +84,15 @@ const compile = (
     document: parsePolicy(text, { kind, sizeMax: anySize, isStored: true }),
   }));
 
-export async function readPolicies(ctx: Ctx, identity: Identity): Promise<BroughtPolicies> {
+/** @param permission that is asked for; absent: a caller whose permissions the application grants one by one has none */
+export async function readPolicies(
+  ctx: Ctx,
+  identity: Identity,
+  permission?: Permission,
+): Promise<BroughtPolicies> {
   if (identity === undefined) return none;
+  if (identity.permits !== undefined)
+    return permission !== undefined && (await identity.permits(permission)) ? granted : refused;
   const { iam, owner, root, session, accessKey } = identity;
   if (iam === undefined) {
     const brought = root ? none : everything;

@@ -2,16 +2,14 @@
 
 import { memoizeEach } from '../../base/memoize.ts';
 import type { Caller } from '../../ports/crypto/credentials.ts';
-import { rootArn, userArn } from '../../protocol/request/arns.ts';
+import { isEntityName, rootArn, userArn } from '../../protocol/request/arns.ts';
 import type { Identity } from '../identity.ts';
 import { anonymous, type Principal } from '../policy/request.ts';
-
-const userName = /^[\w+=,.@-]{1,64}$/;
 
 /** A configured key that is not its account's root acts as a user of the account, named by its display name where that is a valid name. */
 const configured = memoizeEach(({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
   if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
-  const username = userName.test(displayName) ? displayName : accessKey;
+  const username = isEntityName(displayName) ? displayName : accessKey;
   return {
     kind: 'user',
     account: owner,

@@ -11,6 +11,8 @@ import type { Query } from '../../protocol/request/wire.ts';
 import { Recording } from '../records/recording.ts';
 import { establish, type Identified, type Selected } from '../request.ts';
 import { acceptForm } from './accept-form.ts';
+import { findApplicationSession, isForApplication } from './application-session.ts';
+import { limitCaller } from './limit.ts';
 import { readAction } from './read-action.ts';
 
 /** Reads the body where it names the operation: of an action, or of a form. */
@@ -21,7 +23,7 @@ export async function selectOperation(ctx: Context, request: Identified): Promis
   const operation = select(wire.method, scope, query, (name) => header(request, name) !== undefined);
   return operation === 'PostObject'
     ? selectForm(ctx, request)
-    : selected(ctx, request, { operation, parameters: noParameters });
+    : selectIdentified(ctx, request, { operation, parameters: noParameters });
 }
 
 /** @throws InvalidArgument for a parameter with two values */
@@ -44,7 +46,23 @@ async function selectAction(ctx: Context, request: Identified): Promise<Selected
 /** A form brings its own signature and headers. */
 async function selectForm(ctx: Context, request: Identified): Promise<Selected> {
   const { parameters, ...signed } = await acceptForm(ctx, request);
-  return selected(ctx, establish(request, signed), { operation: 'PostObject', parameters });
+  return selectIdentified(ctx, establish(request, signed), { operation: 'PostObject', parameters });
+}
+
+/** Where no key has signed the request, the application may know its caller. @throws AccessDenied where it lets nothing pass */
+async function selectIdentified(
+  ctx: Context,
+  request: Identified,
+  asked: { readonly operation: OperationName; readonly parameters: Parameters },
+): Promise<Selected> {
+  if (!isForApplication(ctx, request)) return selected(ctx, request, asked);
+  const { operation } = asked;
+  const row = describeOperation(operation);
+  const { refused, ...caller } = await findApplicationSession(ctx, request, { operation, row });
+  const found = selected(ctx, establish(request, caller), asked);
+  if (refused !== undefined) throw refused;
+  if (found.identity !== undefined) await limitCaller(ctx, found);
+  return found;
 }
 
 function selected(

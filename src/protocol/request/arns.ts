@@ -18,6 +18,12 @@ export const policyArn = arnOf('policy');
 export const deviceArn = arnOf('mfa');
 /** A caller that has the secret of a bucket's signing key; no entity of IAM. */
 export const bucketKeyArn = arnOf('bucket-key');
+/** A session of the application that embeds the gateway; no entity of IAM. */
+export const applicationArn = arnOf('application');
+
+/** Names of users; those of other entities may be longer. */
+const entityName = /^[\w+=,.@-]{1,64}$/;
+export const isEntityName = (name: string): boolean => entityName.test(name);
 
 /** The ARN of a role's session; it does not include the role's path. */
 export const sessionArn = (

@@ -10,7 +10,7 @@ export interface Principals {
   readonly accounts: ReadonlySet<string>;
   /** The accounts that are named by their id alone: an access key or a user's name looks the same. */
   readonly bare: ReadonlySet<string>;
-  /** ARNs of users, roles and sessions. */
+  /** ARNs of users, roles, and sessions, also of the embedding application. */
   readonly arns: ReadonlySet<string>;
   /** What follows the account in `arn:aws:iam:::user/alice`: users and roles of the account that owns the resource. */
   readonly own: ReadonlySet<string>;
@@ -31,9 +31,9 @@ export const isAccount = (text: string): boolean => accountPattern.test(text);
 const namePattern = '[\\w+=,.@/-]{1,600}';
 const rootArn = /^arn:aws[\w-]*:iam::([^:]+):root$/;
 const namedArn = new RegExp(
-  `^arn:aws[\\w-]*:(?:iam::([^:]+):(?:user|role)/${namePattern}|sts::([^:]+):(?:assumed-role|federated-user)/${namePattern})$`,
+  `^arn:aws[\\w-]*:(?:iam::([^:]+):(?:user|role|application)/${namePattern}|sts::([^:]+):(?:assumed-role|federated-user)/${namePattern})$`,
 );
-const ownArn = new RegExp(`^arn:aws[\\w-]*:iam:::((?:user|role)/${namePattern})$`);
+const ownArn = new RegExp(`^arn:aws[\\w-]*:iam:::((?:user|role|application)/${namePattern})$`);
 const servicePattern = /^[a-z0-9-]+(?:\.[a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?$/;
 
 interface Found {

@@ -1,0 +1,60 @@
+/** What an application that embeds the gateway decides and observes: sessions of its own in place of access keys, and events in process. */
+
+import type { Awaitable } from '../base/awaitable.ts';
+
+/** A request as an application may judge it: without its body, which belongs to the gateway. */
+export interface ApplicationRequest {
+  readonly method: string;
+  /** The raw path and query, as they were sent. */
+  readonly target: string;
+  /** Among them the application's own cookie or token. */
+  readonly headers: Headers;
+  /** Aborts when the client disconnects. */
+  readonly signal: AbortSignal;
+}
+
+/** One permission that a request needs. */
+export interface AuthorizeFacts {
+  /** The operation of the request, such as `PutObject`. */
+  readonly operation: string;
+  /** The permission, such as `s3:PutObject`. */
+  readonly action: string;
+  /** '' for ListBuckets. */
+  readonly bucket: string;
+  /** '' where the permission is about the bucket itself. */
+  readonly key: string;
+  /** The prefix of a listing; absent where it names none, and for all other permissions. */
+  readonly prefix?: string;
+  /** The client's address, behind trusted proxies too; undefined where the runtime does not tell it. */
+  readonly remote: string | undefined;
+}
+
+/** For whom the application lets the request pass. */
+export interface ApplicationSession {
+  /** The account that acts, and that is charged: one of `credentials`, or one that the operator API has created. */
+  readonly owner: string;
+  /**
+   * The session's user in the audit log, in events and in policies (`arn:aws:iam::<owner>:application/<name>`): 1 to 64 letters, digits
+   * and `_+=,.@-`. Default `session`.
+   */
+  readonly name?: string;
+}
+
+/**
+ * - a session: the permission is granted to it, unless the bucket's policy denies it, or the bucket belongs to another account whose
+ *   policy does not allow it;
+ * - `'anonymous'`: the request goes on as one without credentials, so public buckets stay public;
+ * - `{ refusal }`: 403 with this text;
+ * - undefined: 403.
+ */
+export type AuthorizeAnswer = ApplicationSession | 'anonymous' | { readonly refusal: string } | undefined;
+
+/**
+ * Decides about a request that no access key has signed. It is called for each permission that the request needs, so for a copy also about
+ * its source, and for DeleteObjects about each key after a first call with the key ''. Where it throws, the request fails with 500.
+ */
+export type Authorize = (request: ApplicationRequest, facts: AuthorizeFacts) => Awaitable<AuthorizeAnswer>;
+
+export interface Application {
+  readonly authorize?: Authorize | undefined;
+}
