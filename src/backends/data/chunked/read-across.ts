@@ -1,34 +1,20 @@
 /** One stream over the pieces of several chunks; the first block of the next chunk is read ahead. */
 import type { BufferRing, ChunkPiece, ChunkStore } from '../../../ports/storage/chunk-store.ts';
 import { ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
+import { lentRing } from './buffers.ts';
 
 /**
  * Three: the array that the consumer has, the one before it, which is still valid, and the next one, which
  * is fetched ahead when a chunk ends.
  */
-export function bufferRing(count = 3): BufferRing {
-  const buffers: Uint8Array<ArrayBuffer>[] = [];
-  let turn = 0;
-  return {
-    next(length) {
-      const at = turn;
-      turn = (turn + 1) % count;
-      let buffer = buffers[at];
-      if (!buffer || buffer.length < length) {
-        buffer = new Uint8Array(length);
-        buffers[at] = buffer;
-      }
-      return buffer.length === length ? buffer : buffer.subarray(0, length);
-    },
-  };
-}
+const buffersOfStream = 3;
 
 export async function* readAcross(
   store: ChunkStore,
   pieces: readonly ChunkPiece[],
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const buffers = bufferRing();
+  const buffers = lentRing(buffersOfStream);
   let ahead: Begun | undefined;
   try {
     for (const [at, piece] of pieces.entries()) {
@@ -52,6 +38,7 @@ export async function* readAcross(
     }
   } finally {
     await abandon(ahead);
+    buffers.release();
   }
 }
 

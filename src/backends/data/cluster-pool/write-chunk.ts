@@ -4,10 +4,10 @@
  */
 import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
 import { chunkBytes, type Owner } from '../../../ports/storage/object-bytes.ts';
+import { Buffers, freshBytes } from '../chunked/buffers.ts';
 import { blockBytes } from '../chunked/record.ts';
 import { encodeBegun, encodeRecord } from './chunk-record.ts';
 import type { Crc32c, RadosPool, RadosWrite } from './librados/driver.ts';
-import { Buffers, freshBytes } from './reading/buffers.ts';
 import type { Lane } from './reading/lane.ts';
 
 /** The piece in which a slow client's chunk is written, and the memory that it takes. */

@@ -14,7 +14,7 @@ import {
 import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 import { directoryMode, groupMatches, isMissing, type Layout, largeGroup, largePath } from './layout.ts';
-import { readBlocks, twoBuffers } from './read-blocks.ts';
+import { readBlocks } from './read-blocks.ts';
 
 const tailBytes = 8;
 const tailMask = 0x4c415247;
@@ -75,7 +75,7 @@ export async function* readLarge(
   range: ByteRange,
   options: { readonly signal: AbortSignal | undefined; readonly buffers: BufferRing | undefined },
 ): AsyncGenerator<Uint8Array> {
-  const { signal, buffers = twoBuffers() } = options;
+  const { signal, buffers } = options;
   let fd: number;
   try {
     // Synchronous, because a file that is read again and again has its name in the cache.

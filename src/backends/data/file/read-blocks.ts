@@ -2,6 +2,7 @@
 import type { BufferRing } from '../../../ports/storage/chunk-store.ts';
 import { type ByteRange, ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
+import { freshBytes, type LentRing, lentRing } from '../chunked/buffers.ts';
 import { blockBytes } from '../chunked/record.ts';
 import type { Disk } from './disk.ts';
 
@@ -9,6 +10,8 @@ import type { Disk } from './disk.ts';
 const blocksAtOnceMax = 4;
 const blocksOfAllMax = 128;
 let readers = 0;
+/** A yielded array is overwritten when the array after the next is requested. */
+const buffersOfRange = 2;
 const blocksAtOnce = (): number =>
   Math.max(1, Math.min(blocksAtOnceMax, Math.floor(blocksOfAllMax / readers)));
 
@@ -23,7 +26,8 @@ export interface Blocks {
 
 export interface ReadParts {
   readonly disk: Disk;
-  readonly buffers: BufferRing;
+  /** Those of a longer stream; absent: the stream is this range. */
+  readonly buffers: BufferRing | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -34,6 +38,8 @@ export async function* readBlocks(
 ): AsyncGenerator<Uint8Array> {
   const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
+  const ring: LentRing =
+    buffers === undefined ? lentRing(buffersOfRange) : { next: buffers.next, release() {} };
   readers += 1;
   try {
     for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {
@@ -41,7 +47,9 @@ export async function* readBlocks(
       count = blocksAtOnce();
       const start = block * blockBytes;
       const end = Math.min(Math.min(block + count, last + 1) * blockBytes, size);
-      const bytes = buffers.next(end - start);
+      // An array that holds the whole range belongs to the consumer.
+      const isWhole = buffers === undefined && start <= range.start && block + count > last;
+      const bytes = isWhole ? freshBytes(end - start) : ring.next(end - start);
       const got = await disk.read(fd, bytes, base + start);
       if (got !== bytes.length) throw new ChunkDamaged(`chunk ${id} is cut off at ${start + got} of ${size}`);
       verify(blocks, block, bytes);
@@ -51,6 +59,7 @@ export async function* readBlocks(
     }
   } finally {
     readers -= 1;
+    ring.release();
   }
 }
 
@@ -60,21 +69,4 @@ function verify({ id, crcs }: Blocks, first: number, bytes: Uint8Array): void {
       throw new ChunkDamaged(`block ${block} of chunk ${id} does not match its checksum`);
     }
   }
-}
-
-/** Two in turn: a yielded array is overwritten when the array after the next is requested. */
-export function twoBuffers(): BufferRing {
-  const buffers: (Uint8Array<ArrayBuffer> | undefined)[] = [undefined, undefined];
-  let turn = 0;
-  return {
-    next(length) {
-      turn = 1 - turn;
-      let buffer = buffers[turn];
-      if (!buffer || buffer.length < length) {
-        buffer = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
-        buffers[turn] = buffer;
-      }
-      return buffer.length === length ? buffer : buffer.subarray(0, length);
-    },
-  };
 }

@@ -2,6 +2,7 @@
 
 import type { ChunkPiece } from '../../../../ports/storage/chunk-store.ts';
 import { ChunkDamaged, ChunkMissing } from '../../../../ports/storage/object-bytes.ts';
+import { buffersByLength, freshBytes } from '../../chunked/buffers.ts';
 import { blockBytes, type Header } from '../../chunked/record.ts';
 import { decodeRecord, verifyBlocks } from '../chunk-record.ts';
 import {
@@ -12,17 +13,11 @@ import {
   type RadosPool,
   type RadosRead,
 } from '../librados/driver.ts';
-import { Buffers, freshBytes } from './buffers.ts';
 import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget.ts';
 
 /** The memory of idle buffers that are kept for reuse, for each length. */
 const sparesBytesMax = 4 * pieceBytesMax;
-/** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
-const lent = Array.from(
-  { length: Math.log2(pieceBytesMax / blockBytes) + 1 },
-  (_, power) => new Buffers(blockBytes * 2 ** power, sparesBytesMax),
-);
-const lentFor = (length: number): Buffers | undefined => lent[Math.ceil(Math.log2(length / blockBytes))];
+const lentFor = buffersByLength(pieceBytesMax, sparesBytesMax);
 
 export interface ReadParts {
   readonly budget: ReadBudget;

@@ -8,7 +8,7 @@ import { blockBytes, blockCrc, decodeHeader, deriveSeed, isHeader } from '../../
 import { locate, type PackedTable, packedTableBytes } from '../compaction/packed.ts';
 import type { Disk } from '../disk.ts';
 import { type Layout, type Place, parsePlace, segmentPath } from '../layout.ts';
-import { readBlocks, twoBuffers } from '../read-blocks.ts';
+import { readBlocks } from '../read-blocks.ts';
 import { openSegment } from './open-segment.ts';
 
 const openMax = 64;
@@ -99,7 +99,7 @@ export class SegmentReader {
   async *#readParts(
     handle: Handle,
     { chunk, place, position, range }: Read,
-    { signal, buffers = twoBuffers() }: SmallReadOptions,
+    { signal, buffers }: SmallReadOptions,
   ): AsyncGenerator<Uint8Array> {
     const { headerBytes } = place;
     const bytes = Buffer.allocUnsafe(headerBytes);

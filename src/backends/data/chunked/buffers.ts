@@ -1,0 +1,104 @@
+/**
+ * Large arrays that are lent again and again. Fresh ones cost more than what is copied into them: their pages have to be provided, and the
+ * runtime collects its whole heap for every few dozen MiB of them.
+ */
+import type { BufferRing } from '../../../ports/storage/chunk-store.ts';
+import { blockBytes } from './record.ts';
+
+const idleMs = 5000;
+
+export class Buffers {
+  readonly #bytes: number;
+  readonly #sparesMax: number;
+  readonly #spares: Uint8Array<ArrayBuffer>[] = [];
+  /** So many were not needed since the timer was set. */
+  #unused = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param sparesBytesMax memory that is kept while no stream uses it */
+  constructor(bytes: number, sparesBytesMax: number) {
+    this.#bytes = bytes;
+    this.#sparesMax = Math.floor(sparesBytesMax / bytes);
+  }
+
+  /** Holds what was in it before. */
+  borrow(): Uint8Array<ArrayBuffer> {
+    const spare = this.#spares.pop();
+    this.#unused = Math.min(this.#unused, this.#spares.length);
+    return spare ?? freshBytes(this.#bytes);
+  }
+
+  giveBack(buffer: Uint8Array<ArrayBuffer>): void {
+    if (this.#spares.length >= this.#sparesMax) {
+      free(buffer);
+      return;
+    }
+    this.#spares.push(buffer);
+    this.#timer ??= setTimeout(() => this.#letGo(), idleMs).unref();
+  }
+
+  /** Frees buffers that were not needed for a while. */
+  #letGo(): void {
+    for (const buffer of this.#spares.splice(0, this.#unused)) free(buffer);
+    this.#unused = this.#spares.length;
+    this.#timer = this.#spares.length === 0 ? undefined : setTimeout(() => this.#letGo(), idleMs).unref();
+  }
+}
+
+/** Not zeroed, and outside of the runtime's own heap, where the collector does not move it. */
+export function freshBytes(length: number): Uint8Array<ArrayBuffer> {
+  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
+  return new Uint8Array(buffer, byteOffset, length);
+}
+
+/** Frees the memory immediately: the garbage collector does not see its size, and may run late. */
+function free({ buffer }: Uint8Array<ArrayBuffer>): void {
+  buffer.transfer(0);
+}
+
+/** By length, each twice the one before it: a buffer takes what it holds, as memory that was used once stays resident. */
+export function buffersByLength(bytesMax: number, sparesBytesMax: number): (length: number) => Buffers {
+  const lent = Array.from(
+    { length: Math.ceil(Math.log2(bytesMax / blockBytes)) + 1 },
+    (_, power) => new Buffers(blockBytes * 2 ** power, sparesBytesMax),
+  );
+  return (length) => {
+    const buffers = lent[Math.max(0, Math.ceil(Math.log2(length / blockBytes)))];
+    if (buffers === undefined) throw new Error(`no buffer has ${length} bytes`);
+    return buffers;
+  };
+}
+
+/** The longest array of a ring. */
+export const ringBytesMax = 4 * blockBytes;
+/** Enough for all rings in use at a time, because readers share a number of blocks (`read-blocks.ts`). */
+const ringSparesBytesMax = 16 * 1024 * 1024;
+const ringBuffers = buffersByLength(ringBytesMax, ringSparesBytesMax);
+
+/** The buffers of one stream of reads, which go back to the pool when the stream ends. */
+export interface LentRing extends BufferRing {
+  release(): void;
+}
+
+/** @param count how many are valid at a time, the one that is being filled included */
+export function lentRing(count: number): LentRing {
+  const ring: ({ readonly from: Buffers; readonly buffer: Uint8Array<ArrayBuffer> } | undefined)[] = [];
+  let turn = 0;
+  return {
+    next(length) {
+      const at = turn;
+      turn = (turn + 1) % count;
+      const from = ringBuffers(length);
+      let lent = ring[at];
+      if (lent?.from !== from) {
+        lent?.from.giveBack(lent.buffer);
+        lent = { from, buffer: from.borrow() };
+        ring[at] = lent;
+      }
+      return lent.buffer.length === length ? lent.buffer : lent.buffer.subarray(0, length);
+    },
+    release() {
+      for (const lent of ring.splice(0)) lent?.from.giveBack(lent.buffer);
+    },
+  };
+}
