@@ -31,11 +31,14 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     await page.waitForURL('**/iam/accounts**');
     await page.getByRole('button', { name: 'Create account' }).click();
     await page.getByLabel('Account', { exact: true }).fill('tenant-7');
+    await page.getByLabel('E-mail').fill('seven@example.com');
     await page.getByRole('button', { name: 'Create account' }).last().click();
     const pair = await readOnce(tab);
     await send(world.server, 'PUT', '/of-tenant-7', { as: pair });
     expect(await tab.axe()).toEqual([]);
     await page.getByRole('button', { name: 'I have stored it' }).click();
+    // The open panel leaves no room for the column.
+    await page.locator('td', { hasText: 'seven@example.com' }).waitFor({ state: 'attached' });
     const panel = page.getByRole('region', { name: 'tenant-7' });
     await panel.getByRole('button', { name: 'Suspend' }).waitFor();
     expect(await page.content()).not.toContain(pair.secretKey);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
-import { allow, openUser } from '../support/iam-users.ts';
+import { allow, credentialOf, openUser } from '../support/iam-users.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const json = { 'content-type': 'application/json' };
@@ -198,6 +198,57 @@ describe('a log-in ends', () => {
     await iam('UpdateAccessKey', { ...key, Status: 'Inactive' });
     expect((await browser.send('GET', '/admin/v1/clusters')).status).toBe(403);
     expect((await browser.send('GET', '/admin/v1/session')).status).toBe(403);
+  });
+});
+
+describe('own log-ins', () => {
+  const listOwn = async ({ send }: Browser) =>
+    JSON.parse((await send('GET', '/admin/v1/session/logins')).text).logins as readonly {
+      readonly id: string;
+      readonly isCurrent: boolean;
+      readonly accessKey: string;
+    }[];
+  const revoke = ({ send, csrfToken }: Browser, id: string) =>
+    send('DELETE', `/admin/v1/session/logins/${id}`, { 'x-csrf-token': csrfToken });
+
+  test('a tenant lists and ends its own, with each of its keys, and those of others stay', async () => {
+    await using world = await openGateway();
+    const carol = await openUser(world, 'carol', { policy: allow('iam:CreateAccessKey') });
+    const dora = await openUser(world, 'dora', {});
+    const browser = await openBrowser(world, logIn(world, carol.credential));
+    const made = await browser.send('POST', '/admin/v1/session/access-keys', {
+      'x-csrf-token': browser.csrfToken,
+    });
+    const second = await openBrowser(world, logIn(world, JSON.parse(made.text)));
+    const other = await openBrowser(world, logIn(world, dora.credential));
+    const listed = await listOwn(browser);
+    expect(new Set(listed.map(({ accessKey }) => accessKey)).size).toBe(2);
+    expect(listed.filter(({ isCurrent }) => isCurrent)).toHaveLength(1);
+    for (const { cookie } of [browser, second])
+      expect(JSON.stringify(listed)).not.toContain(cookie.slice('sluice-login='.length));
+    const foreign = (await listOwn(other))[0]?.id ?? '';
+    expect([(await revoke(browser, foreign)).status, (await revoke(browser, 'x')).status]).toEqual([
+      404, 404,
+    ]);
+    const away = listed.find(({ isCurrent }) => !isCurrent)?.id ?? '';
+    expect((await revoke(browser, away)).status).toBe(204);
+    expect((await second.send('GET', '/admin/v1/session')).status).toBe(403);
+    expect((await other.send('GET', '/admin/v1/session')).status).toBe(200);
+    const { text } = await world.as({ credential: operator }).get('/?audit');
+    expect(text).toContain('admin:RevokeOwnLogin');
+  });
+
+  test('are for callers that are known, and not for temporary credentials', async () => {
+    await using world = await openGateway();
+    expect((await world.anonymous.get('/admin/v1/session/logins')).status).toBe(403);
+    const session = await openActions(world)('GetSessionToken');
+    const credential = credentialOf(session, 'alice-account');
+    const temporary = world.as({ credential, token: session.one('SessionToken') ?? '' });
+    const answer = await temporary.get('/admin/v1/session/logins');
+    expect([answer.status, JSON.parse(answer.text).message]).toEqual([
+      403,
+      'Temporary credentials have no log-ins of their own.',
+    ]);
   });
 });
 

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
-import { backends, openGateway } from '../support/gateway.ts';
+import { backends, openGateway, operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
@@ -410,6 +410,72 @@ describe('a target with validate', () => {
     sink.received.length = 0;
     const refused = await world.world.bob.put('/bucket?notification', { body: body('hook') });
     expect(refused.status).toBe(403);
+    expect(sink.received).toEqual([]);
+  });
+});
+
+describe('a test of a target by an operator', () => {
+  const openTested = async (answer: Answer) => {
+    const sink = await openWebhookSink();
+    sink.answer = answer;
+    const world = await openNotifyWorld({
+      targets: [{ id: 'hook', url: sink.url, token: 'a-secret-token' }],
+      rules: [],
+      settings: { SVC_NOTIFY_TIMEOUT: '300ms' },
+    });
+    const admin = world.world.as({ credential: operator });
+    const ask = async (target: string, client = admin) =>
+      client.post(`/admin/v1/notify/targets/${target}/test`, { body: '{}' });
+    return {
+      ...{ sink, world, admin, ask },
+      async [Symbol.asyncDispose]() {
+        await world[Symbol.asyncDispose]();
+        await sink[Symbol.asyncDispose]();
+      },
+    };
+  };
+
+  test('sends one s3:TestEvent at once, says that it was taken, and is audited', async () => {
+    await using tested = await openTested(status(204));
+    const { sink, world, admin, ask } = tested;
+    const answer = await ask('hook');
+    expect(answer.status).toBe(200);
+    const { delivered, failure, message, milliseconds } = JSON.parse(answer.text);
+    expect({ delivered, failure }).toEqual({ delivered: true, failure: undefined });
+    expect(milliseconds).toBeGreaterThanOrEqual(0);
+    expect(sink.received.map(({ body }) => JSON.parse(body))).toEqual([message]);
+    expect(message).toMatchObject({ Service: 'Amazon S3', Event: 's3:TestEvent' });
+    expect(await world.queued()).toEqual([]);
+    const { text } = await admin.get('/?audit');
+    expect(text).toContain('admin:TestNotifyTarget');
+    expect(text).toContain('notify:hook');
+  });
+
+  test.each([
+    ['answers 500', status(500), 'failed', 'the sink answered 500'],
+    ['answers 400', status(400), 'refused', 'the sink answered 400'],
+    ['answers 401', status(401), 'failed', 'check the token'],
+    ['never answers', () => {}, 'lost', 'did not answer within 300 ms'],
+  ] as const)(
+    'says what came back of a target that %s, and leaves its state as it was',
+    async (_, answer, kind, error) => {
+      await using tested = await openTested(answer);
+      const { admin, ask } = tested;
+      const reply = await ask('hook');
+      expect(reply.status).toBe(200);
+      expect(JSON.parse(reply.text)).toMatchObject({ delivered: false, failure: { kind } });
+      expect(JSON.parse(reply.text).failure.error).toContain(error);
+      expect(reply.text).not.toContain('a-secret-token');
+      const { targets } = JSON.parse((await admin.get('/admin/v1/notify/targets')).text);
+      expect(targets).toMatchObject([{ id: 'hook', state: 'ok', queued: 0 }]);
+    },
+  );
+
+  test('is refused for a target that the settings do not have, and for tenants', async () => {
+    await using tested = await openTested(status(200));
+    const { sink, world, ask } = tested;
+    expect((await ask('other')).status).toBe(404);
+    expect((await ask('hook', world.client)).status).toBe(403);
     expect(sink.received).toEqual([]);
   });
 });

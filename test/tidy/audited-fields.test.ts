@@ -13,8 +13,8 @@ test('no operation records a field whose name is that of a secret', () => {
 
 /** Operations that change no configuration: they show secrets, begin or end work, or the log-ins of operators. */
 const withoutFields: readonly RegExp[] = [
-  /^(?:Export|Start|Cancel|Run|Check|Retry|Redrive|Discard|ForceEmpty|Reshard|Abort|Get|Repair|Rewrap|Scrub|Fsck)/,
-  /^(?:LogIn|LogOut|RevokeLogins?|CreateSessionCredentials)$/,
+  /^(?:Export|Start|Cancel|Run|Check|Retry|Redrive|Discard|ForceEmpty|Reshard|Abort|Get|Repair|Rewrap|Scrub|Fsck|Test)/,
+  /^(?:LogIn|LogOut|RevokeLogins?|RevokeOwnLogin|CreateSessionCredentials)$/,
 ];
 
 test('every operation that changes a configuration records which fields', () => {

@@ -1,4 +1,5 @@
 /** Events: the targets, what waits for each, and the events that could not be delivered. */
+import { useState } from 'preact/hooks';
 import { type Allowed, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
@@ -7,10 +8,11 @@ import { plural } from '../../text/plural.ts';
 import { formatNumber, t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { ConfirmButton } from '../../ui/confirm.tsx';
-import { Panel } from '../../ui/dialog.tsx';
+import { Dialog, Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Button } from '../../ui/form.tsx';
 import { type Column, countColumn } from '../../ui/short-table.tsx';
-import { Empty, Reading } from '../../ui/states.tsx';
+import { Empty, Failure, Reading, Skeleton } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Count, formatCount, formatDuration, Time } from '../../ui/values.tsx';
@@ -56,6 +58,59 @@ const columns: readonly Column<Target>[] = [
   countColumn('dead', { head: w.dead, value: ({ deadLetters }) => deadLetters }),
 ];
 
+/** A target that the settings no longer have cannot be tested. */
+const testColumn: Column<Target> = {
+  id: 'test',
+  head: <span class="visually-hidden">{w.test}</span>,
+  cell: ({ id, type }) => type !== 'removed' && <TestTarget target={id} />,
+  align: 'end',
+};
+
+/** Sends one test event to a target, and says what came back. */
+export function TestTarget({ target }: { readonly target: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const test = useChange('TestNotifyTarget');
+  const ask = () => {
+    setOpen(true);
+    test.mutate({ path: { target } });
+  };
+  const { data, error } = test;
+  return (
+    <>
+      <Button kind="link" label={w.testOf(target)} onClick={ask}>
+        {w.test}
+      </Button>
+      {isOpen && (
+        <Dialog title={w.testOf(target)} onClose={() => setOpen(false)}>
+          {error ? <Failure error={error} onRetry={ask} /> : data === undefined && <Skeleton rows={2} />}
+          {data !== undefined && !error && <Tested answer={data} onAgain={ask} />}
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+interface TestedProps {
+  readonly answer: Answer<'TestNotifyTarget'>;
+  readonly onAgain: () => void;
+}
+
+const Tested = ({ answer: { delivered, failure, milliseconds, message }, onAgain }: TestedProps) => (
+  <div class="stack">
+    <p role="status" dir="auto">
+      <Chip tone={delivered ? 'good' : 'bad'}>{delivered ? w.took : w.tookNot}</Chip>{' '}
+      {failure === undefined ? w.tookHint : failure.error}
+    </p>
+    <Facts facts={[[w.duration, formatDuration(milliseconds)]]} />
+    <pre class="code" dir="auto">
+      {JSON.stringify(message, null, 2)}
+    </pre>
+    <div class="actions">
+      <Button onClick={onAgain}>{w.again}</Button>
+    </div>
+  </div>
+);
+
 const letterColumns: readonly Column<Letter>[] = [
   { id: 'time', head: t.ui.time, cell: ({ time }) => <Time at={time} /> },
   { id: 'target', head: w.target, cell: ({ target }) => <span class="code">{target}</span> },
@@ -83,6 +138,7 @@ export default function EventsPage() {
     'ListDeadLetters',
     'RedriveNotifications',
     'DiscardNotifications',
+    'TestNotifyTarget',
   ]);
   const targets = useAdmin(
     'GetNotifyTargets',
@@ -95,6 +151,7 @@ export default function EventsPage() {
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListDeadLetters') === true },
   );
   const [search, setSearch] = useSearchState();
+  const tested = allowed('TestNotifyTarget') === true ? [...columns, testColumn] : columns;
   const open = letters.rows?.find(({ id }) => id === search['letter']);
   return (
     <>
@@ -105,7 +162,7 @@ export default function EventsPage() {
             <DataTable
               label={w.targets}
               name="targets-"
-              columns={columns}
+              columns={tested}
               rows={found.targets}
               rowKey={({ id }) => id}
               empty={<Empty text={w.noTargets} docs={w.noTargetsHint} />}

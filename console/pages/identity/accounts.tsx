@@ -46,6 +46,17 @@ const columns: readonly Column<Account>[] = [
     isMinor: true,
   },
   {
+    id: 'email',
+    head: w.email,
+    cell: ({ email = '–' }) => (
+      <div class="cut" dir="auto" title={email}>
+        {email}
+      </div>
+    ),
+    value: ({ email = '' }) => email,
+    isMinor: true,
+  },
+  {
     id: 'status',
     head: w.status,
     cell: ({ status }) => <StatusChip status={status} />,
@@ -77,7 +88,7 @@ export function Accounts({ account, allowed }: TabProps) {
       list={list}
       columns={columns}
       nameOf={({ account }) => account}
-      filterText={({ account, displayName }) => `${account} ${displayName}`}
+      filterText={({ account, displayName, email = '' }) => `${account} ${displayName} ${email}`}
       create={CreateAccount}
       panel={AccountPanel}
     />

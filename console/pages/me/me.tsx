@@ -9,12 +9,11 @@ import { AccessKeys } from '../../ui/access-keys.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Button } from '../../ui/form.tsx';
+import { OwnLogins } from '../../ui/logins.tsx';
 import { Meter } from '../../ui/progress.tsx';
-import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, Duration, formatBytes, Time } from '../../ui/values.tsx';
-import { type Login, Logins } from '../settings/logins.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
@@ -31,13 +30,7 @@ export default function MePage() {
     put: aboutSelf('UpdateAccessKey', principal),
     remove: aboutSelf('DeleteAccessKey', principal),
   };
-  const allowed = useAllowed([
-    ...Object.values(may),
-    'GetAccount',
-    'GetUserUsage',
-    'ListLogins',
-    'RevokeLogin',
-  ]);
+  const allowed = useAllowed([...Object.values(may), 'GetAccount', 'GetUserUsage']);
   const name = principal.split('/').at(-1) ?? principal;
   const isRoot = principal.endsWith(':root');
   return (
@@ -78,16 +71,7 @@ export default function MePage() {
         </Card>
       </div>
       <ThisLogin />
-      {allowed('ListLogins') === true && (
-        <Logins
-          title={w.logins}
-          accessKey={session.accessKey}
-          mayRevoke={allowed('RevokeLogin') === true}
-          columns={loginColumns}
-        >
-          {(table) => <ShortTable {...table} />}
-        </Logins>
-      )}
+      <OwnLogins />
     </>
   );
 }
@@ -188,19 +172,3 @@ function ThisLogin() {
     </Card>
   );
 }
-
-const loginColumns: readonly Column<Login>[] = [
-  { id: 'seen', head: w.seen, cell: ({ seenAt }) => <Time at={seenAt} /> },
-  { id: 'began', head: w.began, cell: ({ createdAt }) => <Time at={createdAt} />, isMinor: true },
-  { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span> },
-  {
-    id: 'agent',
-    head: w.agent,
-    cell: ({ agent }) => (
-      <span class="cut quiet" dir="auto" title={agent}>
-        {agent}
-      </span>
-    ),
-    isMinor: true,
-  },
-];

@@ -25,11 +25,6 @@ export const w = words({
     ends: 'Ends',
     idle: 'Ends without requests after',
     logOut: 'Log out',
-    logins: 'Log-ins with this key',
-    seen: 'Last request',
-    began: 'Began',
-    from: 'From',
-    agent: 'Browser',
   },
   de: {
     answer: (name, account) => `Sie sind ${name} des Kontos ${account}.`,
@@ -55,10 +50,5 @@ export const w = words({
     ends: 'Endet',
     idle: 'Endet ohne Anfragen nach',
     logOut: 'Abmelden',
-    logins: 'Anmeldungen mit diesem Schlüssel',
-    seen: 'Letzte Anfrage',
-    began: 'Begonnen',
-    from: 'Von',
-    agent: 'Browser',
   },
 });

@@ -6,12 +6,11 @@ import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { AllLogins } from '../../ui/logins.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure, Reading } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
-import { Time } from '../../ui/values.tsx';
-import { type Login, Logins } from './logins.tsx';
 import { w } from './words.ts';
 
 type Setting = Answer<'ListSettings'>['rows'][number];
@@ -83,11 +82,7 @@ export default function SettingsPage() {
         }
       />
       {may('GetLogLevel') && <LogLevel mayChange={may('PutLogLevel')} />}
-      {may('ListLogins') && (
-        <Logins title={w.logins} mayRevoke={may('RevokeLogin')} columns={loginColumns}>
-          {(table) => <DataTable {...table} name="logins-" empty={<Empty text={t.ui.none} />} />}
-        </Logins>
-      )}
+      {may('ListLogins') && <AllLogins mayEnd={may('RevokeLogin')} />}
       {may('ListSettings') && (
         <Card title={w.settings}>
           <DataTable
@@ -135,24 +130,3 @@ function LogLevel({ mayChange }: { readonly mayChange: boolean }) {
     </Card>
   );
 }
-
-const loginColumns: readonly Column<Login>[] = [
-  {
-    id: 'who',
-    head: w.who,
-    cell: ({ principal }) => (
-      <span class="cut" dir="auto" title={principal}>
-        {principal.replace(/^arn:aws:iam::/, '')}
-      </span>
-    ),
-    value: ({ principal }) => principal,
-  },
-  {
-    id: 'seen',
-    head: w.seen,
-    cell: ({ seenAt }) => <Time at={seenAt} />,
-    value: ({ seenAt }) => seenAt,
-  },
-  { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isMinor: true },
-  { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span>, isMinor: true },
-];

@@ -178,8 +178,10 @@ export async function endLogin(
   const login = denialOf === undefined ? undefined : (await findLogin(ctx.metadata, id))?.row;
   const denial = login && (await denialOf?.(login));
   if (denial !== undefined) throw denial;
-  if (!(await removeLogin(ctx, id, record))) throw fail('NotFound', `There is no log-in ${id}.`);
+  if (!(await removeLogin(ctx, id, record))) throw noLogin(id);
 }
+
+export const noLogin = (id: string): Refusal => fail('NotFound', `There is no log-in ${id}.`);
 
 /** @returns false where the log-in has ended already */
 async function removeLogin(

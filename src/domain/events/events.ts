@@ -177,12 +177,13 @@ export interface NewConfiguration {
 /** https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html, "test message" */
 export const testEvent = (
   { clock }: Pick<Context, 'clock'>,
-  { bucket, requestId }: NewConfiguration,
+  { bucket, requestId }: { readonly bucket?: string; readonly requestId: string },
 ): object => ({
   Service: 'Amazon S3',
   Event: 's3:TestEvent',
   Time: new Date(clock.now()).toISOString(),
-  Bucket: bucket.name,
+  // An operator tests a target, not a bucket.
+  ...(bucket === undefined ? {} : { Bucket: bucket }),
   RequestId: requestId,
   HostId: requestId,
 });
@@ -195,7 +196,7 @@ export async function testEvents(
 ): Promise<readonly SideChange[]> {
   const { bucket, requestId } = configuration;
   const due = await ctx.metadata.now();
-  const message = testEvent(ctx, configuration);
+  const message = testEvent(ctx, { bucket: bucket.name, requestId });
   const rows = [...sinks].map((sink) => {
     const task: NotifyTask = { sink, message, account: bucket.owner };
     const id = `${requestId}/test/${sink}`;

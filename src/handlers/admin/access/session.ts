@@ -1,4 +1,4 @@
-/** Log-ins: LogIn, GetSession, LogOut, CreateSessionCredentials, ListLogins, RevokeLogin and RevokeLogins. */
+/** Log-ins: of the cookie, of the caller itself, and of all callers; and the temporary credentials of a log-in. */
 import { isGrantable } from '../../../auth/authorization/administer.ts';
 import { clearCookie, csrfTokenOf, setCookie, tokenOf } from '../../../auth/login/cookie.ts';
 import {
@@ -8,8 +8,9 @@ import {
   type LoggedIn,
   listLogins,
   logIn,
+  noLogin,
 } from '../../../auth/login/logins.ts';
-import { principalOf } from '../../../auth/session/principal.ts';
+import { callerOf, principalOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { fail } from '../../../errors/refusal.ts';
 import type { LoginRow } from '../../../metadata/logins.ts';
@@ -113,6 +114,39 @@ const describeLogin = ({ id, accessKey, account, principal, ...login }: LoginRow
   source: login.source,
   agent: login.agent,
 });
+
+/** Who may see and end log-ins as their own: all that this caller began, with whichever of its keys. @throws AccessDenied for a session, because it ends by itself and must not end what outlives it */
+function assertOwner({ identity }: Pick<AdminRequest, 'identity'>): Pick<LoginRow, 'account' | 'principal'> {
+  if (identity === undefined) throw fail('AccessDenied');
+  if (callerOf(identity).kind === 'session' || identity.session !== undefined)
+    throw fail('AccessDenied', 'Temporary credentials have no log-ins of their own.');
+  const { arn, sessionArn = arn } = principalOf(identity);
+  return { account: identity.owner, principal: sessionArn };
+}
+
+const isOf = (login: LoginRow, owner: Pick<LoginRow, 'account' | 'principal'>): boolean =>
+  login.account === owner.account && login.principal === owner.principal;
+
+export const ListOwnLogins: AdminHandler<'ListOwnLogins'> = async (ctx, call) => {
+  const owner = assertOwner(call);
+  const current = (await findOwn(ctx, call.wire))?.login.id;
+  const logins = (await listLogins(ctx)).filter((login) => isOf(login, owner));
+  return jsonReply({
+    logins: logins.map((login) => ({ ...describeLogin(login), isCurrent: login.id === current })),
+  });
+};
+
+/** A log-in of another caller is answered as one that does not exist. */
+export const RevokeOwnLogin: AdminHandler<'RevokeOwnLogin'> = async (ctx, call) => {
+  const owner = assertOwner(call);
+  const id = call.params.get('id') ?? '';
+  call.record?.about(owner.principal);
+  await endLogin(ctx, id, {
+    record: call.record,
+    denialOf: async (login) => (isOf(login, owner) ? undefined : noLogin(id)),
+  });
+  return { status: 204, headers: [] };
+};
 
 export const ListLogins: AdminHandler<'ListLogins'> = async (ctx, { query }) =>
   jsonReply({ logins: (await listLogins(ctx, { accessKey: query.accessKey })).map(describeLogin) });

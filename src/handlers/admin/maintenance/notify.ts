@@ -1,10 +1,12 @@
-/** The targets of events, and their dead letters: delivered again or discarded. */
+/** The targets of events, a test of one, and their dead letters: delivered again or discarded. */
 import type { Context } from '../../../context.ts';
 import { listFailing } from '../../../domain/deliveries/lanes/stored-states.ts';
 import { countBacklogs } from '../../../domain/events/deliver/backlog.ts';
 import { readRates } from '../../../domain/events/deliver/rates.ts';
 import { discardLetters, type LetterFilter, redriveLetters } from '../../../domain/events/deliver/redrive.ts';
 import { readSubject } from '../../../domain/events/deliver/subject.ts';
+import { sendTestEvent } from '../../../domain/events/deliver/validate-targets.ts';
+import { testEvent } from '../../../domain/events/events.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { readDeadLetters } from '../../../metadata/background/dead-letters.ts';
 import type { DeadLetter, QueueRow } from '../../../metadata/records/queues.ts';
@@ -40,6 +42,27 @@ export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) =>
   });
   return jsonReply({
     targets: shown.filter(({ id, queued, deadLetters }) => known.has(id) || queued + deadLetters > 0),
+  });
+};
+
+/** Beside the queue: events that wait are neither delayed nor delivered by it, and the state of the target is not changed. */
+export const TestNotifyTarget: AdminHandler<'TestNotifyTarget'> = async (
+  ctx,
+  { params, requestId, record, signal },
+) => {
+  const target = params.get('target') ?? '';
+  record?.about(`notify:${target}`);
+  if (!ctx.config.SVC_NOTIFY_TARGETS.some(({ id }) => id === target))
+    throw fail('NotFound', `The settings have no target ${target}.`);
+  const message = testEvent(ctx, { requestId });
+  const began = ctx.clock.elapsed();
+  const failure = await sendTestEvent(ctx, target, { requestId, subject: 'test', message, signal });
+  const milliseconds = Math.round(ctx.clock.elapsed() - began);
+  return jsonReply({
+    delivered: failure === undefined,
+    ...(failure === undefined ? {} : { failure }),
+    milliseconds,
+    message,
   });
 };
 

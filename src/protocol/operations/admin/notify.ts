@@ -2,6 +2,7 @@
 import {
   jsonAny,
   jsonBoolean,
+  jsonChoice,
   jsonNumber,
   jsonObject,
   jsonOptional,
@@ -43,6 +44,19 @@ export const notifyRows = {
           deadLetters: count,
         }),
       ),
+    }),
+  },
+  TestNotifyTarget: {
+    on: 'POST /notify/targets/:target/test',
+    doc: 'Sends one s3:TestEvent to a target at once, and says what came back.',
+    reply: jsonObject({
+      delivered: jsonBoolean,
+      /** Where it was not delivered: whether the target would take other messages, and what it answered. */
+      failure: jsonOptional(
+        jsonObject({ kind: jsonChoice(['refused', 'failed', 'lost', 'unavailable']), error: longText }),
+      ),
+      milliseconds: count,
+      message: jsonAny,
     }),
   },
   ListDeadLetters: {

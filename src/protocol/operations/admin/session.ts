@@ -15,7 +15,7 @@ import { type AdminRows, bucketName, count, isoTime, longText } from './row.ts';
 const caller = { accessKey: jsonText(), account: jsonText(), principal: jsonText() };
 /** The caller may have permissions for the whole installation; otherwise only its own rows are open to it. */
 const role = { isOperator: jsonBoolean };
-const login = jsonObject({
+const login = {
   id: jsonText(),
   ...caller,
   createdAt: isoTime,
@@ -23,7 +23,7 @@ const login = jsonObject({
   expiresAt: isoTime,
   source: jsonText(),
   agent: jsonText(),
-});
+};
 const ownKey = {
   accessKey: jsonText(),
   status: jsonText(),
@@ -132,13 +132,26 @@ export const sessionRows = {
     doc: 'Deletes an access key of the caller itself, where IAM allows iam:DeleteAccessKey.',
     callers: 'known',
   },
+  ListOwnLogins: {
+    on: 'GET /session/logins',
+    lists: { logins: ['accounts/{account}'] },
+    doc: 'Lists the log-ins of the caller itself, with each of its access keys.',
+    callers: 'known',
+    /** `isCurrent`: the log-in of the cookie of this request. */
+    reply: jsonObject({ logins: jsonRows(jsonObject({ ...login, isCurrent: jsonBoolean })) }),
+  },
+  RevokeOwnLogin: {
+    on: 'DELETE /session/logins/:id',
+    doc: 'Ends a log-in of the caller itself.',
+    callers: 'known',
+  },
   ListLogins: {
     on: 'GET /logins',
     names: { accessKey: mention('accounts/{accessKey.account}/logins') },
     lists: { logins: ['accounts/{account}'] },
     doc: 'Lists the log-ins of operators.',
     query: byKey,
-    reply: jsonObject({ logins: jsonRows(login) }),
+    reply: jsonObject({ logins: jsonRows(jsonObject(login)) }),
   },
   RevokeLogin: { on: 'DELETE /logins/:id', lists: { logins: ['accounts/{account}'] }, doc: 'Ends a log-in.' },
   RevokeLogins: {
