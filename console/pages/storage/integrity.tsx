@@ -1,4 +1,4 @@
-/** Whether stored bytes and metadata agree: the scrub and fsck, what they found, and how to start them. */
+/** Whether stored bytes and metadata agree: the scrub and fsck, what they found, and how to start them; the last backup. */
 import type { Allowed } from '../../app/allowed.ts';
 import { type AdminOperationName, isMissing } from '../../app/client.ts';
 import { useAdmin, useChange } from '../../app/queries.ts';
@@ -8,16 +8,23 @@ import { Progress } from '../../ui/progress.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { formatBytes, Time } from '../../ui/values.tsx';
+import { TaskProgress } from '../workers/task-progress.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
 
-/** A pass that has never run is a 404, which is no failure here. */
+interface IntegrityProps {
+  readonly allowed: Allowed;
+  /** `sluice backup` copies what this gateway stores; other backends have tools of their own. */
+  readonly hasBackups: boolean;
+}
 
-export function Integrity({ allowed }: { readonly allowed: Allowed }) {
+/** A pass that has never run is a 404, which is no failure here. */
+export function Integrity({ allowed, hasBackups }: IntegrityProps) {
   const scrub = useAdmin('GetScrub', {}, { everyMs, enabled: allowed('GetScrub') === true });
   const fsck = useAdmin('GetFsck', {}, { everyMs, enabled: allowed('GetFsck') === true });
-  if (allowed('GetScrub') !== true && allowed('GetFsck') !== true) return null;
+  const showsBackup = hasBackups && allowed('ListTasks') === true;
+  if (allowed('GetScrub') !== true && allowed('GetFsck') !== true && !showsBackup) return null;
   return (
     <Card title={w.integrity}>
       {allowed('GetScrub') === true && (
@@ -51,7 +58,32 @@ export function Integrity({ allowed }: { readonly allowed: Allowed }) {
           )}
         </Pass>
       )}
+      {showsBackup && <Backup />}
     </Card>
+  );
+}
+
+function Backup() {
+  const backups = useAdmin('ListTasks', { query: { kind: 'backup', limit: 1 } }, { everyMs });
+  const last = backups.data?.tasks[0];
+  return (
+    <Pass name={w.backup} query={backups} start={null}>
+      {last === undefined ? (
+        <span class="quiet">{w.noBackup}</span>
+      ) : last.finishedAt === undefined ? (
+        <TaskProgress label={w.running} task={last}>
+          {last.why !== undefined && <p class="quiet">{last.why}</p>}
+        </TaskProgress>
+      ) : (
+        <>
+          <Chip tone={last.state === 'done' ? 'good' : 'bad'}>
+            {last.state === 'done' ? w.backupDone : (last.why ?? w.backupFailed)}
+          </Chip>
+          <span class="quiet">{formatBytes(last.done.bytes ?? 0)}</span>
+          <Ended at={last.finishedAt} />
+        </>
+      )}
+    </Pass>
   );
 }
 

@@ -27,6 +27,7 @@ export default function StoragePage() {
     'GetFsck',
     'StartScrub',
     'StartFsck',
+    'ListTasks',
   ]);
   const meta = useAdmin('GetStorageMeta', {}, { everyMs, enabled: allowed('GetStorageMeta') === true });
   const data = useAdmin('GetStorageData', {}, { everyMs, enabled: allowed('GetStorageData') === true });
@@ -62,7 +63,7 @@ export default function StoragePage() {
           <Reading query={gc}>{(found) => <Deletions backlog={found} />}</Reading>
         </Card>
       )}
-      <Integrity allowed={allowed} />
+      <Integrity allowed={allowed} hasBackups={meta.data?.backend === 'embedded'} />
       <p class="quiet foot">{w.polled}</p>
     </>
   );
