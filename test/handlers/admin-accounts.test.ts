@@ -134,7 +134,13 @@ describe.each(backends)('accounts on %s', (backend) => {
     expect((await admin.ask('POST', '/accounts', { account: 'a'.repeat(64) })).status).toBe(200);
     // The refused request changed nothing: the address is free for the account that had none.
     expect((await admin.ask('GET', '/accounts/dora')).status).toBe(404);
+    const emailInList = async () =>
+      ((await admin.must('GET', '/accounts'))['rows'] as readonly { account: string; email?: string }[]).find(
+        ({ account }) => account === 'carol',
+      )?.email;
+    expect(await emailInList()).toBe('carol@example.com');
     expect((await admin.ask('PUT', '/accounts/carol', { email: 'new@example.com' })).status).toBe(200);
+    expect(await emailInList()).toBe('new@example.com');
     expect(
       (await admin.ask('POST', '/accounts', { account: 'dora', email: 'carol@example.com' })).status,
     ).toBe(200);

@@ -125,6 +125,7 @@ export function openCredentials(ctx: CredentialsContext, records: readonly Crede
         return {
           owner,
           displayName: row?.displayName ?? owner,
+          ...(row?.email === undefined ? {} : { email: row.email }),
           isOperators: false,
           isConfigured: false,
           ...known,

@@ -95,11 +95,12 @@ async function assertEmailIsFree({ credentials }: Changing, account: string, ema
 
 async function putProfile(draft: AccountDraft, profile: AccountProfile): Promise<void> {
   const { account } = draft;
+  const { displayName = account, email, status } = profile;
   await draft.put('profile', '', profile);
   draft.also(
-    profile.status === 'Deleted'
+    status === 'Deleted'
       ? removeAccountRow(account)
-      : putAccountRow({ account, displayName: profile.displayName ?? account, status: profile.status }),
+      : putAccountRow({ account, displayName, status, ...(email === undefined ? {} : { email }) }),
   );
 }
 

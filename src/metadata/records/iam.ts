@@ -57,6 +57,7 @@ export interface AccountRow {
   readonly slot: number;
   readonly account: string;
   readonly displayName: string;
+  readonly email?: string;
   readonly status: string;
 }
 export const accounts = table<AccountRow>()({
@@ -64,7 +65,7 @@ export const accounts = table<AccountRow>()({
   kind: 'plain',
   partition: ['slot'],
   sort: ['account'],
-  columns: { slot: 'int', account: 'text', displayName: 'text', status: 'text' },
+  columns: { slot: 'int', account: 'text', displayName: 'text', email: 'text', status: 'text' },
 });
 
 /**
