@@ -27,7 +27,9 @@ export {
   type OpenGateway,
   type OpenOptions,
   openGateway,
+  type PresignedPost,
   type PresignOptions,
+  type PresignPostOptions,
   type S3Storage,
   type Settings,
   type Storage,
@@ -39,6 +41,9 @@ export type {
   Authorize,
   AuthorizeAnswer,
   AuthorizeFacts,
+  EventDelivery,
+  ObjectEvent,
+  OnEvent,
 } from './ports/application.ts';
 export { type Clock, systemClock } from './ports/clock.ts';
 export type { ConsoleAsset, ConsoleAssets } from './ports/console-assets.ts';

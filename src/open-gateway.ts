@@ -7,13 +7,14 @@
 import { parseConfig } from './config/read/read-config.ts';
 import { type Config, type SettingName, settings } from './config.ts';
 import type { Context } from './context.ts';
+import { callAfterCommits, withApplicationSink } from './domain/events/application-events.ts';
 import { createGateway, type Gateway } from './gateway.ts';
-import type { Authorize } from './ports/application.ts';
+import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/storage/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 import { type FetchFacts, fromRequest, toResponse } from './protocol/request/fetch.ts';
-import { type Presigned, presign } from './signing/presign.ts';
+import { type Presigned, type PresignedForm, presign, presignForm } from './signing/presign.ts';
 import { startWorkers } from './workers/registry.ts';
 
 type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
@@ -55,6 +56,10 @@ export interface OpenOptions extends Omit<Settings, 'credentials' | 'workers'> {
    * `authorize: async ({ headers }, { key }) => (await sessionOf(headers))?.mayUse(key) ? { owner: 'me', name: 'ann' } : undefined`
    */
   readonly authorize?: Authorize;
+  /** Gets every change of an object in any bucket: created, removed, tagged, expired. */
+  readonly onEvent?: OnEvent;
+  /** Default: `at-least-once` where the worker `notify` runs here, else `best-effort`. */
+  readonly eventDelivery?: EventDelivery;
 }
 
 /** What a kind of storage sets, and how its stores are opened. */
@@ -139,6 +144,8 @@ export interface OpenGateway extends Mounted, AsyncDisposable {
   mount(basePath: string): Mounted;
   /** A link that lets its holder do one request until it expires. */
   presign(asked: PresignOptions): string;
+  /** A form of a page, by which its holder uploads one file until it expires. */
+  presignPost(asked: PresignPostOptions): PresignedPost;
   /** Stops the workers, writes what is buffered, and closes the stores. */
   close(): Promise<void>;
 }
@@ -157,6 +164,20 @@ export interface PresignOptions extends Omit<Presigned, 'accessKey' | 'secretKey
   readonly accessKey?: string;
 }
 
+export interface PresignPostOptions extends Omit<PresignedForm, 'accessKey' | 'secretKey' | 'region'> {
+  /** Where clients reach the gateway, such as `https://files.example.com`; without a path. */
+  readonly origin: string;
+  /** The access key whose permissions the form has. Absent: the first of `credentials`. */
+  readonly accessKey?: string;
+}
+
+export interface PresignedPost {
+  /** The `action` of the form; its `enctype` is `multipart/form-data`. */
+  readonly url: string;
+  /** Hidden inputs, before the input `file`. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
 const settingNames = Object.keys(settings) as readonly SettingName[];
 const camelCase = (name: string): string =>
   name
@@ -166,7 +187,15 @@ const camelCase = (name: string): string =>
 const byOption: ReadonlyMap<string, SettingName> = new Map(
   settingNames.map((name) => [camelCase(name), name]),
 );
-const ownOptions = new Set(['storage', 'workers', 'basePath', 'telemetry', 'authorize']);
+const ownOptions = new Set([
+  'storage',
+  'workers',
+  'basePath',
+  'telemetry',
+  'authorize',
+  'onEvent',
+  'eventDelivery',
+]);
 
 const toText = (value: unknown): string =>
   typeof value === 'object' ? JSON.stringify(value) : String(value);
@@ -192,13 +221,33 @@ function readOptions(options: OpenOptions, storage: Storage): Config {
 
 const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/g, (name) => camelCase(name));
 
+/** The context with the hooks of the application. */
+function withHooks({ context, close }: OpenedContext, options: OpenOptions): OpenedContext {
+  const { authorize, onEvent, workers = true } = options;
+  if (authorize === undefined && onEvent === undefined) return { context, close };
+  const notifies = typeof workers === 'boolean' ? workers : workers.includes('notify');
+  const { eventDelivery = notifies ? 'at-least-once' : 'best-effort' } = options;
+  const hooked: Context = { ...context, application: { authorize, onEvent, eventDelivery } };
+  if (onEvent === undefined) return { context: hooked, close };
+  const { clock, telemetry, config, metadata: store } = context;
+  const calling = { onEvent, clock, timeoutMs: config.SVC_NOTIFY_TIMEOUT };
+  if (eventDelivery === 'at-least-once')
+    return { context: { ...hooked, sinks: withApplicationSink(context.sinks, calling) }, close };
+  const { metadata, settle } = callAfterCommits(store, { ...calling, telemetry });
+  const closeAll = async (): Promise<void> => {
+    await settle();
+    await close();
+  };
+  return { context: { ...hooked, metadata }, close: closeAll };
+}
+
 /** Opens a gateway for an application. @throws Error that names every wrong option, and what would be right */
 export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
-  const { telemetry = silentTelemetry, basePath = '', authorize } = options;
+  const { telemetry = silentTelemetry, basePath = '' } = options;
   const storage = 'open' in options.storage ? options.storage : custom(options.storage);
   const config = readOptions(options, storage);
-  const { context: opened, close: closeStores } = await storage.open(config, { telemetry });
-  const context: Context = authorize === undefined ? opened : { ...opened, application: { authorize } };
+  const opened = await storage.open(config, { telemetry });
+  const { context, close: closeStores } = withHooks(opened, options);
   const mount = (path: string): Mounted => {
     const { handle } = createGateway(context, { basePath: path });
     const fetch: Mounted['fetch'] = async (request, facts) =>
@@ -212,15 +261,23 @@ export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
     await workers?.stop();
     await closeStores();
   };
+  const region = config.SVC_REGION;
+  const findKey = (accessKey = options.credentials[0]?.accessKey): AccessKey => {
+    const found = options.credentials.find((each) => each.accessKey === accessKey);
+    if (found === undefined) throw new Error(`${accessKey} is none of the credentials`);
+    return found;
+  };
   return {
     ...mount(basePath),
     mount,
-    presign({ bucket, key, accessKey = options.credentials[0]?.accessKey, ...asked }) {
-      const credential = options.credentials.find((each) => each.accessKey === accessKey);
-      if (credential === undefined) throw new Error(`presign: ${accessKey} is none of the credentials`);
+    presign({ bucket, key, accessKey, ...asked }) {
       const path = `${basePath}/${bucket}/${key}`;
-      return presign(context, { ...asked, ...credential, path, region: config.SVC_REGION });
+      return presign(context, { ...asked, ...findKey(accessKey), path, region });
     },
+    presignPost: ({ origin, accessKey, ...asked }) => ({
+      url: `${new URL(origin).origin}${basePath}/${asked.bucket}`,
+      fields: presignForm(context, { ...asked, ...findKey(accessKey), region }),
+    }),
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -55,6 +55,47 @@ export type AuthorizeAnswer = ApplicationSession | 'anonymous' | { readonly refu
  */
 export type Authorize = (request: ApplicationRequest, facts: AuthorizeFacts) => Awaitable<AuthorizeAnswer>;
 
+/** A change of an object, by a request, a rule of the bucket's lifecycle, or replication. */
+export interface ObjectEvent {
+  /** Equal in every delivery of the same event. */
+  readonly id: string;
+  /** As the public API names it, such as `ObjectCreated:Put`, `ObjectRemoved:Delete` or `ObjectTagging:Put`. */
+  readonly name: string;
+  /** ISO 8601. */
+  readonly time: string;
+  readonly bucket: string;
+  /** The account that owns the bucket. */
+  readonly account: string;
+  readonly key: string;
+  /** In bytes; absent where the object is gone. */
+  readonly size?: number;
+  /** Without quotes. */
+  readonly etag?: string;
+  /** Absent in a bucket that never had versions. */
+  readonly versionId?: string;
+  /** Grows as text with every event of a key. */
+  readonly sequencer: string;
+  /** The unique id of the caller; `application:<name>` for a session of the application. */
+  readonly principal: string;
+  /** The client's address; absent where it is unknown. */
+  readonly remote?: string;
+  readonly requestId: string;
+}
+
+/** Where it throws, or takes longer than `notifyTimeout`, the event counts as not delivered. Events of other buckets go on meanwhile. */
+export type OnEvent = (event: ObjectEvent) => Awaitable<void>;
+
+/**
+ * - `at-least-once`: events are stored in the commit of the change, and delivered by the worker `notify`, those of a key in their order. One that
+ *   fails is delivered again for `notifyRetryMax`, then it is a dead letter, which `sluice admin notify` shows. Every process that writes
+ *   to the same metadata needs the handler.
+ * - `best-effort`: the handler is called in the process of the change, directly after it, in no order; what fails is logged, and never repeated.
+ */
+export type EventDelivery = 'at-least-once' | 'best-effort';
+
 export interface Application {
   readonly authorize?: Authorize | undefined;
+  readonly onEvent?: OnEvent | undefined;
+  /** Default `at-least-once`. */
+  readonly eventDelivery?: EventDelivery | undefined;
 }

@@ -1,4 +1,7 @@
-/** Links that let their holder do one request: signature version 4 in the query (public API "Authenticating requests: using query parameters"). */
+/**
+ * What lets its holder do one request: links, with signature version 4 in the query (public API "Authenticating requests: using query
+ * parameters"), and forms, with a signed policy (public API "Browser-based uploads using POST").
+ */
 import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Hasher } from '../ports/crypto/hasher.ts';
@@ -26,17 +29,31 @@ export interface Presigned {
 }
 
 /** @throws RangeError for a duration that the public API does not have */
+function assertExpires(expiresSeconds: number): void {
+  if (Number.isInteger(expiresSeconds) && expiresSeconds >= 1 && expiresSeconds <= expiresSecondsMax) return;
+  throw new RangeError(
+    `expiresSeconds is ${expiresSeconds}; it must be a whole number from 1 to ${expiresSecondsMax}`,
+  );
+}
+
+function stamp(now: number, region: string): { readonly timestamp: string; readonly scope: string } {
+  const timestamp = formatTimestamp(now);
+  return { timestamp, scope: `${timestamp.slice(0, 8)}/${region}/s3/${amz.terminator}` };
+}
+
+interface Ctx {
+  readonly hasher: Hasher;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** @throws RangeError for a duration that the public API does not have */
 export function presign(
-  { hasher, clock }: { readonly hasher: Hasher; readonly clock: Pick<Clock, 'now'> },
+  { hasher, clock }: Ctx,
   { method, origin, path, query = {}, expiresSeconds, accessKey, secretKey, region }: Presigned,
 ): string {
-  if (!Number.isInteger(expiresSeconds) || expiresSeconds < 1 || expiresSeconds > expiresSecondsMax)
-    throw new RangeError(
-      `expiresSeconds is ${expiresSeconds}; it must be a whole number from 1 to ${expiresSecondsMax}`,
-    );
+  assertExpires(expiresSeconds);
   const { protocol, host } = new URL(origin);
-  const timestamp = formatTimestamp(clock.now());
-  const scope = `${timestamp.slice(0, 8)}/${region}/s3/${amz.terminator}`;
+  const { timestamp, scope } = stamp(clock.now(), region);
   const parameters = {
     ...query,
     [`${amz.queryPrefix}Algorithm`]: amz.algorithm,
@@ -55,3 +72,51 @@ export function presign(
   const key = deriveSigningKey(hasher, secretKey, { dialect: amz, scope });
   return `${protocol}//${host}${encodedPath}?${asked}&${amz.queryPrefix}Signature=${toHex(hasher.hmacSha256(key, toSign))}`;
 }
+
+export interface PresignedForm
+  extends Pick<Presigned, 'expiresSeconds' | 'accessKey' | 'secretKey' | 'region'> {
+  readonly bucket: string;
+  /** The key of the object. After a prefix, `${filename}` stands for the name of the file: then any name is accepted. */
+  readonly key: string;
+  /** Bytes of the file, both ends included. Default: any. */
+  readonly bytes?: { readonly min?: number; readonly max: number };
+  /** The content type; what ends in a slash, such as `image/`, is a prefix, and the page sends the field `Content-Type` itself. */
+  readonly contentType?: string;
+  /** Further fields with their values, such as `acl`, `success_action_redirect` or `x-amz-meta-album`. */
+  readonly fields?: Readonly<Record<string, string>>;
+}
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: the public API writes it so.
+const anyName = '${filename}';
+
+/** @returns the fields of the form, which stand before its file. @throws RangeError as `presign` */
+export function presignForm({ hasher, clock }: Ctx, form: PresignedForm): Readonly<Record<string, string>> {
+  const { bucket, key, expiresSeconds, bytes, contentType, accessKey, secretKey, region } = form;
+  assertExpires(expiresSeconds);
+  const now = clock.now();
+  const { timestamp, scope } = stamp(now, region);
+  const name = (bare: string): string => amz.headerPrefix + bare;
+  const isPrefix = contentType?.endsWith('/') === true;
+  const fixed: Record<string, string> = {
+    ...form.fields,
+    ...(contentType === undefined || isPrefix ? {} : { 'Content-Type': contentType }),
+    [name('algorithm')]: amz.algorithm,
+    [name('credential')]: `${accessKey}/${scope}`,
+    [name('date')]: timestamp,
+  };
+  const prefix = key.endsWith(anyName) ? key.slice(0, -anyName.length) : undefined;
+  const conditions = [
+    { bucket },
+    prefix === undefined ? { key } : ['starts-with', '$key', prefix],
+    ...Object.entries(fixed).map(([field, value]) => ({ [field]: value })),
+    ...(isPrefix ? [['starts-with', '$Content-Type', contentType]] : []),
+    ...(bytes === undefined ? [] : [['content-length-range', bytes.min ?? 0, bytes.max]]),
+  ];
+  const expiration = new Date(now + expiresSeconds * 1000).toISOString();
+  const policy = toBase64(JSON.stringify({ expiration, conditions }));
+  const signingKey = deriveSigningKey(hasher, secretKey, { dialect: amz, scope });
+  return { key, ...fixed, policy, [name('signature')]: toHex(hasher.hmacSha256(signingKey, policy)) };
+}
+
+const toBase64 = (text: string): string =>
+  btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));

@@ -55,6 +55,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'portable-context',
     'config',
     'context',
+    'domain',
     'protocol',
     'signing',
     'ports',

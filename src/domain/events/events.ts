@@ -20,6 +20,7 @@ import {
 } from '../configurations/notification.ts';
 import { shownVersion } from '../objects/read-object.ts';
 import { drawVersion, orderOf } from '../objects/version-ids.ts';
+import { applicationRule, deliveryTo, unstoredEvent } from './application-events.ts';
 import type { KeyMove } from './recorder.ts';
 
 export interface EventCause {
@@ -37,9 +38,13 @@ export interface EventCause {
   readonly replication?: object;
 }
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'application'>;
 
-/** The event rows of a change. Costs nothing where the bucket has no notifications. */
+/** Whether anything takes events of the bucket. */
+export const hasListener = (ctx: Pick<Context, 'application'>, bucket: BucketRow): boolean =>
+  bucketNotification.name in bucket.documents || deliveryTo(ctx) !== undefined;
+
+/** The event rows of a change. Costs nothing where nothing takes events of the bucket. */
 export async function eventChanges(
   ctx: Ctx,
   move: KeyMove,
@@ -47,17 +52,20 @@ export async function eventChanges(
 ): Promise<readonly SideChange[]> {
   const { bucket, fresh, amended, gone } = move;
   const subject = fresh ?? amended ?? gone[0];
+  if (subject === undefined || !hasListener(ctx, bucket)) return [];
   const notification = await readDocument(ctx, bucket, bucketNotification);
-  if (notification === undefined || subject === undefined) return [];
+  const delivery = deliveryTo(ctx);
+  const own = delivery === undefined ? [] : [applicationRule(bucket.name)];
   const matches = cause.events.flatMap((event) => {
     const name = chooseName(event, move);
     if (name === undefined) return [];
-    return rulesFor(notification, { name, key: subject.key }).map((rule) => ({ name, rule }));
+    const rules = notification === undefined ? [] : rulesFor(notification, { name, key: subject.key });
+    return [...rules, ...own].map((rule) => ({ name, rule }));
   });
   if (matches.length === 0) return [];
   const due = await ctx.metadata.now();
   const sequencer = drawSequencer(ctx, subject, fresh !== undefined);
-  const rows = matches.map(({ name, rule }, n) => {
+  const rows = matches.map(async ({ name, rule }, n) => {
     const record = buildRecord({ name, bucket, subject, cause, sequencer, rule, at: ctx.clock.now() });
     const task: NotifyTask = {
       sink: findSink(rule) ?? rule.arn,
@@ -69,6 +77,7 @@ export async function eventChanges(
     const { requestId } = cause;
     // Rows of one millisecond sort by id, and the sequencer grows with every event of a key.
     const id = `${sequencer}/${requestId}/${subject.version}/${n}`;
+    if (own.includes(rule) && delivery === 'best-effort') return unstoredEvent(id, record);
     const slot = laneSlot(task.sink, subject.key);
     return queuedByHour(ctx, { queue: 'notify', slot }, { task, id, due, requestId });
   });

@@ -1,14 +1,13 @@
 /** What the commit of a lifecycle action records: its events, and its line in the access log of the bucket. */
 import type { Context } from '../../context.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { bucketNotification } from '../configurations/families.ts';
 import { lineOfAction } from '../deliveries/access-log/queue-line.ts';
 import { services } from '../deliveries/service-write.ts';
-import { eventChanges } from '../events/events.ts';
+import { eventChanges, hasListener } from '../events/events.ts';
 import type { KeyMove, Recorder } from '../events/recorder.ts';
 import type { DueAction } from './due-action.ts';
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'application'>;
 interface Run {
   readonly bucket: BucketRow;
   readonly requestId: string;
@@ -52,8 +51,7 @@ export const recordAction = (ctx: Ctx, run: Run, action: DueAction): Recorder =>
     const operation = nameOperation(action, fresh);
     const isNothing = operation === undefined || (move === undefined && action.do !== 'abort');
     const line = isNothing ? [] : await lineOfAction(ctx, bucket, { operation, key, version, requestId });
-    if (move === undefined || action.do === 'abort' || !(bucketNotification.name in bucket.documents))
-      return line;
+    if (move === undefined || action.do === 'abort' || !hasListener(ctx, bucket)) return line;
     const events = [eventOf[action.do]];
     return [
       ...(await eventChanges(ctx, move, { events, principalId: service, source: service, requestId })),

@@ -5,9 +5,8 @@
 import type { Identity } from '../../auth/identity.ts';
 import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
-import { bucketNotification } from '../../domain/configurations/families.ts';
 import { type RecordedFields, type State, stateChanges } from '../../domain/events/audit/state-changes.ts';
-import { eventChanges } from '../../domain/events/events.ts';
+import { eventChanges, hasListener } from '../../domain/events/events.ts';
 import type { KeyMove } from '../../domain/events/recorder.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import { audited, timeOfRow } from '../../metadata/audit/audit.ts';
@@ -42,7 +41,15 @@ const sourceMax = 64;
 
 type Ctx = Pick<
   Context,
-  'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites' | 'hasher'
+  | 'caches'
+  | 'metadata'
+  | 'clock'
+  | 'random'
+  | 'config'
+  | 'telemetry'
+  | 'lateWrites'
+  | 'hasher'
+  | 'application'
 >;
 
 export class Recording implements AuditRecorder {
@@ -62,7 +69,7 @@ export class Recording implements AuditRecorder {
   async changes(move?: KeyMove): Promise<readonly SideChange[]> {
     this.#entry = this.#inTime();
     const rows = this.#isWritten ? [] : [this.#row(this.#entry)];
-    if (move === undefined || !(bucketNotification.name in move.bucket.documents)) return rows;
+    if (move === undefined || !hasListener(this.#ctx, move.bucket)) return rows;
     const { events = [], requestId, wire, identity } = this.#request;
     const principalId = principalOf(identity).userid;
     return [

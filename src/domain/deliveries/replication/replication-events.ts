@@ -10,12 +10,11 @@ import { findVersion } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { SideChange } from '../../../ports/metadata-store.ts';
-import { bucketNotification } from '../../configurations/families.ts';
-import { eventChanges } from '../../events/events.ts';
+import { eventChanges, hasListener } from '../../events/events.ts';
 import { services } from '../service-write.ts';
 import { taskOf } from './destination.ts';
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'application'>;
 
 export type ReplicationEvent =
   | 'OperationFailedReplication'
@@ -64,7 +63,7 @@ export async function replicationEvents(
   events: readonly ReplicationEvent[],
   { bucket, version, task, why }: About,
 ): Promise<readonly SideChange[]> {
-  if (!(bucketNotification.name in bucket.documents)) return [];
+  if (!hasListener(ctx, bucket)) return [];
   const { rule, destination, marker } = taskOf(task);
   const replication = {
     replicationRuleId: rule,
@@ -125,7 +124,7 @@ export class LateVersions {
     const { bucket: name, bucketId, key, version, isNull, removed } = taskOf(task);
     if (removed || !this.#isNew(task)) return;
     const bucket = (await findBucket(ctx.metadata, name))?.row;
-    if (bucket?.id !== bucketId || !(bucketNotification.name in bucket.documents)) return;
+    if (bucket?.id !== bucketId || !hasListener(ctx, bucket)) return;
     const found = (await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version))?.row;
     if (found?.version !== version) return;
     await ctx.metadata.apply(
