@@ -34,7 +34,7 @@ test('the leases of the workers are spread over the processes of the node', asyn
   }, patience);
 }, 90_000);
 
-test('an idle process wakes up at most 25 times a second, and the node writes at most 4 KiB/s', async () => {
+test('an idle process wakes up at most 10 times a second, and the node writes at most 4 KiB/s', async () => {
   const pids = processTree(server.process.pid ?? 0);
   expect(pids).toHaveLength(3);
   // The start writes the reserve of the disks (SVC_DISK_RESERVE).
@@ -53,9 +53,9 @@ test('an idle process wakes up at most 25 times a second, and the node writes at
   };
   // On a busy machine the start takes longer.
   let measured = await measure();
-  for (let attempt = 1; attempt < 4 && (measured.wakeUps >= 25 || measured.written >= 4); attempt += 1)
+  for (let attempt = 1; attempt < 4 && (measured.wakeUps >= 10 || measured.written >= 4); attempt += 1)
     measured = await measure();
-  expect(measured.wakeUps).toBeLessThan(25);
+  expect(measured.wakeUps).toBeLessThan(10);
   expect(measured.written).toBeLessThan(4);
 }, 240_000);
 

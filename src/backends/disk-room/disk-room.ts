@@ -3,7 +3,6 @@ import fs from 'node:fs';
 import type { Clock } from '../../ports/clock.ts';
 import { isStorageFull, type RoomState, StorageFull } from '../../ports/storage/storage-room.ts';
 import { Ballast } from './ballast.ts';
-import { timerMs } from './measured-disk.ts';
 
 export interface DiskRoomOptions {
   /** `metadata`, or `data:<cluster>`. */
@@ -13,10 +12,10 @@ export interface DiskRoomOptions {
   readonly clock: Pick<Clock, 'elapsed'>;
   /** The other stores on the same disk, whose ballast deletions may use too. */
   readonly neighbours?: () => readonly DiskRoom[];
-  /** Called with each look of the timer. */
-  readonly onLook?: (state: RoomState) => void;
 }
 
+/** How often a ballast that is not whole is looked at. */
+const timerMs = 2_000;
 /** A measurement of the file system is used for so long; bytes that are admitted meanwhile are subtracted. */
 const lookMs = 50;
 const ballastBytesMax = 16 * 1024 * 1024;
@@ -42,7 +41,8 @@ export class DiskRoom {
   readonly #options: DiskRoomOptions;
   readonly #ballast: Ballast;
   readonly #ballastBytes: number;
-  readonly #timer: NodeJS.Timeout;
+  /** Runs while the ballast is not whole. */
+  #timer: NodeJS.Timeout | undefined;
   readonly #closing = new AbortController();
   #last: Look | undefined;
   #admittedBytes = 0;
@@ -52,8 +52,7 @@ export class DiskRoom {
     this.#options = options;
     this.#ballastBytes = Math.min(ballastBytesMax, Math.floor(options.reserveBytes / 4));
     this.#ballast = new Ballast(options.directory, this.#ballastBytes);
-    this.#timer = setInterval(() => this.#tick(), timerMs);
-    this.#timer.unref?.();
+    this.#refillSoon();
   }
 
   get component(): string {
@@ -116,13 +115,15 @@ export class DiskRoom {
   /** Gives up the ballast of every store on this disk. @returns whether there was any */
   spend(): boolean {
     this.#last = undefined;
-    const spent = [this, ...(this.#options.neighbours?.() ?? [])].map((room) => room.#ballast.spend());
+    const rooms = [this, ...(this.#options.neighbours?.() ?? [])];
+    const spent = rooms.map((room) => room.#ballast.spend());
+    for (const room of rooms) room.#refillSoon();
     return spent.includes(true);
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
     this.#closing.abort();
+    clearInterval(this.#timer);
     await this.#refilling;
   }
 
@@ -159,14 +160,27 @@ export class DiskRoom {
       this.#last = undefined;
     }
     this.#admittedBytes = 0;
+    // The process that has spent it may be dead.
+    if (this.#last?.isSpent === true) this.#refillSoon();
     return this.#last;
   }
 
+  #refillSoon(): void {
+    if (this.#timer !== undefined || this.#closing.signal.aborted) return;
+    this.#timer = setInterval(() => this.#tick(), timerMs);
+    // Deno's timers are numbers.
+    this.#timer.unref?.();
+  }
+
   #tick(): void {
+    if (this.#refilling !== undefined) return;
+    if (this.#ballast.isWhole) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
     const look = this.#look();
-    if (look !== undefined) this.#options.onLook?.(this.state());
-    if (look === undefined || this.#refilling !== undefined || this.#ballast.isWhole) return;
-    if (look.freeBytes < this.#options.reserveBytes + this.#ballastBytes) return;
+    if (look === undefined || look.freeBytes < this.#options.reserveBytes + this.#ballastBytes) return;
     this.#refilling = this.#ballast.refill(this.#closing.signal).finally(() => {
       this.#refilling = undefined;
       this.#last = undefined;

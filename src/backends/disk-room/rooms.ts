@@ -1,10 +1,11 @@
 /** The disks of a gateway: those of its stores, by component. */
-import { statSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
 import type { RoomState, StorageRoom } from '../../ports/storage/storage-room.ts';
 import { DiskRoom, type DiskRoomOptions } from './disk-room.ts';
-import { MeasuredDisk } from './measured-disk.ts';
 
-type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock' | 'onLook'>;
+type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock'>;
+/** A disk on which no reserve is kept (`SVC_DISK_RESERVE=0`): operators see its space all the same. */
+type MeasuredDisk = Pick<DiskRoomOptions, 'component' | 'directory'>;
 
 export class DiskRooms implements StorageRoom {
   readonly #shared: Shared;
@@ -18,7 +19,7 @@ export class DiskRooms implements StorageRoom {
   /** Undefined where no reserve is kept: the disk is then only measured. */
   open(component: string, directory: string): DiskRoom | undefined {
     if (this.#shared.reserveBytes === 0) {
-      this.#measured.push(new MeasuredDisk({ ...this.#shared, component, directory }));
+      this.#measured.push({ component, directory });
       return undefined;
     }
     const neighbours = (): readonly DiskRoom[] =>
@@ -31,7 +32,7 @@ export class DiskRooms implements StorageRoom {
   states(): readonly RoomState[] {
     return [
       ...this.#rooms.map((room) => room.state()),
-      ...this.#measured.flatMap((disk) => disk.state() ?? []),
+      ...this.#measured.flatMap((disk) => measureDisk(disk) ?? []),
     ];
   }
 
@@ -46,10 +47,19 @@ export class DiskRooms implements StorageRoom {
   }
 
   async close(): Promise<void> {
-    for (const disk of this.#measured) disk.close();
     await Promise.all(this.#rooms.map((room) => room.close()));
   }
 }
 
 /** The device; undefined where the directory does not exist yet. */
 const diskOf = (directory: string): number | undefined => statSync(directory, { throwIfNoEntry: false })?.dev;
+
+/** Undefined where the space cannot be measured, for example because the directory does not exist. */
+function measureDisk({ component, directory }: MeasuredDisk): RoomState | undefined {
+  try {
+    const { bsize, blocks, bavail } = statfsSync(directory);
+    return { component, freeBytes: bsize * bavail, sizeBytes: bsize * blocks };
+  } catch {
+    return undefined;
+  }
+}

@@ -31,7 +31,6 @@ import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store
 import type { PeerRequests } from '../../ports/peer-requests.ts';
 import { type Random, systemRandom } from '../../ports/random.ts';
 import { noSiblings, type Siblings } from '../../ports/siblings.ts';
-import type { RoomState } from '../../ports/storage/storage-room.ts';
 import { type LogLevelControl, silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { measureClusters } from '../../telemetry/parts/measure-clusters.ts';
@@ -116,8 +115,11 @@ async function openRooms({
 }: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskRooms | undefined> {
   if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
   const { DiskRooms } = await import('../../backends/disk-room/rooms.ts');
-  const onLook = (state: RoomState): void => telemetry.diskRoom(state);
-  return new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock, onLook });
+  const rooms = new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock });
+  telemetry.onRead(() => {
+    for (const state of rooms.states()) telemetry.diskRoom(state);
+  });
+  return rooms;
 }
 
 interface Around {

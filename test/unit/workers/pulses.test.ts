@@ -17,6 +17,43 @@ test('workers that rest for the same interval wake up together, by one timer', a
   expect(clock.slept).toEqual([1000]);
 });
 
+test('checks for different intervals wake up the process by one timer', async () => {
+  const clock = virtualClock();
+  const pulses = new Pulses(clock);
+  const stop = new AbortController();
+  for (const everyMs of [5_000, 2_000, 1_000]) void pulses.next(everyMs, stop.signal, () => false);
+  await clock.advance(4_500);
+  // The first two gave way to the shorter interval that began after them.
+  expect(clock.slept).toEqual([5_000, 2_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
+  stop.abort();
+  await clock.settle();
+});
+
+test('workers that rest for different intervals wake up at multiples of their own', async () => {
+  const clock = virtualClock();
+  const pulses = new Pulses(clock);
+  const stop = new AbortController();
+  const woken: string[] = [];
+  const rest = async (everyMs: number): Promise<void> => {
+    while (!stop.signal.aborted) {
+      await pulses.next(everyMs, stop.signal);
+      if (!stop.signal.aborted) woken.push(`${everyMs} at ${clock.elapsed()}`);
+    }
+  };
+  for (const everyMs of [5_000, 2_000, 1_000]) void rest(everyMs);
+  await clock.advance(4_500);
+  expect(woken).toEqual([
+    '1000 at 1000',
+    '2000 at 2000',
+    '1000 at 2000',
+    '1000 at 3000',
+    '2000 at 4000',
+    '1000 at 4000',
+  ]);
+  stop.abort();
+  await clock.settle();
+});
+
 test('a timer that fires a moment early does not fire again at the same instant', async () => {
   const clock = virtualClock();
   const pulses = new Pulses(clock);

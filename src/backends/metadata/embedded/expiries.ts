@@ -59,15 +59,16 @@ export class Expiries {
   /** When the next row expires. */
   #firstAfter(now: number): number {
     const { database } = this.#ports;
-    const span = { low: expiryKey(now + 1, noKey), high: Uint8Array.of(space.expiry + 1), reverse: false };
-    let first = Number.POSITIVE_INFINITY;
+    // From the same key each time, so that an idle process notes nothing new of where it reads. Only damaged rows are still due.
+    const span = { low: Uint8Array.of(space.expiry), high: Uint8Array.of(space.expiry + 1), reverse: false };
+    let first = Number.NEGATIVE_INFINITY;
     database.refresh();
     try {
       database.read(span, (entry) => {
         first = expiryTime(entry);
-        return false;
+        return first <= now;
       });
-      return first;
+      return first > now ? first : Number.POSITIVE_INFINITY;
     } catch (cause) {
       this.#report(cause);
       return Number.NEGATIVE_INFINITY;

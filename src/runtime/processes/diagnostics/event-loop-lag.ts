@@ -3,14 +3,17 @@
  * process as often, that of Bun leaves the resolution out of its delays, and that of Deno does not see a blocked loop.
  *
  * The timer is a fine one while the process works. On Node it becomes a coarse one when the process is idle, because 50 wake-ups a second
- * would be most of what an idle process costs. The first request makes it a fine one again.
+ * would be most of what an idle process costs. It then fires with the checks of idle workers (`workers/supervision/pulses.ts`), so it wakes the
+ * process no more often. The first request makes it a fine one again.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { performance } from 'node:perf_hooks';
 
 const fineMs = 20;
-/** A block that lasts longer is never missed. */
-const coarseMs = 500;
+/** It fires at multiples of this. A block that lasts longer is never missed. */
+const coarseMs = 1_000;
+/** Nearer to an instant than a timer may be early. */
+const earlyMs = 2;
 /** The process is idle when it was so for this long. */
 const idleMs = 1_000;
 /** The share of that time in which the event loop may have been active: the checks of idle workers stay below it on a busy machine too. */
@@ -49,8 +52,9 @@ export function measureEventLoopLag(): EventLoopLag {
     start(now);
   };
   const start = (now: number): void => {
-    due = now + everyMs;
-    timer = setTimeout(tick, everyMs);
+    const ms = everyMs === fineMs ? fineMs : untilInstant(now);
+    due = now + ms;
+    timer = setTimeout(tick, ms);
     timer.unref?.();
   };
   let timer: ReturnType<typeof setTimeout>;
@@ -75,4 +79,9 @@ export function measureEventLoopLag(): EventLoopLag {
       return seconds;
     },
   };
+}
+
+function untilInstant(now: number): number {
+  const untilNext = coarseMs - (now % coarseMs);
+  return Math.ceil(untilNext < earlyMs ? untilNext + coarseMs : untilNext);
 }

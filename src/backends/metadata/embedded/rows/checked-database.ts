@@ -372,7 +372,7 @@ export class CheckedDatabase {
   /** @returns tells whether any process may have committed since the call, by one short read of the file */
   watchCommits(): () => boolean {
     const begunAt = this.#latest.noted();
-    return () => this.#latest.read() !== begunAt;
+    return () => this.#latest.readOnce() !== begunAt;
   }
 
   /** Makes the next read see the latest commit of any process. */
