@@ -140,3 +140,111 @@ test('an access key of an audited request that is deleted is named, and another 
   ]);
   expect((await why(world, { requestId, accessKey: bob.accessKey })).status).toBe(200);
 });
+
+/** A draft replaces a document for one question only: the answers before and after are those of before and after its saving. */
+const statementOf = (fields: object) =>
+  JSON.stringify({ Version: '2012-10-17', Statement: [{ Sid: 'draft', ...fields }] });
+
+test('a draft of the bucket policy is answered before and after it, as the requests are once it is stored', async () => {
+  await using world = await furnished();
+  await world.client.put('/bucket/key', { body: 'x' });
+  const document = statementOf({
+    Effect: 'Deny',
+    Principal: '*',
+    Action: 's3:GetObject',
+    Resource: 'arn:aws:s3:::bucket/*',
+  });
+  const question = { accessKey: bob.accessKey, action: 's3:GetObject', bucket: 'bucket', key: 'key' };
+  const asked = await why(world, { ...question, draft: { policy: 'bucket policy', document } });
+  expect(JSON.parse(asked.text)).toMatchObject({
+    allowed: true,
+    by: { policy: 'bucket policy', sid: 'readers' },
+    caller: { account: 'bob-account', principal: 'arn:aws:iam::bob-account:root' },
+    draft: {
+      allowed: false,
+      reason: 'explicit-deny',
+      by: { policy: 'bucket policy', statement: 0, sid: 'draft' },
+      statements: [{ outcome: 'applies' }],
+    },
+  });
+  // Nothing was stored.
+  expect((await world.bob.get('/bucket/key')).status).toBe(200);
+  expect((await world.client.put('/bucket?policy', { body: document })).status).toBe(204);
+  expect((await world.bob.get('/bucket/key')).status).toBe(403);
+});
+
+test('a draft replaces an inline policy, a managed one, and that of a group; a new one is beside them', async () => {
+  await using world = await furnished();
+  const iam = openActions(world);
+  const nothing = statementOf({ Effect: 'Deny', Action: 'sqs:*', Resource: '*' });
+  const readers = statementOf({ Effect: 'Allow', Action: 's3:PutObject', Resource: '*' });
+  const { credential } = await openUser(world, 'carol', { policy: nothing });
+  const inline = /<member>([^<]*)<\/member>/.exec(
+    (await must(iam('ListUserPolicies', { UserName: 'carol' }))).text,
+  )?.[1];
+  await must(iam('CreateGroup', { GroupName: 'staff' }));
+  await must(iam('AddUserToGroup', { GroupName: 'staff', UserName: 'carol' }));
+  await must(iam('PutGroupPolicy', { GroupName: 'staff', PolicyName: 'all', PolicyDocument: nothing }));
+  const made = await must(iam('CreatePolicy', { PolicyName: 'managed', PolicyDocument: nothing }));
+  await must(iam('AttachUserPolicy', { UserName: 'carol', PolicyArn: made.one('Arn') ?? '' }));
+  const question = { accessKey: credential.accessKey, action: 's3:PutObject', bucket: 'bucket', key: 'key' };
+  for (const draft of [
+    { policy: `user/carol/${inline}` },
+    { policy: 'group/staff/all' },
+    { policy: 'policy/managed' },
+    { policy: 'policy/further', isNew: true },
+  ]) {
+    const answer = JSON.parse(
+      (await why(world, { ...question, draft: { ...draft, document: readers } })).text,
+    );
+    expect([draft, answer]).toMatchObject([
+      draft,
+      { allowed: false, reason: 'nothing-allows', draft: { allowed: true, by: { policy: draft.policy } } },
+    ]);
+  }
+  const unknown = await why(world, { ...question, draft: { policy: 'policy/further', document: readers } });
+  expect([unknown.status, JSON.parse(unknown.text).code]).toEqual([400, 'InvalidArgument']);
+  for (const name of [`user/carol/${inline}`, 'group/staff/all', 'policy/managed'])
+    expect(unknown.text).toContain(name);
+  // A document that would be refused when it is saved.
+  for (const document of [
+    '{',
+    statementOf({ Effect: 'Allow', Action: 's3:GetObject', Resource: '*', X: 1 }),
+  ]) {
+    const refused = await why(world, { ...question, draft: { policy: 'policy/managed', document } });
+    expect([refused.status, JSON.parse(refused.text).code]).toEqual([400, 'MalformedPolicy']);
+  }
+});
+
+test('a draft is for callers of the operator API whom policies allow the question', async () => {
+  await using world = await furnished();
+  const body = JSON.stringify({
+    accessKey: alice.accessKey,
+    action: 's3:GetObject',
+    bucket: 'bucket',
+    draft: { policy: 'bucket policy', document: '{}' },
+  });
+  expect((await world.client.post('/admin/v1/why', { body })).status).toBe(403);
+});
+
+test('the ARN of a question may be of the operator API or of IAM', async () => {
+  await using world = await openGateway();
+  const policy = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [
+      { Effect: 'Allow', Action: 'admin:DrainCluster', Resource: 'arn:aws:admin:::clusters/a/drain' },
+    ],
+  });
+  const { credential } = await openUser(world, 'ops', { root: operator, policy });
+  const asked = async (cluster: string) =>
+    JSON.parse(
+      (
+        await why(world, {
+          accessKey: credential.accessKey,
+          action: 'admin:DrainCluster',
+          resource: `arn:aws:admin:::clusters/${cluster}/drain`,
+        })
+      ).text,
+    ).allowed;
+  expect([await asked('a'), await asked('b')]).toEqual([true, false]);
+});

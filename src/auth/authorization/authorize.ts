@@ -21,7 +21,7 @@ import { accessPointResource, accessPointSide } from './access-point.ts';
 import { bucketPolicy } from './bucket-policy.ts';
 import { denialText } from './denial.ts';
 import { type About, type Asking, collectFacts } from './facts.ts';
-import { readPolicies } from './identity-policies.ts';
+import { readPolicies, withPolicy } from './identity-policies.ts';
 import { provenAt, unprovenText } from './proven-identity.ts';
 
 export interface Caller extends Asking {
@@ -47,6 +47,8 @@ export interface Question extends About {
   readonly isWritersAcl?: boolean;
   /** Decides as if this were the bucket's policy. */
   readonly policy?: Policy | undefined;
+  /** Decides as if the caller had this policy: in place of those of its name, or beside them all where it has none of that name. */
+  readonly callersPolicy?: Policy | undefined;
   /** The access point that the request came through. */
   readonly accessPoint?: AccessPointRow | undefined;
   /** The ARN, where it is neither a bucket's nor an object's. */
@@ -188,12 +190,13 @@ export async function judge(
 ): Promise<Verdict> {
   const { action, bucket, key, accessPoint } = question;
   const prefix = facts.lookup('s3:prefix');
-  const brought = await readPolicies(ctx, identity, {
+  const stored = await readPolicies(ctx, identity, {
     action,
     bucketName: question.bucketName,
     key,
     prefix: typeof prefix === 'string' ? prefix : undefined,
   });
+  const brought = question.callersPolicy === undefined ? stored : withPolicy(stored, question.callersPolicy);
   const side = bucket === undefined ? undefined : await bucketSide(ctx, bucket, question);
   const principal = principalOf(identity);
   const resource = question.resource ?? formatResource(question);

@@ -8,10 +8,13 @@ export interface BucketPolicy extends Policy {
   readonly text: string;
 }
 
+/** In a trace. */
+export const bucketPolicyName = 'bucket policy';
+
 export const bucketPolicy: Family<BucketPolicy> = {
   name: 'policy',
   parse: (text) => ({
-    name: 'bucket policy',
+    name: bucketPolicyName,
     text,
     document: parsePolicy(text, { kind: 'bucket', isStored: true }),
   }),

@@ -105,6 +105,25 @@ export async function readPolicies(
   return { ...brought, session: await ofSession(ctx, identity, { iam, session }) };
 }
 
+/** The same with another document, wherever the policy of its name stands; an identity policy more, where none has its name. */
+export function withPolicy(
+  { identity, boundary, session }: BroughtPolicies,
+  policy: Policy,
+): BroughtPolicies {
+  const replace = (all: readonly Policy[]) => all.map((each) => (each.name === policy.name ? policy : each));
+  const isHeld = hasPolicy({ identity, boundary, session }, policy.name);
+  return {
+    identity: isHeld ? replace(identity) : [...identity, policy],
+    ...(boundary === undefined ? {} : { boundary: replace(boundary) }),
+    ...(session === undefined ? {} : { session: replace(session) }),
+  };
+}
+
+export const hasPolicy = (
+  { identity, boundary = [], session = [] }: BroughtPolicies,
+  name: string,
+): boolean => [...identity, ...boundary, ...session].some((each) => each.name === name);
+
 async function ofIam(ctx: Ctx, account: string, iam: IamIdentity): Promise<BroughtPolicies> {
   const { callers } = ctx.caches.of(Memory);
   const place = `${account} ${iam.id}`;

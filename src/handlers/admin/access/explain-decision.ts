@@ -1,20 +1,30 @@
-/** ExplainDecision: may a caller do something, and which statement decides it? Nothing is executed. */
-import { judge } from '../../../auth/authorization/authorize.ts';
+/** ExplainDecision: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
+import { judge, type Question } from '../../../auth/authorization/authorize.ts';
+import { bucketPolicyName } from '../../../auth/authorization/bucket-policy.ts';
+import {
+  type BroughtPolicies,
+  hasPolicy,
+  readPolicies,
+} from '../../../auth/authorization/identity-policies.ts';
 import type { Identity } from '../../../auth/identity.ts';
+import { parsePolicy } from '../../../auth/policy/document/document.ts';
 import type { TraceEntry } from '../../../auth/policy/evaluate.ts';
 import type { Facts } from '../../../auth/policy/request.ts';
+import { principalOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { openBucket } from '../../../domain/buckets/buckets.ts';
 import { lookUpVersion } from '../../../domain/objects/read-object.ts';
 import { openTurns } from '../../../domain/storage/turns.ts';
 import { fail } from '../../../errors/refusal.ts';
 import { findAudit } from '../../../metadata/audit/audit.ts';
+import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
+import type { AdminBody } from '../../../protocol/operations/admin.ts';
 import { describeOperation, isOperation } from '../../../protocol/operations/operations.ts';
 import { defined } from '../../common/parameters.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit, signal }) => {
-  const { requestId, ...given } = body;
+  const { requestId, draft, ...given } = body;
   const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
   const {
     accessKey,
@@ -23,6 +33,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
     key = '',
     versionId,
     context,
+    resource,
   } = {
     ...past?.asked,
     ...defined(given),
@@ -37,11 +48,57 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
   const identity = await findIdentity(ctx, accessKey);
-  const trace: TraceEntry[] = [];
   const facts: Facts = { lookup: (name) => context?.get(name) };
-  const about = { action, bucket, bucketName, key, target };
-  const { allowed, reason, by } = await judge(ctx, identity, about, { facts, trace });
-  return jsonReply({ allowed, reason, by, statements: trace, request: past?.shown });
+  const about = { action, bucket, bucketName, key, target, ...(resource === undefined ? {} : { resource }) };
+  const decide = async (supposed: Supposed) => {
+    const trace: TraceEntry[] = [];
+    const { allowed, reason, by } = await judge(ctx, identity, { ...about, ...supposed }, { facts, trace });
+    return { allowed, reason, by, statements: trace };
+  };
+  const supposed = draft && (await readDraft(ctx, draft, { identity, bucketName }));
+  return jsonReply({
+    ...(await decide({})),
+    ...(identity === undefined ? {} : { caller: describeCaller(identity) }),
+    ...(supposed === undefined ? {} : { draft: await decide(supposed) }),
+    request: past?.shown,
+  });
+};
+
+type Supposed = Pick<Question, 'policy' | 'callersPolicy'>;
+type Draft = NonNullable<AdminBody<'ExplainDecision'>['draft']>;
+
+function describeCaller(identity: NonNullable<Identity>) {
+  const { arn, sessionArn = arn } = principalOf(identity);
+  return { account: identity.owner, principal: sessionArn };
+}
+
+/**
+ * A document that would be refused when it is saved is refused here too, apart from the size limit of its kind.
+ * @throws MalformedPolicy; InvalidArgument where no policy of the question has its name
+ */
+async function readDraft(
+  ctx: Context,
+  { policy: name, document: text, isNew = false }: Draft,
+  { identity, bucketName }: { readonly identity: Identity; readonly bucketName: string },
+): Promise<Supposed> {
+  if (name === bucketPolicyName) {
+    if (bucketName === '')
+      throw fail('InvalidArgument', { message: 'A bucket policy needs a bucket.', field: 'bucket' });
+    return { policy: { name, document: parsePolicy(text, { kind: 'bucket', bucket: bucketName }) } };
+  }
+  const brought = await readPolicies(ctx, identity);
+  if (!isNew && !hasPolicy(brought, name))
+    throw fail('InvalidArgument', {
+      message: `The caller has no policy "${name}": its policies are ${listNames(brought)}. isNew supposes one more.`,
+      field: 'draft',
+    });
+  const document = parsePolicy(text, { kind: 'identity', sizeMax: policyTextMax });
+  return { callersPolicy: { name, document } };
+}
+
+const listNames = ({ identity, boundary = [], session = [] }: BroughtPolicies): string => {
+  const names = new Set([...identity, ...boundary, ...session].map(({ name }) => `"${name}"`));
+  return names.size === 0 ? 'none' : [...names].join(', ');
 };
 
 /**

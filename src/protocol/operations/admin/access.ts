@@ -10,14 +10,29 @@ import {
   jsonText,
   jsonTexts,
 } from '../../formats/json.ts';
+import { policyTextMax } from './iam.ts';
 import { mention, noResource, part, scope } from './resources.ts';
 import { type AdminRows, bucketName, count, isoTime, longText, seconds } from './row.ts';
 
 const text = (pattern: RegExp, must: string) => jsonText({ pattern, must });
+/** `policy` is its name: `bucket policy`, `policy/{name}` (managed), or `user/{name}/{policy}` (inline; also of groups and roles). */
 const statement = {
   policy: longText,
   statement: jsonCount,
   sid: jsonOptional(jsonText()),
+};
+const decision = {
+  allowed: jsonBoolean,
+  reason: jsonText(),
+  by: jsonOptional(jsonObject(statement)),
+  statements: jsonRows(
+    jsonObject({
+      ...statement,
+      effect: jsonChoice(['Allow', 'Deny']),
+      outcome: jsonText(),
+      condition: jsonOptional(longText),
+    }),
+  ),
 };
 
 export const accessRows = {
@@ -33,8 +48,12 @@ export const accessRows = {
       accessKey: mention('accounts/{accessKey.account}/why'),
       requestId: noResource('The handler asks for the bucket and the access key of the audited request.'),
       key: noResource('The key of an object is part of its bucket.'),
+      resource: noResource('A part of the question.'),
+      policy: noResource(
+        'The name in the answer of a policy that the question replaces: its text is not read.',
+      ),
     },
-    doc: 'Says whether a caller may do something, and which statement decides it; nothing is executed.',
+    doc: 'Says whether a caller may do something, and which statement decides it, also with a policy document that is not stored; nothing is executed.',
     reads: true,
     /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
     body: jsonObject({
@@ -46,10 +65,23 @@ export const accessRows = {
       key: jsonOptional(jsonText({ max: 1024 })),
       versionId: jsonOptional(jsonText()),
       context: jsonOptional(jsonTexts),
+      /** The ARN, where it is neither a bucket's nor an object's. */
+      resource: jsonOptional(jsonText({ max: 2048 })),
+      /** A document that is not stored, in place of the policy of that name. `isNew`: the caller has it beside its other policies. */
+      draft: jsonOptional(
+        jsonObject({
+          policy: jsonText({ max: 512 }),
+          document: jsonText({ max: policyTextMax, doc: 'The text of a policy document.' }),
+          isNew: jsonOptional(jsonBoolean),
+        }),
+      ),
     }),
+    /** The answer by what is stored; `draft`: the answer with the draft. */
     reply: jsonObject({
-      allowed: jsonBoolean,
-      reason: jsonText(),
+      ...decision,
+      /** Absent for an anonymous caller. */
+      caller: jsonOptional(jsonObject({ account: jsonText(), principal: longText })),
+      draft: jsonOptional(jsonObject(decision)),
       request: jsonOptional(
         jsonObject({
           time: isoTime,
@@ -59,15 +91,6 @@ export const accessRows = {
           accessKey: jsonOptional(jsonText()),
           bucket: jsonOptional(bucketName),
           key: jsonOptional(longText),
-        }),
-      ),
-      by: jsonOptional(jsonObject(statement)),
-      statements: jsonRows(
-        jsonObject({
-          ...statement,
-          effect: jsonChoice(['Allow', 'Deny']),
-          outcome: jsonText(),
-          condition: jsonOptional(longText),
         }),
       ),
     }),
