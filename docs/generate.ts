@@ -1,6 +1,6 @@
 /** Writes `docs/reference/*.md` from the tables; with `--check` it only says which pages are stale. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { toFlag } from '../src/config/read/flags.ts';
+import { settingByOption, toFlag, toOption } from '../src/config/read/flags.ts';
 import type { Setting } from '../src/config/read/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
@@ -56,6 +56,76 @@ const settingsPage: Page = {
   columns: ['variable', 'flag', 'value', 'default', 'range', 'meaning'],
   rows: settingNames.map(settingRow),
 };
+
+/** The names of settings in a text, as options. */
+const inOptions = (text: string): string =>
+  text.replaceAll(/\bSVC_[A-Z0-9_]+/g, (name) => {
+    const option = toOption(name);
+    return settingByOption.has(option) ? option : name;
+  });
+
+/** The type of the values of a kind, in TypeScript. */
+function optionType(name: (typeof settingNames)[number]): string {
+  const { kind }: Setting<unknown> = settings[name];
+  if (kind === '`on` or `off`' || kind === '`true` or `false`') return 'boolean';
+  if (/^`[^`]+`(?: or `[^`]+`)+$/.test(kind)) return kind.replaceAll('`', "'").replaceAll(' or ', ' | ');
+  if (kind === 'whole number' || kind === 'power of two') return 'number';
+  if (kind === 'size') return 'string | number';
+  if (kind === 'JSON object') return 'object';
+  if (kind.startsWith('JSON array')) return `Config['${name}']`;
+  if (kind.startsWith('comma') && kind.includes('JSON array')) return 'string | readonly object[]';
+  return kind.startsWith('comma') ? 'string | readonly string[]' : 'string';
+}
+
+/** Those that have a type of their own in open-gateway.ts. */
+const typedByHand: ReadonlySet<string> = new Set(['SVC_CREDENTIALS', 'SVC_WORKERS']);
+const optionNames = [...settingByOption.values()].filter((name) => !typedByHand.has(name));
+
+function describeOption(name: (typeof settingNames)[number]): string {
+  const { doc, fallback, range, kind }: Setting<unknown> = settings[name];
+  const given = fallback === undefined || fallback === '' ? '' : ` Default \`${fallback}\`.`;
+  const between = range === undefined ? '' : ` In ${range}.`;
+  const how =
+    kind === 'duration'
+      ? ' A duration such as `90s`.'
+      : kind === 'size'
+        ? ' Bytes, or a size such as `512MiB`.'
+        : '';
+  return inOptions(`${doc}${how}${given}${between}`).replaceAll('*/', '*\u200b/');
+}
+
+const optionsPage: Page = {
+  title: 'Options of openGateway',
+  source: 'src/config.ts',
+  intro: [
+    'Every [setting](settings.md) that an application can use, as an option in camel case. Beside them: `credentials`, `storage`, `workers`,',
+    '`basePath`, `telemetry`, and the hooks of [embedding](../embedding.md). Settings of the server, the log and the exporter of `sluice serve`',
+    'are no options. Wrong options are refused together, each with what would be right.',
+  ].join('\n'),
+  columns: ['option', 'type', 'default', 'range', 'meaning'],
+  rows: optionNames.map((name) => {
+    const [, , kind = '', fallback = '', range = '', meaning = ''] = settingRow(name);
+    const type = optionType(name);
+    const shown =
+      type.startsWith('Config[') || type === 'object' || type.startsWith("'")
+        ? kind
+        : `${code(type)}: ${kind}`;
+    return [code(toOption(name)), shown, inOptions(fallback), range, inOptions(meaning)];
+  }),
+};
+
+const optionsModule = `/** The settings as options of \`openGateway\`. Generated from src/config.ts by \`npm run docs\`; edit that file instead. */
+import type { Config } from './config.ts';
+
+export interface SettingOptions {
+${optionNames
+  .map(
+    (name) =>
+      `  /** ${describeOption(name)} */\n  readonly ${toOption(name)}?: ${optionType(name)} | undefined;`,
+  )
+  .join('\n')}
+}
+`;
 
 const servedNames = operationNames.filter((name) => describeOperation(name).leftOut === undefined);
 
@@ -175,6 +245,7 @@ const publicApiPage: Page = {
 
 const pages: Readonly<Record<string, Page>> = {
   settings: settingsPage,
+  options: optionsPage,
   operations: operationsPage,
   admin: adminPage,
   errors: errorsPage,
@@ -191,17 +262,19 @@ function render({ title, source, intro, columns, rows, rest }: Page): string {
 }
 
 const directory = new URL('reference/', import.meta.url);
+const root = new URL('../', import.meta.url).pathname;
 const isCheck = process.argv.includes('--check');
 const stale: string[] = [];
 await mkdir(directory, { recursive: true });
 const files = [
   ...Object.entries(pages).map(([name, page]) => [`${name}.md`, render(page)] as const),
   ['openapi.json', `${JSON.stringify(adminOpenApi(), undefined, 2)}\n`] as const,
+  ['../../src/setting-options.ts', optionsModule] as const,
 ];
 for (const [name, text] of files) {
   const file = new URL(name, directory);
   if ((await readFile(file, 'utf8').catch(() => '')) === text) continue;
-  stale.push(`docs/reference/${name}`);
+  stale.push(file.pathname.slice(root.length));
   if (!isCheck) await writeFile(file, text);
 }
 if (isCheck && stale.length > 0) {

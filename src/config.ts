@@ -7,7 +7,15 @@ import { orderedKvSettings } from './config/metadata/ordered-kv.ts';
 import { wideColumnSettings } from './config/metadata/wide-column.ts';
 import { notifySettings } from './config/notify.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/read/kinds.ts';
-import { fault, optional, type Setting, secret, type ValueOf, value } from './config/read/setting.ts';
+import {
+  fault,
+  onlyServer,
+  optional,
+  type Setting,
+  secret,
+  type ValueOf,
+  value,
+} from './config/read/setting.ts';
 import { replicationSettings } from './config/replication.ts';
 import { tracingSettings } from './config/tracing.ts';
 import { clusters } from './config/values/clusters.ts';
@@ -41,12 +49,11 @@ const inDataDir = (setting: Setting<string | undefined>, name: string): Setting<
 });
 
 export const settings = {
-  SVC_LISTEN: listen(
-    '127.0.0.1:9000',
-    'The address that the gateway listens on; port 0 chooses a free port.',
+  SVC_LISTEN: onlyServer(
+    listen('127.0.0.1:9000', 'The address that the gateway listens on; port 0 chooses a free port.'),
   ),
-  SVC_ADMIN_LISTEN: optional(
-    listen('', 'A separate address for /admin, /console, /metrics, /healthz and /readyz.'),
+  SVC_ADMIN_LISTEN: onlyServer(
+    optional(listen('', 'A separate address for /admin, /console, /metrics, /healthz and /readyz.')),
   ),
   ...consoleSettings,
   SVC_DATA_DIR: optional(
@@ -59,7 +66,7 @@ export const settings = {
       ),
     ),
   ),
-  SVC_CREDENTIALS_FILE: optional(filePath('A file with the same JSON array as SVC_CREDENTIALS.')),
+  SVC_CREDENTIALS_FILE: onlyServer(optional(filePath('A file with the same JSON array as SVC_CREDENTIALS.'))),
   SVC_MASTER_KEY_FILE: inDataDir(
     optional(
       filePath(
@@ -275,17 +282,21 @@ export const settings = {
     range: ['1m', '365d'],
     doc: 'The pause between two passes of the scrub worker.',
   }),
-  SVC_STORAGE_HEALTH_OVERRIDE: optional(
-    text({
-      kind: 'JSON',
-      doc: 'For tests of consoles: the exact answer of `GET /admin/v1/storage/health`.',
+  SVC_STORAGE_HEALTH_OVERRIDE: onlyServer(
+    optional(
+      text({
+        kind: 'JSON',
+        doc: 'For tests of consoles: the exact answer of `GET /admin/v1/storage/health`.',
+      }),
+    ),
+  ),
+  SVC_LOG_LEVEL: onlyServer(
+    choice({
+      of: ['DEBUG', 'INFO', 'WARN', 'ERROR'],
+      fallback: 'INFO',
+      doc: 'The least severe log line that is written.',
     }),
   ),
-  SVC_LOG_LEVEL: choice({
-    of: ['DEBUG', 'INFO', 'WARN', 'ERROR'],
-    fallback: 'INFO',
-    doc: 'The least severe log line that is written.',
-  }),
   ...tracingSettings,
   ...notifySettings,
   ...replicationSettings,
@@ -301,9 +312,8 @@ export const settings = {
   SVC_WEBSITE_DOMAIN: domains(
     'Domains under which `<bucket>.<domain>` is the website of a bucket that has one; they take precedence over those of SVC_DOMAIN.',
   ),
-  SVC_PROCESSES: processes(
-    'auto',
-    'How many processes serve; `auto` is one per core where the backends can share.',
+  SVC_PROCESSES: onlyServer(
+    processes('auto', 'How many processes serve; `auto` is one per core where the backends can share.'),
   ),
   SVC_FSYNC: choice({
     of: ['always', 'never'],
@@ -326,10 +336,10 @@ export const settings = {
     doc: 'The memory target of one process; it bounds the buffers.',
   }),
   SVC_TRUSTED_PROXIES: cidrs('Peers whose X-Forwarded-For and X-Forwarded-Proto are trusted.'),
-  SVC_TLS_CERT_FILE: optional(
-    filePath('PEM certificate chain; turns TLS on, together with SVC_TLS_KEY_FILE.'),
+  SVC_TLS_CERT_FILE: onlyServer(
+    optional(filePath('PEM certificate chain; turns TLS on, together with SVC_TLS_KEY_FILE.')),
   ),
-  SVC_TLS_KEY_FILE: optional(filePath('PEM private key of SVC_TLS_CERT_FILE.')),
+  SVC_TLS_KEY_FILE: onlyServer(optional(filePath('PEM private key of SVC_TLS_CERT_FILE.'))),
   SVC_METRICS_TOKEN: secret(
     optional(
       text({
@@ -351,11 +361,13 @@ export const settings = {
     doc: 'After how much time without a request a log-in of an operator ends.',
   }),
   SVC_SIGV2_PRESIGN: toggle('on', 'Accepts version-2 presigned queries.'),
-  SVC_IDLE_TIMEOUT: duration({
-    fallback: '75s',
-    range: ['1s', '1h'],
-    doc: 'How long a connection may stay silent, between requests and inside one. A client that reads a reply slowly is not silent; one that acknowledges nothing is cut after two such times.',
-  }),
+  SVC_IDLE_TIMEOUT: onlyServer(
+    duration({
+      fallback: '75s',
+      range: ['1s', '1h'],
+      doc: 'How long a connection may stay silent, between requests and inside one. A client that reads a reply slowly is not silent; one that acknowledges nothing is cut after two such times.',
+    }),
+  ),
   SVC_BODY_TIMEOUT: duration({
     fallback: '30s',
     range: ['1s', '1h'],
@@ -366,16 +378,20 @@ export const settings = {
     range: ['0', '1GiB'],
     doc: 'The minimum rate, in bytes a second, of a body that is streamed to storage, over any 30 s that the gateway waits for it; a slower one gets 400 RequestTimeout. 0: no minimum besides SVC_IDLE_TIMEOUT.',
   }),
-  SVC_HEADER_TIMEOUT: duration({
-    fallback: '20s',
-    range: ['1s', '10m'],
-    doc: 'How long a client may take to send the head of a request.',
-  }),
-  SVC_SHUTDOWN_TIMEOUT: duration({
-    fallback: '30s',
-    range: ['0s', '1h'],
-    doc: 'How long a stopping process waits for the requests in flight.',
-  }),
+  SVC_HEADER_TIMEOUT: onlyServer(
+    duration({
+      fallback: '20s',
+      range: ['1s', '10m'],
+      doc: 'How long a client may take to send the head of a request.',
+    }),
+  ),
+  SVC_SHUTDOWN_TIMEOUT: onlyServer(
+    duration({
+      fallback: '30s',
+      range: ['0s', '1h'],
+      doc: 'How long a stopping process waits for the requests in flight.',
+    }),
+  ),
 };
 
 export type SettingName = keyof typeof settings;

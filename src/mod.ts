@@ -31,7 +31,6 @@ export {
   type PresignOptions,
   type PresignPostOptions,
   type S3Storage,
-  type Settings,
   type Storage,
   s3,
 } from './open-gateway.ts';
@@ -60,4 +59,5 @@ export type { ChunkStore } from './ports/storage/chunk-store.ts';
 export type { ClusterStates } from './ports/storage/cluster-states.ts';
 export type { ObjectBytes } from './ports/storage/object-bytes.ts';
 export { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
+export type { SettingOptions } from './setting-options.ts';
 export { startWorkers } from './workers/registry.ts';

@@ -4,8 +4,10 @@
  *     const storage = await openGateway({ credentials, storage: directory('./data') });
  *     app.all('/s3/*', (c) => storage.fetch(c.req.raw));
  */
+import { settingByOption, toOption } from './config/read/flags.ts';
+import { nearest } from './config/read/nearest.ts';
 import { parseConfig } from './config/read/read-config.ts';
-import { type Config, type SettingName, settings } from './config.ts';
+import { type Config, type SettingName, settingNames } from './config.ts';
 import type { Context } from './context.ts';
 import { callAfterCommits, withApplicationSink } from './domain/events/application-events.ts';
 import { createGateway, type Gateway } from './gateway.ts';
@@ -14,18 +16,9 @@ import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/storage/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 import { type FetchFacts, fromRequest, toResponse } from './protocol/request/fetch.ts';
+import type { SettingOptions } from './setting-options.ts';
 import { type Presigned, type PresignedForm, presign, presignForm } from './signing/presign.ts';
 import { startWorkers } from './workers/registry.ts';
-
-type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
-  ? `${Lowercase<First>}${Capitalize<Camel<Rest>>}`
-  : Lowercase<Name>;
-type OptionOf<Name extends string> = Name extends `SVC_${infer Rest}` ? Camel<Rest> : never;
-
-/** Every setting of docs/reference/settings.md by its name in camel case: `SVC_MEMORY_MAX` is `memoryMax`. Values as there, or JSON. */
-export type Settings = {
-  readonly [Name in SettingName as OptionOf<Name>]?: string | number | boolean | object | undefined;
-};
 
 /** An access key that the settings have. */
 export interface AccessKey {
@@ -41,7 +34,7 @@ export interface AccessKey {
   readonly operator?: boolean;
 }
 
-export interface OpenOptions extends Omit<Settings, 'credentials' | 'workers'> {
+export interface OpenOptions extends SettingOptions {
   readonly credentials: readonly AccessKey[];
   /** Where metadata and objects are: `memory()`, `directory(path)`, `s3({ … })`, or stores of your own. */
   readonly storage: Storage | CustomStorage;
@@ -118,7 +111,6 @@ export const s3 = ({
 }: S3Storage): Storage => ({
   settings: {
     SVC_DATA_DIR: metadata,
-    SVC_META_BACKEND: 'embedded',
     SVC_DATA_BACKEND: 'upstream-store',
     SVC_UPSTREAMS: JSON.stringify([
       { id: 'default', endpoint, bucket, accessKey, secretKey, region, prefix },
@@ -178,16 +170,8 @@ export interface PresignedPost {
   readonly fields: Readonly<Record<string, string>>;
 }
 
-const settingNames = Object.keys(settings) as readonly SettingName[];
-const camelCase = (name: string): string =>
-  name
-    .replace(/^SVC_/, '')
-    .toLowerCase()
-    .replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-const byOption: ReadonlyMap<string, SettingName> = new Map(
-  settingNames.map((name) => [camelCase(name), name]),
-);
-const ownOptions = new Set([
+/** The options beside the settings. */
+const ownOptions = [
   'storage',
   'workers',
   'basePath',
@@ -195,31 +179,65 @@ const ownOptions = new Set([
   'authorize',
   'onEvent',
   'eventDelivery',
-]);
+] as const satisfies readonly (keyof OpenOptions)[];
+const isOwn = (option: string): boolean => ownOptions.some((own) => own === option);
 
-const toText = (value: unknown): string =>
-  typeof value === 'object' ? JSON.stringify(value) : String(value);
-
-/** @throws Error that names every wrong option, and what would be right */
-function readOptions(options: OpenOptions, storage: Storage): Config {
-  const texts: Record<string, string> = { ...storage.settings };
-  const faults: string[] = [];
-  for (const [option, value] of Object.entries(options)) {
-    if (ownOptions.has(option) || value === undefined) continue;
-    const name = byOption.get(option);
-    if (name === undefined) faults.push(`${option} is no option; docs/reference/settings.md has all of them`);
-    else texts[name] = toText(value);
-  }
-  if (options.credentials === undefined || options.credentials.length === 0)
-    faults.push('credentials must have an entry such as { accessKey, secretKey, owner: "me", root: true }');
-  if (Array.isArray(options.workers)) texts['SVC_WORKERS'] = options.workers.join(',');
-  const config = parseConfig(texts);
-  if ('faults' in config) faults.push(...config.faults.map(inOptions));
-  if (faults.length > 0 || 'faults' in config) throw new Error(`openGateway: ${faults.join('; ')}`);
-  return config;
+/** Lists of texts as settings have them; everything else that is not plain as JSON. */
+function toText(value: unknown): string {
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join(',');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/g, (name) => camelCase(name));
+function unknownOption(option: string): string {
+  const close = nearest(option, [...settingByOption.keys(), ...ownOptions]);
+  const server = settingNames.find((name) => toOption(name) === option);
+  if (server !== undefined)
+    return `${option} is a setting of \`sluice serve\` (${server}), not of an embedded gateway`;
+  return `${option} is no option${close === undefined ? '; docs/reference/options.md has all of them' : `; ${close} is`}`;
+}
+
+/** @throws Error that names every wrong option, and what would be right */
+function readOptions(options: OpenOptions): { readonly config: Config; readonly storage: Storage } {
+  const faults: string[] = [];
+  const storage = findStorage(options.storage);
+  if (storage === undefined)
+    faults.push("storage must be memory(), directory('./data'), s3({ … }) or { metadata, bytes }");
+  const texts: Record<string, string> = { ...storage?.settings };
+  for (const [option, value] of Object.entries<unknown>({ ...options })) {
+    if (isOwn(option) || value === undefined) continue;
+    const name = settingByOption.get(option);
+    if (name === undefined) faults.push(unknownOption(option));
+    else if (name === 'SVC_DATA_DIR' || (storage !== undefined && name in storage.settings))
+      faults.push(`${option} follows from storage: leave it out, or choose another storage`);
+    else texts[name] = toText(value);
+  }
+  const { credentials, workers, authorize, onEvent, eventDelivery } = options;
+  if (!Array.isArray(credentials) || credentials.length === 0)
+    faults.push('credentials must have an entry such as { accessKey, secretKey, owner: "me", root: true }');
+  if (Array.isArray(workers)) texts['SVC_WORKERS'] = workers.join(',');
+  else if (workers !== undefined && typeof workers !== 'boolean')
+    faults.push('workers must be true, false or a list of names');
+  for (const [name, hook] of Object.entries({ authorize, onEvent }))
+    if (hook !== undefined && typeof hook !== 'function') faults.push(`${name} must be a function`);
+  if (eventDelivery !== undefined && eventDelivery !== 'at-least-once' && eventDelivery !== 'best-effort')
+    faults.push('eventDelivery must be at-least-once or best-effort');
+  const basePath = options.basePath ?? '';
+  if (!/^(?:\/[^/?#]+)*$/.test(basePath))
+    faults.push(`basePath=${basePath} must begin with a slash and not end with one, such as /s3`);
+  const config = parseConfig(texts);
+  if ('faults' in config) faults.push(...config.faults.map(inOptions));
+  if (faults.length > 0 || 'faults' in config || storage === undefined)
+    throw new Error(`openGateway: ${[...new Set(faults)].join('; ')}`);
+  return { config, storage };
+}
+
+function findStorage(given: unknown): Storage | undefined {
+  if (typeof given !== 'object' || given === null) return undefined;
+  if ('open' in given && 'settings' in given) return given as Storage;
+  return 'metadata' in given && 'bytes' in given ? custom(given as CustomStorage) : undefined;
+}
+
+const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/g, (name) => toOption(name));
 
 /** The context with the hooks of the application. */
 function withHooks({ context, close }: OpenedContext, options: OpenOptions): OpenedContext {
@@ -244,8 +262,7 @@ function withHooks({ context, close }: OpenedContext, options: OpenOptions): Ope
 /** Opens a gateway for an application. @throws Error that names every wrong option, and what would be right */
 export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
   const { telemetry = silentTelemetry, basePath = '' } = options;
-  const storage = 'open' in options.storage ? options.storage : custom(options.storage);
-  const config = readOptions(options, storage);
+  const { config, storage } = readOptions(options);
   const opened = await storage.open(config, { telemetry });
   const { context, close: closeStores } = withHooks(opened, options);
   const mount = (path: string): Mounted => {

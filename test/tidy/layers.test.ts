@@ -47,12 +47,14 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'metadata',
   ],
   'portable-context': ['backends', 'auth', 'domain', 'config', 'context', 'ports'],
+  'setting-options': ['config'],
   // `directory()` and `s3()` load the runtime's backends when they are used.
   'open-gateway': [
     'gateway',
     'workers',
     'runtime',
     'portable-context',
+    'setting-options',
     'config',
     'context',
     'domain',
@@ -64,6 +66,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   mod: [
     'adapters',
     'open-gateway',
+    'setting-options',
     'gateway',
     'workers',
     'backends',

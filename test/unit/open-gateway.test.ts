@@ -138,20 +138,63 @@ test('what a directory has stored is there after the gateway was opened again', 
   expect(await (await send(gateway, { path: '/photos/cat' })).text()).toBe('meow');
 });
 
-test('wrong options are refused together, by the names that the caller wrote', async () => {
+test('wrong options are refused together, each with what would be right', async () => {
   const options = {
     credentials: [],
-    storage: memory(),
+    storage: './data',
+    workers: 'notify',
+    basePath: 's3/',
+    onEvent: 'log',
+    eventDelivery: 'once',
     memoryMax: 'much',
     bucketShards: 3,
+    putRace: 'lose',
     bukketShards: 4,
-  } as OpenOptions;
-  const opening = openGateway(options);
-  await expect(opening).rejects.toThrow('memoryMax');
-  await expect(opening).rejects.toThrow('bucketShards');
-  await expect(opening).rejects.toThrow('bukketShards is no option');
-  await expect(opening).rejects.toThrow('credentials must have an entry such as');
-  await expect(opening).rejects.not.toThrow('SVC_');
+    listen: '0.0.0.0:9000',
+    dataDir: './data',
+  } as unknown as OpenOptions;
+  const message = await openGateway(options).then(
+    () => '',
+    (error: Error) => error.message,
+  );
+  expect(
+    message
+      .replace(/^openGateway: /, '')
+      .split('; ')
+      .toSorted(),
+  ).toEqual([
+    'basePath=s3/ must begin with a slash and not end with one, such as /s3',
+    'bucketShards is',
+    'bucketShards=3 is not a power of two',
+    'bukketShards is no option',
+    'credentials must have an entry such as { accessKey, secretKey, owner: "me", root: true }',
+    'dataDir follows from storage: leave it out, or choose another storage',
+    'eventDelivery must be at-least-once or best-effort',
+    'listen is a setting of `sluice serve` (SVC_LISTEN), not of an embedded gateway',
+    'memoryMax=much is not a size such as 512MiB',
+    'onEvent must be a function',
+    'putRace=lose is not one of winner, retry',
+    "storage must be memory(), directory('./data'), s3({ … }) or { metadata, bytes }",
+    'workers must be true, false or a list of names',
+  ]);
+  await expect(openGateway({ credentials: [me], storage: memory(), workers: ['notfy'] })).rejects.toThrow(
+    /workers.*notfy/,
+  );
+});
+
+test('options may be lists, numbers and switches, as their types say', async () => {
+  await using gateway = await openGateway({
+    credentials: [me],
+    storage: memory(),
+    workers: false,
+    trustedProxies: ['10.0.0.0/8', '192.0.2.0/24'],
+    memoryMax: 128 * 1024 * 1024,
+    bucketShards: 8,
+    sigv2Presign: false,
+    bodyTimeout: '20s',
+    notifyTargets: [{ id: 'hook', type: 'webhook', url: 'https://example.com/', accounts: ['me'] }],
+  });
+  expect((await send(gateway, { method: 'PUT', path: '/photos' })).status).toBe(200);
 });
 
 describe('a policy that denies an address', () => {

@@ -6,6 +6,20 @@ import type { Setting } from './setting.ts';
 export const toFlag = (name: SettingName): string =>
   `--${name.slice('SVC_'.length).toLowerCase().replaceAll('_', '-')}`;
 
+/** The option of `openGateway`: `SVC_DATA_DIR` is `dataDir`. */
+export const toOption = (name: string): string =>
+  name
+    .replace(/^SVC_/, '')
+    .toLowerCase()
+    .replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+
+/** The settings that are options of `openGateway`, by option. */
+export const settingByOption: ReadonlyMap<string, SettingName> = new Map(
+  settingNames
+    .filter((name) => (settings[name] as Setting<unknown>).onlyServer !== true)
+    .map((name) => [toOption(name), name]),
+);
+
 const nameByFlag: ReadonlyMap<string, SettingName> = new Map(
   settingNames.map((name) => [toFlag(name), name]),
 );

@@ -24,6 +24,8 @@ export interface Setting<T> {
   readonly emptyIsValue?: true;
   /** The value of the flag when it is given without one. */
   readonly bareFlag?: string;
+  /** Only `sluice serve` obeys it: an application that embeds the gateway has a server, a log and an exporter of its own. */
+  readonly onlyServer?: true;
   readonly read: (text: string) => Read<T>;
 }
 
@@ -37,6 +39,8 @@ export const optional = <T>(setting: Setting<T>): Setting<T | undefined> => ({
   ...setting,
   fallback: undefined,
 });
+
+export const onlyServer = <T>(setting: Setting<T>): Setting<T> => ({ ...setting, onlyServer: true });
 
 /** The value is never printed. */
 export const secret = <T>(setting: Setting<T>): Setting<T> => ({ ...setting, secret: true });
