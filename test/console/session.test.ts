@@ -2,21 +2,15 @@
 import { describe, expect, test } from 'vitest';
 import { testCredentials } from '../support/server.ts';
 import { send } from './seeds.ts';
-import { noChromium, openConsole, type Pair, type Tab } from './world.ts';
-
-async function fillForm({ page }: Tab, { accessKey, secretKey }: Pair): Promise<void> {
-  await page.getByLabel('Access key').fill(accessKey);
-  await page.getByLabel('Secret key').fill(secretKey);
-  await page.getByRole('button', { name: 'Log in' }).click();
-}
+import { fillLogin, noChromium, openConsole } from './world.ts';
 
 describe.skipIf(noChromium !== undefined)('the session', () => {
   test('opens the page of its address after the right key, and refuses a wrong one', async () => {
     await using world = await openConsole();
     await using tab = await world.open('/storage', { as: undefined });
-    await fillForm(tab, { ...testCredentials.root, secretKey: 'wrong' });
+    await fillLogin(tab, { ...testCredentials.root, secretKey: 'wrong' });
     await tab.page.getByRole('alert').filter({ hasText: 'is wrong' }).waitFor();
-    await fillForm(tab, testCredentials.root);
+    await fillLogin(tab, testCredentials.root);
     await tab.page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
     expect(new URL(tab.page.url()).pathname).toBe('/console/storage');
     const stored = await tab.page.evaluate(() =>
@@ -34,7 +28,7 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
     await second.page.getByRole('button', { name: 'Log out' }).click();
     await first.page.getByRole('heading', { name: 'Log in' }).waitFor();
     expect((await first.context.request.get(`${world.server.url}/admin/v1/session`)).status()).toBe(403);
-    await fillForm(first, testCredentials.root);
+    await fillLogin(first, testCredentials.root);
     await second.page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
   });
 

@@ -48,35 +48,42 @@ export interface Tab extends AsyncDisposable {
   axe(): Promise<readonly string[]>;
 }
 
-export interface ConsoleWorld extends AsyncDisposable {
-  readonly server: TestServer;
+export interface Browsing extends AsyncDisposable {
   /** @param path below `/console` */
   open(path?: string, options?: OpenOptions): Promise<Tab>;
+}
+
+export interface ConsoleWorld extends Browsing {
+  readonly server: TestServer;
 }
 
 const launchArguments = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
 /** A machine that others use may take a hundred times its usual time. */
 const patienceMs = 60_000;
 
-export async function openConsole(options: StartOptions = {}): Promise<ConsoleWorld> {
-  const server = await startServer(options);
+/** Chromium at a gateway that the test has started. @param url with the path below which the gateway is mounted */
+export async function browse(url: string): Promise<Browsing> {
   const browser = await chromium.launch({ executablePath, args: launchArguments });
   return {
+    open: (path = '/', open = {}) => openTab(browser, url, path, open),
+    [Symbol.asyncDispose]: () => browser.close(),
+  };
+}
+
+export async function openConsole(options: StartOptions = {}): Promise<ConsoleWorld> {
+  const server = await startServer(options);
+  const { open, [Symbol.asyncDispose]: close } = await browse(server.url);
+  return {
     server,
-    open: (path = '/', open = {}) => openTab(browser, server, path, open),
+    open,
     [Symbol.asyncDispose]: async () => {
-      await browser.close();
+      await close();
       await server.stop();
     },
   };
 }
 
-async function openTab(
-  browser: Browser,
-  server: TestServer,
-  path: string,
-  options: OpenOptions,
-): Promise<Tab> {
+async function openTab(browser: Browser, url: string, path: string, options: OpenOptions): Promise<Tab> {
   const { width = 'desktop', scheme = 'light', locale = 'en-US', beside } = options;
   const context =
     beside?.context ??
@@ -89,7 +96,7 @@ async function openTab(
     }));
   context.setDefaultTimeout(patienceMs);
   const who = 'as' in options ? options.as : testCredentials.root;
-  if (who !== undefined && beside === undefined) await logIn(context, server, who);
+  if (who !== undefined && beside === undefined) await logIn(context, url, who);
   const page = await context.newPage();
   const problems = watch(page);
   const tab: Tab = {
@@ -97,7 +104,7 @@ async function openTab(
     context,
     problems,
     async go(to) {
-      await page.goto(`${server.url}/console${to}`);
+      await page.goto(`${url}/console${to}`);
       await settled(page);
     },
     axe: () => violations(page),
@@ -114,7 +121,7 @@ async function openTab(
 /** Without the form, which has tests of its own. */
 async function logIn(
   context: BrowserContext,
-  { url }: TestServer,
+  url: string,
   { accessKey, secretKey }: Pair,
 ): Promise<void> {
   const reply = await context.request.post(`${url}/admin/v1/session`, { data: { accessKey, secretKey } });
@@ -130,6 +137,13 @@ function watch(page: Page): string[] {
       problems.push(`logged: ${message.text()}`);
   });
   return problems;
+}
+
+/** By the form, which a tab shows that was opened `as: undefined`. */
+export async function fillLogin({ page }: Tab, { accessKey, secretKey }: Pair): Promise<void> {
+  await page.getByLabel('Access key').fill(accessKey);
+  await page.getByLabel('Secret key').fill(secretKey);
+  await page.getByRole('button', { name: 'Log in' }).click();
 }
 
 /** Nothing is loaded any more, and no skeleton is shown. */
