@@ -88,7 +88,8 @@ async function openProxy(): Promise<Proxy> {
     asked.on('data', (piece: Buffer) => body.push(piece));
     asked.on('end', () => {
       const forward = (left: number): void => {
-        const to = new URL(asked.url ?? '/', proxy.to[(turn += 1) % proxy.to.length]);
+        turn += 1;
+        const to = new URL(asked.url ?? '/', proxy.to[turn % proxy.to.length]);
         const { method, headers } = asked;
         const sent = request(to, { method, headers }, (answer) => {
           reply.writeHead(answer.statusCode ?? 502, answer.headers);

@@ -2,8 +2,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { testCredentials } from '../support/server.ts';
 import { send } from './seeds.ts';
-import { noChromium, openConsole } from './world.ts';
+import { fillLogin, noChromium, openConsole, settled } from './world.ts';
 
 const publicRead = (bucket: string): string =>
   JSON.stringify({
@@ -85,5 +86,151 @@ describe.skipIf(noChromium !== undefined)('the policy of the console', () => {
     );
     expect(answer).toBe(0);
     await new Promise((resolve) => other.close(resolve));
+  });
+
+  test('no text becomes markup, and no script makes a policy that would let it', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/');
+    const refused = await tab.page.evaluate(() => {
+      const attempts: Readonly<Record<string, () => unknown>> = {
+        innerHTML: () => Object.assign(document.createElement('div'), { innerHTML: '<b>x</b>' }),
+        outerHTML: () =>
+          Object.assign(document.body.appendChild(document.createElement('i')), { outerHTML: '<b></b>' }),
+        DOMParser: () => new DOMParser().parseFromString('<b>x</b>', 'text/html'),
+        write: () => document.write('<b>x</b>'),
+        range: () => document.createRange().createContextualFragment('<b>x</b>'),
+        policy: () =>
+          (
+            globalThis as unknown as { trustedTypes: { createPolicy(name: string, rules: object): unknown } }
+          ).trustedTypes.createPolicy('any', {}),
+      };
+      return Object.entries(attempts).map(([name, attempt]) => {
+        try {
+          attempt();
+          return `${name}: allowed`;
+        } catch (error) {
+          return `${name}: ${(error as Error).name}`;
+        }
+      });
+    });
+    expect(refused).toEqual(
+      ['innerHTML', 'outerHTML', 'DOMParser', 'write', 'range', 'policy'].map((name) => `${name}: TypeError`),
+    );
+    tab.problems.length = 0;
+  });
+
+  test('a page of another port, which browsers send the cookie to as well, changes nothing by forms or scripts', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/');
+    const { url } = world.server;
+    const other = createServer((_, reply) =>
+      reply.setHeader('content-type', 'text/html').end('<p>prize</p>'),
+    );
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    // The same site as the console: a port is no part of a site.
+    const from = `http://127.0.0.1:${(other.address() as AddressInfo).port}/`;
+    const changes = [
+      ['/admin/v1/clusters/default/drain', '{"mode":"readonly"}'],
+      ['/admin/v1/accounts', '{"account":"forged"}'],
+      [
+        '/admin/v1/session',
+        JSON.stringify({
+          accessKey: testCredentials.alice.accessKey,
+          secretKey: testCredentials.alice.secretKey,
+        }),
+      ],
+    ] as const;
+    for (const [path, body] of changes) {
+      const foreign = await tab.context.newPage();
+      await foreign.goto(from);
+      const statuses: number[] = [];
+      foreign.on('response', (response) => {
+        if (response.url().startsWith(url)) statuses.push(response.status());
+      });
+      await foreign.evaluate(
+        async ([to, text]) => {
+          for (const type of ['text/plain', 'application/x-www-form-urlencoded'])
+            await fetch(to, {
+              method: 'POST',
+              mode: 'no-cors',
+              credentials: 'include',
+              body: text,
+              headers: { 'content-type': type },
+            });
+          await fetch(to, {
+            method: 'POST',
+            credentials: 'include',
+            body: text,
+            headers: { 'content-type': 'application/json', 'x-csrf-token': '0' },
+          }).catch(() => {});
+        },
+        [url + path, body] as const,
+      );
+      // A form whose one field spells the body.
+      await foreign.evaluate(
+        ([to, text]) => {
+          const form = Object.assign(document.createElement('form'), {
+            action: to,
+            method: 'post',
+            enctype: 'text/plain',
+          });
+          const at = text.lastIndexOf('"');
+          form.append(
+            Object.assign(document.createElement('input'), {
+              name: `${text.slice(0, at)}`,
+              value: text.slice(at),
+            }),
+          );
+          document.body.append(form);
+          form.submit();
+        },
+        [url + path, body] as const,
+      );
+      await foreign.waitForURL(`${url}${path}`);
+      expect([path, statuses.length, statuses.filter((status) => status < 400)]).toEqual([path, 3, []]);
+      await foreign.close();
+    }
+    await new Promise((resolve) => other.close(resolve));
+    const clusters = await (await send(world.server, 'GET', '/admin/v1/clusters')).text();
+    expect(clusters).toContain('"state":"live"');
+    expect(await (await send(world.server, 'GET', '/admin/v1/accounts')).text()).not.toContain('forged');
+    await tab.go('/me');
+    await tab.page.getByText(/of the account root-account/).waitFor();
+  });
+
+  test('no address of the console leads to another host', async () => {
+    await using world = await openConsole();
+    const { url } = world.server;
+    await using tab = await world.open('/', { as: undefined });
+    const { page } = tab;
+    const addresses = [
+      '/console//evil.example/',
+      '/console/%2F%2Fevil.example',
+      '/console/\\evil.example',
+      '/console/http://evil.example/',
+      '/console?next=http://evil.example',
+      '/console/?next=//evil.example&redirect=//evil.example&returnTo=//evil.example',
+      '/console/buckets/%2F%2Fevil.example/objects/',
+      '/console/buckets/photos/objects/%2F%2Fevil.example/',
+      '/iam/users/%2F%2Fevil.example/billing',
+      '/console/iam/users/..%2F..%2F%2Fevil.example/billing',
+    ];
+    for (const address of addresses) {
+      await page.goto(url + address);
+      await settled(page);
+      expect([address, new URL(page.url()).origin]).toEqual([address, url]);
+    }
+    await page.goto(`${url}${addresses[5]}`);
+    await fillLogin(tab, testCredentials.root);
+    await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
+    for (const address of addresses) {
+      await page.goto(url + address);
+      await settled(page);
+      expect([address, new URL(page.url()).origin]).toEqual([address, url]);
+      const links = await page
+        .locator('a[href]')
+        .evaluateAll((all) => all.map((link) => (link as HTMLAnchorElement).origin));
+      expect([address, [...new Set(links)]]).toEqual([address, [url]]);
+    }
   });
 });

@@ -1,8 +1,9 @@
 /** The session of the console in several tabs: log-out, expiry, other callers. */
 import { describe, expect, test } from 'vitest';
-import { testCredentials } from '../support/server.ts';
+import { freePorts } from '../support/engines/ports.ts';
+import { startServer, testCredentials } from '../support/server.ts';
 import { send } from './seeds.ts';
-import { fillLogin, noChromium, openConsole } from './world.ts';
+import { browse, fillLogin, noChromium, openConsole, settled } from './world.ts';
 
 describe.skipIf(noChromium !== undefined)('the session', () => {
   test('opens the page of its address after the right key, and refuses a wrong one', async () => {
@@ -46,5 +47,74 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
     await tab.page.getByText('Your log-in has ended').waitFor({ state: 'detached' });
     expect(tab.page.url()).toContain('/console/storage?nodes-sort=-name');
     await tab.page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
+  });
+
+  test('a cookie that was planted before the log-in is replaced by it, and stays without rights', async () => {
+    await using world = await openConsole();
+    const { url } = world.server;
+    // A log-in of the attacker, and a value that the attacker made up.
+    await using attacker = await world.open('/', { as: testCredentials.alice });
+    const [planted] = await attacker.context.cookies();
+    for (const value of [planted?.value ?? '', 'f'.repeat(64)]) {
+      await using tab = await world.open('/', { as: undefined });
+      await tab.context.addCookies([
+        { name: 'sluice-login', value, url, httpOnly: true, sameSite: 'Strict' },
+      ]);
+      await tab.page.goto(`${url}/console/me`);
+      await settled(tab.page);
+      if (value === planted?.value) {
+        // The victim is in the attacker's account, and the page says so; it logs out and in.
+        await tab.page
+          .getByText(/alice-account/)
+          .first()
+          .waitFor();
+        await tab.page.getByRole('button', { name: 'Log out' }).click();
+      }
+      await tab.page.getByRole('heading', { name: 'Log in' }).waitFor();
+      await fillLogin(tab, testCredentials.root);
+      await tab.page
+        .getByText(/root-account/)
+        .first()
+        .waitFor();
+      const cookies = await tab.context.cookies();
+      expect(cookies).toHaveLength(1);
+      expect(cookies[0]?.value).not.toBe(value);
+      expect(cookies[0]).toMatchObject({ httpOnly: true, sameSite: 'Strict' });
+      const stale = await fetch(`${url}/admin/v1/clusters`, { headers: { cookie: `sluice-login=${value}` } });
+      expect(stale.status).toBe(403);
+    }
+  });
+
+  test('with SVC_ADMIN_LISTEN pages read and write storage at its own address, where the cookie of the log-in proves nothing', async () => {
+    const [listen, admin] = await freePorts(2);
+    const server = await startServer({
+      env: { SVC_LISTEN: `127.0.0.1:${listen}`, SVC_ADMIN_LISTEN: `127.0.0.1:${admin}` },
+    });
+    await using browsing = await browse(`http://127.0.0.1:${admin}`);
+    try {
+      await send(server, 'PUT', '/inbox');
+      await send(server, 'PUT', '/inbox/first.txt', { body: 'one' });
+      await using tab = await browsing.open('/buckets/inbox/objects');
+      const { page } = tab;
+      const sent: Promise<string | undefined>[] = [];
+      page.on('request', (request) => {
+        if (request.url().startsWith(server.url))
+          sent.push(request.headerValue('cookie').then((cookie) => cookie ?? undefined));
+      });
+      await page.getByRole('button', { name: 'first.txt' }).waitFor();
+      const file = { name: 'second.txt', mimeType: 'text/plain', buffer: Buffer.from('two') };
+      await page.locator('input[type=file]').first().setInputFiles(file);
+      await page.getByRole('button', { name: 'second.txt' }).waitFor();
+      expect(await (await send(server, 'GET', '/inbox/second.txt')).text()).toBe('two');
+      expect(sent.length).toBeGreaterThan(0);
+      expect((await Promise.all(sent)).filter((cookie) => cookie !== undefined)).toEqual([]);
+      // The browser sends the cookie of a host to all its ports: opened there, it is no caller.
+      const opened = await page.goto(`${server.url}/inbox/first.txt`);
+      expect(opened?.status()).toBe(403);
+      expect((await page.goto(`${server.url}/console/`))?.status()).toBeGreaterThanOrEqual(400);
+      expect((await page.goto(`${server.url}/admin/v1/clusters`))?.status()).toBeGreaterThanOrEqual(400);
+    } finally {
+      await server.stop();
+    }
   });
 });

@@ -119,11 +119,7 @@ async function openTab(browser: Browser, url: string, path: string, options: Ope
 }
 
 /** Without the form, which has tests of its own. */
-async function logIn(
-  context: BrowserContext,
-  url: string,
-  { accessKey, secretKey }: Pair,
-): Promise<void> {
+async function logIn(context: BrowserContext, url: string, { accessKey, secretKey }: Pair): Promise<void> {
   const reply = await context.request.post(`${url}/admin/v1/session`, { data: { accessKey, secretKey } });
   if (!reply.ok()) throw new Error(`the log-in failed: ${reply.status()} ${await reply.text()}`);
 }
