@@ -2,7 +2,7 @@
 import type { Caches } from './base/caches.ts';
 import type { Config } from './config.ts';
 import type { Application } from './ports/application.ts';
-import type { Clock } from './ports/clock.ts';
+import type { Clock, SigningClock } from './ports/clock.ts';
 import type { ConsoleAssets } from './ports/console-assets.ts';
 import type { Cipher } from './ports/crypto/cipher.ts';
 import type { Credentials } from './ports/crypto/credentials.ts';
@@ -34,6 +34,8 @@ export interface Context {
   /** The other processes of this node. */
   readonly siblings: Siblings;
   readonly clock: Clock;
+  /** Absent where clients keep the time of `clock`. */
+  readonly signingClock?: SigningClock;
   readonly random: Random;
   readonly hasher: Hasher;
   readonly cipher: Cipher;

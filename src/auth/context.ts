@@ -1,6 +1,6 @@
 /** The inputs of authentication: those of the service, and those of one request. */
 import type { Caches } from '../base/caches.ts';
-import type { Clock } from '../ports/clock.ts';
+import type { SigningClock } from '../ports/clock.ts';
 import type { Credential, Credentials } from '../ports/crypto/credentials.ts';
 import type { Hasher } from '../ports/crypto/hasher.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
@@ -13,7 +13,7 @@ export interface AuthenticationContext {
   readonly credentials: Credentials;
   /** That of the request, for the records of accounts. */
   readonly metadata?: MetadataStore | undefined;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: SigningClock;
   readonly hasher: Hasher;
   /** For bodies that are read whole before their sender is authenticated. */
   readonly bodyMemory: BodyMemory;

@@ -8,6 +8,12 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** The present for the checks of a signature. It differs from `Clock` where clients keep another time, as in a server for tests. */
+export interface SigningClock {
+  /** @param signedAt when the client signed, by its own clock (ms since the epoch); absent: just now, as for a signature in headers */
+  now(signedAt?: number): number;
+}
+
 /** A timer for a longer time fires at once, in Node and in workerd (2³¹ - 1 ms is 24.8 days). */
 const timerMsMax = 2 ** 31 - 1;
 

@@ -1,6 +1,15 @@
 /** The packed tarball, installed in an empty project as the README says. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -20,12 +29,16 @@ const runMs = 60_000;
 const top = mkdtempSync(join(tmpdir(), 'sluice-packed-'));
 const project = join(top, 'project');
 
+/** The examples of tests, and what they test. */
+const examples = ['avatars.ts', 'testing-node.test.ts', 'testing-vitest.test.ts'] as const;
+
 /** A program of TypeScript: every entry, the types of a few exports, and a gateway that answers. */
 const program = [
   ...entries.map((entry, index) => `import * as entry${index} from '${entry}';`),
   `import { createGateway, type Gateway, parseConfig } from '${manifest.name}';`,
   `import type { AdminClient } from '${manifest.name}/admin-client';`,
   `import { type Composed, compose } from '${manifest.name}/node';`,
+  `import { startTestServer, type TestServer } from '${manifest.name}/testing';`,
   // An export without types would be `any`, and assignable to a number.
   '// @ts-expect-error',
   'export const typed: number = createGateway;',
@@ -36,8 +49,13 @@ const program = [
   'const gateway: Gateway = createGateway(composed.context);',
   `const { status }: Response = await gateway.fetch(new Request('http://127.0.0.1/healthz'));`,
   'await composed.close();',
+  `const s3: TestServer = await startTestServer({ seed: { photos: { cat: 'meow' } } });`,
+  `s3.fail({ next: 'SlowDown' });`,
+  `const slow = (await fetch(s3.endpoint + '/photos/cat')).status;`,
+  'const tested = [slow, s3.requests[0]?.operation];',
+  'await s3.close();',
   `const count = [${entries.map((_, index) => `entry${index}`).join(', ')}].filter((entry) => Object.keys(entry).length > 0).length;`,
-  'console.log(JSON.stringify({ status, count }));',
+  'console.log(JSON.stringify({ status, count, tested }));',
   'process.exit(0);',
 ].join('\n');
 
@@ -56,6 +74,10 @@ beforeAll(() => {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   writeFileSync(join(project, 'program.ts'), program);
+  for (const name of examples) copyFileSync(join(root, 'examples', name), join(project, name));
+  // What the examples use is linked, because to install it takes longer than they do.
+  for (const name of ['vitest', '@aws-sdk'])
+    symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
 }, installMs);
 
 afterAll(() => rmSync(top, { recursive: true, force: true }));
@@ -71,6 +93,38 @@ describe.each([
     const { status, stdout } = spawnSync('npx', [...args, 'program.ts'], { cwd: project, encoding: 'utf8' });
     expect([stdout, status]).toEqual(['', 0]);
   }, 120_000);
+});
+
+describe('the examples of tests', () => {
+  test('compile against the declarations of the package', () => {
+    const flags = [
+      '--strict',
+      '--skipLibCheck',
+      '--noEmit',
+      '--allowImportingTsExtensions',
+      '--types',
+      'node',
+    ];
+    const args = ['tsc', ...flags, '--target', 'es2024', '--module', 'nodenext', ...examples];
+    const { status, stdout } = spawnSync('npx', args, { cwd: project, encoding: 'utf8' });
+    expect([stdout, status]).toEqual(['', 0]);
+  }, 120_000);
+
+  test.each([
+    ['vitest', [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--root', project, 'testing-vitest']],
+    ['node --test', ['--test', 'testing-node.test.ts']],
+  ])(
+    'pass with %s',
+    (_, args) => {
+      const [node] = runtimes['Node 24'];
+      // A run of tests tells the tests in it that they are inside of one.
+      const { VITEST: _vitest, NODE_TEST_CONTEXT: _context, ...env } = process.env;
+      const { status, stdout, stderr } = spawnSync(node, args, { cwd: project, env, encoding: 'utf8' });
+      expect(status, stdout + stderr).toBe(0);
+      expect(stdout).not.toMatch(/tests 0|no tests/i);
+    },
+    runMs * 3,
+  );
 });
 
 /** What a user of the runtime types, after `npm install`. */
@@ -101,7 +155,11 @@ for (const [name, [command, ...args]] of Object.entries(runtimes)) {
     `${name} runs a program that imports every entry`,
     () => {
       const output = execFileSync(command, [...args, 'program.js'], { cwd: project, encoding: 'utf8' });
-      expect(JSON.parse(output)).toEqual({ status: 200, count: entries.length });
+      expect(JSON.parse(output)).toEqual({
+        status: 200,
+        count: entries.length,
+        tested: [503, 'GetObject'],
+      });
     },
     runMs,
   );

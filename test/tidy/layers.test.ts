@@ -62,6 +62,22 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'signing',
     'ports',
   ],
+  /** The server for tests: a runtime of its own kind. */
+  testing: [
+    'runtime',
+    'request',
+    'gateway',
+    'workers',
+    'backends',
+    'domain',
+    'metadata',
+    'protocol',
+    'signing',
+    'portable-context',
+    'config',
+    'context',
+    'ports',
+  ],
   adapters: ['open-gateway'],
   mod: [
     'adapters',

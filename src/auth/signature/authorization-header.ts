@@ -1,6 +1,6 @@
 /** Reads a signature from the `Authorization` header. */
 import { fail } from '../../errors/refusal.ts';
-import type { Clock } from '../../ports/clock.ts';
+import type { SigningClock } from '../../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import { isoSeconds, parseTimestamp, toTimestamp } from '../../signing/timestamp.ts';
@@ -19,7 +19,7 @@ export const skewMsMax = 15 * 60 * 1000;
 export function headerClaim(
   wire: Wire,
   authorization: string,
-  { clock, services }: { readonly clock: Pick<Clock, 'now'>; readonly services: readonly Service[] },
+  { clock, services }: { readonly clock: SigningClock; readonly services: readonly Service[] },
 ): OpenClaim {
   const dialect = detectDialect(authorization);
   const { credential, signedHeaders, signature } = parseAuthorization(dialect, authorization);

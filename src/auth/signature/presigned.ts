@@ -1,6 +1,6 @@
 /** Reads a signature from the query of a presigned URL. */
 import { fail, type Refusal } from '../../errors/refusal.ts';
-import type { Clock } from '../../ports/clock.ts';
+import type { SigningClock } from '../../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../../protocol/dialect.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 import { isoSeconds, parseTimestamp } from '../../signing/timestamp.ts';
@@ -24,7 +24,7 @@ const contentSha256 = 'content-sha256';
 
 export interface PresignedRules {
   readonly dialect: Dialect;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: SigningClock;
   readonly services: readonly Service[];
 }
 
@@ -46,7 +46,7 @@ export function presignedClaim(
   const expires = given.get('Expires') ?? (service === 's3' ? undefined : String(expiresSecondsDefault));
   if (expires === undefined) throw missingParameter(dialect);
   checkSignedHeaders(signedHeaders, code);
-  checkExpiry({ dialect, timestamp, expires, now: clock.now() });
+  checkExpiry({ dialect, timestamp, expires, clock });
   checkScopeDate(date, timestamp, code);
   return {
     dialect,
@@ -83,11 +83,17 @@ function missingParameter(dialect: Dialect): Refusal {
   return fail(code, `Query-string authentication version 4 requires the ${names} parameters`);
 }
 
-function checkExpiry(claim: { dialect: Dialect; timestamp: string; expires: string; now: number }): void {
-  const { dialect, timestamp, expires, now } = claim;
+function checkExpiry(claim: {
+  readonly dialect: Dialect;
+  readonly timestamp: string;
+  readonly expires: string;
+  readonly clock: SigningClock;
+}): void {
+  const { dialect, timestamp, expires, clock } = claim;
   const signedAt = parseTimestamp(timestamp);
   if (signedAt === undefined)
     throw fail(code, `${dialect.queryPrefix}Date must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'"`);
+  const now = clock.now(signedAt);
   const name = `${dialect.queryPrefix}Expires`;
   if (!/^-?\d{1,20}$/.test(expires)) throw fail(code, `${name} should be a number`);
   const seconds = Number(expires);

@@ -126,9 +126,10 @@ export function withApplicationSink(sinks: EventSinks | undefined, calling: Call
 
 const textOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
+export const applicationEvents = 'application_events';
 /** Rows of this table are never stored: `callAfterCommits` takes them out of the commit. */
 const unstored = table<{ readonly id: string; readonly record: object }>()({
-  name: 'application_events',
+  name: applicationEvents,
   kind: 'plain',
   partition: [],
   sort: ['id'],

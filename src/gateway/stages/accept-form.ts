@@ -45,7 +45,8 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
   const fields: ReadonlyMap<string, string> = nameFile(form);
   const key = readKey(fields);
   const bucketKey = openBucketKey(ctx, request);
-  const author = await authenticateForm(authenticationContext(ctx), fields, {
+  const authentication = authenticationContext(ctx);
+  const author = await authenticateForm(authentication, fields, {
     findSecrets: bucketKey?.findSecrets,
   });
   const dialect = author?.dialect ?? shownDialect(fields.keys());
@@ -54,7 +55,8 @@ export async function acceptForm(ctx: Context, request: Identified): Promise<Acc
     const policy = parsePostPolicy(author.policy);
     const { exempt } = author;
     const meant = new Map([...fields, ['bucket', bucketName]]);
-    checkPostPolicy(policy, { fields: meant, exempt, now: ctx.clock.now() });
+    const { clock } = authentication;
+    checkPostPolicy(policy, { fields: meant, exempt, now: clock.now(author.signed.at) });
     lengths = policy.lengths;
   }
   const named = fields.get('bucket');

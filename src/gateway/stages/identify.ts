@@ -81,7 +81,8 @@ export function authenticationContext({
   caches,
   credentials,
   metadata,
-  clock,
+  clock: ownClock,
+  signingClock: clock = ownClock,
   hasher,
   bodyMemory,
 }: Context): AuthenticationContext {

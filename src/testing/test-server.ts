@@ -1,0 +1,298 @@
+/**
+ * An S3 server for tests, in this process and in memory: `const s3 = await startTestServer()`. It is the storage protocol of the gateway
+ * without operator API, console, sinks and engines. Time, faults and delays are the test's.
+ */
+import '../base/assert-runtime.ts';
+import { configWith } from '../config/read/read-config.ts';
+import type { Config } from '../config.ts';
+import { drawRequestId } from '../domain/objects/version-ids.ts';
+import type { Refusal } from '../errors/refusal.ts';
+import { receive } from '../gateway/request.ts';
+import { askedAt, locate } from '../gateway/stages/locate.ts';
+import { systemClock } from '../ports/clock.ts';
+import { systemRandom } from '../ports/random.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+import { amz, shownDialect } from '../protocol/dialect.ts';
+import { renderHeaders, renderRefusal } from '../protocol/reply/render.ts';
+import type { Reply } from '../protocol/reply/reply.ts';
+import { type Incoming, splitTarget } from '../protocol/request/wire.ts';
+import { serve } from '../runtime/node/node-server.ts';
+import { type AskedRequest, type FaultOptions, Faults, type LatencyOptions } from './faults.ts';
+import { type MemoryGateway, openMemoryGateway, type Seed } from './memory-gateway.ts';
+import type { ObservedEvent } from './observed-events.ts';
+import { parseDuration } from './test-clock.ts';
+
+export type { FaultOptions, LatencyOptions, RequestFilter } from './faults.ts';
+export type { Seed, SeedBody, SeedObject } from './memory-gateway.ts';
+export type { EventRecord, ObservedEvent } from './observed-events.ts';
+
+export interface TestCredentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+export interface TestServerOptions {
+  /** Default 0: a free port. */
+  readonly port?: number;
+  /** Default `127.0.0.1`. */
+  readonly host?: string;
+  /** Default `us-east-1`. */
+  readonly region?: string;
+  /** Default `sluice` and `sluice-secret`. */
+  readonly credentials?: TestCredentials;
+  /** Buckets and objects to begin with, after `reset()` too. */
+  readonly seed?: Seed;
+  /** The names of queues, topics and functions that notifications of buckets may point to. Default `queue`, `topic` and `function`. */
+  readonly targets?: readonly string[];
+  /** Called with each answered request. */
+  readonly onRequest?: (request: ObservedRequest) => void;
+  /** Gets the log of the service; dropped by default. */
+  readonly log?: Telemetry['log'];
+}
+
+export interface ObservedRequest {
+  readonly method: string;
+  /** Path and query as they were sent. */
+  readonly target: string;
+  /** An operation of the public API, such as `PutObject`; `Unknown` where the request names none. */
+  readonly operation: string;
+  readonly bucket: string;
+  readonly key: string;
+  /** By lower-case name, without the signature. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly status: number;
+  /** The error code of a refusal. */
+  readonly code: string | undefined;
+  /** Until the reply began. */
+  readonly ms: number;
+}
+
+/** The options that clients of the AWS SDK for JavaScript v3 take. */
+export interface ClientOptions {
+  readonly endpoint: string;
+  readonly region: string;
+  readonly credentials: { accessKeyId: string; secretAccessKey: string };
+  readonly forcePathStyle: true;
+}
+
+/** The time of the server, which the system's clients need not know. */
+export interface ServerClock {
+  now(): Date;
+  /**
+   * Moves the time on, a day at a time, and runs the background work of each: when the promise resolves, lifecycle rules, ends of restores,
+   * access logs, inventories and garbage collection are done. It takes up to a second, because the times of signatures are whole seconds.
+   * @param duration ms, or a text such as `30 days`
+   */
+  advance(duration: number | string): Promise<void>;
+}
+
+export interface TestServer extends AsyncDisposable {
+  /** Such as `http://127.0.0.1:49152`; `<bucket>.localhost` with its port is a virtual host. */
+  readonly endpoint: string;
+  readonly region: string;
+  readonly credentials: TestCredentials;
+  /** `new S3Client(s3.clientOptions)` */
+  readonly clientOptions: ClientOptions;
+  /** A line of Python that makes a client. */
+  readonly boto3: string;
+  /** What the notifications of buckets would have delivered, had each bucket one for all events; the latest 10,000. */
+  readonly events: readonly ObservedEvent[];
+  /** The answered requests; the latest 10,000. */
+  readonly requests: readonly ObservedRequest[];
+  readonly clock: ServerClock;
+  /** Makes buckets and objects, with neither requests nor events. */
+  seed(seed: Seed): Promise<void>;
+  /**
+   * The next requests fail as the public service lets them fail: `s3.fail({ next: 'SlowDown', count: 2, operation: 'PutObject' })`
+   * @throws RangeError for a code or an operation that is not known, with the nearest one
+   */
+  fail(fault: FaultOptions): void;
+  /** Requests take longer from now on: `s3.latency(50)`, `s3.latency({ operation: 'GetObject', ms: 200 })` */
+  latency(latency: number | LatencyOptions): void;
+  /** Back to the start: buckets, users, events, requests, faults, delays and time. */
+  reset(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The latest entries of `events` and `requests`. */
+const recordsMax = 10_000;
+const defaultCredentials: TestCredentials = { accessKeyId: 'sluice', secretAccessKey: 'sluice-secret' };
+
+const configOf = ({
+  host = '127.0.0.1',
+  port = 0,
+  region = 'us-east-1',
+  credentials = defaultCredentials,
+  targets = ['queue', 'topic', 'function'],
+}: TestServerOptions): Config =>
+  configWith({
+    SVC_META_BACKEND: 'memory',
+    SVC_DATA_BACKEND: 'memory',
+    SVC_LISTEN: `${host.includes(':') ? `[${host}]` : host}:${port}`,
+    SVC_REGION: region,
+    SVC_DOMAIN: 'localhost',
+    SVC_BUCKET_SHARDS: '1',
+    SVC_SHUTDOWN_TIMEOUT: '1s',
+    SVC_TRACE_BROWSER: 'off',
+    // Background work waits for no rate.
+    SVC_LIFECYCLE_RATE: '1000000',
+    SVC_LIFECYCLE_BYTES_RATE: '1TiB',
+    SVC_CREDENTIALS: JSON.stringify([
+      {
+        accessKey: credentials.accessKeyId,
+        secretKey: credentials.secretAccessKey,
+        owner: 'test',
+        root: true,
+      },
+    ]),
+    // Their addresses get nothing, because events are observed where they would be queued.
+    SVC_NOTIFY_TARGETS: JSON.stringify(
+      targets.map((id) => ({ id, type: 'webhook', url: 'http://localhost/', accounts: ['*'] })),
+    ),
+  });
+
+function remember<T>(list: T[], entry: T): void {
+  list.push(entry);
+  if (list.length > recordsMax) list.splice(0, list.length - recordsMax);
+}
+
+/** Starts a server on a free port of this machine. @throws Error for options that are wrong, and for a port that is taken */
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const { credentials = defaultCredentials, log } = options;
+  const config = configOf(options);
+  const events: ObservedEvent[] = [];
+  const requests: ObservedRequest[] = [];
+  const faults = new Faults();
+  const open = async (): Promise<MemoryGateway> => {
+    const opened = openMemoryGateway(config, { log, onEvent: (event) => remember(events, event) });
+    await opened.seed(options.seed ?? {});
+    return opened;
+  };
+  let current = await open();
+  const answered = (request: ObservedRequest): void => {
+    remember(requests, request);
+    options.onRequest?.(request);
+  };
+  const handle = observed(config, { faults, answered, gateway: () => current });
+  const { url: endpoint, close: closeServer } = await serve({ gateway: { handle }, config });
+  const { SVC_REGION: region } = config;
+  const { accessKeyId, secretAccessKey } = credentials;
+  const close = async (): Promise<void> => {
+    await closeServer();
+    await current.close();
+  };
+  return {
+    endpoint,
+    region,
+    credentials,
+    clientOptions: { endpoint, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true },
+    boto3: `boto3.client("s3", endpoint_url="${endpoint}", region_name="${region}", aws_access_key_id="${accessKeyId}", aws_secret_access_key="${secretAccessKey}", config=botocore.config.Config(signature_version="s3v4"))`,
+    events,
+    requests,
+    clock: {
+      now: () => new Date(current.clock.now()),
+      advance: async (duration) => current.advance(parseDuration(duration)),
+    },
+    seed: (seed) => current.seed(seed),
+    fail: (fault) => faults.fail(fault),
+    latency: (latency) => faults.delay(latency),
+    async reset() {
+      const former = current;
+      current = await open();
+      faults.clear();
+      events.length = 0;
+      requests.length = 0;
+      await former.close();
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+interface Observing {
+  readonly faults: Faults;
+  readonly answered: (request: ObservedRequest) => void;
+  readonly gateway: () => MemoryGateway;
+}
+
+/** A gateway that delays and refuses requests as the test asks, and keeps what was answered. */
+function observed(config: Config, { faults, answered, gateway }: Observing) {
+  const random = systemRandom();
+  return async ({ wire, body, signal }: Incoming): Promise<Reply> => {
+    const startedAt = systemClock.elapsed();
+    // Operators have no area here: `admin` is a name of a bucket as any other.
+    const incoming: Incoming = { wire, body, signal, listener: 'storage' };
+    const requestId = drawRequestId(random);
+    const { asked, format } = describe(config, incoming, requestId);
+    await faults.wait(asked, signal);
+    const refusal = faults.take(asked);
+    const { reply, operation, code } =
+      refusal === undefined
+        ? await gateway().answer(incoming)
+        : {
+            reply: refuse(refusal, incoming, { requestId, format }),
+            operation: asked.operation,
+            code: refusal.code,
+          };
+    const { method, target } = wire;
+    const ms = systemClock.elapsed() - startedAt;
+    answered({
+      ...asked,
+      method,
+      target,
+      headers: shownHeaders(incoming),
+      operation,
+      status: reply.status,
+      code,
+      ms,
+    });
+    return reply;
+  };
+}
+
+type Format = Parameters<typeof renderRefusal>[1]['format'];
+
+/** What a request is about, as far as its address and its query tell. */
+function describe(
+  config: Config,
+  incoming: Incoming,
+  requestId: string,
+): { readonly asked: AskedRequest; readonly format: Format } {
+  const rules = { domains: config.SVC_DOMAIN, websiteDomains: config.SVC_WEBSITE_DOMAIN, basePath: '' };
+  const { path, query } = splitTarget(incoming.wire.target);
+  const unknown = { operation: 'Unknown', bucket: '', key: '' };
+  try {
+    const located = locate(config, rules, receive(incoming, { requestId, path, query, startedAt: 0 }));
+    const found = askedAt(located);
+    const asked = found && { operation: found.action, bucket: found.bucketName, key: found.key };
+    return { asked: asked ?? unknown, format: located.format };
+  } catch {
+    // The gateway refuses it, with the reason.
+    return { asked: unknown, format: 'xml' };
+  }
+}
+
+/** The reply to a request that a test lets fail, as the gateway writes it. */
+function refuse(
+  refusal: Refusal,
+  { wire }: Incoming,
+  { requestId, format }: { readonly requestId: string; readonly format: Format },
+): Reply {
+  const { path, query } = splitTarget(wire.target);
+  const reply = renderRefusal(refusal, { requestId, resource: path, isHead: wire.method === 'HEAD', format });
+  const ids = [
+    ['*-request-id', requestId],
+    ['*-id-2', requestId],
+  ] as const;
+  const dialect = shownDialect([...wire.headers.names(), ...query.split('&')]);
+  return { ...reply, headers: renderHeaders([...ids, ...reply.headers], dialect) };
+}
+
+const secretHeaders: ReadonlySet<string> = new Set(['authorization', `${amz.headerPrefix}security-token`]);
+
+const shownHeaders = ({ wire: { headers } }: Incoming): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    [...headers.names()]
+      .filter((name) => !secretHeaders.has(name))
+      .map((name) => [name, headers.get(name) ?? '']),
+  );
