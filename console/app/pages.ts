@@ -142,6 +142,13 @@ export const pages = {
     load: () => import('../pages/traces/traces.tsx'),
   },
   trace: { path: '/traces/$trace', needs: ['GetTrace'], load: () => import('../pages/traces/trace.tsx') },
+  why: {
+    path: '/why',
+    group: 'activity',
+    icon: 'lock',
+    needs: ['ExplainDecision'],
+    load: () => import('../pages/why/why.tsx'),
+  },
   settings: {
     path: '/settings',
     group: 'system',

@@ -25,6 +25,7 @@ export const de: Text = {
     audit: 'Audit',
     traces: 'Traces',
     trace: 'Trace',
+    why: 'Entscheidungen',
     settings: 'Einstellungen',
     me: 'Mein Konto',
   },

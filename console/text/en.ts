@@ -24,6 +24,7 @@ export const en = {
     audit: 'Audit',
     traces: 'Traces',
     trace: 'Trace',
+    why: 'Decisions',
     settings: 'Settings',
     me: 'My account',
   },

@@ -93,7 +93,7 @@ export function Failure({
 
 /** To the statement that decided a request. */
 export const Why = ({ requestId }: { readonly requestId: string }) => (
-  <PageLink page="audit" search={{ requestId, why: '1' }}>
+  <PageLink page="why" search={{ requestId }}>
     {t.ui.why}
   </PageLink>
 );

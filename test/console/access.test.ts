@@ -55,15 +55,85 @@ describe.skipIf(noChromium !== undefined)('the tab Access of a bucket', () => {
     const { page } = tab;
     await page.getByLabel('Key of an object').fill('public/cat');
     await page.getByRole('button', { name: 'Ask' }).click();
-    await page.getByText('allowed', { exact: true }).waitFor();
-    await page.getByRole('region', { name: 'Statement' }).getByText('Read').waitFor();
+    await page.getByText('The policy of the bucket allows it.').waitFor();
+    // The statement that decides, in the document that has it, and why the other one does not.
+    const deciding = page.locator('.statement', { hasText: 'decides' });
+    await deciding.getByText('"Sid": "Read"').waitFor();
+    await page.locator('.statement', { hasText: 'another caller' }).getByText('<b>*</b>').waitFor();
     expect(await tab.axe()).toEqual([]);
     await page.getByLabel('Key of an object').fill('private/cat');
     await page.getByLabel('Access key').fill(testCredentials.alice.accessKey);
     await page.getByRole('button', { name: 'Ask' }).click();
-    await page.getByText('denied', { exact: true }).waitFor();
+    await page.getByText('It belongs to another account, and only one side allows it.').waitFor();
     await page.reload();
+    await page.getByText('It belongs to another account, and only one side allows it.').waitFor();
     expect(await page.getByLabel('Key of an object').inputValue()).toBe('private/cat');
+  });
+
+  test('an edit of the bucket policy is tried before it is saved', async () => {
+    await send(world.server, 'PUT', '/drafts');
+    const only = (Effect: string) =>
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Sid: Effect,
+            Effect,
+            Principal: { AWS: 'arn:aws:iam::alice-account:root' },
+            Action: 's3:PutObject',
+            Resource: 'arn:aws:s3:::drafts/*',
+          },
+        ],
+      });
+    await send(world.server, 'PUT', '/drafts', { body: only('Deny'), query: { policy: '' } });
+    const { alice } = testCredentials;
+    const put = () => send(world.server, 'PUT', '/drafts/key', { body: 'x', as: alice });
+    await expect(put()).rejects.toThrow('403');
+    await using tab = await world.open(
+      `/why?accessKey=${alice.accessKey}&action=s3:PutObject&bucket=drafts&key=key&asked=1`,
+    );
+    const { page } = tab;
+    await page.getByText('A statement denies it, whatever others allow.').waitFor();
+    await page.locator('.statement.is-deciding').getByText('"Sid": "Deny"').waitFor();
+    await page.getByRole('button', { name: 'Edit and try' }).click();
+    const draft = page.getByLabel('Draft', { exact: true });
+    await draft.fill('{');
+    await page.getByRole('button', { name: 'Try', exact: true }).click();
+    await page.getByText('MalformedPolicy').waitFor();
+    await draft.fill(only('Allow'));
+    expect(await page.getByRole('button', { name: 'Save' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Try', exact: true }).click();
+    await page.getByText('With the draft it is allowed.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await expect(put()).rejects.toThrow('403');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.statement.is-deciding').getByText('"Sid": "Allow"').waitFor();
+    await put();
+    tab.problems.length = 0;
+  });
+
+  test('a refusal leads to the statement of an identity policy that decided it, and to its edit', async () => {
+    const narrow = await openUser(world.server, 'narrow', { actions: ['s3:ListBucket'] });
+    await send(world.server, 'PUT', '/photos/refused', { body: 'x', as: narrow }).catch(() => {});
+    await using tab = await world.open('/audit?status=4xx&key=refused');
+    const { page } = tab;
+    await page.getByText('PutObject').first().click();
+    await page.getByRole('link', { name: 'Why?' }).click();
+    await page.getByText('No statement and no ACL allows it.').waitFor();
+    await page.getByText('arn:aws:iam::root-account:user/narrow').waitFor();
+    await page.locator('.statement', { hasText: 'another action' }).getByText('s3:ListBucket').waitFor();
+    await page
+      .locator('section', { hasText: 'policy/of-narrow' })
+      .getByRole('button', { name: 'Edit and try' })
+      .click();
+    const draft = page.getByLabel('Draft', { exact: true });
+    await draft.fill((await draft.inputValue()).replace('s3:ListBucket', 's3:PutObject'));
+    await page.getByRole('button', { name: 'Try', exact: true }).click();
+    await page.getByText('With the draft it is allowed.').waitFor();
+    await page.getByText('policy/of-narrow, statement 0').waitFor();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('A policy of the caller allows it.').waitFor();
+    await send(world.server, 'PUT', '/photos/refused', { body: 'x', as: narrow });
   });
 
   test('only what policy allows is offered', async () => {

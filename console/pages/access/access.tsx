@@ -11,7 +11,7 @@ import { Copy } from '../../ui/copy.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
-import { Check } from './check.tsx';
+import { AskWhy } from '../why/question.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
@@ -60,7 +60,7 @@ export default function AccessPage() {
           )}
         </Reading>
       </Card>
-      {allowed(explain) === true && <Check key={bucket} bucket={bucket} />}
+      {allowed(explain) === true && <AskWhy key={bucket} bucket={bucket} />}
     </>
   );
 }

@@ -198,12 +198,7 @@ const Details = ({ row }: { readonly row: Row }) => (
         {t.ui.trace}
       </PageLink>
       {row.status === 403 && (
-        <PageLink
-          page="identity"
-          params={{ _splat: 'why' }}
-          search={{ requestId: row.requestId }}
-          class="button"
-        >
+        <PageLink page="why" search={{ requestId: row.requestId }} class="button">
           {t.ui.why}
         </PageLink>
       )}

@@ -2,16 +2,8 @@
 import { useState } from 'preact/hooks';
 import { t } from '../../text/text.ts';
 import { Form, TextField } from '../../ui/form.tsx';
+import { formatPolicy } from '../why/policies.ts';
 import { w } from './words.ts';
-
-/** A document with its lines, as people edit it; what is no JSON stays as it is. */
-export function formatDocument(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
 
 /** A document that allows actions of S3 on a bucket and its objects, or on all buckets of the account. */
 export const allowOf = (actions: readonly string[], bucket: string): string =>
@@ -73,7 +65,7 @@ interface StoredDocumentProps {
 /** A document that exists, to read or to change. */
 export function StoredDocument({ stored, field, onSave }: StoredDocumentProps) {
   const [text, setText] = useState<string>();
-  const current = text ?? formatDocument(stored);
+  const current = text ?? formatPolicy(stored);
   if (onSave === undefined) return <DocumentField value={current} onChange={undefined} />;
   const save = async () => {
     await onSave(current);

@@ -6,21 +6,13 @@ import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Button, Form, SelectField, TextField } from '../../ui/form.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
-import { allowOf, DocumentField, formatDocument, readActions } from './document.tsx';
+import { formatPolicy, inline } from '../why/policies.ts';
+import { allowOf, DocumentField, readActions } from './document.tsx';
 import { may, Part } from './frame.tsx';
 import { w } from './words.ts';
 
 type Kind = 'user' | 'group' | 'role';
 
-const inline = {
-  user: { get: 'GetIamUserInlinePolicy', put: 'PutIamUserInlinePolicy', remove: 'DeleteIamUserInlinePolicy' },
-  group: {
-    get: 'GetIamGroupInlinePolicy',
-    put: 'PutIamGroupInlinePolicy',
-    remove: 'DeleteIamGroupInlinePolicy',
-  },
-  role: { get: 'GetIamRoleInlinePolicy', put: 'PutIamRoleInlinePolicy', remove: 'DeleteIamRoleInlinePolicy' },
-} as const;
 const readers = { user: 'GetIamUser', group: 'GetIamGroup', role: 'GetIamRole' } as const;
 
 /** For `useAllowed`. */
@@ -170,7 +162,7 @@ function InlineEditor({ account, kind, name, policy, mayPut, onClose }: InlineEd
     { enabled: policy !== '' },
   );
   const put = useChange(operations.put as 'PutIamUserInlinePolicy', [readers[kind], operations.get]);
-  const current = text ?? (stored.data && formatDocument(stored.data.document));
+  const current = text ?? (stored.data && formatPolicy(stored.data.document));
   if (current === undefined) return stored.error ? <Failure error={stored.error} /> : <Skeleton rows={4} />;
   if (!mayPut) return <DocumentField label={policy} value={current} onChange={undefined} />;
   return (

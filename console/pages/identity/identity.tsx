@@ -47,6 +47,7 @@ const operations: readonly AdminOperationName[] = [
     'DeleteIamRole',
     'PutIamPolicy',
     'DeleteIamPolicy',
+    'ExplainDecision',
   ]),
 ];
 

@@ -158,6 +158,11 @@ function UserPanel({ account, name, allowed, onGone }: PanelProps) {
             <PageLink page="billing" params={{ user: name }} search={{ account }} class="button">
               {w.billing}
             </PageLink>
+            {may(allowed, 'ExplainDecision') && data.accessKeys[0] !== undefined && (
+              <PageLink page="why" search={{ accessKey: data.accessKeys[0].accessKey }} class="button">
+                {w.mayDo}
+              </PageLink>
+            )}
           </div>
           <Part title={w.keys}>
             <AccessKeys

@@ -80,6 +80,7 @@ export const w = words({
     },
     usersOf: 'Users',
     billing: 'Billing',
+    mayDo: 'What may it do?',
     access: 'May',
     accessChoices: {
       none: 'nothing yet',
@@ -202,6 +203,7 @@ export const w = words({
     },
     usersOf: 'Benutzer',
     billing: 'Abrechnung',
+    mayDo: 'Was darf er?',
     access: 'Darf',
     accessChoices: {
       none: 'noch nichts',
