@@ -4,7 +4,7 @@
  */
 import { useVirtualizer } from '@tanstack/react-virtual';
 import type { ComponentChildren } from 'preact';
-import { useMemo, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSearchState } from '../app/url.ts';
 import { language, t } from '../text/text.ts';
 import { Button } from './form.tsx';
@@ -18,6 +18,8 @@ export interface DataTableProps<Row> {
   readonly columns: readonly Column<Row>[];
   /** Undefined: not read yet. */
   readonly rows: readonly Row[] | undefined;
+  /** A list of any length instead of `rows`. It is not sorted, and the filter looks at what is in memory. */
+  readonly window?: RowWindow<Row>;
   readonly rowKey: (row: Row) => string;
   readonly error?: unknown;
   readonly onRetry?: () => void;
@@ -36,7 +38,19 @@ export interface DataTableProps<Row> {
   readonly skeletonRows?: number;
 }
 
+/** Rows by their index; undefined where one is being read. */
+export interface RowWindow<Row> {
+  readonly length: number;
+  /** Those in memory. */
+  readonly loaded: readonly Row[];
+  at(index: number): Row | undefined;
+  /** These rows are on the screen. */
+  see(first: number, last: number): void;
+}
+
 const rowHeight = 44;
+/** Browsers limit heights, and the rows of a list are measured: of a longer one a part of so many rows can be scrolled to, which moves along. */
+const scrollRowsMax = 16_000;
 /** From so many rows on, only those that are seen are in the page. */
 const virtualFrom = 60;
 
@@ -59,9 +73,11 @@ const compare = (one: string | number, other: string | number): number =>
     : collator.compare(String(one), String(other));
 
 export function DataTable<Row extends object>(props: DataTableProps<Row>) {
-  const { rows, error, onRetry, filterText, name = '', empty, more, skeletonRows = 4 } = props;
+  const { window, error, onRetry, filterText, name = '', empty, more, skeletonRows = 4 } = props;
   const [search] = useSearchState();
   const filter = filterText === undefined ? '' : (search[`${name}q`] ?? '').toLowerCase();
+  // A window is read only where its rows are filtered: rows that the properties of a component hold stay in memory for long.
+  const rows = window === undefined || filter === '' ? props.rows : window.loaded;
   const found = useMemo(
     () =>
       filter === '' || filterText === undefined
@@ -77,14 +93,16 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
         error ? null : (
           <Skeleton rows={skeletonRows} height={rowHeight} />
         )
-      ) : rows?.length === 0 ? (
+      ) : (window ?? rows)?.length === 0 ? (
         empty
-      ) : found.length === 0 ? (
+      ) : filter !== '' && found.length === 0 ? (
         <NoMatch name={name} />
       ) : (
-        <Body {...props} rows={found} />
+        <Body {...props} rows={found} window={filter === '' ? window : undefined} />
       )}
-      {more?.has && rows !== undefined && <Partial shown={rows.length} busy={more.busy} onMore={more.load} />}
+      {more?.has && rows !== undefined && (
+        <Partial shown={(window ?? rows).length} busy={more.busy} onMore={more.load} />
+      )}
     </div>
   );
 }
@@ -124,27 +142,37 @@ function Body<Row extends object>({
   label,
   columns,
   rows,
+  window,
   rowKey,
   onOpen,
   openKey,
   name = '',
 }: DataTableProps<Row> & { readonly rows: readonly Row[] }) {
   const [search, setSearch] = useSearchState();
-  const sort = search[`${name}sort`] ?? '';
+  const sort = window === undefined ? (search[`${name}sort`] ?? '') : '';
   const [id, isDown] = sort.startsWith('-') ? [sort.slice(1), true] : [sort, false];
   const column = columns.find((each) => each.id === id);
   const sorted = useMemo(() => sortRows(rows, column, isDown), [rows, column, isDown]);
   const region = useRef<HTMLElement>(null);
-  const isVirtual = sorted.length >= virtualFrom;
+  const length = window?.length ?? sorted.length;
+  const isVirtual = length >= virtualFrom;
+  const base = useBase(region, length);
   const virtual = useVirtualizer({
-    count: sorted.length,
+    count: Math.min(length - base.row, scrollRowsMax),
     getScrollElement: () => region.current,
     estimateSize: () => rowHeight,
     overscan: 12,
     enabled: isVirtual,
   });
   const items = isVirtual ? virtual.getVirtualItems() : undefined;
-  const shown = items === undefined ? sorted : items.flatMap(({ index }) => sorted[index] ?? []);
+  const firstIndex = base.row + (items?.[0]?.index ?? 0);
+  const lastIndex = items === undefined ? length - 1 : base.row + (items.at(-1)?.index ?? 0);
+  const see = window?.see;
+  useEffect(() => see?.(firstIndex, lastIndex), [see, firstIndex, lastIndex]);
+  useEffect(() => base.follow(firstIndex, lastIndex), [firstIndex, lastIndex, length]);
+  const shown = Array.from({ length: Math.max(0, lastIndex - firstIndex + 1) }, (_, at) =>
+    window === undefined ? sorted[firstIndex + at] : window.at(firstIndex + at),
+  );
   const above = items?.[0]?.start ?? 0;
   const below = items === undefined ? 0 : virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
   const turn = (column: Column<Row>) => {
@@ -153,7 +181,7 @@ function Body<Row extends object>({
   };
   return (
     <ScrollRegion label={label} isTall={isVirtual} region={region}>
-      <table aria-rowcount={sorted.length + 1}>
+      <table aria-rowcount={length + 1}>
         <thead>
           <tr>
             {columns.map((column) => (
@@ -168,7 +196,10 @@ function Body<Row extends object>({
         </thead>
         <tbody>
           {above > 0 && <Spacer height={above} columns={columns.length} />}
-          {shown.map((row, index) => {
+          {shown.map((row, at) => {
+            const index = firstIndex + at + 2;
+            if (row === undefined)
+              return <Spacer key={`#${index}`} height={rowHeight} columns={columns.length} isLoading />;
             const key = rowKey(row);
             return (
               <BodyRow
@@ -177,7 +208,7 @@ function Body<Row extends object>({
                 columns={columns}
                 isOpen={key === openKey}
                 onOpen={onOpen}
-                index={(items?.[index]?.index ?? index) + 2}
+                index={index}
               />
             );
           })}
@@ -188,9 +219,39 @@ function Body<Row extends object>({
   );
 }
 
-const Spacer = ({ height, columns }: { readonly height: number; readonly columns: number }) => (
+/** Which part of a list that is too long for a page can be scrolled to: it moves when what is seen comes near to its end. */
+function useBase(region: { readonly current: HTMLElement | null }, length: number) {
+  const [row, setRow] = useState(0);
+  const scrolled = useRef(row);
+  const step = scrollRowsMax / 4;
+  useLayoutEffect(() => {
+    const moved = row - scrolled.current;
+    scrolled.current = row;
+    if (moved !== 0 && region.current !== null) region.current.scrollTop -= moved * rowHeight;
+  }, [row, region]);
+  return {
+    row,
+    follow(first: number, last: number) {
+      if (last > row + 3 * step && length > row + scrollRowsMax) setRow(row + 2 * step);
+      else if (row > 0 && first < row + step / 2) setRow(Math.max(0, row - 2 * step));
+    },
+  };
+}
+
+interface SpacerProps {
+  readonly height: number;
+  readonly columns: number;
+  /** A row that is being read. */
+  readonly isLoading?: boolean;
+}
+
+const Spacer = ({ height, columns, isLoading = false }: SpacerProps) => (
   <tr>
-    <td class="spacer" colSpan={columns} style={{ height: `${height}px` }} />
+    <td
+      class={isLoading ? 'spacer is-loading' : 'spacer'}
+      colSpan={columns}
+      style={{ height: `${height}px` }}
+    />
   </tr>
 );
 

@@ -1,11 +1,7 @@
 /** Closed days of a bucket's usage, written into the store of a gateway that runs: a day would have to pass otherwise. */
-import { join } from 'node:path';
-import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { closeBucketDay } from '../../src/metadata/buckets/day-usage.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
 import type { TestServer } from '../support/server.ts';
+import { withBucketRow } from './bucket-rows.ts';
 
 const dayMs = 86_400_000;
 
@@ -23,21 +19,11 @@ export const dayBefore = (ago: number): string =>
 
 /** A gateway in memory has no store that a second process can open: nothing is written. */
 export async function closeDays(
-  { dataDir }: TestServer,
+  server: TestServer,
   bucket: string,
   days: readonly ClosedDay[],
 ): Promise<void> {
-  if (dataDir === '') return;
-  const metadata = embeddedStore({
-    directory: join(dataDir, 'metadata'),
-    clock: systemClock,
-    random: systemRandom(),
-    durable: false,
-  });
-  try {
-    const found = await findBucket(metadata, bucket);
-    if (found === undefined) throw new Error(`there is no bucket ${bucket}`);
-    const { id, name, owner } = found.row;
+  await withBucketRow(server, bucket, async (metadata, { id, name, owner }) => {
     for (const [ago, rows] of Map.groupBy(days, (day) => day.ago))
       await closeBucketDay(
         metadata,
@@ -55,9 +41,7 @@ export async function closeDays(
           computedAt: Date.now(),
         })),
       );
-  } finally {
-    await metadata.close();
-  }
+  });
 }
 
 const classes = ['STANDARD', 'STANDARD_IA', 'GLACIER'];

@@ -7,7 +7,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { pathOf } from '../../app/pages.ts';
-import { moreOf, useAdmin } from '../../app/queries.ts';
+import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Confirm } from '../../ui/confirm.tsx';
@@ -18,7 +18,16 @@ import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Bytes, Count, Time } from '../../ui/values.tsx';
-import { type Entry, nameOf, placeOf, prefixAt, type StoredObject, useEntries, visible } from './listing.ts';
+import {
+  type Entry,
+  isObject,
+  nameOf,
+  placeOf,
+  prefixAt,
+  type StoredObject,
+  useListing,
+  visible,
+} from './listing.ts';
 import { ObjectPanel } from './object-panel.tsx';
 import { type NotDeleted, removeObjects } from './remove.ts';
 import { UploadList } from './upload-list.tsx';
@@ -92,7 +101,16 @@ function columnsWith(selection: Selection | undefined, objects: number): readonl
   return [select, ...columns];
 }
 
-const isObject = (entry: Entry): entry is StoredObject => entry.is === 'object';
+/** The rows are those of the window. */
+const noRows: readonly Entry[] = [];
+const unseenObject = (key: string): StoredObject => ({
+  is: 'object',
+  key,
+  size: 0,
+  modified: '',
+  storageClass: '',
+  etag: '',
+});
 const filterText = ({ key }: Entry): string => nameOf(key);
 
 export default function ObjectsPage() {
@@ -125,14 +143,13 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
   const remove = { action: 's3:DeleteObject', bucket, key: `${prefix}x` };
   const about = { action: 'admin:GetBucket', bucket };
   const allowed = useAllowed([list, put, remove, about]);
-  const entries = useEntries(bucket, prefix, allowed(list) === true);
+  const { listing, isRead, error, retry } = useListing(bucket, prefix, allowed(list) === true);
   const details = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: allowed(about) === true });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [removing, setRemoving] = useState<readonly StoredObject[]>();
   const [failed, setFailed] = useState<readonly NotDeleted[]>([]);
   const [isOverwriting, setOverwriting] = useState(false);
   const goTo = useGoTo(bucket);
-  const objects = useMemo(() => entries.entries?.filter(isObject) ?? [], [entries.entries]);
   const mayPut = allowed(put) === true;
   const mayRemove = allowed(remove) === true;
   const send = (sources: readonly Source[]) =>
@@ -141,6 +158,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
       sources.map(({ key, file }) => ({ key: prefix + key, file })),
       isOverwriting,
     );
+  const count = listing.loaded.filter(isObject).length;
   const columns = useMemo(() => {
     const selection: Selection = {
       keys: selected,
@@ -149,22 +167,25 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
         if (!next.delete(key)) next.add(key);
         setSelected(next);
       },
-      all: () =>
-        setSelected(selected.size === objects.length ? new Set() : new Set(objects.map(({ key }) => key))),
+      all() {
+        const objects = listing.loaded.filter(isObject);
+        setSelected(selected.size === objects.length ? new Set() : new Set(objects.map(({ key }) => key)));
+      },
     };
-    return columnsWith(mayRemove ? selection : undefined, objects.length);
-  }, [selected, objects, mayRemove]);
+    return columnsWith(mayRemove ? selection : undefined, count);
+  }, [selected, listing, count, mayRemove]);
   const key = search['key'];
-  const chosen = objects.filter((each) => selected.has(each.key));
+  const objectsOf = (keys: ReadonlySet<string>) =>
+    listing.loaded.filter(isObject).filter((each) => keys.has(each.key));
   const upload = mayPut ? <UploadButton onFiles={send} /> : undefined;
   return (
     <>
       <div class="tools-line">
         <Path bucket={bucket} prefix={prefix} />
         <div class="actions">
-          {chosen.length > 0 && (
-            <Button icon="trash" onClick={() => setRemoving(chosen)}>
-              {`${w.remove} (${chosen.length})`}
+          {selected.size > 0 && (
+            <Button icon="trash" onClick={() => setRemoving(objectsOf(selected))}>
+              {`${w.remove} (${selected.size})`}
             </Button>
           )}
           {upload}
@@ -181,10 +202,11 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
             <DataTable
               label={t.pages.objects}
               columns={columns}
-              rows={entries.entries}
+              rows={isRead ? noRows : undefined}
+              window={listing}
               rowKey={({ key }) => key}
-              error={entries.error}
-              onRetry={() => entries.refetch().catch(() => {})}
+              error={error}
+              onRetry={retry}
               filterText={filterText}
               tools={<Jump prefix={prefix} onJump={goTo} />}
               openKey={key}
@@ -192,7 +214,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
                 row.is === 'folder' ? goTo(row.key) : setSearch({ key: row.key }, { push: true })
               }
               empty={<Empty icon="file" text={w.empty} docs={mayPut ? w.emptyHint : undefined} />}
-              more={moreOf(entries)}
+              more={{ has: listing.hasMore, busy: listing.isBusy, load: listing.loadMore }}
             />
           )}
         </Card>
@@ -204,18 +226,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
           bucket={bucket}
           objectKey={key}
           onRemove={
-            mayRemove
-              ? () =>
-                  setRemoving([
-                    objects.find((each) => each.key === key) ?? {
-                      is: 'object',
-                      key,
-                      size: 0,
-                      modified: '',
-                      storageClass: '',
-                    },
-                  ])
-              : undefined
+            mayRemove ? () => setRemoving([objectsOf(new Set([key]))[0] ?? unseenObject(key)]) : undefined
           }
           onClose={() => setSearch({ key: undefined })}
         />
