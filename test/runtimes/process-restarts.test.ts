@@ -50,6 +50,35 @@ test('after all processes of a node were killed one is started within a second, 
   }
 });
 
+test('a connection that a process got in the moment of its death is answered by another process, or reset', async () => {
+  const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
+  const serving = () =>
+    linesOf(server, 'serving')
+      .map(({ pid }) => pid)
+      .filter(isAlive);
+  try {
+    await expect.poll(() => serving().length, patience).toBe(2);
+    const [dying = 0] = serving();
+    // It gets a connection, and dies before it can say so.
+    process.kill(dying, 'SIGSTOP');
+    const outcomes: string[] = [];
+    const asked = Array.from({ length: 8 }, async () => {
+      const ask = fetch(server.url, { headers: { connection: 'close' } });
+      const outcome = await ask.then(
+        ({ status }) => `answered ${status}`,
+        () => 'reset',
+      );
+      outcomes.push(outcome);
+    });
+    await expect.poll(() => outcomes, patience).toEqual(Array(asked.length - 1).fill('answered 200'));
+    process.kill(dying, 'SIGKILL');
+    await expect.poll(() => outcomes.length, patience).toBe(asked.length);
+    await expect.poll(() => serving().length, patience).toBe(2);
+  } finally {
+    await server.stop();
+  }
+}, 150_000);
+
 test('counters of a node do not fall when one of its processes is killed', async () => {
   const server = await startServer({
     env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '', SVC_METRICS_TOKEN: 'a-token-of-metrics' },

@@ -102,6 +102,7 @@ class Processes {
   #fork(place: Place): void {
     let startedAt = performance.now();
     const worker = cluster.fork({ ...expecting(this.#installation), [placeVariable]: String(place.index) });
+    closeUntaken(worker);
     worker.on('message', (message: unknown) => {
       if (isReady(message)) {
         // A slow start does not make a death any less quick.
@@ -187,4 +188,33 @@ class Processes {
       if (Object.keys(cluster.workers ?? {}).length === 0) this.#end(this.#exitCode);
     });
   }
+}
+
+interface HandedConnection {
+  readonly act: 'newconn';
+  readonly seq: number;
+}
+const isHandedConnection = (message: unknown): message is HandedConnection =>
+  (message as Partial<HandedConnection> | null)?.act === 'newconn';
+
+/**
+ * The primary accepts connections and sends each to a process, which acknowledges it. Node keeps a connection open for ever where the process dies
+ * before that, so its client would wait for ever. Here the connection is closed then: the client gets a reset. No other process gets it,
+ * because the dead one may have read of it. The messages are internal ones of `node:cluster`; `process-restarts.test.ts` shows that they are as here.
+ */
+function closeUntaken({ process }: Worker): void {
+  const handed = new Map<number, { close(): void }>();
+  const send = process.send as (message: unknown, handle?: unknown, ...rest: unknown[]) => boolean;
+  process.send = (message: unknown, handle?: unknown, ...rest: unknown[]): boolean => {
+    if (isHandedConnection(message)) handed.set(message.seq, handle as { close(): void });
+    return send.call(process, message, handle, ...rest);
+  };
+  process.on('internalMessage', ({ ack }: { readonly ack?: number }) => {
+    if (ack !== undefined) handed.delete(ack);
+  });
+  // Not `disconnect`, which Node does not emit while it waits for an acknowledgement.
+  process.once('exit', () => {
+    for (const connection of handed.values()) connection.close();
+    handed.clear();
+  });
 }
