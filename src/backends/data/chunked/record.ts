@@ -7,8 +7,7 @@
  */
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
-
-export const blockBytes = 64 * 1024;
+import { blockBytes } from './buffers.ts';
 
 const magic = 0x31434c53; // "SLC1"
 const version = 1;

@@ -1,7 +1,7 @@
 /** The attribute of a chunk's object: id, owner, size and a CRC32C of each 64 KiB, under a CRC32C of its own. */
 import { ChunkDamaged, type Owner, unknownSize } from '../../../ports/storage/object-bytes.ts';
+import { blockBytes } from '../chunked/buffers.ts';
 import {
-  blockBytes,
   decodeHeader,
   deriveSeed,
   describe,

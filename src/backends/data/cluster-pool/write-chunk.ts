@@ -4,8 +4,7 @@
  */
 import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
 import { chunkBytes, type Owner } from '../../../ports/storage/object-bytes.ts';
-import { Buffers, freshBytes } from '../chunked/buffers.ts';
-import { blockBytes } from '../chunked/record.ts';
+import { Buffers, blockBytes, freshBytes } from '../chunked/buffers.ts';
 import { encodeBegun, encodeRecord } from './chunk-record.ts';
 import type { Crc32c, RadosPool, RadosWrite } from './librados/driver.ts';
 import type { Lane } from './reading/lane.ts';

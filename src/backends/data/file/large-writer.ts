@@ -3,7 +3,8 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import type { ChunkRef } from '../../../ports/storage/chunk-store.ts';
 import type { Owner } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
-import { blockBytes, deriveSeed, describe, encodeHeader, sealHeader } from '../chunked/record.ts';
+import { blockBytes } from '../chunked/buffers.ts';
+import { deriveSeed, describe, encodeHeader, sealHeader } from '../chunked/record.ts';
 import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
 import { fileMode } from './layout.ts';
 

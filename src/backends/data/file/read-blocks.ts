@@ -2,8 +2,7 @@
 import type { BufferRing } from '../../../ports/storage/chunk-store.ts';
 import { type ByteRange, ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
 import { crc32c } from '../../hashing/node.ts';
-import { freshBytes, type LentRing, lentRing } from '../chunked/buffers.ts';
-import { blockBytes } from '../chunked/record.ts';
+import { blockBytes, freshBytes, type LentRing, lentRing } from '../chunked/buffers.ts';
 import type { Disk } from './disk.ts';
 
 /** Blocks that one reader gets at once, and those of all readers together: with many slow readers each gets less. */

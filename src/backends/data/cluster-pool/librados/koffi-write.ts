@@ -1,5 +1,5 @@
 /** A write that is collected in librados' own memory, and then executed. */
-import { blockBytes } from '../../chunked/record.ts';
+import { blockBytes } from '../../chunked/buffers.ts';
 import type { Operation } from './completions.ts';
 import type { RadosWrite, RadosWriteOptions } from './driver.ts';
 import type { Librados, Pointer } from './librados.ts';

@@ -2,8 +2,8 @@
 
 import type { ChunkPiece } from '../../../../ports/storage/chunk-store.ts';
 import { ChunkDamaged, ChunkMissing } from '../../../../ports/storage/object-bytes.ts';
-import { buffersByLength, freshBytes } from '../../chunked/buffers.ts';
-import { blockBytes, type Header } from '../../chunked/record.ts';
+import { blockBytes, buffersByLength, freshBytes } from '../../chunked/buffers.ts';
+import type { Header } from '../../chunked/record.ts';
 import { decodeRecord, verifyBlocks } from '../chunk-record.ts';
 import {
   type Crc32c,
