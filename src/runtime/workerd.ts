@@ -1,6 +1,7 @@
 /**
  * The gateway on workerd, for a trial: everything is in the memory of one isolate and is lost with it. The runtime normalises
- * `request.url`, so a key with a `.` or `..` segment cannot be addressed.
+ * `request.url`, so a key with a `.` or `..` segment cannot be addressed. The console is served from the binding of static assets `ASSETS`,
+ * whose directory is `dist/console` of the package.
  */
 
 import { parseConfig } from '../config/read/read-config.ts';
@@ -8,11 +9,33 @@ import type { Environment } from '../config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
 import { openPortable } from '../portable-context.ts';
 import { systemClock } from '../ports/clock.ts';
+import type { ConsoleAssets } from '../ports/console-assets.ts';
 import { systemRandom } from '../ports/random.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
 import { createTracer } from '../telemetry/tracing/tracer.ts';
+
+/** A binding of static assets. */
+interface Assets {
+  fetch(url: string): Promise<Response>;
+}
+
+/** Never compressed: the runtime compresses what a reply says is plain, and would do it again with a compressed file. */
+function consoleFrom(assets: Assets): ConsoleAssets {
+  const read = async (name: string): Promise<Response | undefined> => {
+    // The binding looks at the path alone.
+    const reply = await assets.fetch(`https://assets.invalid/${name}`);
+    return reply.ok ? reply : undefined;
+  };
+  return {
+    page: async () => (await read('page.html'))?.text(),
+    async read(name) {
+      const reply = await read(`assets/${name}`);
+      return reply && { bytes: new Uint8Array(await reply.arrayBuffer()) };
+    },
+  };
+}
 
 /** Not `compose`: a bundle made from it would contain the backends that need a disk. */
 function gatewayFrom(env: Environment): Gateway {
@@ -33,7 +56,12 @@ function gatewayFrom(env: Environment): Gateway {
   });
   if (config.SVC_OTLP_ENDPOINT !== undefined)
     telemetry.log('WARN', 'SVC_OTLP_ENDPOINT has no effect: this runtime exports no spans');
-  return createGateway(openPortable(config, { clock, telemetry, tracer }).context);
+  const { context } = openPortable(config, { clock, telemetry, tracer });
+  // The cast: bindings that are no texts are objects of the runtime.
+  const { ASSETS: assets } = env as { readonly ASSETS?: unknown };
+  return createGateway(
+    assets === undefined ? context : { ...context, consoleAssets: consoleFrom(assets as Assets) },
+  );
 }
 
 /** Created by the first request, because workerd refuses to draw random bytes before one. */

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
 import { rolldown } from 'rolldown';
+import { consoleFolder } from '../../console/build.ts';
 import { testCredentials } from '../support/server.ts';
 import type { Started } from './smoke.ts';
 
@@ -26,7 +27,8 @@ export interface Workerd extends Started {
   log(): string;
 }
 
-export async function startWorkerd(): Promise<Workerd> {
+/** @param withConsole the built console is bound as static assets */
+export async function startWorkerd({ withConsole = false } = {}): Promise<Workerd> {
   const lines: string[] = [];
   const worker = new Miniflare({
     modules: [{ type: 'ESModule', path: 'sluice.js', contents: await bundle() }],
@@ -37,6 +39,16 @@ export async function startWorkerd(): Promise<Workerd> {
       SVC_WORKERS: '',
       SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     },
+    ...(withConsole
+      ? {
+          assets: {
+            directory: consoleFolder,
+            binding: 'ASSETS',
+            assetConfig: { html_handling: 'none' },
+            routerConfig: { invoke_user_worker_ahead_of_assets: true, has_user_worker: true },
+          },
+        }
+      : {}),
     handleStructuredLogs: ({ message }: { readonly message: string }) => void lines.push(message),
   });
   const url = await worker.ready;
