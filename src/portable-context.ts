@@ -11,6 +11,7 @@ import { memoryStore } from './backends/metadata/memory/store.ts';
 import { Caches } from './base/caches.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
+import { TrafficCounter } from './domain/buckets/usage/traffic-counter.ts';
 import { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import { cipherKeyBytes } from './ports/crypto/cipher.ts';
@@ -62,6 +63,7 @@ export function openPortable(
     ...(tracer === undefined ? {} : { tracer }),
   };
   const close = async (): Promise<void> => {
+    await context.caches.of(TrafficCounter).close(context);
     await late.flush();
     await Promise.all([metadata.close(), bytes.close()]);
   };

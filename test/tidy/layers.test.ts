@@ -30,6 +30,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
     'client',
+    // The server for tests refuses requests before the gateway does.
+    'request',
     'gateway',
     'workers',
     'backends',
@@ -60,22 +62,6 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'domain',
     'protocol',
     'signing',
-    'ports',
-  ],
-  /** The server for tests: a runtime of its own kind. */
-  testing: [
-    'runtime',
-    'request',
-    'gateway',
-    'workers',
-    'backends',
-    'domain',
-    'metadata',
-    'protocol',
-    'signing',
-    'portable-context',
-    'config',
-    'context',
     'ports',
   ],
   adapters: ['open-gateway'],

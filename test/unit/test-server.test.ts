@@ -19,7 +19,11 @@ import {
 } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startTestServer, type TestServer, type TestServerOptions } from '../../src/testing/test-server.ts';
+import {
+  startTestServer,
+  type TestServer,
+  type TestServerOptions,
+} from '../../src/runtime/testing/test-server.ts';
 
 let s3: TestServer;
 let client: S3Client;

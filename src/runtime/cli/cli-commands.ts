@@ -174,6 +174,10 @@ const others: Readonly<
     doc: 'Every operation of the operator API as a command, on a running gateway; see sluice admin --help.',
     run: async (args) => (await import('./admin/cli-admin.ts')).runAdmin(args),
   },
+  dev: {
+    doc: 'Runs an S3 server for development: in memory, with a fixed key, and a line for each request. --port=9000, --host=127.0.0.1, --bucket=NAME makes a bucket, --seed=DIRECTORY makes one of each folder in it.',
+    run: async (args) => (await import('./cli-dev.ts')).runDev(args),
+  },
   keygen: {
     doc: 'Prints a new key, which is stored nowhere: access-key (default), master-key or hsm-key.',
     run: async (args) => (await import('./cli-keygen.ts')).runKeygen(args),

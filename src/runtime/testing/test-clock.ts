@@ -2,7 +2,8 @@
  * The clock of a test server: the system's, until a test advances it. Clients go on signing with the system's clock, so a link counts as
  * signed at the time that the test clock showed when the client signed it.
  */
-import { type Clock, type SigningClock, systemClock } from '../ports/clock.ts';
+import { parseDuration } from '../../config/read/units.ts';
+import { type Clock, type SigningClock, systemClock } from '../../ports/clock.ts';
 
 const secondMs = 1000;
 
@@ -57,29 +58,24 @@ export class TestClock implements Clock {
   }
 }
 
-const units: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: secondMs,
+const spelledMs: Readonly<Record<string, number>> = {
   second: secondMs,
-  m: 60 * secondMs,
   minute: 60 * secondMs,
-  h: 3600 * secondMs,
-  hour: 3600 * secondMs,
-  d: 86_400 * secondMs,
+  hour: 3_600 * secondMs,
   day: 86_400 * secondMs,
   week: 7 * 86_400 * secondMs,
-  year: 365 * 86_400 * secondMs,
 };
 
-/** @param duration ms, or a text such as `30 days`, `90 minutes` or `1h` @throws RangeError for anything else */
-export function parseDuration(duration: number | string): number {
-  const [, count = '', unit = ''] = /^([0-9]+(?:\.[0-9]+)?) ?([a-z]+)$/.exec(String(duration)) ?? [];
-  const ms =
-    typeof duration === 'number'
-      ? duration
-      : Number(count) * (units[unit] ?? units[unit.replace(/s$/, '')] ?? NaN);
-  if (Number.isFinite(ms) && ms >= 0) return ms;
+/** @param duration ms, or a text such as `30 days`, `90 minutes` or `1h30m` @throws RangeError for anything else */
+export function readDuration(duration: number | string): number {
+  const [, count = '', unit = ''] = /^([0-9]+(?:\.[0-9]+)?) ([a-z]+?)s?$/.exec(String(duration)) ?? [];
+  const spelled = spelledMs[unit];
+  const ms = spelled === undefined ? parsedMs(duration) : Number(count) * spelled;
+  if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
   throw new RangeError(
-    `${JSON.stringify(duration)} is no duration: write milliseconds, or a text such as "30 days", "90 minutes" or "1h"`,
+    `${JSON.stringify(duration)} is no duration: write milliseconds, or a text such as "30 days", "90 minutes" or "1h30m"`,
   );
 }
+
+const parsedMs = (duration: number | string): number | undefined =>
+  typeof duration === 'number' ? duration : parseDuration(duration);

@@ -2,25 +2,25 @@
  * An S3 server for tests, in this process and in memory: `const s3 = await startTestServer()`. It is the storage protocol of the gateway
  * without operator API, console, sinks and engines. Time, faults and delays are the test's.
  */
-import '../base/assert-runtime.ts';
-import { configWith } from '../config/read/read-config.ts';
-import type { Config } from '../config.ts';
-import { drawRequestId } from '../domain/objects/version-ids.ts';
-import type { Refusal } from '../errors/refusal.ts';
-import { receive } from '../gateway/request.ts';
-import { askedAt, locate } from '../gateway/stages/locate.ts';
-import { systemClock } from '../ports/clock.ts';
-import { systemRandom } from '../ports/random.ts';
-import type { Telemetry } from '../ports/telemetry.ts';
-import { amz, shownDialect } from '../protocol/dialect.ts';
-import { renderHeaders, renderRefusal } from '../protocol/reply/render.ts';
-import type { Reply } from '../protocol/reply/reply.ts';
-import { type Incoming, splitTarget } from '../protocol/request/wire.ts';
-import { serve } from '../runtime/node/node-server.ts';
+import '../../base/assert-runtime.ts';
+import { configWith } from '../../config/read/read-config.ts';
+import type { Config } from '../../config.ts';
+import { drawRequestId } from '../../domain/objects/version-ids.ts';
+import type { Refusal } from '../../errors/refusal.ts';
+import { receive } from '../../gateway/request.ts';
+import { askedAt, locate } from '../../gateway/stages/locate.ts';
+import { systemClock } from '../../ports/clock.ts';
+import { systemRandom } from '../../ports/random.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import { amz, shownDialect } from '../../protocol/dialect.ts';
+import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { type Incoming, splitTarget } from '../../protocol/request/wire.ts';
+import { serve } from '../node/node-server.ts';
 import { type AskedRequest, type FaultOptions, Faults, type LatencyOptions } from './faults.ts';
 import { type MemoryGateway, openMemoryGateway, type Seed } from './memory-gateway.ts';
 import type { ObservedEvent } from './observed-events.ts';
-import { parseDuration } from './test-clock.ts';
+import { readDuration } from './test-clock.ts';
 
 export type { FaultOptions, LatencyOptions, RequestFilter } from './faults.ts';
 export type { Seed, SeedBody, SeedObject } from './memory-gateway.ts';
@@ -191,7 +191,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     requests,
     clock: {
       now: () => new Date(current.clock.now()),
-      advance: async (duration) => current.advance(parseDuration(duration)),
+      advance: async (duration) => current.advance(readDuration(duration)),
     },
     seed: (seed) => current.seed(seed),
     fail: (fault) => faults.fail(fault),

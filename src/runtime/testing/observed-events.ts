@@ -2,9 +2,9 @@
  * Keeps the events of all buckets as notifications would deliver them. Their rows are taken out of the commits that would queue them, so an
  * event is there as soon as its change is answered, and no queue grows.
  */
-import { applicationEvents } from '../domain/events/application-events.ts';
-import { type HourlyRow, hourlyQueues, type NotifyTask } from '../metadata/records/queues.ts';
-import type { MetadataStore, SideChange } from '../ports/metadata-store.ts';
+import { applicationEvents } from '../../domain/events/application-events.ts';
+import { type HourlyRow, hourlyQueues, type NotifyTask } from '../../metadata/records/queues.ts';
+import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 
 /** https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
 export interface EventRecord {

@@ -1,9 +1,9 @@
 /** Faults and delays that a test asks for: requests that meet them are refused as the service would refuse them, or wait. */
-import { nearest } from '../config/read/nearest.ts';
-import { type ErrorCode, errorCodes } from '../errors/codes.ts';
-import { fail, type Refusal } from '../errors/refusal.ts';
-import { systemClock } from '../ports/clock.ts';
-import { operationNames } from '../protocol/operations/operations.ts';
+import { nearest } from '../../config/read/nearest.ts';
+import { type ErrorCode, errorCodes } from '../../errors/codes.ts';
+import { fail, type Refusal } from '../../errors/refusal.ts';
+import { systemClock } from '../../ports/clock.ts';
+import { operationNames } from '../../protocol/operations/operations.ts';
 
 /** Which requests a fault is for; absent fields match every request. */
 export interface RequestFilter {
