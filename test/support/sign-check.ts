@@ -6,7 +6,13 @@ import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/hashing/node.ts';
 import { Caches } from '../../src/base/caches.ts';
 import { Refusal } from '../../src/errors/refusal.ts';
-import { type Incoming, Query, splitTarget, WireHeaders } from '../../src/protocol/request/wire.ts';
+import {
+  type Incoming,
+  type PieceRing,
+  Query,
+  splitTarget,
+  WireHeaders,
+} from '../../src/protocol/request/wire.ts';
 import { type SignedRequest, type SignerOptions, signer } from './sign.ts';
 
 /** The default time of all requests in these tests. */
@@ -37,6 +43,8 @@ export interface CheckOptions extends AuthenticationOptions {
   readonly sigV2Presign?: boolean;
   /** Splits the body into pieces of this size. */
   readonly pieceSize?: number;
+  /** In which large bodies are joined. */
+  readonly pieces?: PieceRing | undefined;
 }
 
 const credentials = staticCredentials([
@@ -90,7 +98,12 @@ export async function authenticateOnly(
       sigV2Presign: options.sigV2Presign ?? true,
     },
   };
-  return authenticate(context, incomingOf(request, body), { path, query: new Query(query) }, options);
+  return authenticate(
+    context,
+    { ...incomingOf(request, body), pieces: options.pieces },
+    { path, query: new Query(query) },
+    options,
+  );
 }
 
 export interface Checked extends Authenticated {

@@ -1,7 +1,17 @@
 /** The whole gateway behind the Node listener: what it learns of a client, and what it does when a request fails inside. */
+import { randomInt } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { chunked } from '../../src/backends/data/chunked/chunked.ts';
+import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
+import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { inParallel } from '../../src/base/in-parallel.ts';
 import type { Context } from '../../src/context.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { alice, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { loadClient } from '../support/load-client.ts';
@@ -68,3 +78,55 @@ test('a write ends when its client disconnects', async () => {
   await ended;
   client.close();
 });
+
+test('concurrent uploads in pieces of pooled memory are stored as they were sent, also beside uploads that are cut off', async () => {
+  const seed = randomInt(2 ** 31);
+  const directory = mkdtempSync(join(tmpdir(), 'pieces-'));
+  const store = fileChunks({ directory, clock: systemClock, random: systemRandom(), durable: false });
+  const world = await openGateway({
+    wrap: (context) => ({ ...context, bytes: chunked({ default: store }) }),
+  });
+  await using _ = world;
+  const { port } = await serveStub((incoming) => world.gateway.handle(incoming));
+  const client = loadClient(`http://127.0.0.1:${port}`, alice, 12);
+  await client.expect({ method: 'PUT', path: '/bucket' });
+  const modes = ['signed', 'unsigned', 'streaming-trailer', 'unsigned-trailer'] as const;
+  const bodyOf = (n: number): Buffer => {
+    const body = Buffer.alloc(60_000 + ((seed + n * 7_919_777) % 1_500_000));
+    for (let at = 0; at < body.length; at += 4)
+      body.writeUInt32LE((seed + n * 1_000_003 + at) >>> 0, Math.min(at, body.length - 4));
+    return body;
+  };
+  const upload = async (n: number): Promise<void> => {
+    const payload = modes[n % modes.length] as (typeof modes)[number];
+    const trailers = payload.endsWith('trailer') ? { '*-checksum-crc32': checksumOf(bodyOf(n)) } : undefined;
+    const spec = { method: 'PUT', path: `/bucket/k${n}`, body: bodyOf(n), chunkSize: 50_000 + n, payload };
+    await client.expect({ ...spec, ...(trailers === undefined ? {} : { trailers }) });
+  };
+  const cutOff = (n: number): Promise<void> =>
+    new Promise((resolve) => {
+      const { target, headers } = signer({ ...alice, host: `127.0.0.1:${port}` }).request({
+        method: 'PUT',
+        path: `/bucket/cut${n}`,
+        body: bodyOf(n),
+        payload: 'unsigned',
+      });
+      const socket = connect(port, '127.0.0.1');
+      socket.on('close', () => resolve());
+      socket.write(
+        `PUT ${target} HTTP/1.1\r\n${headers.map((pair) => `${pair.join(': ')}\r\n`).join('')}\r\n`,
+      );
+      socket.write(bodyOf(n).subarray(0, 300_000), () => socket.destroy());
+    });
+  const numbers = Array.from({ length: 48 }, (__, n) => n);
+  await inParallel(12, numbers, (n) => (n % 6 === 5 ? cutOff(n) : upload(n)));
+  for (const n of numbers.filter((each) => each % 6 !== 5)) {
+    const { body } = await client.expect({ method: 'GET', path: `/bucket/k${n}` });
+    expect(body.equals(bodyOf(n)), `k${n}, seed ${seed}`).toBe(true);
+  }
+  client.close();
+  rmSync(directory, { recursive: true });
+});
+
+const checksumOf = (body: Uint8Array): string =>
+  Buffer.from(nodeHasher().once('crc32', body)).toString('base64');

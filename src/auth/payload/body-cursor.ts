@@ -2,6 +2,7 @@
 import { fail } from '../../errors/refusal.ts';
 
 const nothing = new Uint8Array();
+const ascii = new TextDecoder('latin1');
 const carriageReturn = 13;
 const lineFeed = 10;
 
@@ -36,6 +37,19 @@ export class BodyCursor {
     const from = this.#at;
     this.#at = Math.min(this.#piece.length, from + limit);
     return this.#piece.subarray(from, this.#at);
+  }
+
+  /** The next line, as `line` returns it, if all of it is buffered and well-formed; undefined otherwise. */
+  lineNow(limit: number): string | undefined {
+    const from = this.#at;
+    const end = this.#piece.indexOf(lineFeed, from) - 1;
+    if (end < from || end - from > limit || this.#piece[end] !== carriageReturn) return undefined;
+    for (let at = from; at < end; at++) {
+      const code = this.#piece[at] as number;
+      if (code > 0x7e || code === carriageReturn) return undefined;
+    }
+    this.#at = end + 2;
+    return ascii.decode(this.#piece.subarray(from, end));
   }
 
   /** A line without its CRLF, as ASCII; one longer than `limit`, or broken in any other way, is refused. */

@@ -7,8 +7,10 @@ import { equalsHex, toHex } from '../../base/text/hex.ts';
 import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { Hasher } from '../../ports/crypto/hasher.ts';
 import type { Dialect } from '../../protocol/dialect.ts';
+import type { PieceRing } from '../../protocol/request/wire.ts';
 import { mismatch } from '../signature/mismatch.ts';
 import { BodyCursor, malformedChunk } from './body-cursor.ts';
+import { isJoined, Joiner } from './joined-pieces.ts';
 import { readTrailers, type TrailerRules, type TrailerVerifier } from './trailers.ts';
 
 /** The request's own signature, which the first chunk's signature includes. */
@@ -25,6 +27,8 @@ interface ChunkRules {
   readonly dialect: Dialect;
   /** Bytes of content that the request declared. */
   readonly length: number;
+  /** Undefined: content is passed on in the arrays in which it arrives. */
+  readonly pieces?: PieceRing | undefined;
   /** Undefined: the chunks are not signed. */
   readonly chain: ChunkChain | undefined;
   /** Undefined: the body ends without trailing headers. */
@@ -41,10 +45,12 @@ export async function* decodeChunks(
 ): AsyncGenerator<Uint8Array> {
   const cursor = new BodyCursor(body);
   const chain = rules.chain === undefined ? undefined : new Chain(rules, rules.chain);
-  let remaining = rules.length;
+  const { length, pieces } = rules;
+  const joiner = pieces !== undefined && isJoined(pieces, length) ? new Joiner(pieces, length) : undefined;
+  let remaining = length;
   try {
     for (;;) {
-      const line = await cursor.line(headerLengthMax);
+      const line = cursor.lineNow(headerLengthMax) ?? (await cursor.line(headerLengthMax));
       const size = parseSize(line, chain !== undefined);
       // This also refuses a chunk of 16 EiB before it is read.
       if (size > remaining) throw wrongLength();
@@ -52,14 +58,21 @@ export async function* decodeChunks(
       const hash = chain === undefined ? undefined : rules.hasher.create('sha256');
       for (let left = size; left > 0; ) {
         if (!cursor.hasBytes && !(await cursor.fill())) throw wrongLength();
-        const piece = cursor.take(left);
-        left -= piece.length;
-        hash?.update(piece);
-        yield piece;
+        const arrived = cursor.take(joiner === undefined ? left : Math.min(left, joiner.free));
+        left -= arrived.length;
+        if (joiner === undefined) {
+          hash?.update(arrived);
+          yield arrived;
+          continue;
+        }
+        joiner.add(arrived);
+        if (left > 0 && joiner.free > 0) continue;
+        hash?.update(joiner.takeAdded());
+        if (joiner.free === 0) yield joiner.take();
       }
       if (hash !== undefined) chain?.verify(parseSignature(line), toHex(hash.digest()));
       if (size === 0) break;
-      if ((await cursor.line(0)) !== '') throw malformedChunk();
+      if ((cursor.lineNow(0) ?? (await cursor.line(0))) !== '') throw malformedChunk();
     }
     if (remaining > 0) throw wrongLength();
     const end = await cursor.rest(trailerLengthMax);

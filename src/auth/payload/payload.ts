@@ -9,6 +9,7 @@ import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } fro
 import type { Incoming, Wire } from '../../protocol/request/wire.ts';
 import type { Payload } from '../identity.ts';
 import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
+import { isJoined, joinPieces } from './joined-pieces.ts';
 
 interface Declaration {
   readonly hasher: Hasher;
@@ -72,7 +73,7 @@ function plain({ hasher, incoming, dialect }: Declaration, sha256: string | unde
     const hash = sha256 === undefined ? undefined : { hex: sha256, entrust() {} };
     return { length: 0, content: nothing, trailers: noTrailers, announced: [], sha256: hash };
   }
-  const arriving = counted(body, declaredLength);
+  const arriving = inPieces(incoming, counted(body, declaredLength), declaredLength);
   if (sha256 === undefined)
     return { length: declaredLength, content: arriving, trailers: noTrailers, announced: [], sha256 };
   const { content, hash } = hashed(hasher, arriving, sha256);
@@ -98,6 +99,16 @@ function counted(
       if (received < declaredLength) throw fail('IncompleteBody');
     },
   });
+}
+
+/** Joins a large body whose length is known, which `arriving` does not exceed. */
+function inPieces(
+  { pieces }: Incoming,
+  arriving: AsyncIterable<Uint8Array>,
+  length: number | undefined,
+): AsyncIterable<Uint8Array> {
+  if (pieces === undefined || length === undefined || !isJoined(pieces, length)) return arriving;
+  return joinPieces(arriving, pieces, length);
 }
 
 function hashed(
@@ -146,6 +157,7 @@ function chunked(
     hasher,
     dialect,
     length,
+    pieces: incoming.pieces,
     chain,
     trailers: trailer ? { announced, received: trailers } : undefined,
   });

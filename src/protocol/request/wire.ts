@@ -20,10 +20,20 @@ export interface Wire {
 }
 
 /** A request before anything is known about it. */
+/** Lends the arrays in which a large body is joined to longer pieces. */
+export interface PieceRing {
+  /** The length of a piece. */
+  readonly pieceBytes: number;
+  /** @returns an array with any content, which is valid until the second call after this one; the last ones until the request has ended */
+  next(length: number): Uint8Array;
+}
+
 export interface Incoming {
   readonly wire: Wire;
   /** The raw body; undefined when there is none. Single use. */
   readonly body: AsyncIterable<Uint8Array> | undefined;
+  /** Absent: bodies are read in the arrays in which they arrive. */
+  readonly pieces?: PieceRing | undefined;
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
   /** Which listener accepted it, where `SVC_ADMIN_LISTEN` opened a second one; absent: one serves both areas. */
@@ -34,9 +44,10 @@ export interface Incoming {
  * The same request with another body. Use this instead of `{ ...incoming, body }`: the requests of a listener have getters, which a
  * spread leaves out.
  */
-export const withBody = ({ wire, signal, listener }: Incoming, body: Incoming['body']): Incoming => ({
+export const withBody = ({ wire, pieces, signal, listener }: Incoming, body: Incoming['body']): Incoming => ({
   wire,
   body,
+  pieces,
   signal,
   ...(listener === undefined ? {} : { listener }),
 });

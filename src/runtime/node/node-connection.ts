@@ -92,6 +92,7 @@ export class Connection implements Peer {
     } catch (error) {
       this.#breakOff(exchange, incoming, error);
     }
+    incoming.end();
     this.#current = undefined;
     this.#proceed();
   }

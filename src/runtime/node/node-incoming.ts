@@ -1,8 +1,15 @@
 /** A node:http request in the gateway's form; parts that few requests need are created on demand. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type LentRing, lentRing } from '../../backends/data/chunked/buffers.ts';
 import { type Incoming, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { NodeBody } from './node-body.ts';
 import type { Client } from './node-reply.ts';
+
+/** Bodies that are joined at a time, two pieces each. Further ones are read as they arrive, so that many slow uploads hold little. */
+const joinedMax = 64;
+let joined = 0;
+/** What Node reads from a socket at once. */
+const arrayBytes = 64 * 1024;
 
 /** The facts that all requests of a connection share. */
 export interface Peer {
@@ -16,6 +23,7 @@ export interface Peer {
 export class NodeIncoming implements Incoming, Client {
   readonly wire: Wire;
   readonly body: NodeBody | undefined;
+  readonly pieces: LentRing | undefined;
   readonly listener?: 'admin' | 'storage';
   /** The declared length of the body; undefined where it is not known. */
   readonly announcedBytes: number | undefined;
@@ -41,6 +49,16 @@ export class NodeIncoming implements Incoming, Client {
     // The parser has refused lengths that are not plain numbers and requests that have both.
     this.announcedBytes = isChunked ? undefined : Number(length ?? 0);
     this.body = this.announcedBytes === 0 ? undefined : new NodeBody(request, awaitsContinue);
+    const isLarge = (this.announcedBytes ?? Number.POSITIVE_INFINITY) > arrayBytes;
+    this.pieces = isLarge && joined < joinedMax ? lentRing(2) : undefined;
+    if (this.pieces !== undefined) joined += 1;
+  }
+
+  /** The request has ended: nothing reads its body any more. */
+  end(): void {
+    if (this.pieces === undefined) return;
+    this.pieces.release();
+    joined -= 1;
   }
 
   /** Created on demand, because an AbortController costs more than a small reply. */

@@ -71,14 +71,15 @@ export function buffersByLength(bytesMax: number, sparesBytesMax: number): (leng
   };
 }
 
-/** The longest array of a ring. */
-export const ringBytesMax = 4 * blockBytes;
-/** Enough for all rings in use at a time, because readers share a number of blocks (`read-blocks.ts`). */
+const ringBytesMax = 4 * blockBytes;
+/** Enough for most rings in use at a time: readers share a number of blocks (`read-blocks.ts`), and few bodies are joined. */
 const ringSparesBytesMax = 16 * 1024 * 1024;
 const ringBuffers = buffersByLength(ringBytesMax, ringSparesBytesMax);
 
 /** The buffers of one stream of reads, which go back to the pool when the stream ends. */
 export interface LentRing extends BufferRing {
+  /** The longest array. */
+  readonly pieceBytes: number;
   release(): void;
 }
 
@@ -87,6 +88,7 @@ export function lentRing(count: number): LentRing {
   const ring: ({ readonly from: Buffers; readonly buffer: Uint8Array<ArrayBuffer> } | undefined)[] = [];
   let turn = 0;
   return {
+    pieceBytes: ringBytesMax,
     next(length) {
       const at = turn;
       turn = (turn + 1) % count;

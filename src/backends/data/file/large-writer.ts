@@ -9,6 +9,8 @@ import { encodeTail, type LargeParts, publish } from './large-chunks.ts';
 import { fileMode } from './layout.ts';
 
 export const pieceBytes = 256 * 1024;
+/** A write of less costs more than the copy that joins it with others. */
+const directBytesMin = 2 * blockBytes;
 const spareMax = 16;
 const spare: Buffer[] = [];
 
@@ -66,13 +68,13 @@ async function writeContent(
     await content.finish(id, owner);
     return content.written;
   } finally {
-    returnPiece(content.piece);
+    content.close();
   }
 }
 
-/** The bytes so far: whole pieces on disk, the rest in one borrowed piece. */
+/** The bytes so far: whole pieces on disk, the rest in a piece that is borrowed for arrays of other lengths. */
 class Content {
-  readonly piece = borrowPiece();
+  #piece: Buffer | undefined;
   written = 0;
   readonly #file: FileHandle;
   readonly #parts: LargeParts;
@@ -92,22 +94,35 @@ class Content {
     }
     let bytes = arrived;
     while (bytes.length > 0) {
-      if (this.#filled === 0 && bytes.length >= pieceBytes) {
-        // A whole piece needs no copy.
-        await this.#store(bytes.subarray(0, pieceBytes));
-        bytes = bytes.subarray(pieceBytes);
+      const direct = this.#filled === 0 ? this.#countDirect(bytes) : 0;
+      if (direct > 0) {
+        await this.#store(bytes.subarray(0, direct));
+        bytes = bytes.subarray(direct);
       } else {
+        this.#piece ??= borrowPiece();
         const count = Math.min(bytes.length, pieceBytes - this.#filled);
-        this.piece.set(bytes.subarray(0, count), this.#filled);
+        this.#piece.set(bytes.subarray(0, count), this.#filled);
         this.#filled += count;
         bytes = bytes.subarray(count);
-        if (this.#filled === pieceBytes) await this.#storePiece();
+        if (this.#filled === pieceBytes) await this.#storePiece(this.#piece);
       }
     }
   }
 
+  /** How many bytes are long enough to be written without a copy: whole blocks, or the end of the content. */
+  #countDirect({ length }: Uint8Array): number {
+    if (length <= pieceBytes && this.written + length === this.#size) return length;
+    const whole = length - (length % blockBytes);
+    return whole < directBytesMin ? 0 : Math.min(whole, pieceBytes);
+  }
+
+  close(): void {
+    if (this.#piece !== undefined) returnPiece(this.#piece);
+    this.#piece = undefined;
+  }
+
   async finish(id: string, owner: Owner): Promise<void> {
-    if (this.#filled > 0) await this.#storePiece();
+    if (this.#piece !== undefined && this.#filled > 0) await this.#storePiece(this.#piece);
     if (this.#size !== undefined && this.written !== this.#size) {
       throw new Error(`a source of ${this.#size} bytes gave ${this.written}`);
     }
@@ -123,8 +138,8 @@ class Content {
     );
   }
 
-  async #storePiece(): Promise<void> {
-    await this.#store(this.piece.subarray(0, this.#filled));
+  async #storePiece(piece: Buffer): Promise<void> {
+    await this.#store(piece.subarray(0, this.#filled));
     this.#filled = 0;
   }
 

@@ -37,7 +37,7 @@ export async function* readBlocks(
 ): AsyncGenerator<Uint8Array> {
   const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
-  const ring: LentRing =
+  const ring: Pick<LentRing, 'next' | 'release'> =
     buffers === undefined ? lentRing(buffersOfRange) : { next: buffers.next, release() {} };
   readers += 1;
   try {
