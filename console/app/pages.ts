@@ -70,7 +70,14 @@ export const pages = {
     tenants: true,
     load: () => import('../pages/usage/usage.tsx'),
   },
-  automation: { path: '/automation', within: 'bucket', icon: 'repeat', tenants: true },
+  automation: {
+    path: '/automation',
+    within: 'bucket',
+    icon: 'repeat',
+    needs: ['ListBucketConfigurations', 'GetLifecycle'],
+    tenants: true,
+    load: () => import('../pages/automation/automation.tsx'),
+  },
   danger: {
     path: '/danger',
     within: 'bucket',

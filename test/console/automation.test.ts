@@ -1,7 +1,16 @@
 /** What a bucket does by itself, and the targets that its events go to, in Chromium. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
+import { openUser } from './people.ts';
+import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
+
+const patience = { timeout: 60_000, interval: 300 };
+
+const put = (world: ConsoleWorld, family: string, document: object, bucket = 'busy') =>
+  send(world.server, 'PUT', `/admin/v1/buckets/${bucket}/configurations/${family}`, {
+    body: JSON.stringify(document),
+  });
 
 describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () => {
   let sink: WebhookSink;
@@ -12,6 +21,7 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
       env: {
         SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: sink.url, accounts: ['*'] }]),
         SVC_EGRESS_ALLOW: '127.0.0.0/8',
+        SVC_LIFECYCLE_INTERVAL: '1s',
       },
     });
   });
@@ -20,8 +30,106 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
     await sink[Symbol.asyncDispose]();
   });
 
+  test('a bucket shows what it does by itself: lifecycle, replication, notifications, inventory, access log', async () => {
+    for (const bucket of ['busy', 'idle', 'logs']) await send(world.server, 'PUT', `/${bucket}`);
+    await put(world, 'lifecycle', {
+      Rule: [
+        {
+          ID: 'sweep',
+          Status: 'Enabled',
+          Filter: { Prefix: 'old/' },
+          Expiration: { Date: '2020-01-01T00:00:00Z' },
+        },
+      ],
+    });
+    // Objects that come after a pass are due the next day: a dry run finds them, and the pass that is asked for.
+    const isDone = async () => {
+      const reply = await send(world.server, 'GET', '/admin/v1/buckets/busy/lifecycle');
+      return ((await reply.json()) as { readonly state: string }).state === 'done';
+    };
+    await vi.waitFor(async () => expect(await isDone()).toBe(true), patience);
+    for (const key of ['old/1', 'old/<b>2</b>', 'new/1'])
+      await send(world.server, 'PUT', `/busy/${key}`, { body: 'x' });
+    await put(world, 'notification', {
+      QueueConfiguration: [
+        {
+          Id: 'new',
+          Event: ['s3:ObjectCreated:*'],
+          Filter: { S3Key: { FilterRule: [{ Name: 'prefix', Value: 'new/' }] } },
+          Queue: 'arn:aws:sqs:default:root-account:hook',
+        },
+      ],
+    });
+    await put(world, 'inventory/daily', {
+      Id: 'daily',
+      IsEnabled: true,
+      Destination: {
+        S3BucketDestination: { Bucket: 'arn:aws:s3:::logs', Format: 'CSV', Prefix: 'inventory' },
+      },
+      Schedule: { Frequency: 'Daily' },
+      IncludedObjectVersions: 'All',
+    });
+    await put(world, 'logging', { LoggingEnabled: { TargetBucket: 'logs', TargetPrefix: 'lines/' } });
+    await using tab = await world.open('/buckets/busy/automation');
+    const { page } = tab;
+    const part = (name: string) => page.locator('section.card', { has: page.getByRole('heading', { name }) });
+    // The lifecycle: what a pass would do, then the pass, which says how much it concerns.
+    await part('Lifecycle').getByRole('button', { name: 'What would it do?' }).click();
+    await page.getByRole('dialog').getByText('old/<b>2</b>').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await page.keyboard.press('Escape');
+    await part('Lifecycle').getByRole('button', { name: 'Run now' }).click();
+    const confirm = page.getByRole('dialog');
+    await confirm.getByText('Versions and uploads that it acts on').waitFor();
+    expect(await confirm.locator('dd').textContent()).toBe('2');
+    await confirm.getByRole('button', { name: 'Run now' }).click();
+    await confirm.waitFor({ state: 'detached' });
+    // Notifications: the target, its keys, its test.
+    const row = part('Notifications').getByRole('row', { name: /hook/ });
+    await row.getByText('new/*').waitFor();
+    await row.getByText('takes events').waitFor();
+    sink.answer = status(200);
+    await row.getByRole('button', { name: 'Test of hook' }).click();
+    await page.getByRole('dialog').getByText('The target acknowledged the test event.').waitFor();
+    await page.keyboard.press('Escape');
+    // The inventory: not written yet, then written.
+    await part('Inventory').getByText('not written yet').waitFor();
+    await part('Inventory').getByRole('button', { name: 'Run now daily' }).click();
+    await part('Inventory')
+      .getByText(/running|done/)
+      .waitFor();
+    await part('Access log').getByRole('link', { name: 'logs/lines/' }).waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await tab.go('/buckets/idle/automation');
+    expect(await page.getByText('not set', { exact: true }).count()).toBe(5);
+  });
+
+  test('who sees what of it: a tenant its lifecycle, a restricted operator no buttons, and others nothing', async () => {
+    const { alice } = world.server.credentials;
+    await send(world.server, 'PUT', '/of-alice-2', { as: alice });
+    await using tenant = await world.open('/buckets/of-alice-2/automation', {
+      as: alice,
+      locale: 'de-DE',
+      width: 'phone',
+      scheme: 'dark',
+    });
+    await tenant.page.getByText('Betreiber sehen hier auch').waitFor();
+    await tenant.page.getByRole('heading', { name: 'Lebenszyklus nicht gesetzt' }).waitFor();
+    expect(await tenant.axe()).toEqual([]);
+    const reader = await openUser(world.server, 'automation-reader', {
+      actions: ['admin:ListBucketConfigurations', 'admin:GetLifecycle'],
+    });
+    await using restricted = await world.open('/buckets/busy/automation', { as: reader });
+    await restricted.page.getByRole('heading', { name: 'Notifications' }).waitFor();
+    expect(await restricted.page.getByRole('button', { name: /Run now|Test of|What would/ }).count()).toBe(0);
+    const blind = await openUser(world.server, 'automation-blind', { actions: ['admin:GetBucket'] });
+    await using other = await world.open('/buckets/busy/automation', { as: blind });
+    await other.page.getByText('Your policies do not allow admin:ListBucketConfigurations.').waitFor();
+  });
+
   test('a target of events is tested in two steps, and its answer is shown', async () => {
     sink.answer = status(500);
+    sink.received.length = 0;
     await using tab = await world.open('/events');
     const { page } = tab;
     await page.getByRole('button', { name: 'Test of hook' }).click();

@@ -1,0 +1,187 @@
+/** The replication of a bucket: its destinations with what waits for them, what was given up, and a resync of what is stored already. */
+import { type Answer, isMissing } from '../../app/client.ts';
+import { PageLink } from '../../app/page-link.tsx';
+import { useAdmin, useChange } from '../../app/queries.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { ConfirmButton } from '../../ui/confirm.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { Progress } from '../../ui/progress.tsx';
+import { bytesColumn, type Column, ShortTable } from '../../ui/short-table.tsx';
+import { Failure } from '../../ui/states.tsx';
+import { Bytes, Count, formatCount, formatDuration, Time } from '../../ui/values.tsx';
+import { TargetState } from '../events/events.tsx';
+import { everyMs, type PartProps, Section } from './section.tsx';
+import { w } from './words.ts';
+
+type Destination = Answer<'GetReplicationStatus'>['destinations'][number];
+type Resync = Answer<'GetReplicationResync'>;
+
+/** The name of a destination in the status, from the ARN of a rule: `arn:sluice:replication::<peer>:<bucket>`, or of a bucket of the default peer. */
+export const destinationOf = (arn: string): string => {
+  const [, partition, , , peer = '', bucket = ''] = arn.split(':');
+  return `${partition === 'sluice' ? peer : 'default'}/${bucket}`;
+};
+
+interface Row {
+  readonly name: string;
+  /** Absent where nothing waits for it, and where the status may not be read. */
+  readonly status: Destination | undefined;
+}
+
+const columns: readonly Column<Row>[] = [
+  { id: 'name', head: w.destination, cell: ({ name }) => <bdi class="code">{name}</bdi> },
+  {
+    id: 'state',
+    head: w.state,
+    cell: ({ status }) => (status === undefined ? '–' : <TargetState {...status} />),
+  },
+  {
+    id: 'waiting',
+    head: w.waiting,
+    cell: ({ status }) => <Count value={status?.waiting ?? 0} />,
+    align: 'end',
+  },
+  bytesColumn('bytes', { head: w.bytes, value: ({ status }) => status?.waitingBytes ?? 0, isMinor: true }),
+  {
+    id: 'behind',
+    head: w.behind,
+    cell: ({ status }) =>
+      status === undefined || status.waiting === 0 ? '–' : formatDuration(status.oldestSeconds * 1_000),
+    align: 'end',
+  },
+];
+
+const failedMax = 1_000;
+
+export function Replication({ bucket, configurations, may }: PartProps) {
+  const rules = configurations.replication?.Rule ?? [];
+  const isSet = rules.length > 0;
+  const status = useAdmin(
+    'GetReplicationStatus',
+    {},
+    { everyMs, enabled: isSet && may('GetReplicationStatus') },
+  );
+  const failed = useAdmin(
+    'ListFailedReplications',
+    { query: { bucket, limit: failedMax } },
+    { everyMs, enabled: isSet && may('ListFailedReplications') },
+  );
+  const names = [...new Set(rules.map(({ Destination }) => destinationOf(Destination?.Bucket ?? '')))];
+  const rows = names.map((name) => ({
+    name,
+    status: status.data?.destinations.find(({ destination }) => destination === name),
+  }));
+  const failures = failed.data?.failed.length ?? 0;
+  const text = failed.data?.isTruncated === true ? w.atLeast(formatCount(failures)) : formatCount(failures);
+  return (
+    <Section
+      title={w.replication}
+      bucket={bucket}
+      family="replication"
+      set={isSet ? w.rules(rules.length) : undefined}
+      actions={
+        isSet && (
+          <>
+            {failures > 0 && may('RetryFailedReplications') && <Retry bucket={bucket} text={text} />}
+            <PageLink page="replication" class="button">
+              {w.more} <span class="visually-hidden">{w.destinations}</span>
+            </PageLink>
+          </>
+        )
+      }
+    >
+      {isSet && (
+        <>
+          <ShortTable label={w.destinations} columns={columns} rows={rows} rowKey={({ name }) => name} />
+          <div class="card-line stack">
+            {failed.data !== undefined && (
+              <p>
+                {failures === 0 ? (
+                  <Chip tone="good">{w.noneFailed}</Chip>
+                ) : (
+                  <Chip tone="bad">{w.failedCount(text)}</Chip>
+                )}
+              </p>
+            )}
+            {status.error && <Failure error={status.error} />}
+            {failed.error && <Failure error={failed.error} />}
+            {may('GetReplicationResync') && <Resyncs bucket={bucket} may={may} />}
+          </div>
+        </>
+      )}
+    </Section>
+  );
+}
+
+function Retry({ bucket, text }: { readonly bucket: string; readonly text: string }) {
+  const retry = useChange('RetryFailedReplications', ['ListFailedReplications', 'GetReplicationStatus']);
+  return (
+    <ConfirmButton
+      title={w.retryAsk(text)}
+      text={w.retryText}
+      action={w.retry}
+      onConfirm={() => retry.mutateAsync({ body: { bucket } })}
+    />
+  );
+}
+
+/** A resync is watched more often while it runs. */
+const runningMs = 5_000;
+
+function Resyncs({ bucket, may }: Pick<PartProps, 'bucket' | 'may'>) {
+  const path = { bucket };
+  const found = useAdmin('GetReplicationResync', { path }, { everyMs: runningMs });
+  const start = useChange('StartReplicationResync', ['GetReplicationResync', 'GetReplicationStatus']);
+  const cancel = useChange('CancelReplicationResync', ['GetReplicationResync']);
+  const about = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: may('GetBucket') });
+  const resync = found.data;
+  const isRunning = resync?.state === 'running';
+  return (
+    <>
+      {resync !== undefined && <Told resync={resync} />}
+      {found.error !== null && !isMissing(found.error) && <Failure error={found.error} />}
+      <div class="actions">
+        {!isRunning && may('StartReplicationResync') && (
+          <ConfirmButton
+            title={w.resyncAsk(bucket)}
+            text={w.resyncText}
+            impact={
+              about.data === undefined
+                ? []
+                : [
+                    [w.objects, <Count key="objects" value={about.data.objects} />],
+                    [w.bytes, <Bytes key="bytes" value={about.data.bytes} />],
+                  ]
+            }
+            action={w.resync}
+            onConfirm={() => start.mutateAsync({ path, body: {} })}
+          />
+        )}
+        {isRunning && may('CancelReplicationResync') && (
+          <ConfirmButton
+            title={`${w.cancel}: ${w.resyncing}?`}
+            text={w.resynced(formatCount(resync.queued))}
+            action={w.cancel}
+            onConfirm={() => cancel.mutateAsync({ path })}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
+const Told = ({ resync: { state, read, versions, queued, finishedAt } }: { readonly resync: Resync }) =>
+  state === 'running' ? (
+    <Progress label={w.resyncing} done={read} total={versions} />
+  ) : (
+    <Facts
+      facts={[
+        [
+          w.resyncing,
+          <span key="resync">
+            {w.resynced(formatCount(queued))} {finishedAt !== undefined && <Time at={finishedAt * 1_000} />}
+          </span>,
+        ],
+      ]}
+    />
+  );
