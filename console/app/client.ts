@@ -65,6 +65,9 @@ export const whenRefused = (listener: () => void): void => {
   onRefused = listener;
 };
 
+/** For clients of other protocols: the session asks whether the log-in still holds. */
+export const reportRefusal = (): void => onRefused();
+
 /** The address of a request, also for links that download. */
 export function addressOf<N extends AdminOperationName>(name: N, ask: Ask<N> = {}): string {
   const [, path = ''] = (operations[name] ?? '').split(' ');

@@ -12,9 +12,17 @@ interface LoginProps {
   /** Shown over the page whose log-in has ended. */
   readonly over?: boolean;
   readonly accessKey?: string;
+  /** What the end of the log-in has stopped. */
+  readonly notes?: readonly string[];
 }
 
-export function Login({ onLoggedIn, unreachable = false, over = false, accessKey = '' }: LoginProps) {
+export function Login({
+  onLoggedIn,
+  unreachable = false,
+  over = false,
+  accessKey = '',
+  notes = [],
+}: LoginProps) {
   const [key, setKey] = useState(accessKey);
   const [secret, setSecret] = useState('');
   const [isShown, setShown] = useState(false);
@@ -43,6 +51,11 @@ export function Login({ onLoggedIn, unreachable = false, over = false, accessKey
           <Mark />
           {t.login.title}
         </h1>
+        {notes.map((note) => (
+          <p key={note} role="status">
+            <Icon name="info" /> {note}
+          </p>
+        ))}
         <p class="quiet">{over ? t.login.expired : t.login.lead}</p>
         <form onSubmit={submit} class="stack">
           <Field label={t.login.accessKey}>

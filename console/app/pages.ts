@@ -48,6 +48,14 @@ export const pages = {
     tenants: true,
     load: () => import('../pages/objects/objects.tsx'),
   },
+  uploads: {
+    path: '/uploads',
+    within: 'bucket',
+    icon: 'upload',
+    needs: ['ListOpenUploads'],
+    tenants: true,
+    load: () => import('../pages/uploads/uploads.tsx'),
+  },
   bucketSettings: {
     path: '/settings',
     within: 'bucket',

@@ -1,9 +1,10 @@
 /** Who is logged in. Without a log-in the page shows the log-in form in its place and keeps its address. */
 import { type ComponentChildren, createContext } from 'preact';
-import { useCallback, useContext, useEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { forgetCredentials } from '../storage/credentials.ts';
 import { hearTabs, tellTabs } from './channel.ts';
 import { type Answer, call, Refused, setCsrfToken, whenRefused } from './client.ts';
+import { logIn, publishLogIn, setLook } from './log-in.ts';
 import { Login } from './login.tsx';
 import { queries } from './queries.ts';
 
@@ -24,7 +25,7 @@ export function useSession(): SessionApi {
 
 type State =
   | { readonly is: 'asking' }
-  | { readonly is: 'out'; readonly unreachable: boolean }
+  | { readonly is: 'out'; readonly unreachable: boolean; readonly notes?: readonly string[] }
   | { readonly is: 'in'; readonly session: Session }
   /** The log-in has ended while pages were open: they stay, behind the form. */
   | { readonly is: 'expired'; readonly session: Session };
@@ -42,36 +43,46 @@ async function ask(): Promise<Session | undefined> {
 
 export function SessionGate({ children }: { readonly children: ComponentChildren }) {
   const [state, setState] = useState<State>({ is: 'asking' });
+  const token = useRef<string | undefined>(undefined);
   const enter = useCallback((session: Session) => {
+    const isNew = token.current !== session.csrfToken || logIn().is !== 'in';
+    // Those of an earlier log-in have ended with it.
+    if (isNew) forgetCredentials();
+    token.current = session.csrfToken;
     setCsrfToken(session.csrfToken);
     setState((before) => {
       // Another caller must not see what the one before has read.
       if ('session' in before && before.session.accessKey !== session.accessKey) queries.clear();
       return { is: 'in', session };
     });
-    queries.invalidateQueries().catch(() => {});
+    publishLogIn({ is: 'in', accessKey: session.accessKey });
+    if (isNew) queries.invalidateQueries().catch(() => {});
   }, []);
   const leave = useCallback(() => {
     setCsrfToken(undefined);
     forgetCredentials();
     queries.clear();
-    setState({ is: 'out', unreachable: false });
+    setState({ is: 'out', unreachable: false, notes: publishLogIn({ is: 'out' }) });
   }, []);
   const look = useCallback(async () => {
     try {
       const session = await ask();
-      if (session !== undefined) enter(session);
-      else
-        setState((before) =>
-          'session' in before
-            ? { is: 'expired', session: before.session }
-            : { is: 'out', unreachable: false },
-        );
-    } catch {
+      if (session !== undefined) {
+        enter(session);
+        return true;
+      }
+      if (logIn().is === 'in') publishLogIn({ is: 'expired' });
+      setState((before) =>
+        'session' in before ? { is: 'expired', session: before.session } : { is: 'out', unreachable: false },
+      );
+      return false;
+    } catch (cause) {
       setState((before) => ('session' in before ? before : { is: 'out', unreachable: true }));
+      throw cause;
     }
   }, [enter]);
   useEffect(() => {
+    setLook(look);
     look().catch(() => {});
     return hearTabs((note) => {
       if (note === 'logged-out') leave();
@@ -98,7 +109,8 @@ export function SessionGate({ children }: { readonly children: ComponentChildren
     tellTabs('logged-in');
   };
   if (state.is === 'asking') return <div class="boot" aria-busy="true" />;
-  if (state.is === 'out') return <Login onLoggedIn={loggedIn} unreachable={state.unreachable} />;
+  if (state.is === 'out')
+    return <Login onLoggedIn={loggedIn} unreachable={state.unreachable} notes={state.notes ?? []} />;
   return (
     <SessionContext.Provider value={api}>
       <div class="under" inert={state.is === 'expired'}>

@@ -1,6 +1,6 @@
 /** The frame of every page: rail, top bar with breadcrumb, banner, content. */
 import { useMatches } from '@tanstack/react-router';
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentType } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { t } from '../text/text.ts';
 import { Button } from '../ui/form.tsx';
@@ -14,6 +14,7 @@ import { PageLink } from './page-link.tsx';
 import { type PageName, pageAt, pageOf } from './pages.ts';
 import { Palette } from './palette.tsx';
 import { Rail, useRailAllowed } from './rail.tsx';
+import { readStored } from './stored.ts';
 
 export function Shell({ children }: { readonly children: ComponentChildren }) {
   const [open, setOpen] = useState<'palette' | 'help' | 'sheet'>();
@@ -52,12 +53,30 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
         <main id="content" class="content" tabIndex={-1}>
           {children}
         </main>
+        <UploadSlot />
       </div>
       {open === 'palette' && <Palette onClose={close} onHelp={openHelp} />}
       {open === 'help' && <KeyHelp onClose={close} />}
       <Toasts />
     </div>
   );
+}
+
+/** The bar of uploads is loaded with the first upload, and with a page where an earlier one has left some. */
+function UploadSlot() {
+  const [found, setFound] = useState<{ readonly Bar: ComponentType }>();
+  useEffect(() => {
+    const load = () => {
+      import('../pages/uploads/bar.tsx').then(
+        ({ default: Bar }) => setFound({ Bar }),
+        () => {},
+      );
+    };
+    if (readStored('uploads') !== undefined) load();
+    addEventListener('sluice-uploads', load);
+    return () => removeEventListener('sluice-uploads', load);
+  }, []);
+  return found === undefined ? null : <found.Bar />;
 }
 
 /** The parents of a page by its path, and its parameters by their values. */

@@ -9,7 +9,7 @@ import { encode } from '../../src/signing/encode.ts';
 import { presigner } from '../../src/signing/presign-url.ts';
 import { signer } from '../../src/signing/sign-request.ts';
 import { storageUrl } from '../app/base-path.ts';
-import { Refused, Unreachable } from '../app/client.ts';
+import { Refused, reportRefusal, Unreachable } from '../app/client.ts';
 import { storageCredentials } from './credentials.ts';
 import { textIn } from './xml.ts';
 
@@ -130,6 +130,8 @@ async function readReply(request: XMLHttpRequest, { as = 'text' }: StorageAsk): 
   const requestId = header('x-amz-request-id') ?? (xml && textIn(xml, 'RequestId')) ?? '';
   // A reply to HEAD and one that was asked for as bytes have no text that can be read here.
   const code = (xml && textIn(xml, 'Code')) ?? nameOf(status);
+  // The credentials end with the log-in.
+  if (status === 403 || code === 'ExpiredToken') reportRefusal();
   throw new Refused(status, { code, message: (xml && textIn(xml, 'Message')) ?? code, requestId });
 }
 

@@ -12,6 +12,7 @@ export const de: Text = {
     buckets: 'Buckets',
     bucket: 'Bucket',
     objects: 'Objekte',
+    uploads: 'Offene Uploads',
     bucketSettings: 'Einstellungen',
     access: 'Zugriff',
     usage: 'Verbrauch',

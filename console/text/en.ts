@@ -11,6 +11,7 @@ export const en = {
     buckets: 'Buckets',
     bucket: 'Bucket',
     objects: 'Objects',
+    uploads: 'Open uploads',
     bucketSettings: 'Settings',
     access: 'Access',
     usage: 'Usage',

@@ -35,6 +35,8 @@ export interface OpenOptions {
   readonly locale?: string;
   /** The tab shares cookies and storage with this one. */
   readonly beside?: Tab;
+  /** The origin of a proxy before the gateway. */
+  readonly at?: string;
 }
 
 export interface Tab extends AsyncDisposable {
@@ -65,7 +67,7 @@ const patienceMs = 60_000;
 export async function browse(url: string): Promise<Browsing> {
   const browser = await chromium.launch({ executablePath, args: launchArguments });
   return {
-    open: (path = '/', open = {}) => openTab(browser, url, path, open),
+    open: (path = '/', open = {}) => openTab(browser, open.at ?? url, path, open),
     [Symbol.asyncDispose]: () => browser.close(),
   };
 }

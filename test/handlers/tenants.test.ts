@@ -8,6 +8,7 @@ const own = [
   '/buckets/of-alice',
   '/buckets/of-alice/usage',
   '/buckets/of-alice/traffic',
+  '/buckets/of-alice/uploads',
   '/buckets?owner=alice-account',
 ];
 const ownAccount = [
@@ -19,6 +20,7 @@ const ofOthers = [
   '/buckets/of-bob',
   '/buckets/of-bob/usage',
   '/buckets/of-bob/quota',
+  '/buckets/of-bob/uploads',
   '/buckets/no-such-bucket/usage',
   '/buckets',
   '/buckets?owner=bob-account',
@@ -94,7 +96,7 @@ describe('a caller of an account that is no operator’s', () => {
       ],
     });
     const denied = await clientOf('denied', limited);
-    expect((await statuses(denied, own)).map(([, status]) => status)).toEqual([403, 403, 403, 200]);
+    expect((await statuses(denied, own)).map(([, status]) => status)).toEqual([403, 403, 403, 403, 200]);
     expect(JSON.parse((await denied.get('/admin/v1/buckets?owner=alice-account')).text).rows).toEqual([]);
   });
 

@@ -2,8 +2,7 @@
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
-import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { pathOf } from '../../app/pages.ts';
@@ -11,13 +10,14 @@ import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Confirm } from '../../ui/confirm.tsx';
-import { Button, CheckField } from '../../ui/form.tsx';
+import { Button } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Bytes, Count, Time } from '../../ui/values.tsx';
+import { UploadButtons, UploadOptions, UploadZone, useUploader } from '../uploads/tools.tsx';
 import {
   type Entry,
   isObject,
@@ -30,8 +30,6 @@ import {
 } from './listing.ts';
 import { ObjectPanel } from './object-panel.tsx';
 import { type NotDeleted, removeObjects } from './remove.ts';
-import { UploadList } from './upload-list.tsx';
-import { addUploads, droppedFiles, type Source } from './uploads.ts';
 import { w } from './words.ts';
 
 interface Selection {
@@ -148,16 +146,10 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [removing, setRemoving] = useState<readonly StoredObject[]>();
   const [failed, setFailed] = useState<readonly NotDeleted[]>([]);
-  const [isOverwriting, setOverwriting] = useState(false);
+  const uploader = useUploader(bucket, prefix);
   const goTo = useGoTo(bucket);
   const mayPut = allowed(put) === true;
   const mayRemove = allowed(remove) === true;
-  const send = (sources: readonly Source[]) =>
-    addUploads(
-      bucket,
-      sources.map(({ key, file }) => ({ key: prefix + key, file })),
-      isOverwriting,
-    );
   const count = listing.loaded.filter(isObject).length;
   const columns = useMemo(() => {
     const selection: Selection = {
@@ -177,7 +169,6 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
   const key = search['key'];
   const objectsOf = (keys: ReadonlySet<string>) =>
     listing.loaded.filter(isObject).filter((each) => keys.has(each.key));
-  const upload = mayPut ? <UploadButton onFiles={send} /> : undefined;
   return (
     <>
       <div class="tools-line">
@@ -188,13 +179,12 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
               {`${w.remove} (${selected.size})`}
             </Button>
           )}
-          {upload}
+          {mayPut && <UploadButtons uploader={uploader} />}
         </div>
       </div>
-      {mayPut && <CheckField label={w.overwrite} value={isOverwriting} onChange={setOverwriting} />}
-      <UploadList bucket={bucket} isOverwriting={isOverwriting} />
+      {mayPut && <UploadOptions uploader={uploader} />}
       {failed.length > 0 && <NotDeletedCard failed={failed} onClose={() => setFailed([])} />}
-      <DropZone isOpen={mayPut} onFiles={send}>
+      <UploadZone isOpen={mayPut} uploader={uploader}>
         <Card>
           {allowed(list) === false ? (
             <Empty icon="lock" text={w.forbidden} />
@@ -218,7 +208,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
             />
           )}
         </Card>
-      </DropZone>
+      </UploadZone>
       <p class="quiet foot">{w.order}</p>
       {key !== undefined && (
         <ObjectPanel
@@ -307,75 +297,6 @@ function Jump({ prefix, onJump }: { readonly prefix: string; readonly onJump: (p
       />
       <Button type="submit">{w.go}</Button>
     </form>
-  );
-}
-
-type OnFiles = (sources: readonly Source[]) => void;
-
-function UploadButton({ onFiles }: { readonly onFiles: OnFiles }) {
-  const input = useRef<HTMLInputElement>(null);
-  return (
-    <>
-      <input
-        ref={input}
-        hidden
-        type="file"
-        multiple
-        onChange={(event) => {
-          onFiles([...(event.currentTarget.files ?? [])].map((file) => ({ key: file.name, file })));
-          // The same file may be chosen again.
-          event.currentTarget.value = '';
-        }}
-      />
-      <Button icon="upload" kind="primary" onClick={() => input.current?.click()}>
-        {w.upload}
-      </Button>
-    </>
-  );
-}
-
-interface DropZoneProps {
-  readonly isOpen: boolean;
-  readonly onFiles: OnFiles;
-  readonly children: ComponentChildren;
-}
-
-/** Files may be dropped anywhere on the page: a miss would make the browser open the file instead. */
-function DropZone({ isOpen, onFiles, children }: DropZoneProps) {
-  const [isOver, setOver] = useState(false);
-  const drop = useRef(onFiles);
-  drop.current = onFiles;
-  useEffect(() => {
-    if (!isOpen) return;
-    const over = (event: DragEvent) => {
-      if (event.dataTransfer?.types.includes('Files') !== true) return;
-      event.preventDefault();
-      setOver(true);
-    };
-    const leave = (event: DragEvent) => event.relatedTarget === null && setOver(false);
-    const end = (event: DragEvent) => {
-      if (event.dataTransfer === null) return;
-      event.preventDefault();
-      setOver(false);
-      droppedFiles(event.dataTransfer).then(
-        (files) => drop.current(files),
-        () => {},
-      );
-    };
-    addEventListener('dragover', over);
-    addEventListener('dragleave', leave);
-    addEventListener('drop', end);
-    return () => {
-      removeEventListener('dragover', over);
-      removeEventListener('dragleave', leave);
-      removeEventListener('drop', end);
-    };
-  }, [isOpen]);
-  return (
-    <div class={isOver ? 'drop is-over' : 'drop'}>
-      {isOver && <p class="drop-words">{w.drop}</p>}
-      {children}
-    </div>
   );
 }
 

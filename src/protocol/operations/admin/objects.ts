@@ -52,6 +52,7 @@ export const objectRows = {
   },
   ListOpenUploads: {
     on: 'GET /buckets/:name/uploads',
+    tenants: { bucket: 'name' },
     lists: { rows: ['accounts/{owner}'] },
     doc: 'Lists the open multipart uploads of a bucket by key, with their age, parts and bytes.',
     query: { prefix: jsonOptional(jsonText({ max: 1_024 })), ...pagingBy(uploadsPageDefault) },
