@@ -301,7 +301,11 @@ class Sender {
 
   async #isRight(
     number: number,
-    { checksum, size, session }: { readonly checksum: string; readonly size: number; readonly session: Session },
+    {
+      checksum,
+      size,
+      session,
+    }: { readonly checksum: string; readonly size: number; readonly session: Session },
   ): Promise<boolean> {
     if (checksum === '' || size !== this.#bytesOf(number, session)) return false;
     if (!this.#task.isRecalled) return true;
