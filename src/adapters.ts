@@ -31,7 +31,7 @@ export const workerHandler =
   };
 
 /** The part of Hono's context that the handler reads. */
-interface HonoContext {
+export interface HonoContext {
   readonly req: { readonly raw: Request };
 }
 

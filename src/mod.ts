@@ -3,7 +3,7 @@
 // First, because other modules stop an old runtime with a stack trace.
 import './base/assert-runtime.ts';
 
-export { bunHandler, denoHandler, honoHandler, workerHandler } from './adapters.ts';
+export { bunHandler, denoHandler, type HonoContext, honoHandler, workerHandler } from './adapters.ts';
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
 export { portableCipher } from './backends/ciphering/portable.ts';
 export { bodyBudget } from './backends/data/chunked/body-budget.ts';
@@ -23,8 +23,11 @@ export {
   type AccessKey,
   type CustomStorage,
   directory,
+  type Mounted,
   memory,
+  type OpenedContext,
   type OpenGateway,
+  type OpeningOptions,
   type OpenOptions,
   openGateway,
   type PresignedPost,
@@ -59,5 +62,8 @@ export type { ChunkStore } from './ports/storage/chunk-store.ts';
 export type { ClusterStates } from './ports/storage/cluster-states.ts';
 export type { ObjectBytes } from './ports/storage/object-bytes.ts';
 export { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
+export type { Reply } from './protocol/reply/reply.ts';
+export type { FetchFacts } from './protocol/request/fetch.ts';
+export type { Incoming, Wire, WireHeaders } from './protocol/request/wire.ts';
 export type { SettingOptions } from './setting-options.ts';
 export { startWorkers } from './workers/registry.ts';

@@ -121,6 +121,9 @@ export const s3 = ({
 
 /** Loaded when it is used, so that a bundle for another runtime has no backend that needs a disk. */
 async function composed(config: Config, options: OpeningOptions): Promise<OpenedContext> {
+  const { lookForPackages } = await import('./runtime/compose/needed-packages.ts');
+  const missing = await lookForPackages(config);
+  if (missing.length > 0) throw new Error(`openGateway: ${missing.map(inOptions).join('; ')}`);
   const { compose } = await import('./runtime/compose/compose.ts');
   return compose(config, { credentials: config.SVC_CREDENTIALS ?? [], ...options });
 }

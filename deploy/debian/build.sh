@@ -14,6 +14,7 @@ root=$stage/root library=$stage/root/usr/lib/sluice
 install -d "$library" "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/doc/sluice" "$root/usr/share/lintian/overrides"
 tar -xzf "$tarball" -C "$library" --strip-components=1 --no-same-owner
 cp "$here/../../package-lock.json" "$library"
+node "$here/../with-engines.mjs" "$library"
 (cd "$library" && npm ci --omit=dev --ignore-scripts --prefer-offline --no-audit --no-fund --loglevel=error >&2)
 # Node resolves modules without them.
 rm -rf "$library/package-lock.json" "$library/node_modules/.package-lock.json"

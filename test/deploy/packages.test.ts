@@ -13,7 +13,11 @@ import { noOverlayMachine, OverlayMachine } from '../support/overlay-machine.ts'
 
 const root = join(import.meta.dirname, '../..');
 const deploy = join(root, 'deploy');
-const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const { version, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+/** The clients of engines and event targets, which an installation by npm does not bring. */
+const listClients = Object.keys(peerDependencies)
+  .map((name) => `ls -d node_modules/${name}/package.json`)
+  .join(' && ');
 const reason = noOverlayMachine();
 const top = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
 afterAll(() => rmSync(top, { recursive: true, force: true }));
@@ -61,6 +65,7 @@ describe.skipIf(reason !== undefined)(`packages${reason === undefined ? '' : `: 
         status: 0,
         stderr: '',
       });
+      shell(machine, `cd /usr/lib/sluice && ${listClients}`);
       expect(shell(machine, 'find /usr/lib/sluice ! -user root -o -perm /022 ! -type l')).toBe('');
     });
 
@@ -155,6 +160,7 @@ describe.skipIf(reason !== undefined)(`packages${reason === undefined ? '' : `: 
         /^\/etc\/sluice\/sluice.env \w+$/,
       );
       expect(shell(installed, 'dpkg --verify sluice')).toBe('');
+      shell(installed, `cd /usr/lib/sluice && ${listClients}`);
       expect(
         shell(installed, 'test -L /etc/systemd/system/multi-user.target.wants/sluice.service; echo $?'),
       ).toBe('0');

@@ -2,11 +2,13 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -59,6 +61,43 @@ const program = [
   'process.exit(0);',
 ].join('\n');
 
+/** What an application exports of the library without naming a type: the declarations of these need every type of the signatures. */
+const declared = [
+  `import { bunHandler, denoHandler, directory, honoHandler, memory, openGateway, s3, workerHandler } from '${manifest.name}';`,
+  `import type { Authorize, OpenOptions, SettingOptions } from '${manifest.name}';`,
+  `import { toNodeHandler } from '${manifest.name}/node';`,
+  `const credentials = [{ accessKey: 'KEY', secretKey: 'a-long-secret', owner: 'me' }];`,
+  `export const open = () => openGateway({ credentials, storage: memory(), onEvent: ({ key }) => console.log(key) });`,
+  'export const storage = await open();',
+  'export const { fetch, handle, mount, presign, presignPost, close } = storage;',
+  `export const mounted = mount('/s3');`,
+  `export const form = presignPost({ origin: 'http://a', bucket: 'b', key: 'k', expiresSeconds: 1 });`,
+  'export const kinds = { directory, memory, s3, onDisk: directory("./data") };',
+  'export const handlers = [toNodeHandler(storage), denoHandler(storage), bunHandler(storage), workerHandler(storage), honoHandler(storage)] as const;',
+  'export const authorize: Authorize = (_, { key, remote }) => (remote === key ? "anonymous" : undefined);',
+  'export type Names = keyof SettingOptions | keyof OpenOptions;',
+].join('\n');
+
+interface Installed {
+  readonly names: readonly string[];
+  readonly bytes: number;
+}
+
+/** The packages below `node_modules`, and the bytes of all files. */
+function measure(folder: string): Installed {
+  const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  const names = entries
+    .filter((path) => /(?:^|node_modules\/)(?:@[^/]+\/)?[^/]+\/package\.json$/.test(path))
+    .map((path) => path.replace(/\/package\.json$/, ''));
+  const bytes = entries.reduce((sum, path) => {
+    const found = statSync(join(folder, path));
+    return found.isFile() ? sum + found.size : sum;
+  }, 0);
+  return { names, bytes };
+}
+
+let installed: Installed;
+
 beforeAll(() => {
   mkdirSync(project);
   execFileSync('npm', ['pack', '--pack-destination', top], {
@@ -69,18 +108,82 @@ beforeAll(() => {
   writeFileSync(join(project, 'package.json'), '{"private":true,"type":"module"}');
   const tools = ['typescript', '@types/node'].map((name) => `${name}@${manifest.devDependencies[name]}`);
   const options = ['--prefer-offline', '--no-audit', '--no-fund'];
-  execFileSync('npm', ['install', ...options, join(top, tarball), ...tools], {
-    cwd: project,
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const add = (...packages: readonly string[]) =>
+    execFileSync('npm', ['install', ...options, ...packages], {
+      cwd: project,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+  add(join(top, tarball));
+  installed = measure(join(project, 'node_modules'));
+  add(...tools);
   writeFileSync(join(project, 'program.ts'), program);
   for (const name of examples) copyFileSync(join(root, 'examples', name), join(project, name));
   // What the examples use is linked, because to install it takes longer than they do.
   for (const name of ['vitest', '@aws-sdk'])
     symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
+  writeFileSync(join(project, 'declared.ts'), declared);
 }, installMs);
 
 afterAll(() => rmSync(top, { recursive: true, force: true }));
+
+test('an installation has at most 60 packages and 40 MB, no client of an engine, and no install script of ours', () => {
+  const { names, bytes } = installed;
+  console.log(`${names.length} packages, ${(bytes / 1e6).toFixed(1)} MB`);
+  expect(names.length).toBeGreaterThan(10);
+  expect(names.length).toBeLessThanOrEqual(60);
+  expect(bytes).toBeLessThanOrEqual(40e6);
+  expect(names.filter((name) => name in manifest.peerDependencies)).toEqual([]);
+  const scripts = Object.keys(manifest.scripts);
+  expect(scripts.filter((name) => /^(?:pre|post)?(?:install|prepare)$/.test(name))).toEqual([]);
+});
+
+test('a start that needs a missing package is refused with the command that installs it, and all of them together', () => {
+  const targets = [
+    { id: 'log', type: 'kafka', url: 'kafka://127.0.0.1:9092', topic: 't' },
+    { id: 'bus', type: 'nats', url: 'nats://127.0.0.1:4222', subject: 's' },
+  ];
+  const { status, stderr } = spawnSync('npx', ['sluice', 'serve'], {
+    cwd: project,
+    encoding: 'utf8',
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      HOME: top,
+      SVC_DATA_DIR: join(top, 'data'),
+      SVC_META_BACKEND: 'wide-column',
+      SVC_WIDECOL_HOSTS: '127.0.0.1',
+      SVC_CREDENTIALS: '[{"accessKey":"KEY","secretKey":"a-long-secret","owner":"me","root":true}]',
+      SVC_NOTIFY_TARGETS: JSON.stringify(targets),
+    },
+  });
+  expect(status).toBe(2);
+  const version = (name: string): string => `${name}@${manifest.peerDependencies[name]}`;
+  expect(stderr).toContain(
+    `SVC_META_BACKEND=wide-column needs the package cassandra-driver: run \`npm install ${version('cassandra-driver')}\` where sluice is installed`,
+  );
+  expect(stderr).toContain(
+    `the target log of SVC_NOTIFY_TARGETS needs the package @platformatic/kafka: run \`npm install ${version('@platformatic/kafka')}\``,
+  );
+  expect(stderr).toContain(
+    `run \`npm install ${version('@nats-io/transport-node')} ${version('@nats-io/jetstream')}\``,
+  );
+  expect(existsSync(join(top, 'data', 'metadata'))).toBe(false);
+});
+
+test('openGateway refuses with the name of the option', () => {
+  const script = [
+    `import { directory, openGateway } from '${manifest.name}';`,
+    `const credentials = [{ accessKey: 'KEY', secretKey: 'a-long-secret', owner: 'me' }];`,
+    `const options = { credentials, storage: directory('./data'), metaBackend: 'ordered-kv', kvPdEndpoints: ['127.0.0.1:2379'], masterKeyFile: './key' };`,
+    'await openGateway(options).catch((error) => console.log(error.message));',
+  ].join('\n');
+  const { stdout } = spawnSync('node', ['--input-type=module', '--eval', script], {
+    cwd: project,
+    encoding: 'utf8',
+  });
+  expect(stdout).toContain(
+    'metaBackend=ordered-kv needs the packages @grpc/grpc-js and protobufjs: run `npm install',
+  );
+}, 30_000);
 
 describe.each([
   ['nodenext', 'nodenext'],
@@ -90,7 +193,8 @@ describe.each([
     const flags = ['--strict', '--skipLibCheck', 'false', '--types', 'node', '--target', 'es2024'];
     const lib = ['--lib', 'es2024,dom,dom.iterable,dom.asynciterable'];
     const args = ['tsc', ...flags, ...lib, '--module', module, '--moduleResolution', moduleResolution];
-    const { status, stdout } = spawnSync('npx', [...args, 'program.ts'], { cwd: project, encoding: 'utf8' });
+    const compile = [...args, '--declaration', 'program.ts', 'declared.ts'];
+    const { status, stdout } = spawnSync('npx', compile, { cwd: project, encoding: 'utf8' });
     expect([stdout, status]).toEqual(['', 0]);
   }, 120_000);
 });

@@ -77,6 +77,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'config',
     'context',
     'ports',
+    'protocol',
   ],
 };
 

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { optionalPackages } from '../../src/base/optional-packages.ts';
 import { eventPatterns } from '../../src/domain/configurations/notification.ts';
 import { errorCodes } from '../../src/errors/codes.ts';
 import { tables } from '../../src/metadata/tables.ts';
@@ -57,4 +58,17 @@ test('every table that is declared is among those that backends make', async () 
     declared.push(...Object.values((await import(join(process.cwd(), path))) as object).filter(isTable));
   expect(new Set(declared).size).toBe(made.size);
   expect(declared.filter((table) => !made.has(table))).toEqual([]);
+});
+
+test('the optional packages are those of package.json, at the versions that the tests use', () => {
+  const path = join(import.meta.dirname, '../../package.json');
+  const { dependencies, peerDependencies, peerDependenciesMeta, devDependencies } = JSON.parse(
+    readFileSync(path, 'utf8'),
+  );
+  expect(peerDependencies).toEqual(optionalPackages);
+  for (const [name, version] of Object.entries(optionalPackages)) {
+    expect(peerDependenciesMeta[name]).toEqual({ optional: true });
+    expect(`^${devDependencies[name]}`).toBe(version);
+    expect(dependencies).not.toHaveProperty(name);
+  }
 });

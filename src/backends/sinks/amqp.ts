@@ -1,7 +1,7 @@
 /** Publishes messages to an exchange of an AMQP 0-9-1 broker (RabbitMQ), which confirms each once its queues have it. */
 import type { Socket } from 'node:net';
+import { loadOptional } from '../../base/optional-packages.ts';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './common/load-client.ts';
 import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
@@ -25,7 +25,7 @@ function boundFrames(client: object): void {
 }
 
 export async function openAmqp(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
-  const { Connection } = await loadClient('rabbitmq-client@5.0.8', () => import('rabbitmq-client'));
+  const { Connection } = await loadOptional(['rabbitmq-client'], () => import('rabbitmq-client'));
   const exchange = target.exchange ?? '';
   const routingKey = target.routingKey ?? '';
   const vhost = decodeURIComponent(new URL(target.url).pathname.slice(1)) || '/';

@@ -2,16 +2,17 @@
  * Sends messages to a topic of Kafka with `acks=all`. The object is the key, so its events are in one partition, in order. The brokers
  * that the cluster names are checked like the first one.
  */
+
+import { loadOptional } from '../../base/optional-packages.ts';
 import type { Delivery, EventSink, SinkFailure, SinkTarget } from '../../ports/event-sink.ts';
 import { resolveGuarded } from '../egress/guarded-address.ts';
 import { guardedLookup } from '../egress/guarded-agent.ts';
-import { loadClient } from './common/load-client.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 export async function openKafka(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
-  const { Producer, stringSerializers } = await loadClient(
-    '@platformatic/kafka@2.12.1',
+  const { Producer, stringSerializers } = await loadOptional(
+    ['@platformatic/kafka'],
     () => import('@platformatic/kafka'),
   );
   const { mayReach } = options;

@@ -1,6 +1,7 @@
 /** Publishes messages to a topic of an MQTT 5 broker with QoS 1: the broker acknowledges each. */
+
+import { loadOptional } from '../../base/optional-packages.ts';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './common/load-client.ts';
 import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
@@ -14,7 +15,7 @@ const refusedByBrokers = /[\p{Cc}\p{Noncharacter_Code_Point}]/gu;
 const toMqttText = (text: string): string => text.replace(refusedByBrokers, encodeURIComponent);
 
 export async function openMqtt(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
-  const { default: mqtt } = await loadClient('mqtt@5.16.0', () => import('mqtt'));
+  const { default: mqtt } = await loadOptional(['mqtt'], () => import('mqtt'));
   const topic = target.topic ?? '';
 
   async function connect({ address, port, tls, timeoutMs }: Place, signal: AbortSignal): Promise<Session> {

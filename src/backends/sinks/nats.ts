@@ -2,8 +2,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
+import { loadOptional } from '../../base/optional-packages.ts';
 import type { EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './common/load-client.ts';
 import { sendInWaves } from './common/send-in-waves.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
@@ -22,8 +22,7 @@ subscribe('net.client.socket', (message) =>
 );
 
 export async function openNats(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
-  const libraries = '@nats-io/transport-node@3.4.0 @nats-io/jetstream@3.4.0';
-  const [transport, streams] = await loadClient(libraries, () =>
+  const [transport, streams] = await loadOptional(['@nats-io/transport-node', '@nats-io/jetstream'], () =>
     Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]),
   );
   const subject = target.subject ?? '';

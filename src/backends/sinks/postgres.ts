@@ -2,8 +2,9 @@
  * Writes messages into a table of PostgreSQL. A batch is one statement, which applies as a whole. Mode `insert` keeps each event once, by
  * its id; mode `upsert` keeps the last event of each object.
  */
+
+import { loadOptional } from '../../base/optional-packages.ts';
 import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './common/load-client.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
@@ -16,7 +17,7 @@ const rows = `SELECT e ->> 'id', e ->> 'subject', e ->> 'contentType', (e ->> 'b
   FROM json_array_elements($1::text::json) WITH ORDINALITY AS sent (e, place) ORDER BY place`;
 
 export async function openPostgres(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
-  const { default: postgres } = await loadClient('postgres@3.4.9', () => import('postgres'));
+  const { default: postgres } = await loadOptional(['postgres'], () => import('postgres'));
   const isUpsert = target.mode === 'upsert';
   const name = (target.table ?? '')
     .split('.')

@@ -1,11 +1,12 @@
 /** Adds messages to a stream or a list of Redis (or Valkey). A batch is one transaction, which applies as a whole. */
+
+import { loadOptional } from '../../base/optional-packages.ts';
 import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { loadClient } from './common/load-client.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 export async function openRedis(target: SinkTarget, options: SinkOptions): Promise<EventSink> {
-  const { Redis } = await loadClient('ioredis@6.0.0', () => import('ioredis'));
+  const { Redis } = await loadOptional(['ioredis'], () => import('ioredis'));
   const key = target.key ?? '';
   const database = Number(new URL(target.url).pathname.slice(1) || '0');
 

@@ -9,6 +9,7 @@ import { readCredentialsFile } from '../secrets/credentials-file.ts';
 import { readHsmKeysFile } from '../secrets/hsm-keys-file.ts';
 import { lookAtMasterKeyFile } from '../secrets/master-key-file.ts';
 import { noSecretFile } from '../secrets/secret-file.ts';
+import { lookForPackages } from './needed-packages.ts';
 import { lookAtUpstreamFiles } from './upstream-files.ts';
 
 export interface Configuration {
@@ -39,11 +40,12 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     reading.found.find((found) => found.name === name)?.text;
   const credentialsPath = settingText('SVC_CREDENTIALS_FILE');
   const hsmPath = settingText('SVC_HSM_KEYS_FILE');
-  const [file, masterKeys, hsmKeys, upstreams, ...fileFaults] = await Promise.all([
+  const [file, masterKeys, hsmKeys, upstreams, missing, ...fileFaults] = await Promise.all([
     credentialsPath === undefined ? noSecretFile : readCredentialsFile(credentialsPath),
     lookAtMasterKeyFile(settingText('SVC_MASTER_KEY_FILE'), settingText('SVC_DATA_DIR')),
     hsmPath === undefined ? noSecretFile : readHsmKeysFile(hsmPath),
     reading.config === undefined ? noSecretFile : lookAtUpstreamFiles(reading.config),
+    reading.config === undefined ? [] : lookForPackages(reading.config),
     unreadable('SVC_TLS_CERT_FILE', settingText('SVC_TLS_CERT_FILE')),
     unreadable('SVC_TLS_KEY_FILE', settingText('SVC_TLS_KEY_FILE')),
     unreadable('SVC_TRANSIT_CA_FILE', settingText('SVC_TRANSIT_CA_FILE')),
@@ -53,7 +55,12 @@ export async function loadConfiguration({ env, flags, prepares }: LoadOptions): 
     prepares ? unwritable('SVC_DATA_DIR', settingText('SVC_DATA_DIR')) : [],
   ]);
   const secrets = [file, masterKeys, hsmKeys, upstreams];
-  const faults = [...reading.faults, ...secrets.flatMap((each) => each.faults), ...fileFaults.flat()];
+  const faults = [
+    ...reading.faults,
+    ...secrets.flatMap((each) => each.faults),
+    ...missing,
+    ...fileFaults.flat(),
+  ];
   const warnings = [...reading.warnings, ...secrets.flatMap((each) => each.warnings)];
   const { config, found } = reading;
   if (config === undefined || faults.length > 0) return { faults, warnings, found };

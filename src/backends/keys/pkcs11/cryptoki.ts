@@ -2,7 +2,9 @@
  * Functions of a PKCS#11 module through koffi (Cryptoki 2.40, https://docs.oasis-open.org/pkcs11/pkcs11-base/v2.40/). All that may talk to
  * the device run on a thread of the runtime, so they block no event loop. Structures are laid out here: 64-bit words, as on Linux.
  */
+
 import type { KoffiFunc } from 'koffi';
+import { loadOptional } from '../../../base/optional-packages.ts';
 import { later } from '../../data/cluster-pool/librados/librados.ts';
 
 /** A call that the module answered with an error code. */
@@ -119,9 +121,7 @@ export interface Cryptoki {
 }
 
 export async function loadCryptoki(path: string): Promise<Cryptoki> {
-  const koffi = await import('koffi').catch((cause: unknown) => {
-    throw new Error('the package koffi is not installed (npm install koffi)', { cause });
-  });
+  const koffi = await loadOptional(['koffi'], () => import('koffi'));
   const library = koffi.load(path);
   const functions = new Map<string, Call>(
     Object.entries(signatures).map(([name, parameters]) => [name, library.func(name, word, [...parameters])]),

@@ -3,6 +3,7 @@
  * starts where neither is installed.
  */
 import type { KoffiFunc, LibraryHandle } from 'koffi';
+import { installCommand } from '../../../../base/optional-packages.ts';
 import { crc32c } from '../../../hashing/node.ts';
 import { type Crc32c, DriverMissing } from './driver.ts';
 
@@ -149,7 +150,9 @@ export interface Native {
 /** @param name of the library; a test passes one that does not exist */
 export async function loadLibrados(name = 'librados.so.2'): Promise<Native> {
   const koffi = await import('koffi').catch((cause: unknown) => {
-    throw new DriverMissing('the package koffi is not installed (npm install koffi)', { cause });
+    throw new DriverMissing(`the package koffi is not installed: run \`${installCommand(['koffi'])}\``, {
+      cause,
+    });
   });
   const library = open(name, () => koffi.load(name));
   const functions = Object.entries(signatures).map(([name, [symbol, result, parameters]]) => [
