@@ -4,7 +4,11 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 
 const at = (user: string) => ({ Bucket: 'avatars', Key: `${user}.png` });
 
-export async function saveAvatar(client: S3Client, user: string, picture: string | Uint8Array): Promise<void> {
+export async function saveAvatar(
+  client: S3Client,
+  user: string,
+  picture: string | Uint8Array,
+): Promise<void> {
   await client.send(new PutObjectCommand({ ...at(user), Body: picture, ContentType: 'image/png' }));
 }
 

@@ -15,7 +15,9 @@ try {
   // The first import, because others stop an old runtime with a stack trace.
   await import('../base/assert-runtime.ts');
   const { runCommand } = await import('./cli/cli-commands.ts');
-  process.exitCode = await runCommand(process.argv.slice(2));
+  const [, script, ...args] = process.argv;
+  // A single binary repeats its own name in the arguments of the processes that it forks.
+  process.exitCode = await runCommand(args[0] === script ? args.slice(1) : args);
 } catch (error) {
   process.stderr.write(`sluice: ${sayable(error)}\n`);
   process.exit(1);
