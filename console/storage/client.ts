@@ -30,6 +30,8 @@ export interface StorageAsk {
 export interface StorageReply {
   readonly status: number;
   header(name: string): string | undefined;
+  /** The names of all headers, in lower case. */
+  names(): readonly string[];
   readonly text: string;
   /** The root of an XML reply. */
   readonly xml: Element | undefined;
@@ -117,10 +119,16 @@ const xmlIn = (request: XMLHttpRequest): Element | undefined =>
 async function readReply(request: XMLHttpRequest, { as = 'text' }: StorageAsk): Promise<StorageReply> {
   const { status } = request;
   const header = (name: string) => request.getResponseHeader(name) ?? undefined;
+  const names = () =>
+    request
+      .getAllResponseHeaders()
+      .split('\r\n')
+      .flatMap((line) => line.split(':', 1)[0]?.toLowerCase() || []);
   if (status >= 200 && status < 300)
     return {
       status,
       header,
+      names,
       text: as === 'text' ? request.responseText : '',
       xml: as === 'text' ? xmlIn(request) : undefined,
       bytes: as === 'arraybuffer' ? request.response : undefined,

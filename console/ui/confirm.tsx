@@ -14,6 +14,8 @@ interface ConfirmProps {
   /** For what cannot be undone: the user types this name. */
   readonly typed?: string;
   readonly isReversible?: boolean;
+  /** Such as while the numbers are being counted. */
+  readonly isDisabled?: boolean;
   readonly action: string;
   readonly onConfirm: () => Promise<unknown>;
   readonly onClose: () => void;
@@ -25,6 +27,7 @@ export function Confirm({
   impact = [],
   typed,
   isReversible = typed === undefined,
+  isDisabled = false,
   action,
   onConfirm,
   onClose,
@@ -35,7 +38,7 @@ export function Confirm({
       <Form
         submit={action}
         kind={isReversible ? 'primary' : 'danger'}
-        disabled={typed !== undefined && name !== typed}
+        disabled={isDisabled || (typed !== undefined && name !== typed)}
         onSubmit={async () => {
           await onConfirm();
           onClose();

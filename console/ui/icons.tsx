@@ -35,6 +35,7 @@ const shapes = {
   left: 'M12 5l-5 5 5 5',
   plus: 'M10 4v12M4 10h12',
   trash: 'M4 6h12M8 6V3.5h4V6M5.5 6l.8 11h7.4l.8-11',
+  edit: 'M4 16l1-4 8.5-8.5 3 3L8 15zM11.5 5.5l3 3',
   download: 'M10 3v9M6 9l4 4 4-4M3.5 16.5h13',
   upload: 'M10 13V4M6 8l4-4 4 4M3.5 16.5h13',
   external: 'M8 4H4v12h12v-4M11 3.5h5.5V9M16.5 3.5 9 11',

@@ -22,7 +22,7 @@ export const parametersOf: Readonly<Record<Seed, Readonly<Record<string, string>
 };
 
 export interface SendOptions {
-  readonly body?: string;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly as?: Pair;
@@ -43,10 +43,16 @@ export async function send(
     path: path.split('/').map(encode).join('/'),
     query: Object.entries(query),
     headers: { host: new URL(url).host, ...headers },
-    payloadHash: toHex(hasher.once('sha256', new TextEncoder().encode(body))),
+    payloadHash: toHex(
+      hasher.once('sha256', typeof body === 'string' ? new TextEncoder().encode(body) : body),
+    ),
   });
   const { host: _, ...sent } = signed.headers;
-  const reply = await fetch(url + signed.target, { method, headers: sent, ...(body === '' ? {} : { body }) });
+  const reply = await fetch(url + signed.target, {
+    method,
+    headers: sent,
+    ...(body.length === 0 ? {} : { body }),
+  });
   if (!reply.ok) throw new Error(`${method} ${path}: ${reply.status} ${await reply.text()}`);
   return reply;
 }

@@ -25,7 +25,7 @@ export interface StoredObject {
 export type Entry = Folder | StoredObject;
 
 /** Keys are asked for in URL encoding, because XML cannot hold every character that a key may have. */
-const decode = (text = ''): string => decodeURIComponent(text.replaceAll('+', ' '));
+export const decode = (text = ''): string => decodeURIComponent(text.replaceAll('+', ' '));
 
 interface Page {
   readonly entries: readonly Entry[];

@@ -1,20 +1,25 @@
 /** One object: what is known of it, its versions and where their bytes are, and a link for others. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { useAllowed } from '../../app/allowed.ts';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
+import { useSearchState } from '../../app/url.ts';
 import { presign } from '../../storage/client.ts';
 import { useStorage } from '../../storage/queries.ts';
 import { t } from '../../text/text.ts';
-import { Chip } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { type Fact, Facts } from '../../ui/facts.tsx';
 import { Button, Form, SelectField } from '../../ui/form.tsx';
+import { Segments } from '../../ui/segments.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Bytes, Time } from '../../ui/values.tsx';
 import { nameOf, visible } from './listing.ts';
+import { Preview } from './preview.tsx';
+import { Readers } from './readers.tsx';
+import { Tags } from './tags.tsx';
+import { Versions } from './versions.tsx';
 import { w } from './words.ts';
 
 type Version = Answer<'StatObject'>['versions'][number];
@@ -22,9 +27,11 @@ type Version = Answer<'StatObject'>['versions'][number];
 interface ObjectPanelProps {
   readonly bucket: string;
   readonly objectKey: string;
-  readonly onRemove: (() => void) | undefined;
+  readonly actions: ComponentChildren;
   readonly onClose: () => void;
 }
+
+type View = 'details' | 'preview' | 'versions' | 'readers';
 
 const downloadSeconds = 300;
 
@@ -40,10 +47,20 @@ async function download(bucket: string, key: string): Promise<void> {
   link.click();
 }
 
-export function ObjectPanel({ bucket, objectKey: key, onRemove, onClose }: ObjectPanelProps) {
+export function ObjectPanel({ bucket, objectKey: key, actions, onClose }: ObjectPanelProps) {
   const stat = { action: 'admin:StatObject', bucket };
   const read = { action: 's3:GetObject', bucket, key };
-  const allowed = useAllowed([stat, read]);
+  const history = { action: 's3:ListBucketVersions', bucket };
+  const explain = onBucket('ExplainDecision', bucket);
+  const allowed = useAllowed([stat, read, history, explain]);
+  const [search, setSearch] = useSearchState();
+  const views: readonly View[] = [
+    'details',
+    ...(allowed(read) === true ? (['preview'] as const) : []),
+    ...(allowed(history) === true ? (['versions'] as const) : []),
+    ...(allowed(explain) === true ? (['readers'] as const) : []),
+  ];
+  const view = views.find((each) => each === search['view']) ?? 'details';
   return (
     <Panel
       title={<span title={visible(key)}>{visible(nameOf(key))}</span>}
@@ -57,13 +74,29 @@ export function ObjectPanel({ bucket, objectKey: key, onRemove, onClose }: Objec
               onClick={() => download(bucket, key).catch(() => {})}
             />
           )}
-          {onRemove !== undefined && <Button icon="trash" label={w.remove} onClick={onRemove} />}
+          {actions}
         </>
       }
     >
-      {allowed(stat) === true && <Stat bucket={bucket} objectKey={key} />}
-      {allowed(stat) === false && allowed(read) === true && <Head bucket={bucket} objectKey={key} />}
-      {allowed(read) === true && <Link bucket={bucket} objectKey={key} />}
+      <Segments
+        label={w.views}
+        value={view}
+        options={views.map((each) => [each, w.view[each]] as const)}
+        onChange={(next) =>
+          setSearch({ view: next === 'details' ? undefined : next, version: undefined, edit: undefined })
+        }
+      />
+      {view === 'preview' && <Preview bucket={bucket} objectKey={key} />}
+      {view === 'versions' && <Versions bucket={bucket} objectKey={key} />}
+      {view === 'readers' && <Readers bucket={bucket} objectKey={key} />}
+      {view === 'details' && (
+        <>
+          {allowed(stat) === true && <Stat bucket={bucket} objectKey={key} />}
+          {allowed(stat) === false && allowed(read) === true && <Head bucket={bucket} objectKey={key} />}
+          <Tags bucket={bucket} objectKey={key} />
+          {allowed(read) === true && <Link bucket={bucket} objectKey={key} />}
+        </>
+      )}
     </Panel>
   );
 }
@@ -84,10 +117,10 @@ const textFacts = (values: Readonly<Record<string, string>>): readonly Fact[] =>
   Object.entries(values).map(([name, value]) => [visible(name), visible(value)] as const);
 
 function Stat({ bucket, objectKey: key }: Of) {
-  const stat = useAdmin('StatObject', { path: { name: bucket }, query: { key } });
+  const stat = useAdmin('StatObject', { path: { name: bucket }, query: { key, limit: 1 } });
   return (
     <Reading query={stat}>
-      {({ versions, next }) => {
+      {({ versions }) => {
         const [latest] = versions;
         if (latest === undefined) return null;
         return (
@@ -97,7 +130,6 @@ function Stat({ bucket, objectKey: key }: Of) {
               [
                 [w.headers, latest.headers],
                 [w.metadata, latest.metadata],
-                [w.tags, latest.tags],
               ] as const
             ).map(
               ([title, values]) =>
@@ -109,14 +141,6 @@ function Stat({ bucket, objectKey: key }: Of) {
             )}
             <Part title={w.place}>
               <Place version={latest} />
-            </Part>
-            <Part title={w.versions}>
-              <ul class="versions">
-                {versions.map((each) => (
-                  <VersionLine key={each.versionId} version={each} />
-                ))}
-              </ul>
-              {next !== undefined && <p class="quiet">{w.moreVersions}</p>}
             </Part>
           </>
         );
@@ -179,40 +203,31 @@ function Place({ version: { extents, extentsLeftOut = 0 } }: { readonly version:
   );
 }
 
-const VersionLine = ({ version }: { readonly version: Version }) => (
-  <li>
-    <Copy text={version.versionId} />
-    <span class="version-facts">
-      {version.isLatest && <Chip tone="good">{w.latest}</Chip>}
-      {version.isDeleteMarker ? (
-        <Chip tone="warn" icon="trash">
-          {w.marker}
-        </Chip>
-      ) : (
-        <Bytes value={version.size} />
-      )}
-      <span class="quiet">
-        <Time at={version.modified} />
-      </span>
-    </span>
-  </li>
-);
-
 /** What the storage protocol says of an object, for those who may not ask the operator API. */
 function Head({ bucket, objectKey: key }: Of) {
-  const head = useStorage({ method: 'HEAD', bucket, key }, ({ header }): readonly Fact[] => [
-    [w.size, <Bytes key="size" value={Number(header('content-length') ?? 0)} />],
-    [w.modified, <Time key="time" at={header('last-modified') ?? ''} />],
-    [w.etag, <Copy key="etag" text={(header('etag') ?? '').replaceAll('"', '')} />],
-    [w.version, header('x-amz-version-id')],
-    ['Content-Type', header('content-type')],
-    [w.storageClass, header('x-amz-storage-class') ?? 'STANDARD'],
-    [w.encryption, header('x-amz-server-side-encryption') ?? w.noEncryption],
-    [w.retention, header('x-amz-object-lock-retain-until-date')],
-    [w.replication, header('x-amz-replication-status')],
-    [w.expires, header('x-amz-expiration')],
-    [w.tags, header('x-amz-tagging-count')],
-  ]);
+  const head = useStorage(
+    { method: 'HEAD', bucket, key, headers: { 'x-amz-checksum-mode': 'ENABLED' } },
+    ({ header, names }): readonly Fact[] => [
+      [w.size, <Bytes key="size" value={Number(header('content-length') ?? 0)} />],
+      [w.modified, <Time key="time" at={header('last-modified') ?? ''} />],
+      [w.etag, <Copy key="etag" text={(header('etag') ?? '').replaceAll('"', '')} />],
+      [w.version, header('x-amz-version-id')],
+      ['Content-Type', header('content-type')],
+      [w.storageClass, header('x-amz-storage-class') ?? 'STANDARD'],
+      [w.encryption, header('x-amz-server-side-encryption') ?? w.noEncryption],
+      [w.retention, header('x-amz-object-lock-retain-until-date')],
+      [w.replication, header('x-amz-replication-status')],
+      [w.expires, header('x-amz-expiration')],
+      [w.legalHold, header('x-amz-object-lock-legal-hold')],
+      ...['sha256', 'sha1', 'crc32', 'crc32c', 'crc64nvme'].map((each): Fact => {
+        const value = header(`x-amz-checksum-${each}`);
+        return [`${w.checksum} ${each}`, value && <Copy text={value} />];
+      }),
+      ...names()
+        .filter((name) => name.startsWith('x-amz-meta-'))
+        .map((name): Fact => [visible(name), visible(header(name) ?? '')]),
+    ],
+  );
   return (
     <Reading query={head}>
       {(facts) => <Facts facts={[[w.key, <Copy key="key" text={key} shown={visible(key)} />], ...facts]} />}

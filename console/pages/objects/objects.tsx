@@ -1,6 +1,5 @@
 /** The objects of a bucket: one level of its keys, uploads, and what may be done with each. */
 
-import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState } from 'preact/hooks';
 import { useAllowed } from '../../app/allowed.ts';
@@ -9,18 +8,18 @@ import { pathOf } from '../../app/pages.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
-import { Confirm } from '../../ui/confirm.tsx';
 import { Button } from '../../ui/form.tsx';
-import { Icon } from '../../ui/icons.tsx';
+import { Icon, type IconName } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
-import { Bytes, Count, Time } from '../../ui/values.tsx';
+import { Bytes, Time } from '../../ui/values.tsx';
 import { UploadButtons, UploadOptions, UploadZone, useUploader } from '../uploads/tools.tsx';
+import { JobList } from './job-list.tsx';
 import {
   type Entry,
-  isObject,
+  type Listing,
   nameOf,
   placeOf,
   prefixAt,
@@ -29,16 +28,16 @@ import {
   visible,
 } from './listing.ts';
 import { ObjectPanel } from './object-panel.tsx';
-import { type NotDeleted, removeObjects } from './remove.ts';
-import { w } from './words.ts';
+import { type Action, ActionDialog } from './transfer.tsx';
+import { wordsOfJobs as jobWords, w } from './words.ts';
 
 interface Selection {
-  readonly keys: ReadonlySet<string>;
-  toggle(key: string): void;
+  readonly entries: ReadonlyMap<string, Entry>;
+  toggle(entry: Entry): void;
   all(): void;
 }
 
-function columnsWith(selection: Selection | undefined, objects: number): readonly Column<Entry>[] {
+function columnsWith(selection: Selection | undefined, count: number): readonly Column<Entry>[] {
   const columns: readonly Column<Entry>[] = [
     {
       id: 'name',
@@ -80,27 +79,30 @@ function columnsWith(selection: Selection | undefined, objects: number): readonl
         <span class="visually-hidden">{w.selectAll}</span>
         <input
           type="checkbox"
-          checked={objects > 0 && selection.keys.size === objects}
-          disabled={objects === 0}
+          checked={count > 0 && selection.entries.size === count}
+          disabled={count === 0}
           onChange={selection.all}
         />
       </label>
     ),
-    cell: ({ is, key }) =>
-      is === 'object' ? (
-        <label class="check-cell">
-          <span class="visually-hidden">{w.selectOne(visible(nameOf(key)))}</span>
-          <input type="checkbox" checked={selection.keys.has(key)} onChange={() => selection.toggle(key)} />
-        </label>
-      ) : (
-        ''
-      ),
+    cell: (entry) => (
+      <label class="check-cell">
+        <span class="visually-hidden">{w.selectOne(visible(nameOf(entry.key)))}</span>
+        <input
+          type="checkbox"
+          checked={selection.entries.has(entry.key)}
+          onChange={() => selection.toggle(entry)}
+        />
+      </label>
+    ),
   };
   return [select, ...columns];
 }
 
 /** The rows are those of the window. */
 const noRows: readonly Entry[] = [];
+/** Parameters of the panel. */
+const closed = { key: undefined, view: undefined, version: undefined, edit: undefined };
 const unseenObject = (key: string): StoredObject => ({
   is: 'object',
   key,
@@ -139,51 +141,33 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
   const list = { action: 's3:ListBucket', bucket };
   const put = { action: 's3:PutObject', bucket, key: `${prefix}x` };
   const remove = { action: 's3:DeleteObject', bucket, key: `${prefix}x` };
+  const read = { action: 's3:GetObject', bucket, key: `${prefix}x` };
   const about = { action: 'admin:GetBucket', bucket };
-  const allowed = useAllowed([list, put, remove, about]);
+  const allowed = useAllowed([list, put, remove, read, about]);
   const { listing, isRead, error, retry } = useListing(bucket, prefix, allowed(list) === true);
   const details = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: allowed(about) === true });
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const [removing, setRemoving] = useState<readonly StoredObject[]>();
-  const [failed, setFailed] = useState<readonly NotDeleted[]>([]);
+  const { selected, setSelected, columns } = useSelection(
+    listing,
+    [put, remove, read].some((each) => allowed(each) === true),
+  );
+  const [asked, setAsked] = useState<Asked>();
   const uploader = useUploader(bucket, prefix);
   const goTo = useGoTo(bucket);
   const mayPut = allowed(put) === true;
-  const mayRemove = allowed(remove) === true;
-  const count = listing.loaded.filter(isObject).length;
-  const columns = useMemo(() => {
-    const selection: Selection = {
-      keys: selected,
-      toggle(key) {
-        const next = new Set(selected);
-        if (!next.delete(key)) next.add(key);
-        setSelected(next);
-      },
-      all() {
-        const objects = listing.loaded.filter(isObject);
-        setSelected(selected.size === objects.length ? new Set() : new Set(objects.map(({ key }) => key)));
-      },
-    };
-    return columnsWith(mayRemove ? selection : undefined, count);
-  }, [selected, listing, count, mayRemove]);
   const key = search['key'];
-  const objectsOf = (keys: ReadonlySet<string>) =>
-    listing.loaded.filter(isObject).filter((each) => keys.has(each.key));
+  const ask = (action: Action, entries: readonly Entry[]) => setAsked({ action, entries });
+  const may = { put: mayPut, remove: allowed(remove) === true, read: allowed(read) === true };
   return (
     <>
       <div class="tools-line">
         <Path bucket={bucket} prefix={prefix} />
         <div class="actions">
-          {selected.size > 0 && (
-            <Button icon="trash" onClick={() => setRemoving(objectsOf(selected))}>
-              {`${w.remove} (${selected.size})`}
-            </Button>
-          )}
+          <Actions may={may} entries={selected} onAsk={ask} />
           {mayPut && <UploadButtons uploader={uploader} />}
         </div>
       </div>
       {mayPut && <UploadOptions uploader={uploader} />}
-      {failed.length > 0 && <NotDeletedCard failed={failed} onClose={() => setFailed([])} />}
+      <JobList bucket={bucket} />
       <UploadZone isOpen={mayPut} uploader={uploader}>
         <Card>
           {allowed(list) === false ? (
@@ -201,7 +185,7 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
               tools={<Jump prefix={prefix} onJump={goTo} />}
               openKey={key}
               onOpen={(row) =>
-                row.is === 'folder' ? goTo(row.key) : setSearch({ key: row.key }, { push: true })
+                row.is === 'folder' ? goTo(row.key) : setSearch({ ...closed, key: row.key }, { push: true })
               }
               empty={<Empty icon="file" text={w.empty} docs={mayPut ? w.emptyHint : undefined} />}
               more={{ has: listing.hasMore, busy: listing.isBusy, load: listing.loadMore }}
@@ -215,27 +199,85 @@ function Level({ bucket, prefix, search, setSearch }: LevelProps) {
           key={key}
           bucket={bucket}
           objectKey={key}
-          onRemove={
-            mayRemove ? () => setRemoving([objectsOf(new Set([key]))[0] ?? unseenObject(key)]) : undefined
-          }
-          onClose={() => setSearch({ key: undefined })}
+          actions={<Actions may={may} entries={[unseenObject(key)]} onAsk={ask} isPanel />}
+          onClose={() => setSearch(closed)}
         />
       )}
-      {removing !== undefined && (
-        <Removal
+      {asked !== undefined && (
+        <ActionDialog
+          {...asked}
           bucket={bucket}
-          objects={removing}
+          prefix={prefix}
           versioning={details.data?.versioning}
-          onDone={(errors) => {
-            setFailed(errors);
-            setSelected(new Set());
-            if (key !== undefined) setSearch({ key: undefined });
+          onStarted={() => {
+            setSelected(none);
+            if (asked.action !== 'zip' && asked.entries.some((each) => each.key === key)) setSearch(closed);
           }}
-          onClose={() => setRemoving(undefined)}
+          onClose={() => setAsked(undefined)}
         />
       )}
     </>
   );
+}
+
+interface Asked {
+  readonly action: Action;
+  readonly entries: readonly Entry[];
+}
+
+const none: ReadonlyMap<string, Entry> = new Map();
+
+/** What is selected stays so while its rows are far away. */
+function useSelection(listing: Listing, isOffered: boolean) {
+  const [chosen, setSelected] = useState(none);
+  const count = listing.loaded.length;
+  const selected = useMemo(() => [...chosen.values()], [chosen]);
+  const columns = useMemo(() => {
+    const selection: Selection = {
+      entries: chosen,
+      toggle(entry) {
+        const next = new Map(chosen);
+        if (!next.delete(entry.key)) next.set(entry.key, entry);
+        setSelected(next);
+      },
+      all: () =>
+        setSelected(
+          chosen.size === count ? none : new Map(listing.loaded.map((entry) => [entry.key, entry])),
+        ),
+    };
+    return columnsWith(isOffered ? selection : undefined, count);
+  }, [chosen, listing, count, isOffered]);
+  return { selected, setSelected, columns };
+}
+
+interface ActionsProps {
+  readonly may: Readonly<Record<'put' | 'remove' | 'read', boolean>>;
+  readonly entries: readonly Entry[];
+  readonly onAsk: (action: Action, entries: readonly Entry[]) => void;
+  /** Of one object: icons. */
+  readonly isPanel?: boolean;
+}
+
+/** What may be done with the chosen rows. */
+function Actions({ may, entries, onAsk, isPanel = false }: ActionsProps) {
+  if (entries.length === 0) return null;
+  const actions: readonly (readonly [Action, IconName, boolean])[] = [
+    ['rename', 'edit', may.read && may.put && may.remove && entries.length === 1],
+    ['transfer', 'copy', may.read && may.put],
+    ['zip', 'download', may.read && !isPanel],
+    ['delete', 'trash', may.remove],
+  ];
+  return actions.map(([action, icon, isAllowed]) => {
+    if (!isAllowed) return null;
+    const label = action === 'delete' ? w.remove : jobWords[action];
+    return isPanel ? (
+      <Button key={action} icon={icon} label={label} onClick={() => onAsk(action, entries)} />
+    ) : (
+      <Button key={action} icon={icon} onClick={() => onAsk(action, entries)}>
+        {`${label} (${entries.length})`}
+      </Button>
+    );
+  });
 }
 
 function useGoTo(bucket: string): (prefix: string) => void {
@@ -299,59 +341,3 @@ function Jump({ prefix, onJump }: { readonly prefix: string; readonly onJump: (p
     </form>
   );
 }
-
-interface RemovalProps {
-  readonly bucket: string;
-  readonly objects: readonly StoredObject[];
-  /** Undefined where the caller may not read it. */
-  readonly versioning: string | undefined;
-  readonly onDone: (failed: readonly NotDeleted[]) => void;
-  readonly onClose: () => void;
-}
-
-function Removal({ bucket, objects, versioning, onDone, onClose }: RemovalProps) {
-  const client = useQueryClient();
-  const isReversible = versioning === 'Enabled';
-  return (
-    <Confirm
-      title={w.removeAsk(objects.length)}
-      text={isReversible ? w.removeMarker : versioning === undefined ? w.removeUnknown : w.removeText}
-      impact={[
-        [w.objects, <Count key="objects" value={objects.length} />],
-        [w.bytes, <Bytes key="bytes" value={objects.reduce((sum, { size }) => sum + size, 0)} />],
-      ]}
-      isReversible={isReversible}
-      action={w.remove}
-      onConfirm={async () => {
-        const failed = await removeObjects(
-          bucket,
-          objects.map(({ key }) => key),
-        );
-        await client.invalidateQueries({ queryKey: ['s3', bucket] });
-        onDone(failed);
-      }}
-      onClose={onClose}
-    />
-  );
-}
-
-const NotDeletedCard = ({
-  failed,
-  onClose,
-}: {
-  readonly failed: readonly NotDeleted[];
-  readonly onClose: () => void;
-}) => (
-  <Card
-    title={w.notDeleted(failed.length)}
-    actions={<Button icon="close" label={t.ui.close} onClick={onClose} />}
-  >
-    <ul class="warnings">
-      {failed.map(({ key, reason }) => (
-        <li key={key}>
-          <Icon name="error" /> <bdi>{visible(key)}</bdi>: <bdi>{reason}</bdi>
-        </li>
-      ))}
-    </ul>
-  </Card>
-);

@@ -1,0 +1,127 @@
+/** The tags of an object: shown, and changed where policy allows it. */
+import { useState } from 'preact/hooks';
+import { useAllowed } from '../../app/allowed.ts';
+import { useSearchState } from '../../app/url.ts';
+import { useStorageChange } from '../../storage/queries.ts';
+import { escapeXml } from '../../storage/xml.ts';
+import { t } from '../../text/text.ts';
+import { Facts } from '../../ui/facts.tsx';
+import { Button, Form } from '../../ui/form.tsx';
+import { Reading } from '../../ui/states.tsx';
+import { visible } from './listing.ts';
+import { type Tag, useTags } from './versions.tsx';
+import { wordsOfTags as w } from './words.ts';
+
+/** The most that an object may have (public API). */
+const tagsMax = 10;
+
+interface TagsProps {
+  readonly bucket: string;
+  readonly objectKey: string;
+}
+
+export function Tags({ bucket, objectKey: key }: TagsProps) {
+  const read = { action: 's3:GetObjectTagging', bucket, key };
+  const put = { action: 's3:PutObjectTagging', bucket, key };
+  const allowed = useAllowed([read, put]);
+  const [search, setSearch] = useSearchState();
+  const tags = useTags({ bucket, objectKey: key }, allowed(read) === true);
+  if (allowed(read) !== true) return null;
+  return (
+    <section class="stack">
+      <h3>{w.tags}</h3>
+      <Reading query={tags} rows={1}>
+        {(found) =>
+          search['edit'] === 'tags' && allowed(put) === true ? (
+            <TagsForm
+              bucket={bucket}
+              objectKey={key}
+              tags={found}
+              onClose={() => setSearch({ edit: undefined })}
+            />
+          ) : (
+            <>
+              {found.length === 0 ? (
+                <p class="quiet">{w.none}</p>
+              ) : (
+                <Facts facts={found.map(({ name, value }) => [visible(name), visible(value)] as const)} />
+              )}
+              {allowed(put) === true && (
+                <div class="actions">
+                  <Button icon="edit" onClick={() => setSearch({ edit: 'tags' })}>
+                    {w.edit}
+                  </Button>
+                </div>
+              )}
+            </>
+          )
+        }
+      </Reading>
+    </section>
+  );
+}
+
+interface TagsFormProps extends TagsProps {
+  readonly tags: readonly Tag[];
+  readonly onClose: () => void;
+}
+
+function TagsForm({ bucket, objectKey: key, tags, onClose }: TagsFormProps) {
+  const [rows, setRows] = useState<readonly Tag[]>(tags.length === 0 ? [{ name: '', value: '' }] : tags);
+  const change = useStorageChange();
+  const set = (index: number, tag: Partial<Tag>) =>
+    setRows(rows.map((each, at) => (at === index ? { ...each, ...tag } : each)));
+  const save = async () => {
+    const set = rows
+      .filter(({ name }) => name !== '')
+      .map(({ name, value }) => `<Tag><Key>${escapeXml(name)}</Key><Value>${escapeXml(value)}</Value></Tag>`)
+      .join('');
+    const body = `<Tagging xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><TagSet>${set}</TagSet></Tagging>`;
+    await change.mutateAsync({ method: 'PUT', bucket, key, query: { tagging: '' }, body });
+    onClose();
+  };
+  return (
+    <Form submit={t.ui.save} onSubmit={save} onCancel={onClose}>
+      {() => (
+        <>
+          {rows.map((tag, index) => (
+            <div class="input-row" key={index}>
+              <input
+                class="input"
+                aria-label={`${w.name} ${index + 1}`}
+                placeholder={w.name}
+                maxLength={128}
+                dir="auto"
+                value={tag.name}
+                onInput={(event) => set(index, { name: event.currentTarget.value })}
+              />
+              <input
+                class="input"
+                aria-label={`${w.value} ${index + 1}`}
+                placeholder={w.value}
+                maxLength={256}
+                dir="auto"
+                value={tag.value}
+                onInput={(event) => set(index, { value: event.currentTarget.value })}
+              />
+              <Button
+                icon="trash"
+                label={`${w.remove} ${index + 1}`}
+                onClick={() => setRows(rows.filter((_, at) => at !== index))}
+              />
+            </div>
+          ))}
+          <div>
+            <Button
+              icon="plus"
+              disabled={rows.length >= tagsMax}
+              onClick={() => setRows([...rows, { name: '', value: '' }])}
+            >
+              {w.add}
+            </Button>
+          </div>
+        </>
+      )}
+    </Form>
+  );
+}
