@@ -41,8 +41,14 @@ async function ask(): Promise<Session | undefined> {
   }
 }
 
+/** As the gateway saw it when it sent the page: scripts cannot see the cookie. */
+const hasNoCookie = (): boolean =>
+  document.querySelector('meta[name=login]')?.getAttribute('content') === 'none';
+
 export function SessionGate({ children }: { readonly children: ComponentChildren }) {
   const [state, setState] = useState<State>({ is: 'asking' });
+  const lastLook = useRef(0);
+  // The log-in whose replies are shown. What it was refused stays refused: asked for again, it would bring the next refusal.
   const token = useRef<string | undefined>(undefined);
   const enter = useCallback((session: Session) => {
     const isNew = token.current !== session.csrfToken || logIn().is !== 'in';
@@ -83,13 +89,14 @@ export function SessionGate({ children }: { readonly children: ComponentChildren
   }, [enter]);
   useEffect(() => {
     setLook(look);
-    look().catch(() => {});
+    if (hasNoCookie()) setState({ is: 'out', unreachable: false });
+    else look().catch(() => {});
     return hearTabs((note) => {
       if (note === 'logged-out') leave();
       else look().catch(() => {});
     });
   }, [look, leave]);
-  useEffect(() => watchEnd(state, () => look().catch(() => {})), [state, look]);
+  useEffect(() => watchEnd(state, lastLook, () => look().catch(() => {})), [state, look]);
   const api = useMemo(
     (): SessionApi | undefined =>
       'session' in state
@@ -122,13 +129,12 @@ export function SessionGate({ children }: { readonly children: ComponentChildren
 }
 
 /** A refusal may mean that the log-in has ended, and its time passes without any request. @returns stops watching */
-function watchEnd(state: State, look: () => void): () => void {
+function watchEnd(state: State, lastLook: { current: number }, look: () => void): () => void {
   if (state.is !== 'in') return () => {};
-  let asked = 0;
   whenRefused(() => {
     // A page of refusals is one reason to ask.
-    if (Date.now() - asked < 5_000) return;
-    asked = Date.now();
+    if (Date.now() - lastLook.current < 5_000) return;
+    lastLook.current = Date.now();
     look();
   });
   const { expiresAt } = state.session;

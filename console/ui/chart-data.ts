@@ -22,6 +22,8 @@ export interface ChartProps {
 export const formatUnit: Readonly<Record<ChartUnit, (value: number) => string>> = {
   bytes: formatBytes,
   count: formatCount,
-  perSecond: (value) => `${formatNumber(value, { maximumFractionDigits: value < 10 ? 1 : 0 })}/s`,
+  // The marks of an axis differ, also where a request comes every few minutes.
+  perSecond: (value) =>
+    `${formatNumber(value, value < 10 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 0 })}/s`,
   ms: formatDuration,
 };

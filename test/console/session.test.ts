@@ -1,5 +1,9 @@
 /** The session of the console in several tabs: log-out, expiry, other callers. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { endAll, keysOf, serving } from '../runtimes/command.ts';
 import { freePorts } from '../support/engines/ports.ts';
 import { startServer, testCredentials } from '../support/server.ts';
 import { send } from './seeds.ts';
@@ -9,6 +13,11 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
   test('opens the page of its address after the right key, and refuses a wrong one', async () => {
     await using world = await openConsole();
     await using tab = await world.open('/storage', { as: undefined });
+    // A refusal would be an error in the log of the browser.
+    const asked: string[] = [];
+    tab.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await tab.go('/storage');
+    expect(asked.filter((path) => !path.startsWith('/console/'))).toEqual([]);
     await fillLogin(tab, { ...testCredentials.root, secretKey: 'wrong' });
     await tab.page.getByRole('alert').filter({ hasText: 'is wrong' }).waitFor();
     await fillLogin(tab, testCredentials.root);
@@ -19,6 +28,23 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
     );
     expect(stored).not.toContain(testCredentials.root.secretKey);
     expect(stored).not.toContain('sluice-login');
+  });
+
+  test('the address and the key that a first start prints open the console', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'sluice-first-'));
+    try {
+      const first = await serving(['--data-dir', directory]);
+      const url = /^ {2}console +(\S+)$/m.exec(first.stdout)?.[1] ?? '';
+      const [accessKey = '', secretKey = ''] = keysOf(first);
+      expect(url).toBe(`${first.url}/console/`);
+      await using browsing = await browse(url.replace(/\/console\/$/, ''));
+      await using tab = await browsing.open('/', { as: undefined });
+      await fillLogin(tab, { accessKey, secretKey });
+      await tab.page.getByText('Storage is healthy.').waitFor();
+    } finally {
+      await endAll();
+      await rm(directory, { recursive: true, force: true });
+    }
   });
 
   test('ends in every tab when one logs out, and a key that is logged in there logs all of them in', async () => {
@@ -47,6 +73,21 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
     await tab.page.getByText('Your log-in has ended').waitFor({ state: 'detached' });
     expect(tab.page.url()).toContain('/console/storage?nodes-sort=-name');
     await tab.page.getByRole('heading', { name: 'Storage', level: 1 }).waitFor();
+  });
+
+  test('a page that is refused something is asked for once, not again and again', async () => {
+    await using world = await openConsole();
+    await using tab = await world.open('/me', { as: testCredentials.alice });
+    let last = Date.now();
+    let count = 0;
+    tab.page.on('request', () => {
+      last = Date.now();
+      count += 1;
+    });
+    await tab.page.goto(`${world.server.url}/console/iam/users/root-account/billing`);
+    await tab.page.getByText('AccessDenied').first().waitFor();
+    await expect.poll(() => Date.now() - last > 1_500).toBe(true);
+    expect(count).toBeLessThan(60);
   });
 
   test('a cookie that was planted before the log-in is replaced by it, and stays without rights', async () => {

@@ -35,6 +35,8 @@ import {
 } from './bill.ts';
 import { w } from './words.ts';
 
+/** GB-hours; less is exact on hover. */
+const leastShown = 0.001;
 const monthFormat = new Intl.DateTimeFormat(language, { month: 'long', year: 'numeric', timeZone: 'UTC' });
 const formatMonth = (month: string): string => monthFormat.format(Date.parse(`${month}-01`));
 
@@ -174,7 +176,9 @@ const storageColumns: readonly Column<BilledStorage>[] = [
     head: w.gbHours,
     cell: ({ gbHours, byteSeconds }) => (
       <span class="number" title={w.gbHoursHint(formatNumber(byteSeconds))}>
-        {formatNumber(gbHours, { maximumSignificantDigits: 6 })}
+        {gbHours > 0 && gbHours < leastShown
+          ? `< ${formatNumber(leastShown)}`
+          : formatNumber(gbHours, { maximumSignificantDigits: 6 })}
       </span>
     ),
     value: ({ gbHours }) => gbHours,

@@ -23,7 +23,8 @@ type Summary = Answer<'ListTraces'>['traces'][number];
 const keptTones: Readonly<Record<Summary['kept'], Tone>> = {
   failed: 'bad',
   refused: 'warn',
-  slow: 'warn',
+  // The slowest of an operation may be fast.
+  slow: 'neutral',
   sample: 'neutral',
   running: 'accent',
 };

@@ -1,4 +1,5 @@
 /** The console: one page for all its addresses, and its assets. It needs no authentication: what it shows it reads from the operator API. */
+import { tokenOf } from '../../auth/login/cookie.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
@@ -78,8 +79,12 @@ function servePage(
 ): Reply {
   const nonce = toHex(random.bytes(nonceBytes));
   const storage = storageOrigin(config, wire);
-  const values: Readonly<Record<string, string>> = { nonce, storage, base: basePath };
-  const body = page.replace(/\{(nonce|storage|base)\}/g, (_, name: string) => escapeHtml(values[name] ?? ''));
+  // A page without a cookie shows the form at once, instead of asking who is logged in and being refused.
+  const login = tokenOf(wire) === undefined ? 'none' : 'perhaps';
+  const values: Readonly<Record<string, string>> = { nonce, storage, login, base: basePath };
+  const body = page.replace(/\{(nonce|storage|login|base)\}/g, (_, name: string) =>
+    escapeHtml(values[name] ?? ''),
+  );
   return {
     status: 200,
     headers: [
