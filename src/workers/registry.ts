@@ -15,6 +15,7 @@ import { replicate } from './queues/replicator.ts';
 import { reshardBuckets } from './reshard.ts';
 import { compareAll } from './storage/fsck.ts';
 import { collectGarbage } from './storage/gc.ts';
+import { keepHealthHistory } from './storage/health-history.ts';
 import { rebalance } from './storage/rebalance.ts';
 import { rewrapKeys } from './storage/rewrap.ts';
 import { scrubAll } from './storage/scrub.ts';
@@ -57,6 +58,9 @@ const queueRetentionMs = 60_000;
 
 /** How often the worker checks whether an hour of the audit log is to be sealed or removed. */
 const auditRetentionMs = 60_000;
+
+/** How often storage is probed for the history of its health. */
+const healthHistoryMs = 60_000;
 
 /** The rest after each unit of a pass, which limits the part of the time in which fsck works. */
 const fsckRestMs = 1_000;
@@ -135,6 +139,12 @@ export const workers = {
     counts: 'rows',
     interval: () => auditRetentionMs,
     make: retainAudit,
+  },
+  'health-history': {
+    leased: true,
+    counts: 'changes',
+    interval: () => healthHistoryMs,
+    make: keepHealthHistory,
   },
   'access-log': {
     leased: true,

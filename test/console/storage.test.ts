@@ -1,6 +1,6 @@
 /** The Storage page. */
-import { describe, expect, test } from 'vitest';
-import { fill } from './seeds.ts';
+import { describe, expect, test, vi } from 'vitest';
+import { fill, send } from './seeds.ts';
 import { noChromium, openConsole } from './world.ts';
 
 describe.skipIf(noChromium !== undefined)('the Storage page', () => {
@@ -23,6 +23,21 @@ describe.skipIf(noChromium !== undefined)('the Storage page', () => {
     await dialog.getByRole('button', { name: 'Run fsck' }).click();
     await dialog.waitFor({ state: 'detached' });
     await page.getByText('no findings').waitFor();
+  });
+
+  test('shows the health of the last day as a strip, once it is recorded', async () => {
+    await using world = await openConsole();
+    await vi.waitFor(
+      async () => {
+        const reply = await send(world.server, 'GET', '/admin/v1/storage/health/history');
+        expect(((await reply.json()) as { readonly changes: readonly unknown[] }).changes).toHaveLength(1);
+      },
+      { timeout: 60_000, interval: 300 },
+    );
+    await using tab = await world.open('/storage', { width: 'phone', scheme: 'dark' });
+    await tab.page.getByRole('img', { name: /^Healthy all the time\. Recorded for / }).waitFor();
+    expect(await tab.axe()).toEqual([]);
+    expect(await tab.page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
   });
 
   test('explains memory instead of showing an empty table', async () => {

@@ -1,9 +1,10 @@
 /** Storage health through the operator API. @storage */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/bucket-stats.ts';
+import { keepHealthHistory } from '../../src/workers/storage/health-history.ts';
 import {
   backends,
   type GatewayWorld,
@@ -11,6 +12,7 @@ import {
   openGateway,
   operator,
 } from '../support/gateway.ts';
+import { virtualClock } from '../support/virtual-clock.ts';
 
 const ask = async (world: GatewayWorld, what: string) => {
   const reply = await world.as({ credential: operator }).get(`/admin/v1/storage/${what}`);
@@ -211,4 +213,98 @@ test('a stopped sampler removes its metrics, because another process reports the
   while ((await unit(leading.signal)) === 'busy');
   leading.abort();
   expect(told).toEqual([1, 0]);
+});
+
+describe.each(backends)('health history: %s', (backend) => {
+  const minute = 60_000;
+  const hour = 60 * minute;
+
+  async function openHistory() {
+    const clock = virtualClock();
+    let complaint: string | undefined;
+    const wrap: NonNullable<GatewayWorldOptions['wrap']> = (context) => ({
+      ...context,
+      bytes: Object.assign(Object.create(context.bytes) as typeof context.bytes, {
+        health: async () =>
+          (await context.bytes.health()).map((each) =>
+            complaint === undefined ? each : { ...each, status: 'HEALTH_WARN', complaints: [complaint] },
+          ),
+      }),
+    });
+    const world = await openGateway({ backend, clock, wrap });
+    const commit = vi.spyOn(world.context.metadata, 'commit');
+    let unit = keepHealthHistory(world.context, 1);
+    const signal = new AbortController().signal;
+    return {
+      ...{ world, clock, commit },
+      [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+      history: () => ask(world, 'health/history'),
+      complain(text: string | undefined) {
+        complaint = text;
+      },
+      restart(generation: number) {
+        unit = keepHealthHistory(world.context, generation);
+      },
+      async pass(minutes: number) {
+        for (let n = 0; n < minutes; n += 1) {
+          await unit(signal);
+          await clock.advance(minute);
+        }
+      },
+    };
+  }
+
+  test('has each change of state and warnings, over restarts, and costs no write while nothing changes', async () => {
+    await using held = await openHistory();
+    const { history, pass, complain, commit } = held;
+    expect(await history()).toMatchObject({ changes: [], isCut: false });
+    await pass(5);
+    const [first] = (await history()).changes;
+    expect(first).toMatchObject({ ok: true, warnings: [], source: '' });
+    commit.mockClear();
+    await pass(30);
+    expect(commit).not.toHaveBeenCalled();
+    complain('3 pgs degraded');
+    await pass(3);
+    // A count that moves is no change.
+    complain('4 pgs degraded');
+    await pass(3);
+    held.restart(2);
+    complain(undefined);
+    await pass(2);
+    const { changes, isCut, since, until } = await history();
+    expect(changes.map(({ ok }: { ok: boolean }) => ok)).toEqual([true, false, true]);
+    expect(changes[1].warnings[0]).toContain('3 pgs degraded');
+    expect({ isCut, since }).toEqual({ isCut: false, since: first.at });
+    expect(Date.parse(until)).toBeGreaterThan(Date.parse(changes[2].at));
+    // A leader of an earlier term writes nothing any more.
+    held.restart(1);
+    await expect(pass(1)).rejects.toThrow();
+  });
+
+  test('begins with what was in force a day ago, and keeps a bounded number of changes', async () => {
+    await using held = await openHistory();
+    const { history, pass, complain, clock } = held;
+    complain('x'.repeat(10_000));
+    await pass(1);
+    await clock.advance(30 * hour);
+    complain(undefined);
+    await pass(1);
+    const day = await history();
+    expect(day.changes.map(({ ok }: { ok: boolean }) => ok)).toEqual([false, true]);
+    expect(Date.parse(day.until) - Date.parse(day.since)).toBe(24 * hour);
+    expect(day.changes[0].warnings[0].length).toBeLessThanOrEqual(200);
+    for (let n = 0; n < 200; n += 1) {
+      complain(n % 2 === 0 ? 'flaps' : undefined);
+      await pass(1);
+    }
+    const flapping = await history();
+    expect(flapping.changes).toHaveLength(144);
+    expect(flapping.isCut).toBe(true);
+  });
+});
+
+test('the history of health is for operators', async () => {
+  await using world = await openGateway();
+  expect((await world.client.get('/admin/v1/storage/health/history')).status).toBe(403);
 });

@@ -12,6 +12,7 @@ import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, formatDuration, Time } from '../../ui/values.tsx';
 import { classWords } from './class-words.ts';
 import { classColumns, classRows } from './classes.tsx';
+import { HealthHistory } from './health-history.tsx';
 import { Integrity } from './integrity.tsx';
 import { w } from './words.ts';
 
@@ -22,6 +23,7 @@ export default function StoragePage() {
     'GetStorageMeta',
     'GetStorageData',
     'GetStorageClasses',
+    'GetHealthHistory',
     'GetGcBacklog',
     'GetScrub',
     'GetFsck',
@@ -40,6 +42,7 @@ export default function StoragePage() {
   return (
     <>
       <PageHead title={t.pages.storage} answer={<Answered meta={meta.data} data={data.data} />} />
+      {allowed('GetHealthHistory') === true && <HealthHistory />}
       {allowed('GetStorageMeta') === true && (
         <Card title={w.metadata}>
           <Reading query={meta}>{(found) => <Metadata meta={found} />}</Reading>

@@ -15,6 +15,7 @@ export const workerNames = [
   'scrub',
   'access-log',
   'audit-retention',
+  'health-history',
   'inventory',
   'notify',
   'quota-reconcile',

@@ -104,6 +104,18 @@ export const pauseWarnings = (ctx: Pick<Context, 'metadata'>): Promise<readonly 
   // Metadata that cannot be reached is reported elsewhere.
   readLongPauses(ctx).catch(() => []);
 
+/** Asks every engine now. */
+export async function probeStorage(
+  ctx: Pick<Context, 'metadata' | 'bytes'> & { readonly config: Backends },
+): Promise<StorageHealth> {
+  const [metadata, data, pauses] = await Promise.all([
+    probeMetadata(ctx),
+    probeData(ctx),
+    pauseWarnings(ctx),
+  ]);
+  return storageHealth(metadata, data, pauses);
+}
+
 /** Whether storage is healthy: no warnings, and every node and pool is up. @param pauses the warnings of paused workers */
 export function storageHealth(
   metadata: MetadataReport,

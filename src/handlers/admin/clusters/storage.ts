@@ -1,13 +1,13 @@
 /** The health of storage, for the console and for operators. */
 import type { Context } from '../../../context.ts';
 import { classSnapshot } from '../../../domain/buckets/class-stats.ts';
+import { historyMs, readHealthHistory } from '../../../domain/storage/health-history.ts';
 import {
   type DataReport,
   type MetadataReport,
-  pauseWarnings,
   probeData,
   probeMetadata,
-  storageHealth,
+  probeStorage,
 } from '../../../domain/storage/storage-health.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
@@ -49,12 +49,21 @@ export const GetStorageClasses: AdminHandler<'GetStorageClasses'> = async (ctx) 
 export const GetStorageHealth: AdminHandler<'GetStorageHealth'> = async (ctx) => {
   const overridden = readOverride(ctx);
   if (overridden !== undefined) return overridden;
-  const [metadata, data, pauses] = await Promise.all([
-    probeMetadata(ctx),
-    probeData(ctx),
-    pauseWarnings(ctx),
-  ]);
-  return jsonReply(storageHealth(metadata, data, pauses));
+  return jsonReply(await probeStorage(ctx));
+};
+
+export const GetHealthHistory: AdminHandler<'GetHealthHistory'> = async (ctx) => {
+  const history = await readHealthHistory(ctx);
+  const until = new Date(history?.now ?? ctx.clock.now()).toISOString();
+  const [first] = history?.changes ?? [];
+  if (history === undefined || first === undefined) return jsonReply({ until, changes: [], isCut: false });
+  const { changes, isCut = false, now } = history;
+  return jsonReply({
+    since: new Date(Math.max(now - historyMs, first.at)).toISOString(),
+    until,
+    changes: changes.map(({ at, ...change }) => ({ at: new Date(at).toISOString(), ...change })),
+    isCut,
+  });
 };
 
 /** As configured: only clusters with pools have pool names, other backends have none. */

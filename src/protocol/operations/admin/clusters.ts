@@ -165,4 +165,19 @@ export const storageRows = {
     doc: 'Says whether storage is healthy, with every warning.',
     reply: jsonObject({ ok: jsonBoolean, warnings, source: jsonText() }),
   },
+  GetHealthHistory: {
+    on: 'GET /storage/health/history',
+    doc: 'Shows each change of the health of storage in the last 24 hours, as a worker saw it once a minute.',
+    reply: jsonObject({
+      /** The beginning of the day, or of the record where that is later. Absent before the first probe. */
+      since: jsonOptional(isoTime),
+      until: isoTime,
+      /** The oldest first; the first one is what was in force at `since`. `more`: warnings that are left out. */
+      changes: jsonRows(
+        jsonObject({ at: isoTime, ok: jsonBoolean, warnings, source: jsonText(), more: jsonOptional(count) }),
+      ),
+      /** Older changes of the day are left out, because there were more than are kept. */
+      isCut: jsonBoolean,
+    }),
+  },
 } as const satisfies AdminRows;
