@@ -5,7 +5,10 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Caches } from '../../src/base/caches.ts';
 import type { Context } from '../../src/context.ts';
+import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { slotOf } from '../../src/metadata/background/queues.ts';
+import { hourlyQueues } from '../../src/metadata/records/queues.ts';
+import type { CommitOptions, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
 import { deliverNotifications } from '../../src/workers/queues/notify.ts';
 import { openDice } from '../support/dice.ts';
 import { backends, operator } from '../support/gateway.ts';
@@ -184,6 +187,32 @@ function slowScans(context: Context): Context {
   return { ...context, metadata: Object.create(metadata, { scan: { value: scan } }) };
 }
 
+/** Counts calls of a store and stops before one of them until it is woken; the reads of a scan count as calls. */
+function pausing(
+  store: MetadataStore,
+  { isCounted, last }: { isCounted(name: string, call: readonly unknown[]): boolean; readonly last: number },
+) {
+  let calls = 0;
+  let wake: () => void = () => {};
+  const woken = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  const over = <Port extends object>(port: Port): Port =>
+    new Proxy(port, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function' || name === 'seek' || name === 'watchCommits') return value;
+        if (name === 'scan') return (...call: unknown[]) => over(value.apply(target, call) as object);
+        return async (...call: unknown[]) => {
+          if (isCounted(String(name), call)) calls += 1;
+          if (calls === last) await woken;
+          return value.apply(target, call);
+        };
+      },
+    });
+  return { metadata: over(store), wake, isAsleep: () => calls >= last };
+}
+
 /** The order of the events of each object as a receiver sees it, repetitions left out. */
 function assertOrder(received: readonly Received[]): void {
   const last = new Map<string, string>();
@@ -316,3 +345,73 @@ test.each(Array.from({ length: 4 }, (_, n) => n))(
   },
   120_000,
 );
+
+test('the events of an object arrive in their order where a leader that lost its lease goes on moving rows', async () => {
+  await using sink = await openWebhookSink();
+  const taken: Received[] = [];
+  /** Whether a call puts a row into another lane, or removes it from its own by the leader's term. */
+  const isMove = (name: string, call: readonly unknown[]): boolean => {
+    const [first, , options] = call as [readonly SideChange[], unknown, CommitOptions | undefined];
+    const changes =
+      name === 'apply'
+        ? first.filter((change) => 'put' in change)
+        : name === 'commit'
+          ? (options?.then ?? [])
+          : [];
+    return changes.some(({ at }) => at.table === hourlyQueues);
+  };
+  const isAny = (): boolean => true;
+  const lead = (
+    context: Context,
+    { metadata, generation }: { readonly metadata: MetadataStore; readonly generation: number },
+  ) => {
+    const stop = new AbortController();
+    const unit = deliverNotifications({ ...context, caches: new Caches(), metadata }, generation);
+    const ended = unit(stop.signal).catch((cause: unknown) => {
+      if (!stop.signal.aborted && !(cause instanceof LeaseLost)) throw cause;
+    });
+    return { stop: () => stop.abort(), ended };
+  };
+  /** One object, of which the first event is refused once. @returns whether the later leader made so many calls */
+  const run = async (lastMove: number, lastCall: number) => {
+    await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+    const { context } = world.world;
+    const key = `/bucket/k${lastMove}-${lastCall}`;
+    // Only its event, and not the test event of the configuration.
+    sink.answer = byKey((seen) => seen.key !== undefined, status(500));
+    const early = pausing(context.metadata, { isCounted: isMove, last: lastMove });
+    await world.client.put(key, { body: '1' });
+    const former = lead(context, { metadata: early.metadata, generation: 1 });
+    await vi.waitFor(() => expect(early.isAsleep()).toBe(true), until);
+    await world.client.put(key, { body: '2' });
+    sink.answer = (reply, request) => {
+      taken.push(request);
+      ok(reply, request);
+    };
+    const late = pausing(context.metadata, { isCounted: isAny, last: lastCall });
+    const leader = lead(context, { metadata: late.metadata, generation: 2 });
+    await vi.waitFor(async () => {
+      world.clock.hurry(100);
+      expect(late.isAsleep() || (await world.queued()).length === 0).toBe(true);
+    }, until);
+    const isAsleep = late.isAsleep() && (await world.queued()).length > 0;
+    // It learns that it has lost its lease, and finishes what it has begun.
+    former.stop();
+    early.wake();
+    await former.ended;
+    late.wake();
+    await vi.waitFor(async () => {
+      world.clock.hurry(1_000);
+      expect(await world.queued()).toEqual([]);
+    }, until);
+    leader.stop();
+    await leader.ended;
+    return isAsleep;
+  };
+  /** The former leader stops before it puts the row into the other lane, or before it removes it from its own; the later one at every call. */
+  let races = 0;
+  for (const lastMove of [1, 2])
+    for (let lastCall = 1; await run(lastMove, lastCall); lastCall += 1) races += 1;
+  assertOrder(taken);
+  expect(races).toBeGreaterThan(15);
+}, 120_000);

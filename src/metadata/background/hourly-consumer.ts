@@ -18,6 +18,7 @@ import {
   queuedByHour,
   scanHours,
 } from './hourly-queues.ts';
+import { applyInTerm, assertLeads, beginTerm, type TaskKind, type Term } from './tasks.ts';
 
 /** Rows that one read returns; a row has up to 24 KiB. */
 const pageMax = 200;
@@ -127,30 +128,49 @@ export async function finishHourlyRows(
     await metadata.apply(rows.slice(n, n + commitLimits.changes).map(finishedRow));
 }
 
-/** Rows that are put together; a row has up to 24 KiB. */
+/** Rows that are put, or removed, together; a row has up to 24 KiB. */
 const movedMax = 16;
 
+const lanesOf = (queue: string): TaskKind<never> => ({ kind: `lanes-${queue}` });
+
+/** The right of a leader to move rows of the queue. After it returns, no earlier leader can remove a row from its slot. @throws LeaseLost */
+export const beginLanes = (
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  queue: HourlyQueue,
+  generation: number,
+): Promise<Term> => beginTerm(metadata, lanesOf(queue), generation);
+
 /**
- * Moves rows, the oldest first, to another slot, where they keep their places in time. They are put before they are removed: a kill between
- * the two leaves both, and loses none.
+ * Moves rows of a queue, the oldest first, to another slot, where they keep their places in time. They are put before they are removed: a kill
+ * between the two leaves both, and loses none. Only the removal is bound to the term: a later leader has read the slots after it began, so it has
+ * seen the row in one of them, and a row that an earlier one puts late is a second copy.
  * @returns the hours that they are in
+ * @throws LeaseLost
  */
 export async function moveHourlyRows(
-  ctx: QueueCtx,
-  moves: readonly { readonly row: HourlyRow; readonly slot: number }[],
+  ctx: QueueCtx & { readonly metadata: Pick<MetadataStore, 'commit'> },
+  {
+    queue,
+    moves,
+    term,
+  }: {
+    readonly queue: HourlyQueue;
+    readonly moves: readonly { readonly row: HourlyRow; readonly slot: number }[];
+    readonly term: Term;
+  },
 ): Promise<readonly number[]> {
+  // Most leaders that were paused learn of it here, and put nothing.
+  await assertLeads(ctx.metadata, lanesOf(queue), term);
   const puts: SideChange[] = [];
   for (const { row, slot } of moves) {
     const { due, id, task, attempts, requestId, traceparent } = row;
-    // The cast: only the names of hourly queues are stored in this table.
-    const at = { queue: row.queue as HourlyQueue, slot };
-    puts.push(await queuedByHour(ctx, at, { due, id, task, attempts, requestId, traceparent }));
+    puts.push(await queuedByHour(ctx, { queue, slot }, { due, id, task, attempts, requestId, traceparent }));
   }
   for (let n = 0; n < puts.length; n += movedMax) await ctx.metadata.apply(puts.slice(n, n + movedMax));
-  await finishHourlyRows(
-    ctx.metadata,
-    moves.map(({ row }) => row),
-  );
+  for (let n = 0; n < moves.length; n += movedMax) {
+    const changes = moves.slice(n, n + movedMax).map(({ row }) => finishedRow(row));
+    await applyInTerm(ctx.metadata, lanesOf(queue), { term, changes });
+  }
   // The cast: each of them puts a row of this table.
   return puts.map((change) => (change as { readonly put: HourlyRow }).put.hour);
 }

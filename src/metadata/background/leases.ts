@@ -13,6 +13,7 @@
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
  * | `inventory` | progress of a run | the commit, and a look before the commit of each file, state the row that the latest leader wrote at its start |
  * | `notify` | deliveries to targets | none is possible: an event may be delivered twice, which its id shows; rows are removed by name |
+ * | `notify`, `replicator` | moves of rows between lanes | the commit that removes a row from its lane states the row that the latest leader wrote at its start; a second copy may be left, in an order that holds |
  * | `replicator` | versions at peers, their status, the position of a resync | a peer keeps one version of an id; the status states the revision that was sent; the position states the revision that the page began with |
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */

@@ -77,6 +77,20 @@ export async function assertLeads<State>(
   if (found?.revision !== revision) throw new LeaseLost(kind, generation);
 }
 
+/** Applies side changes, up to what one commit takes. @throws LeaseLost when a later leader has begun its term; then none is applied */
+export async function applyInTerm<State>(
+  metadata: Pick<MetadataStore, 'commit'>,
+  { kind }: TaskKind<State>,
+  {
+    term: { generation, revision },
+    changes,
+  }: { readonly term: Term; readonly changes: readonly SideChange[] },
+): Promise<void> {
+  const check = { check: { name: leaderName }, expect: revision };
+  const outcome = await metadata.commit(tasksAt(kind), [check], { then: changes });
+  if (!outcome.applied) throw new LeaseLost(kind, generation);
+}
+
 /** Reads all tasks of a kind, in pages. */
 export async function* everyTask<State>(
   metadata: Pick<MetadataStore, 'scan'>,

@@ -7,10 +7,10 @@ import { type Unit, unsupervised } from '../supervision/worker.ts';
 
 /** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
 export const deliverNotifications =
-  (context: Ctx, _generation = 0, services = unsupervised): Unit =>
+  (context: Ctx, generation = 0, services = unsupervised): Unit =>
   async (signal) => {
     const rates = new DeliveryRates(context);
-    const lanes = new Lanes(context, notifyQueue({ ...context, telemetry: rates.telemetry }));
+    const lanes = new Lanes(context, notifyQueue({ ...context, telemetry: rates.telemetry }), generation);
     const idle = services.idle ?? new IdleRest(context);
     try {
       while (!signal.aborted) {

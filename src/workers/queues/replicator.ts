@@ -30,13 +30,13 @@ async function showWaiting(ctx: Ctx): Promise<void> {
 
 /** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
 export const replicate =
-  ({ peers, ...context }: ReplicatorContext, _generation = 0, services = unsupervised): Unit =>
+  ({ peers, ...context }: ReplicatorContext, generation = 0, services = unsupervised): Unit =>
   async (signal) => {
     // This runtime opens no connections.
     if (peers === undefined) return 'idle';
     const ctx: Ctx = { ...context, peers, askRole: roleAsker(context) };
     const destinations = new Destinations();
-    const lanes = new Lanes(ctx, replicationQueue(ctx, destinations));
+    const lanes = new Lanes(ctx, replicationQueue(ctx, destinations), generation);
     await abortLeftUploads(ctx, (destination) => destinations.open(ctx, destination), signal);
     const idle = services.idle ?? new IdleRest(ctx);
     let countedAt = Number.NEGATIVE_INFINITY;

@@ -127,6 +127,26 @@ export function commitLaws({ law }: Laws): void {
     expect(await all(store.scan(at))).toEqual([checked, other]);
   });
 
+  law(
+    'applies the side changes of a commit that only checks, if and only if the check holds',
+    async ({ store }) => {
+      const at = headsOf(fresh());
+      const checked = head(at.in.bucket, 'a');
+      const put = await store.commit(at, [{ put: checked, expect: 'absent' }]);
+      if (!put.applied) throw new Error('refused');
+      const board = ranksOf(fresh());
+      const row = { board: board.in.board, score: 1, name: 'n', note: '' };
+      const then = [{ at: board, put: row }];
+      const refused = await store.commit(at, [{ check: checked, expect: 'absent' }], { then });
+      expect(refused).toMatchObject({ applied: false, because: 'conflict' });
+      expect(await all(store.scan(board))).toEqual([]);
+      const applied = await store.commit(at, [{ check: checked, expect: put.revision }], { then });
+      expect(applied).toMatchObject({ applied: true });
+      expect(await all(store.scan(board))).toEqual([row]);
+      expect((await store.get(at, checked))?.revision).toBe(put.revision);
+    },
+  );
+
   law('gives every row that a commit put the revision that it tells', async ({ store }) => {
     const at = headsOf(fresh());
     const rows = ['a', 'b', 'c'].map((key) => head(at.in.bucket, key));

@@ -10,6 +10,7 @@
 import { inParallel } from '../../../base/in-parallel.ts';
 import type { Context } from '../../../context.ts';
 import {
+  beginLanes,
   dueRowsOfHour,
   listDueHours,
   listsOldHoursAt,
@@ -20,6 +21,7 @@ import {
   laneOf,
   laneOfSlot,
 } from '../../../metadata/background/hourly-queues.ts';
+import type { Term } from '../../../metadata/background/tasks.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
 import { type LaneQueue, Pass } from './pass.ts';
 import { forgetFailure, listFailing, storeFailure } from './stored-states.ts';
@@ -55,6 +57,8 @@ export class Lanes {
   readonly #ranAt = new Map<number, number>();
   #runs = 0;
   #isRestored = false;
+  readonly #generation: number;
+  #term: Term | undefined;
   #storedAt = Number.NEGATIVE_INFINITY;
   #storing: Promise<void> = Promise.resolve();
   #failure: { readonly cause: unknown } | undefined;
@@ -63,9 +67,11 @@ export class Lanes {
   /** Store time. */
   #listsAgainAt = Number.NEGATIVE_INFINITY;
 
-  constructor(ctx: Ctx, queue: LaneQueue) {
+  /** @param generation of the leader's lease: a later leader ends the right of an earlier one to move rows */
+  constructor(ctx: Ctx, queue: LaneQueue, generation: number) {
     this.#ctx = ctx;
     this.#queue = queue;
+    this.#generation = generation;
     this.#states = new TargetStates(ctx);
     this.#waiting = new WaitingRows(ctx);
     for (const target of queue.targets) this.#targetsOf(laneOf(target)).add(target);
@@ -78,6 +84,8 @@ export class Lanes {
       this.#failure = undefined;
       throw cause;
     }
+    // Before anything is read: what an earlier leader moves after this is no longer removed from where it was.
+    this.#term ??= await beginLanes(this.#ctx.metadata, this.#queue.queue, this.#generation);
     await this.#restoreStates();
     this.#storeStates();
     // A lane that runs already may have read its slots before this look.
@@ -283,9 +291,11 @@ export class Lanes {
   }
 
   async #move(rows: readonly HourlyRow[]): Promise<void> {
-    const { subjectOf } = this.#queue;
+    if (rows.length === 0) return;
+    if (this.#term === undefined) throw new Error('the term of the lanes has not begun');
+    const { queue, subjectOf } = this.#queue;
     const restsUntil = (subject: Subject): number => this.#states.restsUntil(subject);
-    if (rows.length > 0) await this.#waiting.move(rows, { subjectOf, restsUntil });
+    await this.#waiting.move(rows, { queue, term: this.#term, subjectOf, restsUntil });
   }
 
   async #runWaiting(

@@ -1,12 +1,13 @@
 /**
  * Which objects have rows in the waiting lanes of a queue. The consumer moves a row there when its target refuses it, or when its tenant has more
- * than its share of a lane; and then every later row of the object, so that none overtakes another. Only the leader moves rows, so the
- * leader's memory is the truth; a new leader reads the lanes once.
+ * than its share of a lane; and then every later row of the object, so that none overtakes another. Only the leader moves rows, within its
+ * term, so the leader's memory is the truth; a new leader reads the lanes once, after it has begun its own term.
  */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { Context } from '../../../context.ts';
 import { dueRowsOfHour, moveHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
-import { isWaitingSlot, waitingSlot } from '../../../metadata/background/hourly-queues.ts';
+import { type HourlyQueue, isWaitingSlot, waitingSlot } from '../../../metadata/background/hourly-queues.ts';
+import type { Term } from '../../../metadata/background/tasks.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
 import type { Subject } from './target-states.ts';
 
@@ -93,16 +94,23 @@ export class WaitingRows {
     if (slot?.hours.size === 0 && slot.moving.size === 0) this.#close(slot);
   }
 
-  /** Moves reserved rows, the oldest first. */
+  /** Moves reserved rows, the oldest first. @throws LeaseLost */
   async move(
     rows: readonly HourlyRow[],
     {
+      queue,
+      term,
       subjectOf,
       restsUntil,
-    }: { readonly subjectOf: (row: HourlyRow) => Subject; readonly restsUntil: (subject: Subject) => number },
+    }: {
+      readonly queue: HourlyQueue;
+      readonly term: Term;
+      readonly subjectOf: (row: HourlyRow) => Subject;
+      readonly restsUntil: (subject: Subject) => number;
+    },
   ): Promise<void> {
     const moves = rows.map((row) => ({ row, slot: waitingSlot(row.slot, subjectOf(row).tenant) }));
-    const hours = await moveHourlyRows(this.#ctx, moves);
+    const hours = await moveHourlyRows(this.#ctx, { queue, moves, term });
     for (const [n, { row, slot: number }] of moves.entries()) {
       const subject = subjectOf(row);
       const slot = this.#open(number);
