@@ -1,10 +1,11 @@
 /** The panel of an object: previews in a sandbox, versions, tags, and who can read it. */
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import type { Frame, Page } from 'playwright-core';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TestServer } from '../support/server.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
-import { noChromium, openConsole, type Tab } from './world.ts';
+import { type ConsoleWorld, noChromium, openConsole, type Tab } from './world.ts';
 
 const mark = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script></pre>';
 const bytes = (data: ArrayBuffer | Uint8Array): Uint8Array<ArrayBuffer> => new Uint8Array(data);
@@ -46,15 +47,21 @@ async function previewOf({ page }: Tab, key: string): Promise<Frame> {
 }
 
 const open = (page: Page, server: string, key: string, view: string) =>
-  page.goto(`${server}/console/buckets/things/objects?${new URLSearchParams({ key, view })}`);
+  page.goto(`${server}/console/buckets/previews/objects?${new URLSearchParams({ key, view })}`);
 
 describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
+  let world: ConsoleWorld;
+  let server: TestServer;
+  beforeAll(async () => {
+    world = await openConsole();
+    server = world.server;
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
   test('previews pictures, sound, texts, tables and Parquet in a frame of an opaque origin where nothing runs', async () => {
-    await using world = await openConsole();
-    const { server } = world;
-    await send(server, 'PUT', '/things');
+    await send(server, 'PUT', '/previews');
     const put = (key: string, type: string, body: string | Uint8Array<ArrayBuffer>) =>
-      send(server, 'PUT', `/things/${key}`, { body, headers: { 'content-type': type } });
+      send(server, 'PUT', `/previews/${key}`, { body, headers: { 'content-type': type } });
     await put('page.html', 'text/html', mark);
     await put(
       'drawing.svg',
@@ -84,11 +91,11 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
       ],
     });
     await put('table.parquet', 'application/octet-stream', bytes(table));
-    await using tab = await world.open('/buckets/things/objects');
+    await using tab = await world.open('/buckets/previews/objects');
     const { page } = tab;
     const wholes: string[] = [];
     page.on('request', (request) => {
-      const isRead = request.method() === 'GET' && /\/things\/(?:table|long)/.test(request.url());
+      const isRead = request.method() === 'GET' && /\/previews\/(?:table|long)/.test(request.url());
       if (isRead && request.headers()['range'] === undefined) wholes.push(request.url());
     });
     const frame = async (key: string) => {
@@ -132,21 +139,19 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
   });
 
   test('compares versions, restores one on top, and deletes one for good after its name was typed', async () => {
-    await using world = await openConsole();
-    const { server } = world;
-    await send(server, 'PUT', '/things');
-    await send(server, 'PUT', '/things', {
+    await send(server, 'PUT', '/history');
+    await send(server, 'PUT', '/history', {
       query: { versioning: '' },
       body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
     });
     const ids: string[] = [];
     for (const colour of ['red', 'blue']) {
       const headers = { 'x-amz-meta-colour': colour, 'x-amz-tagging': `stage=${colour}` };
-      const reply = await send(server, 'PUT', '/things/note', { body: `is ${colour}`, headers });
+      const reply = await send(server, 'PUT', '/history/note', { body: `is ${colour}`, headers });
       ids.push(reply.headers.get('x-amz-version-id') ?? '');
     }
-    await send(server, 'PUT', '/things/note-2', { body: 'another key' });
-    await using tab = await world.open(`/buckets/things/objects?key=note&view=versions`);
+    await send(server, 'PUT', '/history/note-2', { body: 'another key' });
+    await using tab = await world.open(`/buckets/history/objects?key=note&view=versions`);
     const { page } = tab;
     await page.getByRole('button', { name: `Details: ${ids[0]}` }).click();
     const differences = page.getByRole('region', { name: 'Differences from the latest version' });
@@ -157,9 +162,9 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     await page.getByRole('button', { name: 'Restore' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click();
     await expect
-      .poll(async () => (await send(server, 'GET', '/things/note')).text(), { timeout: 60_000 })
+      .poll(async () => (await send(server, 'GET', '/history/note')).text(), { timeout: 60_000 })
       .toBe('is red');
-    expect((await send(server, 'GET', '/things/note', { query: { versionId: ids[1] ?? '' } })).status).toBe(
+    expect((await send(server, 'GET', '/history/note', { query: { versionId: ids[1] ?? '' } })).status).toBe(
       200,
     );
     await page.getByRole('dialog').waitFor({ state: 'detached' });
@@ -170,22 +175,20 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     await dialog.getByLabel('Type note to confirm').fill('note');
     await dialog.getByRole('button', { name: 'Delete for good' }).click();
     await page.getByRole('button', { name: `Details: ${ids[1]}` }).waitFor({ state: 'detached' });
-    await expect(send(server, 'GET', '/things/note', { query: { versionId: ids[1] ?? '' } })).rejects.toThrow(
-      '404',
-    );
+    await expect(
+      send(server, 'GET', '/history/note', { query: { versionId: ids[1] ?? '' } }),
+    ).rejects.toThrow('404');
   });
 
   test('changes tags, and says who can read the object and by which statement', async () => {
-    await using world = await openConsole();
-    const { server } = world;
-    await send(server, 'PUT', '/things');
-    await send(server, 'PUT', '/things/doc.txt', {
+    await send(server, 'PUT', '/described');
+    await send(server, 'PUT', '/described/doc.txt', {
       body: 'x',
       headers: { 'x-amz-meta-note': '<b>bold</b>' },
     });
     const reader = await openUser(server, 'reader', { actions: ['s3:GetObject'] });
     await openUser(server, 'other', { actions: ['s3:ListAllMyBuckets'] });
-    await using tab = await world.open('/buckets/things/objects?key=doc.txt');
+    await using tab = await world.open('/buckets/described/objects?key=doc.txt');
     const { page } = tab;
     const panel = page.getByRole('region', { name: 'doc.txt' });
     await panel.getByText('<b>bold</b>').waitFor();
@@ -197,7 +200,7 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     await panel.getByLabel('Name 2').fill('stage');
     await panel.getByRole('button', { name: 'Save' }).click();
     await panel.getByText('بيانات').waitFor();
-    const stored = await (await send(server, 'GET', '/things/doc.txt', { query: { tagging: '' } })).text();
+    const stored = await (await send(server, 'GET', '/described/doc.txt', { query: { tagging: '' } })).text();
     expect(stored).toContain('<Key>stage</Key>');
     await panel.getByRole('button', { name: 'Who can read this?' }).click();
     await panel.getByText('2 of 4 callers can read this object.').waitFor();

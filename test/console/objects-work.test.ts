@@ -1,11 +1,11 @@
 /** Work on many objects: copies, moves, deletions and their undoing, archives. */
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestServer } from '../support/server.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
-import { noChromium, openConsole } from './world.ts';
+import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
 
 const textOf = async (server: TestServer, path: string): Promise<string> =>
   (await send(server, 'GET', path)).text();
@@ -37,9 +37,15 @@ function unpack(zip: Buffer): Readonly<Record<string, string>> {
 }
 
 describe.skipIf(noChromium !== undefined)('work on many objects', () => {
+  let world: ConsoleWorld;
+  let server: TestServer;
+  beforeAll(async () => {
+    world = await openConsole();
+    server = world.server;
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
   test('copies and moves rows and whole prefixes after their numbers, and lists what was left out', async () => {
-    await using world = await openConsole();
-    const { server } = world;
     for (const bucket of ['from', 'target']) await send(server, 'PUT', `/${bucket}`);
     const headers = { 'x-amz-meta-colour': 'blue', 'content-type': 'text/plain' };
     for (let n = 0; n < 5; n += 1)
@@ -83,8 +89,6 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
   });
 
   test('renames an object and a prefix, and never over another object', async () => {
-    await using world = await openConsole();
-    const { server } = world;
     await send(server, 'PUT', '/names');
     for (const key of ['a.txt', 'taken.txt', 'old/1', 'old/2'])
       await send(server, 'PUT', `/names/${key}`, { body: key });
@@ -108,8 +112,6 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
   });
 
   test('deletes a prefix in a bucket that keeps versions, and undoes it by removing the markers', async () => {
-    await using world = await openConsole();
-    const { server } = world;
     await send(server, 'PUT', '/kept');
     await send(server, 'PUT', '/kept', {
       query: { versioning: '' },
@@ -135,8 +137,6 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
   });
 
   test('packs objects of many levels into an archive whose names stay inside of it', async () => {
-    await using world = await openConsole();
-    const { server } = world;
     await send(server, 'PUT', '/pack');
     const contents = {
       'a/one.txt': 'one',
@@ -182,10 +182,9 @@ describe.skipIf(noChromium !== undefined)('work on many objects', () => {
   });
 
   test('offers a caller only what its policies allow', async () => {
-    await using world = await openConsole();
-    await send(world.server, 'PUT', '/narrow');
-    await send(world.server, 'PUT', '/narrow/doc.txt', { body: 'x' });
-    const reader = await openUser(world.server, 'reader', { actions: ['s3:ListBucket', 's3:GetObject'] });
+    await send(server, 'PUT', '/narrow');
+    await send(server, 'PUT', '/narrow/doc.txt', { body: 'x' });
+    const reader = await openUser(server, 'reader', { actions: ['s3:ListBucket', 's3:GetObject'] });
     await using tab = await world.open('/buckets/narrow/objects', { as: reader });
     await choose(tab.page, 'doc.txt');
     await tab.page.getByRole('button', { name: 'Download as ZIP (1)' }).waitFor();

@@ -29,46 +29,49 @@ function JobLine({ job }: { readonly job: Job }) {
   const done = inBytes ? job.bytes : job.objects;
   const seconds = (Date.now() - job.startedAt) / 1_000;
   const succeeded = job.objects - failures;
+  const isGood = state === 'done' && failures === 0;
   return (
     <div class="card-line stack job">
-      {isRunning ? (
-        <Progress
-          label={w.running[kind](total.objects)}
-          done={done}
-          total={inBytes ? total.bytes : total.objects}
-          unit={inBytes ? 'bytes' : 'count'}
-          perSecond={seconds > 1 && done > 0 ? done / seconds : undefined}
-        />
-      ) : (
-        <p role="status" class={state === 'done' && failures === 0 ? 'tone-good' : 'tone-warn'}>
-          <Icon name={state === 'done' && failures === 0 ? 'check' : 'warning'} /> {w.ended[kind](succeeded)}
-          {state === 'stopped' && ` ${w.stopped(total.objects - job.objects)}`}
-        </p>
-      )}
+      <div class="job-line">
+        {isRunning ? (
+          <Progress
+            label={w.running[kind](total.objects)}
+            done={done}
+            total={inBytes ? total.bytes : total.objects}
+            unit={inBytes ? 'bytes' : 'count'}
+            perSecond={seconds > 1 && done > 0 ? done / seconds : undefined}
+          />
+        ) : (
+          <p role="status" class={isGood ? 'tone-good' : 'tone-warn'}>
+            <Icon name={isGood ? 'check' : 'warning'} /> {w.ended[kind](succeeded)}
+            {state === 'stopped' && ` ${w.stopped(total.objects - job.objects)}`}
+          </p>
+        )}
+        <div class="actions">
+          {isRunning && <Button onClick={() => stopJob(job)}>{w.stop}</Button>}
+          {!isRunning && markers.length > 0 && markersLeftOut === 0 && (
+            <Button
+              icon="refresh"
+              onClick={() => {
+                startUndo(job);
+                clearJob(job);
+              }}
+            >
+              {w.undo(markers.length)}
+            </Button>
+          )}
+          {!isRunning && (
+            <Button
+              icon="close"
+              label={`${t.ui.close}: ${w.ended[kind](succeeded)}`}
+              onClick={() => clearJob(job)}
+            />
+          )}
+        </div>
+      </div>
       {state === 'failed' && <Failure error={job.error} />}
       {failures > 0 && <NotDoneList job={job} />}
       {markersLeftOut > 0 && <p class="quiet">{w.markersLeftOut}</p>}
-      <div class="actions">
-        {isRunning && <Button onClick={() => stopJob(job)}>{w.stop}</Button>}
-        {!isRunning && markers.length > 0 && markersLeftOut === 0 && (
-          <Button
-            icon="refresh"
-            onClick={() => {
-              startUndo(job);
-              clearJob(job);
-            }}
-          >
-            {w.undo(markers.length)}
-          </Button>
-        )}
-        {!isRunning && (
-          <Button
-            icon="close"
-            label={`${t.ui.close}: ${w.ended[kind](succeeded)}`}
-            onClick={() => clearJob(job)}
-          />
-        )}
-      </div>
     </div>
   );
 }
@@ -76,7 +79,7 @@ function JobLine({ job }: { readonly job: Job }) {
 const NotDoneList = ({ job: { failed, failures } }: { readonly job: Job }) => (
   <details open={failures <= 10}>
     <summary class="fault">{w.notDone(failures)}</summary>
-    <ul class="warnings job-failures">
+    <ul class="plain job-failures">
       {failed.map(({ key, code, reason }) => (
         <li key={key}>
           <bdi class="code">{visible(key)}</bdi>: <span class="code">{code}</span>{' '}

@@ -50,7 +50,7 @@ export function documentUrl(body: string): string {
   return URL.createObjectURL(new Blob([html], { type: 'text/html' }));
 }
 
-const rowsMax = 100;
+export const csvRowsMax = 100;
 
 /** The first rows of a text with separators, quoted as RFC 4180 says. The last row is left out where the text is cut. */
 export function readCsv(text: string, { isCut }: { readonly isCut: boolean }): Cells {
@@ -65,7 +65,7 @@ export function readCsv(text: string, { isCut }: { readonly isCut: boolean }): C
     rows.at(-1)?.push(cell);
     cell = '';
   };
-  for (let at = 0; at < text.length && rows.length <= rowsMax + 1; at += 1) {
+  for (let at = 0; at < text.length && rows.length <= csvRowsMax + 1; at += 1) {
     const char = text[at] ?? '';
     if (isQuoted) {
       if (char !== '"') cell += char;
@@ -82,5 +82,5 @@ export function readCsv(text: string, { isCut }: { readonly isCut: boolean }): C
   }
   if (cell !== '' || (rows.at(-1)?.length ?? 0) > 0) endCell();
   const complete = isCut ? rows.slice(0, -1) : rows.filter((each) => each.length > 0);
-  return complete.slice(0, rowsMax + 1);
+  return complete.slice(0, csvRowsMax + 1);
 }

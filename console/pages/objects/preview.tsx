@@ -3,10 +3,19 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'preact/hooks';
 import { presign, storage } from '../../storage/client.ts';
 import { useStorage } from '../../storage/queries.ts';
+import { t } from '../../text/text.ts';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { formatBytes } from '../../ui/values.tsx';
 import { nameOf, visible } from './listing.ts';
-import { documentUrl, imageBody, mediaBody, readCsv, tableBody, textBody } from './preview-document.ts';
+import {
+  csvRowsMax,
+  documentUrl,
+  imageBody,
+  mediaBody,
+  readCsv,
+  tableBody,
+  textBody,
+} from './preview-document.ts';
 import { wordsOfPreviews as w } from './words.ts';
 
 const kib = 1_024;
@@ -170,7 +179,10 @@ async function make(props: ShownProps, signal: AbortSignal): Promise<Made> {
   if (kind === 'json' && !isCut) return { body: textBody(formatJson(text)) };
   if (kind !== 'csv') return { body: textBody(text), note };
   const [head = [], ...rows] = readCsv(text, { isCut });
-  return { body: tableBody(head, rows), note: w.firstRows(rows.length) };
+  return {
+    body: tableBody(head, rows),
+    note: isCut || rows.length >= csvRowsMax ? w.firstRows(rows.length) : t.ui.rows(rows.length),
+  };
 }
 
 async function makeParquet(props: ShownProps, signal: AbortSignal): Promise<Made> {

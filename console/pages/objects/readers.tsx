@@ -87,12 +87,14 @@ export function Readers({ bucket, objectKey: key }: Of) {
       {({ readers, isPartial, unasked }) => (
         <>
           <p>{w.answer(readers.filter(({ decision }) => decision.allowed).length, readers.length)}</p>
-          <ShortTable
-            label={w.caller}
-            columns={columns}
-            rows={readers}
-            rowKey={({ name, accessKey }) => `${name} ${accessKey}`}
-          />
+          <div class="readers">
+            <ShortTable
+              label={w.caller}
+              columns={columns}
+              rows={readers}
+              rowKey={({ name, accessKey }) => `${name} ${accessKey}`}
+            />
+          </div>
           {unasked.length > 0 && (
             <p class="quiet" dir="auto">
               {w.unasked(unasked.join(', '))}

@@ -1,0 +1,63 @@
+/**
+ * A level of many keys in Chromium, measured by hand: `node test/console/million-keys.ts [keys] [seconds]`. It prints the time to the first
+ * rows, and the heap while the list is scrolled for so many seconds.
+ */
+import { buildConsole } from '../../console/build.ts';
+import { fillKeys } from './bucket-rows.ts';
+import { send } from './seeds.ts';
+import { openConsole } from './world.ts';
+
+const [keys = 1_000_000, seconds = 180] = process.argv.slice(2).map(Number);
+const keyOf = (number: number): string => `object-${String(number).padStart(8, '0')}`;
+const mb = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+
+await buildConsole();
+await using world = await openConsole();
+await send(world.server, 'PUT', '/many');
+await fillKeys(world.server, 'many', { count: keys, keyOf });
+await using tab = await world.open('/buckets');
+const { page } = tab;
+const debug = await page.context().newCDPSession(page);
+const heap = async (): Promise<number> => {
+  await debug.send('HeapProfiler.collectGarbage');
+  return (await debug.send('Runtime.getHeapUsage')).usedSize;
+};
+
+const times: number[] = [];
+for (let turn = 0; turn < 5; turn += 1) {
+  await tab.go('/buckets');
+  times.push(
+    await page.evaluate(async () => {
+      const link = [...document.querySelectorAll('a')].find(({ textContent }) => textContent === 'many');
+      const begun = performance.now();
+      link?.click();
+      while (document.querySelector('[data-row] .control') === null)
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+      return performance.now() - begun;
+    }),
+  );
+}
+console.log(`first rows of ${keys} keys: ${times.map((ms) => `${Math.round(ms)} ms`).join(', ')}`);
+
+const before = await heap();
+console.log(`heap at the first row: ${mb(before)}`);
+const begun = Date.now();
+let seen = 0;
+for (let second = 15; second <= seconds; second += 15) {
+  seen = await page.evaluate(
+    async (until) => {
+      const region = document.querySelector('.table-region.is-virtual');
+      let last = 0;
+      while (Date.now() < until) {
+        region?.scrollBy({ top: 12_000 });
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+        last = Number(
+          [...document.querySelectorAll('[data-row]')].at(-1)?.getAttribute('aria-rowindex') ?? 0,
+        );
+      }
+      return last;
+    },
+    begun + second * 1_000,
+  );
+  console.log(`${second} s: row ${seen}, heap ${mb(await heap())}, ${mb((await heap()) - before)} more`);
+}
