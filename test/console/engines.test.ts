@@ -47,7 +47,9 @@ async function useConsole(options: StartOptions, { metadata, data }: Seen): Prom
   await tab.go('/buckets/photos/objects');
   const files = { 'small.txt': Buffer.from('meow'), 'large.bin': randomBytes(17 * mib) };
   for (const [name, buffer] of Object.entries(files)) {
-    await page.locator('input[type=file]').first().setInputFiles({ name, mimeType: 'text/plain', buffer });
+    await page
+      .locator('.tools-line input[type=file]:not([webkitdirectory])')
+      .setInputFiles({ name, mimeType: 'text/plain', buffer });
     await page.getByRole('button', { name, exact: true }).waitFor();
     const reply = await send(server, 'GET', `/photos/${name}`);
     expect(Buffer.compare(Buffer.from(await reply.arrayBuffer()), buffer)).toBe(0);
@@ -179,8 +181,7 @@ describe.skipIf(noChromium !== undefined)('the console on engines', () => {
         await tab.go('/buckets/shared/objects');
         const choose = (name: string) =>
           page
-            .locator('input[type=file]')
-            .first()
+            .locator('.tools-line input[type=file]:not([webkitdirectory])')
             .setInputFiles({ name, mimeType: 'text/plain', buffer: randomBytes(17 * mib) });
         await choose('both.bin');
         await page.getByRole('button', { name: 'both.bin', exact: true }).waitFor();

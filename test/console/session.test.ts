@@ -144,7 +144,7 @@ describe.skipIf(noChromium !== undefined)('the session', () => {
       });
       await page.getByRole('button', { name: 'first.txt' }).waitFor();
       const file = { name: 'second.txt', mimeType: 'text/plain', buffer: Buffer.from('two') };
-      await page.locator('input[type=file]').first().setInputFiles(file);
+      await page.locator('.tools-line input[type=file]:not([webkitdirectory])').setInputFiles(file);
       await page.getByRole('button', { name: 'second.txt' }).waitFor();
       expect(await (await send(server, 'GET', '/inbox/second.txt')).text()).toBe('two');
       expect(sent.length).toBeGreaterThan(0);
