@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { t } from '../text/text.ts';
 import { Dialog } from '../ui/dialog.tsx';
 
-const isTyping = (target: EventTarget | null): boolean =>
+export const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
@@ -59,6 +59,7 @@ export function KeyHelp({ onClose }: { readonly onClose: () => void }) {
     ['/', t.keys.filter],
     ['j k', t.keys.rows],
     ['Enter', t.keys.open],
+    ['u', t.keys.uploads],
     ['Esc', t.keys.close],
     ['?', t.keys.help],
   ];

@@ -86,6 +86,7 @@ export const de: Text = {
     filter: 'Zum Filter springen',
     rows: 'Nächste und vorige Zeile',
     open: 'Zeile öffnen',
+    uploads: 'Uploads zeigen oder verbergen',
     close: 'Leiste oder Dialog schließen',
     help: 'Diese Liste zeigen',
   },

@@ -85,6 +85,7 @@ export const en = {
     filter: 'Go to the filter',
     rows: 'Next and previous row',
     open: 'Open the row',
+    uploads: 'Show or hide the uploads',
     close: 'Close the panel or dialog',
     help: 'Show this list',
   },

@@ -93,6 +93,8 @@ async function fillExtreme(server: TestServer): Promise<void> {
     { ago: 1, storageClass: `<b>${'c'.repeat(60)}</b>`, byteSeconds: '1', objects: 1 },
   ]);
   for (const key of hostileKeys) await send(server, 'PUT', `/${longName}/${key}`, { body: 'hostile' });
+  for (const key of hostileKeys)
+    await send(server, 'POST', `/${longName}/${key}`, { query: { uploads: '' } });
   for (const key of hostileKeys) await fetch(`${server.url}/${longName}/${encodeURIComponent(key)}`);
   for (let n = 0; n < 120; n += 1) await send(server, 'PUT', `/bucket-${String(n).padStart(4, '0')}`);
 }

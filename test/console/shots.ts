@@ -12,11 +12,39 @@ const folder = join(import.meta.dirname, '../../.cache/console-shots');
 const schemes = ['light', 'dark'] as const;
 const sizes = ['phone', 'desktop'] as const;
 
+const text = (name: string, bytes = 2_000) => ({
+  name,
+  mimeType: 'text/plain',
+  buffer: Buffer.alloc(bytes, 120),
+});
+
+/** Every state of an upload that a page without a reload has; the request of one never ends. */
+async function openUploads(tab: Tab): Promise<void> {
+  const { page } = tab;
+  await page.route(/(?:running|paused)\.csv$/, () => {});
+  await tab.go('/buckets/photos/objects/2026/1?uploads=open');
+  await page
+    .locator('.tools-line input[type=file]:not([webkitdirectory])')
+    .setInputFiles([
+      text('report-0.csv'),
+      text('exceeds.iso', 200_000),
+      text('done.csv'),
+      text('paused.csv'),
+      text('running.csv'),
+      text(`${'a-very-long-name-'.repeat(20)}.csv`),
+      text('\u202Egnp.exe'),
+      text('x'.repeat(1_100)),
+    ]);
+  await page.getByRole('button', { name: 'Pause paused.csv' }).click();
+  await page.getByText('exists already').first().waitFor();
+}
+
 /** What is no page but looked at too, and how it is opened on the overview. */
 const extras: Readonly<Record<string, (tab: Tab) => Promise<void>>> = {
   palette: ({ page }) => page.keyboard.press('Control+k'),
   keys: ({ page }) => page.keyboard.press('?'),
   menu: ({ page }) => page.getByRole('button', { name: 'Account' }).click(),
+  'upload-bar': openUploads,
   sheet: async ({ page }) => {
     const button = page.getByRole('button', { name: 'Menu' });
     if (await button.isVisible()) await button.click();

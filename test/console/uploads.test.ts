@@ -1,7 +1,7 @@
 /** Uploads of the console: what is sent, what interrupts it, and what is refused before the first byte. */
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, mkdtemp, open, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { createServer, request as sendOn } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -30,13 +30,15 @@ async function makeFile(name: string, bytes: number): Promise<string> {
   return path;
 }
 
+/** In whole seconds: a fraction may be rounded in one place and cut in another. */
+const longAgo = 1_700_000_000;
+
 /** Changes the middle of the first part, and nothing by which a file is known again. */
 async function changeUnseen(path: string): Promise<void> {
-  const { mtime } = await stat(path);
   const file = await open(path, 'r+');
   await file.write(randomBytes(1_000), 0, undefined, 3 * mib);
   await file.close();
-  await utimes(path, mtime, mtime);
+  await utimes(path, longAgo, longAgo);
 }
 
 async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
@@ -83,6 +85,10 @@ interface Hold extends AsyncDisposable {
   readonly url: string;
   /** The numbers of the parts that were asked for. */
   readonly parts: number[];
+  /** Requests for temporary credentials. */
+  credentials: number;
+  /** So many parts are answered with 503 next. */
+  failures: number;
   letGo(): void;
 }
 
@@ -96,7 +102,13 @@ async function holdParts(server: TestServer, from: number): Promise<Hold> {
   const proxy = createServer(async (request, reply) => {
     const part = Number(new URL(request.url ?? '/', server.url).searchParams.get('partNumber') ?? 0);
     if (part > 0) parts.push(part);
+    if (request.url?.endsWith('/session/credentials')) hold.credentials += 1;
     if (part >= from) await held;
+    if (part > 0 && hold.failures > 0) {
+      hold.failures -= 1;
+      request.resume().on('end', () => reply.writeHead(503).end());
+      return;
+    }
     // The page has given it up meanwhile.
     if (reply.destroyed) return;
     const { method = 'GET', headers, url: path = '/' } = request;
@@ -111,9 +123,11 @@ async function holdParts(server: TestServer, from: number): Promise<Hold> {
   await new Promise<void>((resolve) => {
     proxy.listen(0, '127.0.0.1', resolve);
   });
-  return {
+  const hold: Hold = {
     url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
     parts,
+    credentials: 0,
+    failures: 0,
     letGo,
     [Symbol.asyncDispose]: async () => {
       letGo();
@@ -123,6 +137,7 @@ async function holdParts(server: TestServer, from: number): Promise<Hold> {
       });
     },
   };
+  return hold;
 }
 
 const hasParts = (server: TestServer, bucket: string, parts: number) =>
@@ -169,7 +184,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     }
   });
 
-  test('goes on after a reload with the same file, sends only what is missing, and takes no other file', async () => {
+  test('asks for the file after a reload, takes no other one, and a cancellation leaves no part', async () => {
     await send(world.server, 'PUT', '/reload');
     const path = await makeFile('reload.bin', 41 * mib);
     const other = await makeFile('other.bin', 42 * mib);
@@ -178,9 +193,14 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     const { page } = tab;
     await fileInput(page).setInputFiles(path);
     await hasParts(world.server, 'reload', 2);
-    page.on('dialog', (dialog) => dialog.accept());
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type());
+      dialog.accept().catch(() => {});
+    });
     await page.reload();
     await bar(page).getByText('1 file needs a decision').waitFor();
+    expect(asked).toEqual(['beforeunload']);
     await show(page);
     expect(await tab.axe()).toEqual([]);
     const again = bar(page).locator('input[type=file]');
@@ -197,6 +217,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
   test('resumes with the parts that the gateway has, as far as they are those of the file', async () => {
     await send(world.server, 'PUT', '/resume');
     const path = await makeFile('resume.bin', 40 * mib);
+    await utimes(path, longAgo, longAgo);
     await using hold = await holdParts(world.server, 3);
     await using tab = await world.open('/buckets/resume/objects', { at: hold.url });
     const { page } = tab;
@@ -248,7 +269,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     );
   });
 
-  test('pauses, stays while one navigates, resumes, and a cancellation leaves no part', async () => {
+  test('pauses, stays while one navigates, resumes, and repeats what is answered with 503', async () => {
     await send(world.server, 'PUT', '/pause');
     const path = await makeFile('pause.bin', 41 * mib);
     await using hold = await holdParts(world.server, 3);
@@ -262,12 +283,18 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     expect(await tab.axe()).toEqual([]);
     await page.getByRole('link', { name: 'Buckets' }).first().click();
     await page.getByRole('heading', { name: 'Buckets', level: 1 }).waitFor();
+    hold.failures = 2;
     hold.letGo();
     await bar(page).getByRole('button', { name: 'Resume pause.bin' }).click();
     await uploaded(page, 1);
     expect(await storedDigest(world.server, '/pause/pause.bin')).toBe(await digestOf(createReadStream(path)));
     await bar(page).getByRole('link', { name: 'Open' }).click();
     await page.getByRole('region', { name: 'pause.bin' }).getByText('CRC32C').waitFor();
+    expect(hold.failures).toBe(0);
+    await page.keyboard.press('Escape');
+    await page.getByRole('region', { name: 'pause.bin' }).waitFor({ state: 'detached' });
+    await page.keyboard.press('u');
+    await page.getByRole('button', { name: 'Show the uploads' }).waitFor();
     await bar(page).getByRole('button', { name: 'Clear the list' }).click();
     await bar(page).waitFor({ state: 'detached' });
   });
@@ -340,6 +367,27 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     );
   });
 
+  test('renews the temporary credentials while it uses them', async () => {
+    await send(world.server, 'PUT', '/renewed');
+    await using hold = await holdParts(world.server, 1);
+    await using tab = await world.open('/buckets/renewed/objects', { at: hold.url });
+    const { page } = tab;
+    const small = (name: string) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
+    await fileInput(page).setInputFiles(small('one.txt'));
+    await uploaded(page, 1);
+    await fileInput(page).setInputFiles(small('two.txt'));
+    await uploaded(page, 2);
+    expect(hold.credentials).toBe(1);
+    // They last 15 minutes, and are renewed when four are left.
+    await page.evaluate(() => {
+      const now = Date.now.bind(Date);
+      Date.now = () => now() + 12 * 60_000;
+    });
+    await fileInput(page).setInputFiles(small('three.txt'));
+    await uploaded(page, 3);
+    expect(hold.credentials).toBeGreaterThan(1);
+  });
+
   test('is stopped by a log-out in another tab, which says so, and goes on after the next log-in', async () => {
     await send(world.server, 'PUT', '/logout');
     const path = await makeFile('logout.bin', 33 * mib);
@@ -363,7 +411,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     );
   });
 
-  test('keeps the structure of dropped folders, and takes what is pasted', async () => {
+  test('keeps the structure of dropped and chosen folders, and takes what is pasted', async () => {
     await send(world.server, 'PUT', '/dropped');
     const root = join(folder, 'album');
     await mkdir(join(root, 'deep/er'), { recursive: true });
@@ -387,6 +435,10 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     await uploaded(page, 3);
     expect(await (await send(world.server, 'GET', '/dropped/pasted.txt')).text()).toBe('pasted');
     await page.getByRole('button', { name: 'album/' }).waitFor();
+    await rename(root, join(folder, 'chosen'));
+    await page.locator('input[webkitdirectory]').setInputFiles(join(folder, 'chosen'));
+    await uploaded(page, 5);
+    expect(await (await send(world.server, 'GET', '/dropped/chosen/deep/er/b.txt')).text()).toBe('b');
   });
 
   test('of a key that exists asks whether to overwrite it, before the first byte of a large file', async () => {

@@ -1,5 +1,7 @@
 /** The bar at the bottom of every page while there are uploads: all of them in one line, and each of them where it is open. */
 import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useAllowed } from '../../app/allowed.ts';
+import { isTyping } from '../../app/keys.tsx';
 import { PageLink } from '../../app/page-link.tsx';
 import { useSearchState } from '../../app/url.ts';
 import { formatNumber, t } from '../../text/text.ts';
@@ -66,9 +68,11 @@ export default function UploadBar() {
     [setSearch],
   );
   useEffect(() => {
-    if (!isOpen) return;
     const listen = (event: KeyboardEvent) => {
-      if (event.key === 'Escape' && document.querySelector('dialog[open], .panel') === null) show(false);
+      const isElsewhere = document.querySelector('dialog[open]') !== null || isTyping(event.target);
+      if (isElsewhere || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === 'u') show(!isOpen);
+      if (event.key === 'Escape' && isOpen && document.querySelector('.panel') === null) show(false);
     };
     addEventListener('keydown', listen);
     return () => removeEventListener('keydown', listen);
@@ -123,6 +127,7 @@ function Summary({ uploads, isOpen, onToggle }: SummaryProps) {
   const counted = uploads.filter(({ state }) => state !== 'cancelled');
   const done = of('done');
   const active = of('running', 'waiting');
+  const moving = of('running', 'waiting', 'paused', 'done');
   const resumable = of('paused');
   const conflicts = of('conflict');
   const undecided = conflicts.length + of('file').length;
@@ -158,8 +163,8 @@ function Summary({ uploads, isOpen, onToggle }: SummaryProps) {
         {active.length > 0 && (
           <Progress
             label={w.progress}
-            done={sum(counted, ({ sent }) => sent)}
-            total={sum(counted, ({ size }) => size)}
+            done={sum(moving, ({ sent }) => sent)}
+            total={sum(moving, ({ size }) => size)}
             unit="bytes"
             {...(perSecond > 0 ? { perSecond, etaSeconds: left / perSecond } : {})}
           />
@@ -229,6 +234,10 @@ function Line({ upload }: { readonly upload: Upload }) {
   );
 }
 
+/** Another try would end the same way. */
+const isFinal = (error: unknown): boolean =>
+  error instanceof Hindered && (error.obstacle.by === 'key' || error.obstacle.by === 'size');
+
 function Controls({ upload, name }: { readonly upload: Upload; readonly name: string }) {
   const { state, key, bucket } = upload;
   if (state === 'done') {
@@ -257,7 +266,9 @@ function Controls({ upload, name }: { readonly upload: Upload; readonly name: st
           <Button onClick={() => cancelUpload(upload)}>{w.skipOne}</Button>
         </>
       )}
-      {state === 'failed' && <Button onClick={() => resumeUpload(upload)}>{t.ui.retry}</Button>}
+      {state === 'failed' && !isFinal(upload.error) && (
+        <Button onClick={() => resumeUpload(upload)}>{t.ui.retry}</Button>
+      )}
       {state !== 'conflict' && (
         <Button icon="close" label={w.cancelOf(name)} onClick={() => cancelUpload(upload)} />
       )}
@@ -318,21 +329,29 @@ function FileAgain({ upload }: { readonly upload: Upload }) {
 }
 
 function Hindrance({ obstacle, upload }: { readonly obstacle: Obstacle; readonly upload: Upload }) {
-  const { bucket, key } = upload;
+  const { bucket } = upload;
   return (
     <p role="alert">
       <span class="fault">{sentenceOf(obstacle)}</span>{' '}
-      {obstacle.by === 'policy' && (
-        <PageLink page="access" params={{ bucket }} search={{ action: obstacle.action, key }}>
-          {w.checkAccess}
-        </PageLink>
-      )}
+      {obstacle.by === 'policy' && <Decision upload={upload} action={obstacle.action} />}
       {obstacle.by === 'quota' && (
         <PageLink page="usage" params={{ bucket }}>
           {w.toQuota}
         </PageLink>
       )}
     </p>
+  );
+}
+
+/** To the statement that decides. */
+function Decision({ upload, action }: { readonly upload: Upload; readonly action: string }) {
+  const { bucket, key, owner: accessKey } = upload;
+  const allowed = useAllowed(['ExplainDecision']);
+  if (allowed('ExplainDecision') !== true) return null;
+  return (
+    <PageLink page="access" params={{ bucket }} search={{ action, key, accessKey, asked: '1' }}>
+      {w.checkAccess}
+    </PageLink>
   );
 }
 

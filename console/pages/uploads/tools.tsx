@@ -1,6 +1,7 @@
 /** How files get into the queue: buttons, a drop anywhere on the page, the clipboard. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { isTyping } from '../../app/keys.tsx';
 import { t } from '../../text/text.ts';
 import { Button, CheckField } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -71,7 +72,11 @@ export function HiddenInput({
 export const UploadButtons = ({ uploader }: { readonly uploader: Uploader }) => (
   <>
     <HiddenInput isFolder onFiles={uploader.take}>
-      {(open) => <Button icon="folder" label={w.folder} onClick={open} />}
+      {(open) => (
+        <Button icon="folder" title={w.chooseFolder} onClick={open}>
+          {w.folder}
+        </Button>
+      )}
     </HiddenInput>
     <HiddenInput onFiles={uploader.take}>
       {(open) => (
@@ -103,9 +108,6 @@ export const UploadOptions = ({ uploader }: { readonly uploader: Uploader }) => 
     )}
   </>
 );
-
-const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof Element && target.closest('input, textarea, select, [contenteditable]') !== null;
 
 /** Files may be dropped anywhere on the page: a miss would make the browser open the file instead. */
 export function UploadZone({

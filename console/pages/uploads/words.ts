@@ -6,7 +6,8 @@ export const w = words({
     uploads: 'Uploads',
     lines: 'Each upload',
     upload: 'Upload',
-    folder: 'Choose a folder',
+    folder: 'Folder',
+    chooseFolder: 'Choose a folder, and upload all that is in it',
     overwrite: 'Overwrite objects of the same key',
     drop: 'Drop files or folders to upload them here',
     tooMany: (max: number) =>
@@ -109,7 +110,8 @@ export const w = words({
     uploads: 'Uploads',
     lines: 'Jeder Upload',
     upload: 'Hochladen',
-    folder: 'Ordner auswählen',
+    folder: 'Ordner',
+    chooseFolder: 'Einen Ordner auswählen und alles darin hochladen',
     overwrite: 'Objekte mit gleichem Schlüssel überschreiben',
     drop: 'Dateien oder Ordner ablegen, um sie hierher zu laden',
     tooMany: (max) =>
