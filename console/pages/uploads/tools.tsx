@@ -71,13 +71,6 @@ export function HiddenInput({
 
 export const UploadButtons = ({ uploader }: { readonly uploader: Uploader }) => (
   <>
-    <HiddenInput isFolder onFiles={uploader.take}>
-      {(open) => (
-        <Button icon="folder" title={w.chooseFolder} onClick={open}>
-          {w.folder}
-        </Button>
-      )}
-    </HiddenInput>
     <HiddenInput onFiles={uploader.take}>
       {(open) => (
         <Button
@@ -90,6 +83,13 @@ export const UploadButtons = ({ uploader }: { readonly uploader: Uploader }) => 
           }}
         >
           {w.upload}
+        </Button>
+      )}
+    </HiddenInput>
+    <HiddenInput isFolder onFiles={uploader.take}>
+      {(open) => (
+        <Button icon="folder" title={w.chooseFolder} onClick={open}>
+          {w.folder}
         </Button>
       )}
     </HiddenInput>
