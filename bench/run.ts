@@ -26,6 +26,7 @@ function isAble(target: string, { operation, size }: Case): boolean {
   if (encrypted) return target.startsWith('sluice');
   // This target differs from the other one only in large bodies, which it reads from a file.
   if (target === 'bare-file') return operation === 'get' && size > 64 * 1024;
+  if (target === 'floor') return size > 64 * 1024 && ['put-trailer', 'get'].includes(operation);
   return target !== 'bare' || bareOperations.includes(operation);
 }
 

@@ -83,6 +83,12 @@ export const targets: Readonly<Record<string, Target>> = {
     doc: 'the same, large bodies from a file by createReadStream',
     start: ({ directory: parent }) => startBare(mkdtempSync(join(parent, 'bare-'))),
   },
+  floor: {
+    durability: 'flushed',
+    doc: 'bare node:http that receives, hashes, writes and flushes large bodies, and sends them verified',
+    onlyNamed: true,
+    start: ({ directory: parent }) => startBare(mkdtempSync(join(parent, 'floor-')), 'floor-server'),
+  },
   noop: {
     durability: 'nothing kept',
     doc: 'sluice, metadata in memory, bytes dropped: the cost of the handlers',
@@ -166,8 +172,8 @@ export const targets: Readonly<Record<string, Target>> = {
   },
 };
 
-async function startBare(directory?: string): Promise<Running> {
-  const script = fileURLToPath(new URL('./bare-server.ts', import.meta.url));
+async function startBare(directory?: string, program = 'bare-server'): Promise<Running> {
+  const script = fileURLToPath(new URL(`./${program}.ts`, import.meta.url));
   const child = spawn(process.execPath, directory === undefined ? [script] : [script, directory], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -179,7 +185,7 @@ async function startBare(directory?: string): Promise<Running> {
     pid: child.pid as number,
     host,
     port,
-    stop: () => stop(child),
+    stop: () => stop(child, directory),
   };
 }
 
