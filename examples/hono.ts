@@ -7,18 +7,12 @@
  * ```
  */
 import { Hono } from 'hono';
-import { type AccessKey, honoHandler, memory, openGateway, type Storage } from '../src/mod.ts';
+import { type AccessKey, honoHandler, memory, openGateway } from '../src/mod.ts';
 
-export interface Options {
-  readonly credentials: readonly AccessKey[];
-  readonly storage?: Storage;
-  /** The host under which the gateway answers alone, with `<bucket>.<host>` beside it. */
-  readonly host: string;
-}
-
-export async function application({ credentials, storage = memory(), host }: Options): Promise<Hono> {
+/** @param host under which the gateway answers alone, with `<bucket>.<host>` beside it */
+export async function application(credentials: readonly AccessKey[], host: string): Promise<Hono> {
   // Signatures cover the whole path, so the gateway must know what its addresses begin with.
-  const gateway = await openGateway({ credentials, storage, domain: host, basePath: '/s3' });
+  const gateway = await openGateway({ credentials, storage: memory(), domain: host, basePath: '/s3' });
   const onHost = honoHandler(gateway.mount(''));
 
   const app = new Hono();

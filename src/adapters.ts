@@ -8,7 +8,12 @@ export const denoHandler =
   (gateway: Fetching) =>
   (request: Request, info: { readonly remoteAddr: object }): Promise<Response> => {
     const { hostname } = info.remoteAddr as { readonly hostname?: string };
-    return gateway.fetch(request, hostname === undefined ? {} : { remote: hostname });
+    // The URL of its requests is raw.
+    const isRewritten = false;
+    return gateway.fetch(
+      request,
+      hostname === undefined ? { isRewritten } : { isRewritten, remote: hostname },
+    );
   };
 
 /** `Bun.serve({ fetch: bunHandler(gateway) })` */
@@ -25,10 +30,24 @@ export const bunHandler =
 /** `export default { fetch: workerHandler(gateway) }`; the address is that of `cf-connecting-ip`, which Cloudflare sets. */
 export const workerHandler =
   (gateway: Fetching) =>
-  (request: Request): Promise<Response> => {
+  async (request: Request): Promise<Response> => {
     const address = request.headers.get('cf-connecting-ip');
-    return gateway.fetch(request, address === null ? {} : { remote: address });
+    return withLength(await gateway.fetch(request, address === null ? {} : { remote: address }));
   };
+
+declare const FixedLengthStream: {
+  new (length: number): TransformStream<Uint8Array, Uint8Array>;
+};
+
+/** workerd drops the Content-Length of a stream, unless the stream itself has a length. */
+export function withLength(response: Response): Response {
+  const length = response.headers.get('content-length');
+  if (length === null || response.body === null || typeof FixedLengthStream === 'undefined') return response;
+  const { readable, writable } = new FixedLengthStream(Number(length));
+  // An error on one side ends the other too; the runtime reports it.
+  response.body.pipeTo(writable).catch(() => {});
+  return new Response(readable, response);
+}
 
 /** The part of Hono's context that the handler reads. */
 export interface HonoContext {

@@ -4,6 +4,7 @@
  * whose directory is `dist/console` of the package.
  */
 
+import { withLength } from '../adapters.ts';
 import { parseConfig } from '../config/read/read-config.ts';
 import type { Environment } from '../config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
@@ -80,17 +81,3 @@ export default {
     return withLength(toResponse(reply, request.method));
   },
 };
-
-declare const FixedLengthStream: {
-  new (length: number): TransformStream<Uint8Array, Uint8Array>;
-};
-
-/** The runtime drops the Content-Length of a stream, unless the stream itself has a length. */
-function withLength(response: Response): Response {
-  const length = response.headers.get('content-length');
-  if (length === null || response.body === null) return response;
-  const { readable, writable } = new FixedLengthStream(Number(length));
-  // An error on one side ends the other too; the runtime reports it.
-  response.body.pipeTo(writable).catch(() => {});
-  return new Response(readable, response);
-}

@@ -29,6 +29,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   workers: ['auth', 'domain', 'metadata', 'ports', 'context', 'config'],
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
+    'adapters',
     'client',
     // The server for tests refuses requests before the gateway does.
     'request',

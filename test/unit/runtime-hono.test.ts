@@ -4,7 +4,7 @@ import { application } from '../../examples/hono.ts';
 import { type RequestSpec, signer, toRequest } from '../support/sign.ts';
 
 const alice = { accessKey: 'ALICEACCESSKEY', secretKey: 'alice-secret-key', owner: 'alice' };
-const app = await application({ credentials: [alice], host: 's3.example.com' });
+const app = await application([alice], 's3.example.com');
 
 /** Through the path, unless the spec names another host. */
 const send = (spec: RequestSpec): Response | Promise<Response> =>

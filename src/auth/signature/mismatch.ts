@@ -10,6 +10,8 @@ interface Mismatch {
   readonly canonicalRequest?: string;
   /** Whether the signature covers `accept-encoding`, which proxies rewrite. */
   readonly isEncodingSigned?: boolean;
+  /** Whether the runtime may have rewritten the path that was signed. */
+  readonly isRewritten?: boolean | undefined;
 }
 
 /** Longer texts are sent without their bytes, so that a reply cannot grow far beyond its request. */
@@ -22,6 +24,7 @@ export function mismatch({
   stringToSign,
   canonicalRequest,
   isEncodingSigned = false,
+  isRewritten = false,
 }: Mismatch): Refusal {
   const elements: Record<string, string> = {
     AWSAccessKeyId: accessKey,
@@ -34,12 +37,19 @@ export function mismatch({
     elements['CanonicalRequest'] = text;
     Object.assign(elements, formatBytes('CanonicalRequestBytes', text));
   }
-  return fail('SignatureDoesNotMatch', { elements, ...(isEncodingSigned ? { message: rewritten } : {}) });
+  const hints = [...(isEncodingSigned ? [encodingHint] : []), ...(isRewritten ? [pathHint] : [])];
+  return fail('SignatureDoesNotMatch', {
+    elements,
+    ...(hints.length === 0 ? {} : { message: [usual, ...hints].join(' ') }),
+  });
 }
 
-const rewritten =
-  'The request signature we calculated does not match the signature you provided. Check your key and signing method. ' +
+const usual =
+  'The request signature we calculated does not match the signature you provided. Check your key and signing method.';
+const encodingHint =
   'The signature covers the header accept-encoding, which proxies rewrite: sign without it.';
+const pathHint =
+  'The framework around this gateway rewrites the segments . and .. of a path: a key that has them needs a handler with the raw path.';
 
 /** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
 const withoutSecrets = (text: string): string => maskLines(text, '***');

@@ -85,6 +85,7 @@ export function verifySignature(
       stringToSign: stringToSign(ctx.hasher, claim, canonical),
       canonicalRequest: canonical,
       isEncodingSigned: sentEncodings(claim).length > 1,
+      isRewritten: wire.isRewritten,
     });
   const { secret, name, known, key } = found;
   if (known === undefined) keys.remember(name, key);

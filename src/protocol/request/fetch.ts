@@ -2,8 +2,8 @@
 import type { Reply } from '../reply/reply.ts';
 import { type Incoming, type Wire, WireHeaders } from './wire.ts';
 
-/** What a runtime knows of a request beyond its `Request`: the client's address (`remote`), TLS (`secure`), raw target and headers. */
-export type FetchFacts = Partial<Pick<Wire, 'remote' | 'secure' | 'target' | 'headers'>>;
+/** What a runtime knows of a request beyond its `Request`: the client's address (`remote`), TLS (`secure`), raw target and headers. `isRewritten: false`: its `request.url` is raw. */
+export type FetchFacts = Partial<Pick<Wire, 'remote' | 'secure' | 'target' | 'headers' | 'isRewritten'>>;
 
 /**
  * A runtime that knows more than the `Request` (raw target, raw headers, peer, TLS) passes it in `wire`. Otherwise the target is derived
@@ -14,6 +14,7 @@ export function fromRequest(request: Request, wire: FetchFacts = {}): Incoming {
     wire: {
       method: request.method,
       target: wire.target ?? parseTarget(request.url),
+      isRewritten: wire.isRewritten ?? wire.target === undefined,
       headers: wire.headers ?? new WireHeaders(flatten(request)),
       remote: wire.remote ?? '',
       secure: wire.secure ?? request.url.startsWith('https:'),

@@ -9,6 +9,8 @@ export interface Wire {
   /** The request target in origin form, exactly as it stood in the request line: raw path and query. */
   readonly target: string;
   readonly headers: WireHeaders;
+  /** Whether the runtime has resolved `.` and `..` in the path, so that a signature over the original fails. */
+  readonly isRewritten?: boolean | undefined;
   /** Address of the peer, '' where the runtime does not tell. */
   readonly remote: string;
   /** Whether the request came over TLS. */

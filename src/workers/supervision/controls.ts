@@ -25,10 +25,24 @@ export interface Gate {
   readonly runAt: number | undefined;
 }
 
-const never = new AbortController().signal;
+/** Made with its first use, because workerd makes no AbortController outside of a request. */
+let never: AbortSignal | undefined;
+function neverAborted(): AbortSignal {
+  never ??= new AbortController().signal;
+  return never;
+}
 
 /** Of a worker that operators do not control. */
-export const openGate: Gate = { async whenOpen() {}, closes: never, wakes: never, runAt: undefined };
+export const openGate: Gate = {
+  async whenOpen() {},
+  get closes() {
+    return neverAborted();
+  },
+  get wakes() {
+    return neverAborted();
+  },
+  runAt: undefined,
+};
 
 class WorkerGate implements Gate {
   #control: WorkerControl | undefined;
