@@ -7,12 +7,12 @@ const heartbeatsAt: At<typeof heartbeats> = { table: heartbeats, in: { slot: 0 }
 const gatewaysAt: At<typeof gateways> = { table: gateways, in: { slot: 0 } };
 
 /** The time between two heartbeats, on this machine and elsewhere: each commit of an embedded store writes some 20 KiB. */
-export const heartbeatMs = { local: 60_000, distant: 10_000 } as const;
+export const heartbeatMs = { local: 100_000, distant: 10_000 } as const;
 
-/** After so many missed heartbeats a process is assumed dead. */
-const missedMax = 3;
+/** After this time without a heartbeat a process is assumed dead. */
+const silentMs = { local: 180_000, distant: 30_000 } as const;
 export const silentAfterMs = ({ isDistant }: Pick<MetadataStore, 'isDistant'>): number =>
-  missedMax * heartbeatMs[isDistant ? 'distant' : 'local'];
+  silentMs[isDistant ? 'distant' : 'local'];
 
 const dayMs = 24 * 60 * 60 * 1000;
 /** How long the row of a leader is kept after its last heartbeat, so that its last error can be read. */

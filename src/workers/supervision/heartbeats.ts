@@ -1,7 +1,7 @@
 /**
  * The heartbeats of a process and of its workers: what each did last, how fast, and what it has left. They are written together every ten
- * seconds (every minute, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
- * worker are written immediately. A worker that was idle all the time is left out of seven writes of eight: the row of the process says that it lives.
+ * seconds (every hundred, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
+ * worker are written immediately. A worker that was idle all the time is left out of three writes of four: the row of the process says that it lives.
  */
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
@@ -25,7 +25,7 @@ type Ctx = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;
 /** A rate is the average over so many intervals between two heartbeats. */
 const intervalsMax = 6;
 /** The row of an idle worker is written with each heartbeat of this number. */
-const idleBeats = 8;
+const idleBeats = 4;
 
 interface Interval {
   readonly ms: number;

@@ -9,7 +9,7 @@ import type { Pulses } from './pulses.ts';
 
 /** A rest up to this length is shared with other workers. */
 const sharedRestMs = 60_000;
-/** The longest time without a look, in case the clock of the store jumps. Heartbeats are commits, so most workers look once a minute. */
+/** The longest time without a look, in case the clock of the store jumps. Heartbeats are commits too. */
 const quietMaxMs = 90_000;
 /** Rests in front of a distant store are shorter by up to this share, so that processes do not look at the same instants. */
 const jitter = 0.2;

@@ -23,7 +23,10 @@ export interface LeasePace {
   readonly pulses: Pulses;
 }
 
-/** Each commit of an embedded store writes some 20 KiB, however little has changed. The leases of a process that was killed are free at once. */
+/**
+ * Each commit of an embedded store writes some 20 KiB, however little has changed, so a lease is renewed when a third of it is left. The leases of a
+ * process that was killed are free at once.
+ */
 export const localTtlMs = 150_000;
 export const localRenewalMs = heartbeatMs.local;
 
