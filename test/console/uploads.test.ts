@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
-import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
+import { type ConsoleWorld, noChromium, openConsole, type Pair } from './world.ts';
 
 const mib = 1_048_576;
 /** `SLUICE_UPLOAD_MIB=1024` sends as much as the issue asks for; less is enough for every test run. */
@@ -69,6 +69,26 @@ interface OpenUpload {
 async function openUploads(server: TestServer, bucket: string): Promise<readonly OpenUpload[]> {
   const reply = await send(server, 'GET', `/admin/v1/buckets/${bucket}/uploads`);
   return ((await reply.json()) as { readonly rows: readonly OpenUpload[] }).rows;
+}
+
+/** Begins uploads as another client, with one part each. */
+async function leaveOpen(
+  server: TestServer,
+  paths: readonly string[],
+  { bytes, as = testCredentials.root }: { readonly bytes: number; readonly as?: Pair },
+): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (const path of paths) {
+    const xml = await (await send(server, 'POST', `/${path}`, { as, query: { uploads: '' } })).text();
+    const uploadId = /<UploadId>([^<]+)/.exec(xml)?.[1] ?? '';
+    await send(server, 'PUT', `/${path}`, {
+      as,
+      query: { partNumber: '1', uploadId },
+      body: 'x'.repeat(bytes),
+    });
+    ids.push(uploadId);
+  }
+  return ids;
 }
 
 /** Operations of the last requests about a bucket, as the gateway logged them. */
@@ -348,6 +368,27 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
     );
   });
 
+  test('that the gateway refuses in their middle show code, request and where to look', async () => {
+    await send(world.server, 'PUT', '/parts');
+    await send(world.server, 'PUT', '/admin/v1/buckets/parts/quota', {
+      body: '{"maxBytes":"20MiB"}',
+      headers: { 'content-type': 'application/json' },
+    });
+    // Parts of open uploads count in the quota, and not in what the bucket is said to hold.
+    const [uploadId = ''] = await leaveOpen(world.server, ['parts/other.bin'], { bytes: 4 * mib });
+    const path = await makeFile('parts.bin', 17 * mib);
+    await using tab = await world.open('/buckets/parts/objects?uploads=open');
+    const { page } = tab;
+    await fileInput(page).setInputFiles(path);
+    const failure = bar(page).getByRole('alert');
+    await failure.getByText('QuotaExceeded · Request').waitFor();
+    expect(await failure.getByRole('link').allTextContents()).toEqual(['Why?', 'Trace']);
+    await send(world.server, 'DELETE', '/parts/other.bin', { query: { uploadId } });
+    await bar(page).getByRole('button', { name: 'Try again' }).click();
+    await uploaded(page, 1);
+    expect(await storedDigest(world.server, '/parts/parts.bin')).toBe(await digestOf(createReadStream(path)));
+  });
+
   test('waits for the log-in where it ends in the middle, and goes on after it', async () => {
     await send(world.server, 'PUT', '/expiry');
     const path = await makeFile('expiry.bin', 41 * mib);
@@ -504,17 +545,7 @@ describe.skipIf(noChromium !== undefined)('uploads', () => {
   test('that others left open are listed with their age and size, and aborted after a confirmation in numbers', async () => {
     const alice = testCredentials.alice;
     await send(world.server, 'PUT', '/left', { as: alice });
-    for (const key of ['one.bin', 'two\u202E.bin']) {
-      const xml = await (
-        await send(world.server, 'POST', `/left/${key}`, { as: alice, query: { uploads: '' } })
-      ).text();
-      const uploadId = /<UploadId>([^<]+)/.exec(xml)?.[1] ?? '';
-      await send(world.server, 'PUT', `/left/${key}`, {
-        as: alice,
-        query: { partNumber: '1', uploadId },
-        body: 'x'.repeat(2_048),
-      });
-    }
+    await leaveOpen(world.server, ['left/one.bin', 'left/two\u202E.bin'], { bytes: 2_048, as: alice });
     await using tab = await world.open('/buckets/left/objects', { as: alice });
     const { page } = tab;
     await page.getByRole('link', { name: 'Open uploads' }).click();

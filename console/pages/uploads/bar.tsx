@@ -189,7 +189,9 @@ function Summary({ uploads, isOpen, onToggle }: SummaryProps) {
             {w.resumeAll}
           </Button>
         )}
-        {active.length === 0 && <Button onClick={clearUploads}>{w.clear}</Button>}
+        {active.length === 0 && of('done', 'failed', 'cancelled').length > 0 && (
+          <Button onClick={clearUploads}>{w.clear}</Button>
+        )}
         <Button icon={isOpen ? 'down' : 'up'} label={isOpen ? w.collapse : w.expand} onClick={onToggle} />
       </div>
     </div>
