@@ -93,7 +93,7 @@ export interface TestServer extends AsyncDisposable {
   readonly credentials: TestCredentials;
   /** `new S3Client(s3.clientOptions)` */
   readonly clientOptions: ClientOptions;
-  /** A line of Python that makes a client. */
+  /** Python that makes a client, after `import boto3, botocore.config`. */
   readonly boto3: string;
   /** What the notifications of buckets would have delivered, had each bucket one for all events; the latest 10,000. */
   readonly events: readonly ObservedEvent[];
