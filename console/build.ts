@@ -34,7 +34,10 @@ const operations: Plugin = {
 /** What every page needs, in two files instead of a dozen: the libraries change less often than the kit. */
 const firstChunks = [
   { name: 'libraries', test: /node_modules\/(?:preact|@tanstack\/(?!virtual-core|react-virtual)|use-sync)/ },
-  { name: 'kit', test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural)\.tsx?$)/ },
+  {
+    name: 'kit',
+    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|forbidden)\.tsx?$)/,
+  },
 ];
 
 async function bundle(): Promise<readonly OutputChunk[]> {

@@ -102,7 +102,9 @@ function Logins({ title, list, end, mayEnd, first }: TableProps) {
     // A log-out ends the log-in of this page, and the page knows of it.
     cell: ({ id, source, isCurrent = false }) =>
       isCurrent ? (
-        <Chip tone="accent">{w.current}</Chip>
+        <Chip tone="accent" icon="user">
+          {w.current}
+        </Chip>
       ) : (
         mayEnd && (
           <Button kind="link" label={w.endOf(source)} onClick={() => revoke.mutate({ path: { id } })}>

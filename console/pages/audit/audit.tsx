@@ -10,6 +10,7 @@ import { Chip } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Button, Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
@@ -94,6 +95,7 @@ export default function AuditPage() {
   );
   const rowKey = ({ requestId, action, time, page = 0 }: Row) => `${requestId} ${action} ${time} ${page}`;
   const open = audit.rows?.find((row) => rowKey(row) === search['row']);
+  if (allowed('ListAudit') === false) return <Forbidden title={t.pages.audit} operation="ListAudit" />;
   return (
     <>
       <PageHead

@@ -55,7 +55,7 @@ const Told = ({
       {w.states[state]}
     </Chip>{' '}
     <span class="quiet">
-      {w.written(formatCount(rows))}
+      {failure ?? w.written(formatCount(rows))}
       {finishedAt !== undefined && (
         <>
           {' · '}

@@ -10,6 +10,7 @@ import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Confirm, ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Progress } from '../../ui/progress.tsx';
 import { type Column, countColumn, ShortTable } from '../../ui/short-table.tsx';
@@ -112,6 +113,8 @@ export default function ClustersPage() {
   const [search, setSearch] = useSearchState();
   const rows = clusters.data && toRows(clusters.data.clusters, data.data);
   const open = rows?.find(({ id }) => id === search['cluster']);
+  if (allowed('ListClusters') === false)
+    return <Forbidden title={t.pages.clusters} operation="ListClusters" />;
   return (
     <>
       <PageHead title={t.pages.clusters} answer={rows && <Answered rows={rows} />} />

@@ -10,6 +10,7 @@ import { Chip } from '../../ui/chip.tsx';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Dialog, Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Button } from '../../ui/form.tsx';
 import { type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty, Failure, Reading, Skeleton } from '../../ui/states.tsx';
@@ -95,14 +96,17 @@ interface TestedProps {
   readonly onAgain: () => void;
 }
 
+/** The dialog stands in a cell at the end of a row, whose text does not wrap. */
+const unlikeACell = { textAlign: 'start', whiteSpace: 'normal' } as const;
+
 const Tested = ({ answer: { delivered, failure, milliseconds, message }, onAgain }: TestedProps) => (
-  <div class="stack">
+  <div class="stack" style={unlikeACell}>
     <p role="status" dir="auto">
       <Chip tone={delivered ? 'good' : 'bad'}>{delivered ? w.took : w.tookNot}</Chip>{' '}
       {failure === undefined ? w.tookHint : failure.error}
     </p>
     <Facts facts={[[w.duration, formatDuration(milliseconds)]]} />
-    <pre class="code" dir="auto">
+    <pre class="code" dir="auto" style={{ overflowX: 'auto' }}>
       {JSON.stringify(message, null, 2)}
     </pre>
     <div class="actions">
@@ -153,6 +157,8 @@ export default function EventsPage() {
   const [search, setSearch] = useSearchState();
   const tested = allowed('TestNotifyTarget') === true ? [...columns, testColumn] : columns;
   const open = letters.rows?.find(({ id }) => id === search['letter']);
+  if (allowed('GetNotifyTargets') === false)
+    return <Forbidden title={t.pages.events} operation="GetNotifyTargets" />;
   return (
     <>
       <PageHead title={t.pages.events} answer={targets.data && <Answered targets={targets.data.targets} />} />

@@ -9,6 +9,7 @@ import { Chip } from '../../ui/chip.tsx';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
 import { bytesColumn, type Column } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
@@ -114,6 +115,8 @@ export default function ReplicationPage() {
   );
   const [search, setSearch] = useSearchState();
   const open = peers.data?.peers.find(({ id }) => id === search['peer']);
+  if (allowed('GetReplicationStatus') === false)
+    return <Forbidden title={t.pages.replication} operation="GetReplicationStatus" />;
   return (
     <>
       <PageHead title={t.pages.replication} answer={status.data && <Answered status={status.data} />} />

@@ -95,6 +95,14 @@ const columns: readonly Column<Change>[] = [
   },
 ];
 
+/** Here and not in the style sheets, which every page loads. The states differ by their height too, not by colour alone. */
+const strip = { display: 'flex', gap: '1px', height: '20px' };
+const lookOf = (ok: boolean | undefined) => ({
+  minWidth: '2px',
+  background: `var(--${ok === undefined ? 'hover' : ok ? 'good' : 'warn'})`,
+  ...(ok === true ? { marginBlock: '6px' } : {}),
+});
+
 const shownMax = 10;
 
 export function HealthHistory() {
@@ -119,17 +127,16 @@ function Told({ history }: { readonly history: History }) {
         <p>
           {sentenceOf(spans)} {isCut && <span class="quiet">{w.cut}</span>}
         </p>
-        <div class="strip" role="img" aria-label={sentenceOf(spans)}>
+        <div role="img" aria-label={sentenceOf(spans)} style={strip}>
           {spans.map(({ from, ms, ok }) => (
             <span
               key={from}
-              class={ok === undefined ? '' : ok ? 'is-good' : 'is-bad'}
-              style={{ flexGrow: ms }}
+              style={{ ...lookOf(ok), flexGrow: ms }}
               title={`${new Date(from).toISOString().slice(0, 16)}Z · ${formatDuration(ms)}`}
             />
           ))}
         </div>
-        <div class="strip-ends quiet" aria-hidden="true">
+        <div class="progress-words quiet" aria-hidden="true">
           <span>{w.hoursAgo}</span>
           <span>{w.now}</span>
         </div>

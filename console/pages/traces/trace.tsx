@@ -7,6 +7,7 @@ import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -23,6 +24,7 @@ export default function TracePage() {
   const allowed = useAllowed(['GetTrace']);
   const found = useAdmin('GetTrace', { path: { id } }, { enabled: allowed('GetTrace') === true });
   const first = found.data?.traces[0];
+  if (allowed('GetTrace') === false) return <Forbidden title={t.pages.trace} operation="GetTrace" />;
   return (
     <>
       <PageHead

@@ -7,6 +7,7 @@ import { useSearchState } from '../../app/url.ts';
 import { plural } from '../../text/plural.ts';
 import { t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { Select } from '../../ui/form.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
@@ -90,6 +91,7 @@ export default function TracesPage() {
   const traces = useAdmin('ListTraces', { query }, { everyMs, enabled: allowed('ListTraces') === true });
   const rows = traces.data?.traces;
   const failed = rows?.filter(({ kept }) => kept === 'failed').length ?? 0;
+  if (allowed('ListTraces') === false) return <Forbidden title={t.pages.traces} operation="ListTraces" />;
   return (
     <>
       <PageHead

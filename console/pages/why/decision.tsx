@@ -145,7 +145,13 @@ const unreadable = (asked: Asked | undefined, allowed: (question: Asked) => bool
       : '';
 
 const Outcome = ({ outcome, isDeciding }: { readonly outcome: string; readonly isDeciding: boolean }) =>
-  isDeciding ? <Chip tone="accent">{w.decides}</Chip> : <Chip>{w.outcomes[outcome] ?? outcome}</Chip>;
+  isDeciding ? (
+    <Chip tone="accent" icon="check">
+      {w.decides}
+    </Chip>
+  ) : (
+    <Chip>{w.outcomes[outcome] ?? outcome}</Chip>
+  );
 
 type StatementsProps = Pick<PolicyProps, 'policy' | 'statements' | 'deciding'>;
 
@@ -173,6 +179,9 @@ function Statements({ policy, statements, deciding }: StatementsProps) {
   );
 }
 
+/** Here and not in the style sheets, which every page loads. */
+const marked = { borderColor: 'var(--accent)', background: 'var(--accent-soft)' };
+
 /** The document with the outcome of each statement beside it; the one that decides is marked. */
 function Document({
   text,
@@ -183,18 +192,22 @@ function Document({
   const all = Array.isArray(parts) ? parts : [parts];
   return (
     <div class="card-line stack">
-      {Object.keys(rest).length > 0 && <pre class="code quiet">{JSON.stringify(rest)}</pre>}
+      {Object.keys(rest).length > 0 && <p class="code quiet">{JSON.stringify(rest)}</p>}
       {all.map((each, index) => {
         const found = statements.find(({ statement }) => statement === index);
         return (
-          <div key={index} class={index === deciding ? 'statement is-deciding' : 'statement'}>
-            <pre class="code" dir="auto">
+          <div
+            key={index}
+            class={`statement document stack ${index === deciding ? 'is-deciding' : ''}`}
+            style={index === deciding ? marked : {}}
+          >
+            <div class="code" dir="auto">
               {JSON.stringify(each, null, 2)}
-            </pre>
+            </div>
             {found !== undefined && (
-              <p class="statement-outcome">
-                <Outcome outcome={found.outcome} isDeciding={index === deciding} />
-                {found.condition !== undefined && <bdi class="code">{found.condition}</bdi>}
+              <p>
+                <Outcome outcome={found.outcome} isDeciding={index === deciding} />{' '}
+                <bdi class="code">{found.condition}</bdi>
               </p>
             )}
           </div>

@@ -8,6 +8,7 @@ import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Forbidden } from '../../ui/forbidden.tsx';
 import { type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
@@ -100,6 +101,7 @@ export default function WorkersPage() {
   const [search, setSearch] = useSearchState();
   const rows = workers.data?.workers;
   const open = rows?.find(({ worker }) => worker === search['worker']);
+  if (allowed('ListWorkers') === false) return <Forbidden title={t.pages.workers} operation="ListWorkers" />;
   return (
     <>
       <PageHead title={t.pages.workers} answer={rows && <Answered workers={rows} />} />

@@ -1,0 +1,88 @@
+/** Every page for callers of every kind: a page asks only for what policies allow its caller, and says what they forbid. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { builtPages, pathOf } from './addresses.ts';
+import { openUser } from './people.ts';
+import { send } from './seeds.ts';
+import { type ConsoleWorld, noChromium, openConsole, type Pair, type Tab } from './world.ts';
+
+const parameters: Readonly<Record<string, string>> = { cluster: 'default', trace: 'none' };
+
+describe.skipIf(noChromium !== undefined)('every page', () => {
+  let world: ConsoleWorld;
+  beforeAll(async () => {
+    world = await openConsole();
+    await send(world.server, 'PUT', '/of-root');
+    await send(world.server, 'PUT', '/of-numbered', { as: world.server.credentials.numbered });
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  /** Goes on within the page, as a link does, until something is said and nothing is awaited. */
+  async function walk({ page }: Tab, path: string): Promise<void> {
+    await page.evaluate((to) => {
+      for (const each of document.querySelectorAll('main *')) each.setAttribute('data-former', '');
+      history.pushState({}, '', to);
+      dispatchEvent(new PopStateEvent('popstate'));
+    }, `/console${path}`);
+    await page.waitForFunction(() => {
+      const main = document.querySelector<HTMLElement>('main');
+      const last = [...(main?.querySelectorAll('*') ?? [])].at(-1);
+      const isNew = last !== undefined && !last.hasAttribute('data-former');
+      return isNew && main?.innerText.trim() !== '' && main?.querySelector('.skeleton') === null;
+    });
+  }
+
+  /** @returns the requests that were refused, with the page that was open */
+  async function refusedOn(as: Pair, bucket: string, user: string): Promise<readonly string[]> {
+    await using tab = await world.open('/me', { as });
+    const refused: string[] = [];
+    let open = '';
+    tab.page.on('response', (reply) => {
+      if (reply.status() === 403)
+        refused.push(`${open}: ${reply.request().method()} ${new URL(reply.url()).pathname}`);
+    });
+    const given = { ...parameters, bucket, user };
+    // The page of a bucket is its first tab.
+    for (const name of builtPages.filter((each) => each !== 'bucket')) {
+      open = name;
+      const path = pathOf(name).replace(
+        /\$(\w*)/g,
+        (_, parameter: string) => given[parameter as 'bucket'] ?? '',
+      );
+      await walk(tab, path).catch(() => refused.push(`${open}: it goes on waiting`));
+    }
+    await tab.page.waitForLoadState('networkidle');
+    return refused;
+  }
+
+  test('asks nothing that is forbidden to a restricted operator', async () => {
+    const actions = ['admin:ListBuckets', 'admin:GetBucket', 'admin:ListTraces', 'admin:ListAudit'];
+    const restricted = await openUser(world.server, 'restricted', { actions });
+    expect(await refusedOn(restricted, 'of-root', 'root-account')).toEqual([]);
+  });
+
+  test('asks nothing that is forbidden to the root of a tenant’s account', async () => {
+    const { numbered } = world.server.credentials;
+    expect(await refusedOn(numbered, 'of-numbered', numbered.owner)).toEqual([]);
+  });
+
+  test('asks nothing that is forbidden to a user with a narrow policy', async () => {
+    const { owner } = world.server.credentials.numbered;
+    const narrow = await openUser(world.server, 'narrow', { account: owner, actions: ['s3:ListBucket'] });
+    expect(await refusedOn(narrow, 'of-numbered', owner)).toEqual([]);
+  });
+
+  test('asks a caller whose account is suspended for another key', async () => {
+    const json = { 'content-type': 'application/json' };
+    const made = await send(world.server, 'POST', '/admin/v1/accounts', {
+      body: '{"account":"soon-suspended"}',
+      headers: json,
+    });
+    await using tab = await world.open('/buckets', { as: (await made.json()) as Pair });
+    await send(world.server, 'PUT', '/admin/v1/accounts/soon-suspended', {
+      body: '{"status":"Suspended"}',
+      headers: json,
+    });
+    await tab.page.reload();
+    await tab.page.getByRole('heading', { name: 'Log in' }).waitFor();
+  });
+});
