@@ -9,7 +9,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cliPath } from '../runtimes/command.ts';
-import { startServer } from '../support/server.ts';
+import { loadClient } from '../support/load-client.ts';
+import { replicateTo, startSite } from '../support/replicating-servers.ts';
+import { startServer, testCredentials } from '../support/server.ts';
 import { openWebhookSink, status, type WebhookSink } from '../support/webhook-sink.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, settled } from './world.ts';
@@ -39,6 +41,7 @@ describe.skipIf(noChromium !== undefined)('the routines of an operator', () => {
         SVC_GC_GRACE: '0s',
         SVC_EGRESS_ALLOW: '127.0.0.0/8',
         SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', accounts: ['*'], type: 'webhook', url: sink.url }]),
+        SVC_REPLICATION_INTERVAL: '100ms',
         SVC_NOTIFY_INTERVAL: '100ms',
         SVC_NOTIFY_RETRY_MAX: '1s',
         SVC_BUCKETSTATS_INTERVAL: '1s',
@@ -129,6 +132,33 @@ describe.skipIf(noChromium !== undefined)('the routines of an operator', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Send all again' }).click();
     await page.getByText('Every event was delivered.').waitFor();
     await expect.poll(() => sink.received.some(({ body }) => body.includes('"event"'))).toBe(true);
+  });
+
+  test('what a bucket held before its rules is replicated after a resync', async () => {
+    const far = await startSite();
+    const client = loadClient(world.server.url, testCredentials.root);
+    try {
+      await send(world.server, 'PUT', '/bucket');
+      await send(world.server, 'PUT', '/bucket', {
+        body: '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+        query: { versioning: '' },
+      });
+      await send(world.server, 'PUT', '/bucket/before', { body: 'the rules' });
+      await replicateTo(client, far.server);
+      await using tab = await world.open('/buckets/bucket/automation');
+      const { page } = tab;
+      await page.getByRole('button', { name: 'Resync' }).click();
+      await page.getByRole('dialog').getByText('9 B').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Resync' }).click();
+      await page.getByText('1 version was queued.').waitFor();
+      await expect
+        .poll(() => send(far.server, 'GET', '/bucket/before').then((reply) => reply.text(), String))
+        .toBe('the rules');
+    } finally {
+      client.close();
+      far.client.close();
+      await far.server.stop();
+    }
   });
 
   test('capacity by cluster and by class is on the first page', async () => {

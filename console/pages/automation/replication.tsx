@@ -160,7 +160,7 @@ function Resyncs({ bucket, may }: Pick<PartProps, 'bucket' | 'may'>) {
         {isRunning && may('CancelReplicationResync') && (
           <ConfirmButton
             title={`${w.cancel}: ${w.resyncing}?`}
-            text={w.resynced(formatCount(resync.queued))}
+            text={w.resynced(resync.queued)}
             action={w.cancel}
             onConfirm={() => cancel.mutateAsync({ path })}
           />
@@ -179,7 +179,7 @@ const Told = ({ resync: { state, read, versions, queued, finishedAt } }: { reado
         [
           w.resyncing,
           <span key="resync">
-            {w.resynced(formatCount(queued))} {finishedAt !== undefined && <Time at={finishedAt * 1_000} />}
+            {w.resynced(queued)} {finishedAt !== undefined && <Time at={finishedAt * 1_000} />}
           </span>,
         ],
       ]}
