@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { inParallel } from '../src/base/in-parallel.ts';
+import { inParallel } from '../src/base/concurrency.ts';
 import { elements, type LoadClient, loadClient, pathOf } from '../test/support/load-client.ts';
 import { makeRootRole, servingRoot } from '../test/support/replicating-servers.ts';
 import { roleArnOf } from '../test/support/replication-role.ts';

@@ -8,7 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { inParallel } from '../src/base/in-parallel.ts';
+import { inParallel } from '../src/base/concurrency.ts';
 import { lifecycleTasks } from '../src/domain/lifecycle/progress.ts';
 import { findTask, putTask } from '../src/metadata/background/tasks.ts';
 import { findBucket, replaceBucket } from '../src/metadata/buckets/buckets.ts';

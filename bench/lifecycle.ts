@@ -4,7 +4,7 @@
  * metadata port, in this process.
  */
 import { parseArgs } from 'node:util';
-import { inParallel } from '../src/base/in-parallel.ts';
+import { inParallel } from '../src/base/concurrency.ts';
 import { openBucket } from '../src/domain/buckets/buckets.ts';
 import { emptyTally, lifecycleTasks } from '../src/domain/lifecycle/progress.ts';
 import { findTask, putTask } from '../src/metadata/background/tasks.ts';

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { Admin, ListOffsetTimestamps } from '@platformatic/kafka';
-import { inParallel } from '../src/base/in-parallel.ts';
+import { inParallel } from '../src/base/concurrency.ts';
 import { startSinkServer } from '../test/support/engines/sink-servers.ts';
 import { loadClient, pathOf } from '../test/support/load-client.ts';
 import { startServer, testCredentials } from '../test/support/server.ts';

@@ -5,7 +5,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { inParallel } from '../src/base/in-parallel.ts';
+import { inParallel } from '../src/base/concurrency.ts';
 import { elements, type LoadClient, loadClient, pathOf } from '../test/support/load-client.ts';
 import { replicateTo, replicatingSettings, startSite } from '../test/support/replicating-servers.ts';
 import { startServer, testCredentials } from '../test/support/server.ts';

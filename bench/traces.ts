@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { configWith } from '../src/config/read/read-config.ts';
+import { configWith } from '../src/config/read-config.ts';
 import type { Config } from '../src/config.ts';
 import { createGateway } from '../src/gateway.ts';
 import type { Trace, Tracer } from '../src/ports/trace.ts';

@@ -1,7 +1,7 @@
 /** Writes `docs/reference/*.md` from the tables; with `--check` it only says which pages are stale. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { settingByOption, toFlag, toOption } from '../src/config/read/flags.ts';
-import type { Setting } from '../src/config/read/setting.ts';
+import { settingByOption, toFlag, toOption } from '../src/config/read-config.ts';
+import type { Setting } from '../src/config/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
 import type { AnyTable } from '../src/ports/metadata-store.ts';

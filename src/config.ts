@@ -1,32 +1,16 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
 
-import { consoleSettings } from './config/console.ts';
 import { keySettings } from './config/keys.ts';
-import { metadataBackendNames } from './config/metadata/backends.ts';
-import { orderedKvSettings } from './config/metadata/ordered-kv.ts';
-import { wideColumnSettings } from './config/metadata/wide-column.ts';
-import { notifySettings } from './config/notify.ts';
-import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/read/kinds.ts';
-import {
-  fault,
-  onlyServer,
-  optional,
-  type Setting,
-  secret,
-  type ValueOf,
-  value,
-} from './config/read/setting.ts';
-import { replicationSettings } from './config/replication.ts';
-import { tracingSettings } from './config/tracing.ts';
-import { clusters } from './config/values/clusters.ts';
+import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
+import { metadataBackendNames, orderedKvSettings, wideColumnSettings } from './config/metadata.ts';
+import { consoleSettings, notifySettings, replicationSettings, tracingSettings } from './config/services.ts';
+import { fault, onlyServer, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
+import { clusters, storageClasses } from './config/values/clusters.ts';
 import { credentials } from './config/values/credentials.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
-import { processes } from './config/values/processes.ts';
-import { storageClasses } from './config/values/storage-classes.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
-import { workers } from './config/values/workers.ts';
-import { lifecycleSettings } from './config/workers/lifecycle.ts';
-import { quotaSettings, usageSettings } from './config/workers/usage.ts';
+import { processes, workers } from './config/values/workers.ts';
+import { lifecycleSettings, quotaSettings, usageSettings } from './config/workers.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,

@@ -1,25 +1,19 @@
 /** Everything injected: what the service is built on, named once. Functions take the slice that they touch. */
-import type { Caches } from './base/caches.ts';
+import type { Caches } from './base/bounded-cache.ts';
 import type { Config } from './config.ts';
 import type { Application } from './ports/application.ts';
-import type { Clock, SigningClock } from './ports/clock.ts';
+import type { StorageRoom } from './ports/chunk-store.ts';
+import type { Clock, Random, SigningClock } from './ports/clock.ts';
 import type { ConsoleAssets } from './ports/console-assets.ts';
-import type { Cipher } from './ports/crypto/cipher.ts';
-import type { Credentials } from './ports/crypto/credentials.ts';
-import type { Hasher } from './ports/crypto/hasher.ts';
-import type { KeyProvider } from './ports/crypto/key-provider.ts';
-import type { Sealer } from './ports/crypto/sealer.ts';
+import type { Credentials } from './ports/credentials.ts';
+import type { Cipher, Hasher, Sealer } from './ports/cryptography.ts';
 import type { Diagnostics } from './ports/diagnostics.ts';
 import type { EventSinks } from './ports/event-sink.ts';
-import type { LateWrites } from './ports/late-writes.ts';
-import type { MetadataStore } from './ports/metadata-store.ts';
+import type { KeyProvider } from './ports/key-provider.ts';
+import type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
+import type { BodyMemory, ClusterStates, ObjectBytes } from './ports/object-bytes.ts';
 import type { PeerRequests } from './ports/peer-requests.ts';
-import type { Random } from './ports/random.ts';
 import type { Siblings } from './ports/siblings.ts';
-import type { BodyMemory } from './ports/storage/body-memory.ts';
-import type { ClusterStates } from './ports/storage/cluster-states.ts';
-import type { ObjectBytes } from './ports/storage/object-bytes.ts';
-import type { StorageRoom } from './ports/storage/storage-room.ts';
 import type { LogLevelControl, Telemetry } from './ports/telemetry.ts';
 import type { Trace, Tracer } from './ports/trace.ts';
 

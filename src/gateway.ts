@@ -7,27 +7,33 @@
  * (`gateway/request.ts`).
  */
 
+import type { Refusal } from './base/errors.ts';
 import type { Context } from './context.ts';
-import { drawRequestId } from './domain/objects/version-ids.ts';
-import type { Refusal } from './errors/refusal.ts';
-import { areaRequest } from './gateway/area-request.ts';
+import { drawRequestId } from './domain/objects/versions.ts';
 import { PacedBody } from './gateway/body-pace.ts';
-import { consolePreflight } from './gateway/console-origin.ts';
-import { crossOriginHeaders } from './gateway/cross-origin.ts';
+import { consolePreflight, crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
-import { recordingOfUnknown } from './gateway/records/recording.ts';
+import { Recording, recordingOfUnknown } from './gateway/records/recording.ts';
 import { reportAnswer } from './gateway/records/report.ts';
 import { beginTrace, endTrace } from './gateway/records/trace.ts';
 import { countTraffic } from './gateway/records/traffic.ts';
-import { establish, type RequestContext, receive, unknownOperation } from './gateway/request.ts';
+import {
+  establish,
+  type Identified,
+  type RequestContext,
+  receive,
+  unknownOperation,
+} from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
 import { identify } from './gateway/stages/identify.ts';
 import { endLimits, limitCaller } from './gateway/stages/limit.ts';
 import { locate } from './gateway/stages/locate.ts';
 import { selectOperation } from './gateway/stages/select-operation.ts';
 import { serve } from './gateway/stages/serve.ts';
-import { type Areas, openAreas } from './handlers/areas/areas.ts';
+import { type Areas, openAreas } from './handlers/areas.ts';
+import { emptyBody, readBody } from './handlers/common/body.ts';
 import { type Failure, toFailure } from './handlers/common/failure.ts';
+import type { AreaRequest } from './handlers/handler.ts';
 import { shownDialect } from './protocol/dialect.ts';
 import { renderHeaders, renderRefusal } from './protocol/reply/render.ts';
 import type { Reply } from './protocol/reply/reply.ts';
@@ -153,3 +159,41 @@ async function run({ ctx, rules, areas }: Pipeline, received: RequestContext): P
   ctx.trace?.stage('select');
   return serve(ctx, await selectOperation(ctx, identified));
 }
+
+// What the operator, metrics and health areas get of a request.
+
+const areaRequest = (ctx: Context, request: Identified): AreaRequest => {
+  const { requestId, wire, query, renew, payload, incoming } = request;
+  return {
+    requestId,
+    wire,
+    query,
+    signal: request.signal,
+    get identity() {
+      return request.identity;
+    },
+    callerOf: (operation) => {
+      const { own, signed, identity } = request;
+      return { wire, query, own, signed, identity, operation };
+    },
+    async readBody(bodyMax) {
+      const hasBody = incoming.body !== undefined;
+      const body = await readBody(
+        ctx,
+        { wire, own: new Map(), payload },
+        { hasBody, row: bodyMax === undefined ? {} : { bodyMax }, held: request },
+      );
+      // The caller's key may have been made inactive, or its user changed, while the body arrived.
+      establish(request, { identity: (await renew?.()) ?? request.identity });
+      return body ?? emptyBody;
+    },
+    asked: (action, { audited, bucketName, recorded }) => {
+      const { identity } = request;
+      const asked = { requestId, wire, action, identity, bucketName, key: '', recorded };
+      return establish(request, {
+        operation: action,
+        record: audited ? new Recording(ctx, asked) : undefined,
+      }).record;
+    },
+  };
+};

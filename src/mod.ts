@@ -5,19 +5,18 @@ import './base/assert-runtime.ts';
 
 export { bunHandler, denoHandler, type HonoContext, honoHandler, workerHandler } from './adapters.ts';
 export { openCredentials, staticCredentials } from './auth/session/credentials.ts';
-export { portableCipher } from './backends/ciphering/portable.ts';
-export { bodyBudget } from './backends/data/chunked/body-budget.ts';
+export { portableCipher, portableHasher } from './backends/crypto/portable.ts';
 export { chunked } from './backends/data/chunked/chunked.ts';
+export { bodyBudget } from './backends/data/chunked/write-budget.ts';
 export { memoryChunks } from './backends/data/memory.ts';
-export { portableHasher } from './backends/hashing/portable.ts';
-export { masterSealer } from './backends/keys/master-sealer.ts';
+export { masterSealer } from './backends/keys/sealing.ts';
 export { lateWrites } from './backends/metadata/late-writes.ts';
 export { memoryStore } from './backends/metadata/memory/store.ts';
-export { Caches } from './base/caches.ts';
-export { parseConfig } from './config/read/read-config.ts';
+export { Caches } from './base/bounded-cache.ts';
+export { parseConfig } from './config/read-config.ts';
 export type { Config } from './config.ts';
 export type { Context } from './context.ts';
-export { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
+export { openClusterStates } from './domain/storage/cluster-states.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export {
   type AccessKey,
@@ -47,20 +46,15 @@ export type {
   ObjectEvent,
   OnEvent,
 } from './ports/application.ts';
-export { type Clock, systemClock } from './ports/clock.ts';
+export type { ChunkStore } from './ports/chunk-store.ts';
+export { type Clock, type Random, systemClock, systemRandom } from './ports/clock.ts';
 export type { ConsoleAsset, ConsoleAssets } from './ports/console-assets.ts';
-export { type Cipher, cipherKeyBytes } from './ports/crypto/cipher.ts';
-export type { Credential, Credentials } from './ports/crypto/credentials.ts';
-export type { Hasher } from './ports/crypto/hasher.ts';
-export type { Sealer } from './ports/crypto/sealer.ts';
-export type { LateWrites } from './ports/late-writes.ts';
-export type { MetadataStore } from './ports/metadata-store.ts';
-export { type Random, systemRandom } from './ports/random.ts';
+export type { Credential, Credentials } from './ports/credentials.ts';
+export type { Hasher, Sealer } from './ports/cryptography.ts';
+export { type Cipher, cipherKeyBytes } from './ports/cryptography.ts';
+export type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
+export type { BodyMemory, ClusterStates, ObjectBytes } from './ports/object-bytes.ts';
 export { noSiblings, type Siblings } from './ports/siblings.ts';
-export type { BodyMemory } from './ports/storage/body-memory.ts';
-export type { ChunkStore } from './ports/storage/chunk-store.ts';
-export type { ClusterStates } from './ports/storage/cluster-states.ts';
-export type { ObjectBytes } from './ports/storage/object-bytes.ts';
 export { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 export type { Reply } from './protocol/reply/reply.ts';
 export type { FetchFacts } from './protocol/request/fetch.ts';

@@ -4,16 +4,16 @@
  *     const storage = await openGateway({ credentials, storage: directory('./data') });
  *     app.all('/s3/*', (c) => storage.fetch(c.req.raw));
  */
-import { settingByOption, toOption } from './config/read/flags.ts';
-import { nearest } from './config/read/nearest.ts';
-import { parseConfig } from './config/read/read-config.ts';
+
+import { nearest } from './config/entries.ts';
+import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
 import { type Config, type SettingName, settingNames } from './config.ts';
 import type { Context } from './context.ts';
 import { callAfterCommits, withApplicationSink } from './domain/events/application-events.ts';
 import { createGateway, type Gateway } from './gateway.ts';
 import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
-import type { ObjectBytes } from './ports/storage/object-bytes.ts';
+import type { ObjectBytes } from './ports/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 import { type FetchFacts, fromRequest, toResponse } from './protocol/request/fetch.ts';
 import type { SettingOptions } from './setting-options.ts';

@@ -1,24 +1,22 @@
 /** A context of parts that run on every runtime: everything in memory, unless an application brings stores of its own. */
 import { openCredentials } from './auth/session/credentials.ts';
-import { portableCipher } from './backends/ciphering/portable.ts';
-import { bodyBudget } from './backends/data/chunked/body-budget.ts';
+import { portableCipher, portableHasher } from './backends/crypto/portable.ts';
 import { chunked } from './backends/data/chunked/chunked.ts';
+import { bodyBudget } from './backends/data/chunked/write-budget.ts';
 import { memoryChunks } from './backends/data/memory.ts';
-import { portableHasher } from './backends/hashing/portable.ts';
-import { masterSealer } from './backends/keys/master-sealer.ts';
+import { masterSealer } from './backends/keys/sealing.ts';
 import { lateWrites } from './backends/metadata/late-writes.ts';
 import { memoryStore } from './backends/metadata/memory/store.ts';
-import { Caches } from './base/caches.ts';
+import { Caches } from './base/bounded-cache.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { TrafficCounter } from './domain/buckets/usage/traffic-counter.ts';
-import { openClusterStates } from './domain/storage/clusters/cluster-states.ts';
-import { type Clock, systemClock } from './ports/clock.ts';
-import { cipherKeyBytes } from './ports/crypto/cipher.ts';
+import { openClusterStates } from './domain/storage/cluster-states.ts';
+import { type Clock, systemClock, systemRandom } from './ports/clock.ts';
+import { cipherKeyBytes } from './ports/cryptography.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
-import { systemRandom } from './ports/random.ts';
+import type { ObjectBytes } from './ports/object-bytes.ts';
 import { noSiblings } from './ports/siblings.ts';
-import type { ObjectBytes } from './ports/storage/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 import type { Tracer } from './ports/trace.ts';
 

@@ -1,7 +1,7 @@
 /** The time of the driver alone for the statements of the gateway's requests. */
 import cassandra from 'cassandra-driver';
 import { Rows } from '../../src/backends/metadata/wide-column/rows.ts';
-import { buildStatements } from '../../src/backends/metadata/wide-column/schema/statements.ts';
+import { buildStatements } from '../../src/backends/metadata/wide-column/statements.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type BucketRow, type ObjectRow, objects } from '../../src/metadata/tables.ts';
 import type { AnyTable, At } from '../../src/ports/metadata-store.ts';

@@ -9,7 +9,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { crc32c } from '../../src/backends/hashing/node.ts';
+import { crc32c } from '../../src/backends/crypto/node.ts';
 
 const directory = process.argv[2] as string;
 const [pieceBytes, blockBytes] = [256 * 1024, 64 * 1024];

@@ -1,5 +1,5 @@
 /** The operations of a load, each as one step of one client over its own connection. */
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { type Answer, type Connection, headerOf } from './connection.ts';
 import { type Call, type ChunkedBody, chunkHashes, type Signer, sha256Of, unsigned } from './sign.ts';
 

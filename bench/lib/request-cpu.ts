@@ -3,11 +3,10 @@
  * shared machine meets all alike. Neither a socket nor a disk is included, so the ratios are upper bounds.
  */
 
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+import { systemClock, systemRandom } from '../../src/ports/clock.ts';
 import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
 import { incomingOf } from './incoming.ts';
 import { median } from './percentile.ts';

@@ -2,7 +2,7 @@
 import { isAllowed } from '../../src/auth/authorization/authorize.ts';
 import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
 import type { Identity } from '../../src/auth/identity.ts';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';

@@ -1,7 +1,7 @@
 /** The checksums of the public API over 1 MiB in pieces of 64 KiB, beside the MD5 that every PUT computes anyway. */
 
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import type { Hasher, HashName } from '../../src/ports/crypto/hasher.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import type { Hasher, HashName } from '../../src/ports/cryptography.ts';
 import { microsOfSync, type Piece } from '../lib/micro.ts';
 
 const names: readonly HashName[] = [

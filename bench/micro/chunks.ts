@@ -3,9 +3,8 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { ChunkRef, ChunkStore } from '../../src/ports/storage/chunk-store.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
+import { systemClock, systemRandom } from '../../src/ports/clock.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 
 const owner = { bucketId: 'bucket', key: 'some/key' };

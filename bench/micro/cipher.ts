@@ -1,14 +1,14 @@
 /** The cost of encryption beside that of the runtime's AES-GCM alone, and beside the MD5 of every write. */
 import { createCipheriv, createSecretKey, hash } from 'node:crypto';
-import { nodeCipher } from '../../src/backends/ciphering/node.ts';
-import { portableCipher } from '../../src/backends/ciphering/portable.ts';
+import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { portableCipher } from '../../src/backends/crypto/portable.ts';
 import {
   contentBytes,
   decryptSegments,
   encryptedSize,
   encryptSegments,
 } from '../../src/domain/content/encryption/segments.ts';
-import type { CipherKey } from '../../src/ports/crypto/cipher.ts';
+import type { CipherKey } from '../../src/ports/cryptography.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 
 const mib = 1024 * 1024;

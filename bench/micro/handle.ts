@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { createGateway, type Gateway } from '../../src/gateway.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { nodeTelemetry } from '../../src/runtime/processes/node-telemetry.ts';

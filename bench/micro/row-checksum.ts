@@ -1,6 +1,6 @@
 /** The checksum of a row of the embedded store, beside CRC32C by the native module. */
 
-import { crc32c } from '../../src/backends/hashing/node.ts';
+import { crc32c } from '../../src/backends/crypto/node.ts';
 import { rowChecksum } from '../../src/backends/metadata/embedded/rows/row-checksum.ts';
 import { microsOfSync, type Piece } from '../lib/micro.ts';
 

@@ -3,8 +3,8 @@
 import { hash } from 'node:crypto';
 import { authenticate } from '../../src/auth/authenticate.ts';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { Caches } from '../../src/base/caches.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { Query, splitTarget } from '../../src/protocol/request/wire.ts';
 import { incomingOf } from '../lib/incoming.ts';

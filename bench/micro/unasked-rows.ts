@@ -1,5 +1,5 @@
 /** What a commit computes for lifecycle, replication and notifications in a bucket that has no configuration of them. */
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { replicated } from '../../src/domain/configurations/replication.ts';
 import { eventChanges } from '../../src/domain/events/events.ts';
 import { createGateway } from '../../src/gateway.ts';

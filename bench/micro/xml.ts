@@ -1,7 +1,7 @@
 /** Writing a page of a listing and reading a DeleteObjects body, each of 1,000 keys. */
 import { readXml, writeXml } from '../../src/protocol/formats/codec.ts';
-import { deleteRequest } from '../../src/protocol/schemas/object/delete.ts';
-import { listObjectsV2Result } from '../../src/protocol/schemas/object/listing.ts';
+import { listObjectsV2Result } from '../../src/protocol/schemas/listing.ts';
+import { deleteRequest } from '../../src/protocol/schemas/object.ts';
 import { microsOfSync, type Piece } from '../lib/micro.ts';
 
 const count = 1000;

@@ -5,9 +5,9 @@
 import { hmac } from '@noble/hashes/hmac.js';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { encode } from '../../src/signing/encode.ts';
-import { presigner } from '../../src/signing/presign-url.ts';
+import { presigner } from '../../src/signing/presign.ts';
 import { signer } from '../../src/signing/sign-request.ts';
+import { encode } from '../../src/signing/signing-key.ts';
 import { storageUrl } from '../app/base-path.ts';
 import { Refused, reportRefusal, Unreachable } from '../app/client.ts';
 import { storageCredentials } from './credentials.ts';

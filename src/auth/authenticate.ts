@@ -2,19 +2,24 @@
  * The first step of every request: finds out how it is signed, verifies the signature, and records the caller. Nothing here rewrites
  * the host or the path, because signatures cover both as they were sent.
  */
-import { fail } from '../errors/refusal.ts';
+
+import { gather } from '../base/concurrency.ts';
+import { fail } from '../base/errors.ts';
+import { tap } from '../base/tap.ts';
+import { toHex } from '../base/text/hex.ts';
+import type { BodyMemory } from '../ports/object-bytes.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
-import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
-import { parseTimestamp } from '../signing/timestamp.ts';
+import { formBytesMax } from '../protocol/request/action-query.ts';
+import { type Incoming, type Query, type Wire, withBody } from '../protocol/request/wire.ts';
+import { parseTimestamp } from '../signing/signing-key.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
-import { hasBodyHash, withBodyHash } from './payload/body-hash.ts';
-import { anonymousPayload, signedPayload } from './payload/payload.ts';
+import { anonymousPayload, signedPayload } from './payload.ts';
 import { identityOf } from './session/credentials.ts';
 import { headerClaim } from './signature/authorization-header.ts';
-import { acceptedServices, type OpenClaim } from './signature/claim.ts';
+import { acceptedServices, type Claim, type OpenClaim } from './signature/claim.ts';
 import { presignedClaim } from './signature/presigned.ts';
-import { isSigV2, verifySigV2 } from './signature/sigv2-presigned.ts';
+import { isSigV2, verifySigV2 } from './signature/sigv2.ts';
 import { findSigner, proveCaller, secretsOf, verifySignature } from './signature/verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
@@ -104,4 +109,51 @@ function anonymousCaller(ctx: AuthenticationContext, incoming: Incoming): Authen
   const dialect = present.length === 1 ? present[0] : undefined;
   const payload = anonymousPayload(ctx.hasher, incoming);
   return { identity: undefined, dialect: dialect?.name, payload };
+}
+
+// The hash of a body that its sender did not declare. IAM and STS clients sign it and leave it out of the headers, so it is computed
+// before the signature can be verified. The body is read into memory for a caller that is not authenticated yet, so the limit is
+// small.
+
+const hasBodyHash = (claim: OpenClaim): claim is Claim => claim.payloadHash !== undefined;
+
+interface Claimed {
+  readonly claim: Claim;
+  /** The request with its body still to be read. */
+  readonly incoming: Incoming;
+}
+
+/** Reads the body to complete a claim whose request did not declare the hash. */
+async function withBodyHash(
+  { hasher, bodyMemory }: Pick<AuthenticationContext, 'hasher' | 'bodyMemory'>,
+  incoming: Incoming,
+  claim: OpenClaim,
+): Promise<Claimed> {
+  const { body } = incoming;
+  const whole = body === undefined ? new Uint8Array(0) : await readWhole(bodyMemory, body);
+  const payloadHash = toHex(hasher.once('sha256', whole));
+  const read = body === undefined ? undefined : once(whole);
+  return { claim: { ...claim, payloadHash }, incoming: withBody(incoming, read) };
+}
+
+/** Releases the reserved memory when it returns, because the later reader of the body reserves the same amount. */
+async function readWhole(memory: BodyMemory, body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  let taken = 0;
+  const charged = tap(body, {
+    see({ length }) {
+      if (!memory.take(length)) throw fail('SlowDown', 'Too many large requests are being read.');
+      taken += length;
+    },
+  });
+  try {
+    return await gather(charged, { max: formBytesMax, tooLong });
+  } finally {
+    memory.give(taken);
+  }
+}
+
+const tooLong = () => fail('MaxMessageLengthExceeded', { elements: { MaxMessageLengthBytes: formBytesMax } });
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
 }

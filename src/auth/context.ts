@@ -1,10 +1,10 @@
 /** The inputs of authentication: those of the service, and those of one request. */
-import type { Caches } from '../base/caches.ts';
+import type { Caches } from '../base/bounded-cache.ts';
 import type { SigningClock } from '../ports/clock.ts';
-import type { Credential, Credentials } from '../ports/crypto/credentials.ts';
-import type { Hasher } from '../ports/crypto/hasher.ts';
+import type { Credential, Credentials } from '../ports/credentials.ts';
+import type { Hasher } from '../ports/cryptography.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import type { BodyMemory } from '../ports/storage/body-memory.ts';
+import type { BodyMemory } from '../ports/object-bytes.ts';
 import type { Query } from '../protocol/request/wire.ts';
 import type { Identity } from './identity.ts';
 

@@ -1,8 +1,8 @@
 /** Refusals with details that only callers of the account of the resource get. */
-import { fail, Refusal } from '../errors/refusal.ts';
-import { blockText } from './authorization/denial.ts';
+import { fail, Refusal } from '../base/errors.ts';
+import { blockText } from './authorization/authorize.ts';
 import type { Identity } from './identity.ts';
-import { principalOf } from './session/principal.ts';
+import { principalOf } from './session/sessions.ts';
 
 export interface Refused {
   readonly identity: Identity;

@@ -1,8 +1,8 @@
 /** The caller. Set once by authentication, and never derived again. */
-import type { SignedHash } from '../domain/content/delegate-checksum.ts';
-import type { Credential } from '../ports/crypto/credentials.ts';
+import type { SignedHash } from '../domain/content/digests.ts';
+import type { Credential } from '../ports/credentials.ts';
 
-export type { Credential, Credentials } from '../ports/crypto/credentials.ts';
+export type { Credential, Credentials } from '../ports/credentials.ts';
 
 /** `undefined` stands for anonymous. */
 export type Identity =

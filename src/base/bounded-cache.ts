@@ -4,7 +4,7 @@
  * length of its text.
  */
 
-export interface CacheLimits<V> {
+interface CacheLimits<V> {
   /** The label of its metrics; caches of one name are summed. */
   readonly name: string;
   readonly entriesMax: number;
@@ -12,13 +12,13 @@ export interface CacheLimits<V> {
   readonly bytes?: { readonly max: number; sizeOf(value: V, key: string): number };
 }
 
-export interface CacheSize {
+interface CacheSize {
   readonly entries: number;
   readonly bytes: number;
 }
 
 /** How often a cache was asked, by what it answered. */
-export interface CacheLookups {
+interface CacheLookups {
   hits: number;
   misses: number;
 }
@@ -117,4 +117,48 @@ export function cacheSizes(): ReadonlyMap<string, CacheSize> {
     sizes.set(cache.name, { entries: entries + cache.size.entries, bytes: bytes + cache.size.bytes });
   }
   return sizes;
+}
+
+/**
+ * The caches of one gateway, in its `Context`: one of each kind, created on first use. A kind is a class whose constructor takes no
+ * arguments. So no module holds a cache, and two gateways in one process share none.
+ */
+export class Caches {
+  readonly #made = new Map<new () => object, object>();
+
+  of<T extends object>(kind: new () => T): T {
+    let cache = this.#made.get(kind);
+    if (cache === undefined) {
+      cache = new kind();
+      this.#made.set(kind, cache);
+    }
+    // The cast is safe: the map holds an instance of `kind` under `kind`.
+    return cache as T;
+  }
+}
+
+// Functions that cache their results.
+
+/** Caches the last result: times are formatted and parsed many times in one millisecond. */
+export function memoizeLast<In, Out>(compute: (input: In) => Out): (input: In) => Out {
+  let last: { readonly input: In; readonly output: Out } | undefined;
+  return (input) => {
+    if (last?.input !== input) last = { input, output: compute(input) };
+    return last.output;
+  };
+}
+
+/** Caches the result for each object, for as long as the object lives. */
+export function memoizeEach<In extends object, Out extends object>(
+  compute: (input: In) => Out,
+): (input: In) => Out {
+  const said = new WeakMap<In, Out>();
+  return (input) => {
+    let output = said.get(input);
+    if (output === undefined) {
+      output = compute(input);
+      said.set(input, output);
+    }
+    return output;
+  };
 }

@@ -20,7 +20,7 @@ export interface RecentEntry<T> {
   readonly entry: T;
 }
 
-export interface RecentPage<T> {
+interface RecentPage<T> {
   readonly entries: readonly RecentEntry<T>[];
   /** Where the reader continues. */
   readonly next: Position;
@@ -106,7 +106,7 @@ export class RecentEntries<T extends Timed> {
 }
 
 /** A copy of the first characters of a text, because a slice would keep the whole text in memory. */
-export const copyStart = (text: string, max: number): string =>
+const copyStart = (text: string, max: number): string =>
   JSON.parse(JSON.stringify(text.slice(0, max))) as string;
 
 /** The position in front of entries that the reader has not got. */
@@ -118,3 +118,75 @@ export function positionBefore(
   for (const { ring, index } of left) next[ring] = Math.min(next[ring] ?? index, index);
   return next;
 }
+
+// The last lines of the log of this process, for operators. Warnings and errors have a ring of their own.
+
+/** Lines that are kept; with their length, at most 5 MiB. */
+const lineSizes = { severe: 200, other: 1_000 } as const;
+const lineMax = 4_096;
+const isSevere = /^.{0,60}"level":"(?:WARN|ERROR)"/;
+
+export interface LogLine extends Timed {
+  /** The line as it was written; a longer one is cut, and then is no JSON. */
+  readonly text: string;
+}
+
+export class RecentLines {
+  readonly entries = new RecentEntries<LogLine>([lineSizes.severe, lineSizes.other]);
+
+  /** @param line of the log, in which secrets are masked already */
+  add(line: string, at: number): void {
+    const text = line.length > lineMax ? copyStart(line, lineMax) : line;
+    this.entries.add(isSevere.test(line) ? 0 : 1, { at, text });
+  }
+
+  /** Warnings and errors, the oldest first. */
+  severe(): readonly string[] {
+    return this.entries.all(0).map(({ text }) => text);
+  }
+}
+
+// The last requests of the storage protocol to this process, for operators. Refused and failed ones have a ring of their own.
+
+/** Requests that are kept; with the texts below, at most 8 MiB. */
+const requestSizes = { refused: 1_024, answered: 4_096 } as const;
+/** A text may be a slice of the request's target: beyond this length it is copied, so that the target is not kept. */
+const targetMax = 512;
+const textMax = 512;
+const addressMax = 64;
+
+export interface RequestEntry extends Timed {
+  readonly requestId: string;
+  readonly operation: string;
+  readonly method: string;
+  readonly status: number;
+  /** The error code of a refusal. */
+  readonly code: string | undefined;
+  readonly durationMs: number;
+  /** '' where the request is about no bucket. */
+  readonly bucket: string;
+  readonly key: string;
+  /** Of the caller; '' where it is unknown. */
+  readonly account: string;
+  readonly remote: string;
+  /** Bytes of its body that were read. */
+  readonly receivedBytes: number;
+}
+
+export class RecentRequests {
+  readonly entries = new RecentEntries<RequestEntry>([requestSizes.refused, requestSizes.answered]);
+
+  /** @param targetLength of the request */
+  add(entry: RequestEntry, targetLength: number): void {
+    const isShort =
+      targetLength <= targetMax && entry.bucket.length <= textMax && entry.remote.length <= addressMax;
+    this.entries.add(entry.status >= 400 ? 0 : 1, isShort ? entry : shorten(entry));
+  }
+}
+
+const shorten = (entry: RequestEntry): RequestEntry => ({
+  ...entry,
+  bucket: copyStart(entry.bucket, textMax),
+  key: copyStart(entry.key, textMax),
+  remote: copyStart(entry.remote, addressMax),
+});

@@ -1,12 +1,178 @@
 /** Checks between settings, after each of them has been read. */
+
 import type { Config } from '../config.ts';
-import { keyChecks } from './keys/checks.ts';
-import { metadataBackends } from './metadata/backends.ts';
-import { metadataChecks } from './metadata/checks.ts';
-import type { Check } from './read/check.ts';
+import type { Check } from './check.ts';
+import { metadataBackends } from './metadata.ts';
 import { poolFields } from './values/clusters.ts';
 import { showListen } from './values/network.ts';
 import { resolveUpstreams } from './values/upstreams.ts';
+
+// Checks of the settings of key providers: each provider has what it needs, and nothing is given that it does not use.
+
+const hsmHasKeys: Check = {
+  reads: ['SVC_KEY_PROVIDER', 'SVC_HSM_KEYS_FILE'],
+  find: ({ SVC_KEY_PROVIDER: provider, SVC_HSM_KEYS_FILE: file }) => {
+    if (provider === 'local-hsm' && file === undefined)
+      return 'SVC_KEY_PROVIDER=local-hsm needs SVC_HSM_KEYS_FILE';
+    return provider !== 'local-hsm' && file !== undefined
+      ? 'SVC_HSM_KEYS_FILE is used by SVC_KEY_PROVIDER=local-hsm alone'
+      : undefined;
+  },
+};
+
+const transitNeeds = {
+  token: ['SVC_TRANSIT_TOKEN_FILE'],
+  approle: ['SVC_TRANSIT_ROLE_ID', 'SVC_TRANSIT_SECRET_ID_FILE'],
+  kubernetes: ['SVC_TRANSIT_ROLE'],
+} as const;
+
+const transitIsWhole: Check = {
+  reads: [
+    'SVC_KEY_PROVIDER',
+    'SVC_TRANSIT_ADDR',
+    'SVC_TRANSIT_AUTH',
+    'SVC_TRANSIT_TOKEN_FILE',
+    'SVC_TRANSIT_ROLE_ID',
+    'SVC_TRANSIT_SECRET_ID_FILE',
+    'SVC_TRANSIT_ROLE',
+  ],
+  find: (config) => {
+    if (config.SVC_KEY_PROVIDER !== 'transit') return undefined;
+    const auth = config.SVC_TRANSIT_AUTH;
+    const missing = (['SVC_TRANSIT_ADDR', ...transitNeeds[auth]] as const).filter(
+      (name) => config[name] === undefined,
+    );
+    return missing.length === 0
+      ? undefined
+      : `SVC_KEY_PROVIDER=transit with SVC_TRANSIT_AUTH=${auth} needs ${missing.join(' and ')}`;
+  },
+};
+
+const kmsNeeds = {
+  static: ['SVC_KMS_ACCESS_KEY', 'SVC_KMS_SECRET_KEY_FILE'],
+  profile: ['SVC_KMS_PROFILE_FILE'],
+  imds: [],
+  'web-identity': ['SVC_KMS_ROLE_ARN', 'SVC_KMS_WEB_IDENTITY_TOKEN_FILE', 'SVC_KMS_STS_ENDPOINT'],
+} as const;
+
+const kmsIsWhole: Check = {
+  reads: [
+    'SVC_KEY_PROVIDER',
+    'SVC_KMS_ENDPOINT',
+    'SVC_KMS_CREDENTIALS',
+    'SVC_KMS_ACCESS_KEY',
+    'SVC_KMS_SECRET_KEY_FILE',
+    'SVC_KMS_PROFILE_FILE',
+    'SVC_KMS_ROLE_ARN',
+    'SVC_KMS_WEB_IDENTITY_TOKEN_FILE',
+    'SVC_KMS_STS_ENDPOINT',
+  ],
+  find: (config) => {
+    if (config.SVC_KEY_PROVIDER !== 'cloud-kms') return undefined;
+    const from = config.SVC_KMS_CREDENTIALS;
+    const missing = (['SVC_KMS_ENDPOINT', ...kmsNeeds[from]] as const).filter(
+      (name) => config[name] === undefined,
+    );
+    return missing.length === 0
+      ? undefined
+      : `SVC_KEY_PROVIDER=cloud-kms with SVC_KMS_CREDENTIALS=${from} needs ${missing.join(' and ')}`;
+  },
+};
+
+const pkcs11IsWhole: Check = {
+  reads: ['SVC_KEY_PROVIDER', 'SVC_PKCS11_MODULE', 'SVC_PKCS11_TOKENS', 'SVC_PKCS11_PIN_FILE'],
+  find: (config) => {
+    if (config.SVC_KEY_PROVIDER !== 'pkcs11') return undefined;
+    const missing = [
+      ...(config.SVC_PKCS11_MODULE === undefined ? ['SVC_PKCS11_MODULE'] : []),
+      ...(config.SVC_PKCS11_TOKENS.length === 0 ? ['SVC_PKCS11_TOKENS'] : []),
+      ...(config.SVC_PKCS11_PIN_FILE === undefined ? ['SVC_PKCS11_PIN_FILE'] : []),
+    ];
+    return missing.length === 0 ? undefined : `SVC_KEY_PROVIDER=pkcs11 needs ${missing.join(' and ')}`;
+  },
+};
+
+const keyChecks: readonly Check[] = [hsmHasKeys, transitIsWhole, kmsIsWhole, pkcs11IsWhole];
+
+// Checks between the settings of a metadata backend.
+
+/** Metadata that several machines share; each must know the same credentials and open the same secrets. */
+const sharedMetadata: Check = {
+  reads: [
+    'SVC_META_BACKEND',
+    'SVC_KV_PD_ENDPOINTS',
+    'SVC_WIDECOL_HOSTS',
+    'SVC_CREDENTIALS',
+    'SVC_CREDENTIALS_FILE',
+    'SVC_MASTER_KEY_FILE',
+  ],
+  find: (config) => {
+    const { SVC_META_BACKEND: backend, SVC_CREDENTIALS: inline, SVC_CREDENTIALS_FILE: file } = config;
+    const { servers } = metadataBackends[backend];
+    if (servers === undefined) return undefined;
+    const missing = [
+      ...(config[servers] === undefined ? [servers] : []),
+      ...(inline === undefined && file === undefined ? ['SVC_CREDENTIALS_FILE'] : []),
+      ...(config.SVC_MASTER_KEY_FILE === undefined ? ['SVC_MASTER_KEY_FILE'] : []),
+    ];
+    return missing.length === 0
+      ? undefined
+      : `SVC_META_BACKEND=${backend} needs ${missing.join(' and ')}, the same in every gateway`;
+  },
+};
+
+const kvTls: Check = {
+  reads: ['SVC_KV_CA_FILE', 'SVC_KV_CERT_FILE', 'SVC_KV_KEY_FILE'],
+  find: ({ SVC_KV_CA_FILE: ca, SVC_KV_CERT_FILE: cert, SVC_KV_KEY_FILE: key }) => {
+    if ((cert === undefined) !== (key === undefined))
+      return `SVC_KV_CERT_FILE and SVC_KV_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`;
+    return cert !== undefined && ca === undefined ? 'SVC_KV_CERT_FILE needs SVC_KV_CA_FILE' : undefined;
+  },
+};
+
+const wideColumnTls: Check = {
+  reads: [
+    'SVC_WIDECOL_TLS',
+    'SVC_WIDECOL_CA_FILE',
+    'SVC_WIDECOL_CERT_FILE',
+    'SVC_WIDECOL_KEY_FILE',
+    'SVC_WIDECOL_SERVER_NAME',
+  ],
+  find: ({ SVC_WIDECOL_TLS: isOn, SVC_WIDECOL_CA_FILE: ca, ...config }) => {
+    const cert = config.SVC_WIDECOL_CERT_FILE;
+    if ((cert === undefined) !== (config.SVC_WIDECOL_KEY_FILE === undefined))
+      return `SVC_WIDECOL_CERT_FILE and SVC_WIDECOL_KEY_FILE go together: ${cert === undefined ? 'the first' : 'the second'} is not set`;
+    if (isOn || ca !== undefined) return undefined;
+    const name = cert !== undefined ? 'SVC_WIDECOL_CERT_FILE' : 'SVC_WIDECOL_SERVER_NAME';
+    return cert !== undefined || config.SVC_WIDECOL_SERVER_NAME !== undefined
+      ? `${name} needs SVC_WIDECOL_TLS=on or SVC_WIDECOL_CA_FILE`
+      : undefined;
+  },
+};
+
+const wideColumnLogin: Check = {
+  reads: ['SVC_WIDECOL_USERNAME', 'SVC_WIDECOL_PASSWORD'],
+  find: ({ SVC_WIDECOL_USERNAME: username, SVC_WIDECOL_PASSWORD: password }) =>
+    (username === undefined) === (password === undefined)
+      ? undefined
+      : `SVC_WIDECOL_USERNAME and SVC_WIDECOL_PASSWORD go together: ${username === undefined ? 'the first' : 'the second'} is not set`,
+};
+
+/** How long the locks of a dead gateway remain on TiKV (`ordered-kv/tikv/transactions/heartbeat.ts`). */
+const kvLockMs = 6_000;
+
+const timeoutOutlastsLocks: Check = {
+  reads: ['SVC_META_BACKEND', 'SVC_KV_TIMEOUT'],
+  find: ({ SVC_META_BACKEND: backend, SVC_KV_TIMEOUT: timeoutMs }) =>
+    backend === 'ordered-kv' && timeoutMs <= kvLockMs
+      ? `SVC_KV_TIMEOUT=${timeoutMs}ms is no longer than the locks of a gateway that died (${kvLockMs}ms): writes that meet one are answered 503`
+      : undefined,
+};
+
+const metadataChecks: { readonly faults: readonly Check[]; readonly warnings: readonly Check[] } = {
+  faults: [sharedMetadata, kvTls, wideColumnTls, wideColumnLogin],
+  warnings: [timeoutOutlastsLocks],
+};
 
 const needsDataDir: Check = {
   reads: ['SVC_DATA_DIR', 'SVC_META_BACKEND', 'SVC_DATA_BACKEND', 'SVC_POOL_CLUSTERS'],

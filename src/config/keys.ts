@@ -1,11 +1,144 @@
 /** The settings of key providers, and of the keys that they wrap. */
-import { cloudKmsSettings } from './keys/cloud-kms.ts';
-import { pkcs11Settings } from './keys/pkcs11.ts';
-import { transitSettings } from './keys/transit.ts';
-import { choice, duration, text, toggle } from './read/kinds.ts';
-import { optional } from './read/setting.ts';
+import { choice, duration, integer, list, text, toggle } from './kinds.ts';
+import { fault, optional, value } from './setting.ts';
 import { keyAccounts } from './values/keys.ts';
-import { filePath } from './values/network.ts';
+import { endpoint, filePath } from './values/network.ts';
+import { keyPattern, regionPattern } from './values/upstreams.ts';
+
+// The settings of `SVC_KEY_PROVIDER=cloud-kms`.
+
+const cloudKmsSettings = {
+  SVC_KMS_ENDPOINT: optional(
+    endpoint('The endpoint of the AWS KMS API, such as https://kms.eu-central-1.amazonaws.com.'),
+  ),
+  SVC_KMS_REGION: text({
+    kind: 'region name',
+    fallback: 'us-east-1',
+    pattern: regionPattern,
+    doc: 'The region that requests to the key-management service are signed for.',
+  }),
+  SVC_KMS_CREDENTIALS: choice({
+    of: ['static', 'profile', 'imds', 'web-identity'],
+    fallback: 'static',
+    doc: 'Where the credentials for the AWS KMS API come from: settings, a profile of a credentials file, the metadata service of the machine, or a role that a token of a workload assumes.',
+  }),
+  SVC_KMS_ACCESS_KEY: optional(
+    text({ kind: 'access key', pattern: keyPattern, doc: 'The access key of `SVC_KMS_CREDENTIALS=static`.' }),
+  ),
+  SVC_KMS_SECRET_KEY_FILE: optional(filePath('A file with the secret key of SVC_KMS_ACCESS_KEY.')),
+  SVC_KMS_PROFILE: text({
+    kind: 'profile name',
+    fallback: 'default',
+    pattern: /^[\w.-]{1,128}$/,
+    doc: 'The profile of `SVC_KMS_CREDENTIALS=profile`.',
+  }),
+  SVC_KMS_PROFILE_FILE: optional(
+    filePath('The credentials file of `SVC_KMS_CREDENTIALS=profile`; it is read again every five minutes.'),
+  ),
+  SVC_KMS_IMDS_ENDPOINT: {
+    ...endpoint('The metadata service of `SVC_KMS_CREDENTIALS=imds`; SVC_EGRESS_ALLOW must contain it.'),
+    fallback: 'http://169.254.169.254',
+  },
+  SVC_KMS_ROLE_ARN: optional(
+    text({
+      kind: 'ARN of a role',
+      pattern: /^arn:[\x21-\x7e]{1,512}$/,
+      doc: 'The role of `SVC_KMS_CREDENTIALS=web-identity`.',
+    }),
+  ),
+  SVC_KMS_WEB_IDENTITY_TOKEN_FILE: optional(
+    filePath('The token of `SVC_KMS_CREDENTIALS=web-identity`; it is read whenever the role is assumed.'),
+  ),
+  SVC_KMS_STS_ENDPOINT: optional(
+    endpoint(
+      'The STS endpoint of `SVC_KMS_CREDENTIALS=web-identity`, such as https://sts.eu-central-1.amazonaws.com.',
+    ),
+  ),
+  SVC_KMS_CA_FILE: optional(
+    filePath(
+      'PEM certificates that are trusted for SVC_KMS_ENDPOINT and SVC_KMS_STS_ENDPOINT, in place of the built-in ones.',
+    ),
+  ),
+} as const;
+
+// The settings of `SVC_KEY_PROVIDER=pkcs11`.
+
+const pkcs11Settings = {
+  SVC_PKCS11_MODULE: optional(
+    filePath('The PKCS#11 module of the security module, such as /usr/lib/softhsm/libsofthsm2.so.'),
+  ),
+  SVC_PKCS11_TOKENS: list({
+    kind: 'comma list of token labels',
+    doc: 'The tokens that hold the keys; a key is used in the first of them that is present and has it.',
+    item: (given) =>
+      /^[\x20-\x7e]{1,32}$/.test(given) ? value(given) : fault('is not a label of 1 to 32 ASCII characters'),
+  }),
+  SVC_PKCS11_PIN_FILE: optional(filePath('A file with the user PIN of the tokens.')),
+  SVC_PKCS11_SESSIONS: integer({
+    fallback: '2',
+    range: ['1', '64'],
+    doc: 'How many sessions a process opens with each token. As many calls run at a time, each on one of the four threads that Node has for files too (UV_THREADPOOL_SIZE).',
+  }),
+} as const;
+
+// The settings of `SVC_KEY_PROVIDER=transit`.
+
+const path = {
+  pattern: /^[A-Za-z0-9_-]{1,64}(\/[A-Za-z0-9_-]{1,64}){0,7}$/,
+  otherwise: 'is not a path of letters, digits, "-", "_" and "/", such as transit',
+} as const;
+const name = {
+  pattern: /^[\x21-\x7e]{1,512}$/,
+  otherwise: 'is not 1 to 512 printable ASCII characters without spaces',
+} as const;
+
+const transitSettings = {
+  SVC_TRANSIT_ADDR: optional(
+    endpoint('The address of OpenBao or Vault, such as https://bao.example.com:8200.'),
+  ),
+  SVC_TRANSIT_MOUNT: text({
+    kind: 'path',
+    fallback: 'transit',
+    doc: 'Where the transit engine is mounted.',
+    ...path,
+  }),
+  SVC_TRANSIT_NAMESPACE: optional(
+    text({ kind: 'path', doc: 'The namespace of the engine and of the login.', ...path }),
+  ),
+  SVC_TRANSIT_AUTH: choice({
+    of: ['token', 'approle', 'kubernetes'],
+    fallback: 'token',
+    doc: 'How this service logs in: with a token from a file, as an AppRole, or as a Kubernetes service account.',
+  }),
+  SVC_TRANSIT_AUTH_MOUNT: optional(
+    text({
+      kind: 'path',
+      doc: 'Where the auth method is mounted; if unset, `approle` or `kubernetes`.',
+      ...path,
+    }),
+  ),
+  SVC_TRANSIT_TOKEN_FILE: optional(
+    filePath('A file with the token of `SVC_TRANSIT_AUTH=token`; it is read again when the token ends.'),
+  ),
+  SVC_TRANSIT_ROLE_ID: optional(
+    text({ kind: 'role id', doc: 'The role id of `SVC_TRANSIT_AUTH=approle`.', ...name }),
+  ),
+  SVC_TRANSIT_SECRET_ID_FILE: optional(
+    filePath('A file with the secret id of `SVC_TRANSIT_AUTH=approle`; it is read at each login.'),
+  ),
+  SVC_TRANSIT_ROLE: optional(
+    text({ kind: 'role', doc: 'The role of `SVC_TRANSIT_AUTH=kubernetes`.', ...name }),
+  ),
+  SVC_TRANSIT_JWT_FILE: {
+    ...filePath(
+      'The token of the service account, for `SVC_TRANSIT_AUTH=kubernetes`; it is read at each login.',
+    ),
+    fallback: '/var/run/secrets/kubernetes.io/serviceaccount/token',
+  },
+  SVC_TRANSIT_CA_FILE: optional(
+    filePath('PEM certificates that are trusted for SVC_TRANSIT_ADDR, in place of the built-in ones.'),
+  ),
+} as const;
 
 export const keySettings = {
   SVC_KEY_PROVIDER: optional(

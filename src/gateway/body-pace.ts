@@ -2,8 +2,9 @@
  * How slowly a client may send a body. A body that is read whole has a deadline. One that is streamed to storage has a minimum rate,
  * measured only over the time in which the gateway waits for the client.
  */
+
+import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { fail } from '../errors/refusal.ts';
 
 type Ctx = Pick<Context, 'clock' | 'config'>;
 type Step = IteratorResult<Uint8Array>;

@@ -1,12 +1,15 @@
 /** The CORS headers that let a page of another origin read the reply, also of a refusal. */
+
+import { Refusal } from '../base/errors.ts';
+import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { lookUpBucket } from '../domain/buckets/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
-import { Refusal } from '../errors/refusal.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
-import type { HeaderPair } from '../protocol/reply/reply.ts';
-import { consoleHeaders } from './console-origin.ts';
+import { dialects } from '../protocol/dialect.ts';
+import type { HeaderPair, Reply } from '../protocol/reply/reply.ts';
+import type { Query, Wire } from '../protocol/request/wire.ts';
 import type { RequestContext } from './request.ts';
 import { bucketNameAt, whereLocated } from './stages/locate.ts';
 
@@ -44,4 +47,75 @@ async function headersFor(ctx: Context, request: RequestContext): Promise<readon
       });
     return none;
   }
+}
+
+// CORS for the console where its pages have another origin than the storage protocol (`SVC_ADMIN_LISTEN`, `SVC_CONSOLE_ORIGINS`). Only
+// requests with a signature get these headers: a page of the console reads nothing of an anonymous caller, and no cookie is accepted here.
+
+type Settings = Pick<Config, 'SVC_ADMIN_LISTEN' | 'SVC_CONSOLE_ORIGINS'>;
+
+interface Asked {
+  readonly wire: Wire;
+  readonly query: Query;
+  /** Of a path outside of the storage protocol. */
+  readonly area: string | undefined;
+}
+
+const preflightSeconds = 600;
+const headerNamesMax = 100;
+
+/** With a listener of its own the console has the host of the request, and the port of that listener. */
+function isConsoleOrigin(
+  { SVC_ADMIN_LISTEN: admin, SVC_CONSOLE_ORIGINS: stated }: Settings,
+  wire: Wire,
+): boolean {
+  const origin = wire.headers.get('origin');
+  if (origin === undefined) return false;
+  if (stated.includes(origin)) return true;
+  const host = wire.headers.get('host')?.replace(/:\d+$/, '').toLowerCase();
+  return admin !== undefined && host !== undefined && origin === originOf(wire.secure, host, admin.port);
+}
+
+/** As browsers write it: the default port is left out. */
+function originOf(secure: boolean, host: string, port: number): string {
+  const isDefault = port === (secure ? 443 : 80);
+  return `${secure ? 'https' : 'http'}://${host}${isDefault ? '' : `:${port}`}`;
+}
+
+const isSigned = ({ wire, query }: Asked, headers: readonly string[]): boolean =>
+  headers.includes('authorization') ||
+  wire.headers.has('authorization') ||
+  dialects.some(({ queryPrefix }) => query.has(`${queryPrefix}Signature`));
+
+/** The headers that let the console read a reply; undefined for requests of others. */
+function consoleHeaders(config: Settings, asked: Asked): readonly HeaderPair[] | undefined {
+  const { wire, area } = asked;
+  if (area !== undefined || !isConsoleOrigin(config, wire) || !isSigned(asked, [])) return undefined;
+  return [
+    ['Access-Control-Allow-Origin', wire.headers.get('origin') ?? ''],
+    // Every header, also user metadata: without cookies the asterisk stands for all.
+    ['Access-Control-Expose-Headers', '*'],
+    varyHeader,
+  ];
+}
+
+/** The reply to a preflight of the console; undefined for every other request. */
+export function consolePreflight(config: Settings, asked: Asked): Reply | undefined {
+  const { wire, area } = asked;
+  if (wire.method !== 'OPTIONS' || area !== undefined || !isConsoleOrigin(config, wire)) return undefined;
+  const crossOrigin = readCrossOrigin(wire);
+  if (crossOrigin === undefined || crossOrigin.headers.length > headerNamesMax) return undefined;
+  if (!isSigned(asked, crossOrigin.headers)) return undefined;
+  return {
+    status: 204,
+    headers: [
+      ['Access-Control-Allow-Origin', crossOrigin.origin],
+      ['Access-Control-Allow-Methods', 'GET, HEAD, PUT, POST, DELETE'],
+      ...(crossOrigin.headers.length === 0
+        ? []
+        : [['Access-Control-Allow-Headers', crossOrigin.headers.join(', ')] as const]),
+      ['Access-Control-Max-Age', String(preflightSeconds)],
+      varyHeader,
+    ],
+  };
 }

@@ -8,18 +8,18 @@
  * ends.
  */
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
+import type { Refusal } from '../base/errors.ts';
 import type { Reached } from '../domain/access/access-points.ts';
 import type { Admission } from '../domain/buckets/quotas/rate-limiter.ts';
 import type { RecordedRows, Recorder } from '../domain/events/recorder.ts';
-import type { Refusal } from '../errors/refusal.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { OperationName, OperationRow } from '../protocol/operations/operations.ts';
-import type { Scope } from '../protocol/operations/request-line.ts';
+import type { Scope } from '../protocol/operations/parameters.ts';
 import type { ErrorFormat } from '../protocol/reply/render.ts';
 import type { Parameters } from '../protocol/request/action-query.ts';
-import type { ControlAsked } from '../protocol/request/control-path.ts';
+import type { ControlAsked } from '../protocol/request/address.ts';
 import type { Incoming, Query, Wire } from '../protocol/request/wire.ts';
 
 /** How a request ended; `code` is the error code of a refusal. */

@@ -2,15 +2,15 @@
  * Websites: at a website's host a request is for a page, and the index document is served for a bucket or a directory in it. Pages are
  * read as GetObject reads them, by an anonymous caller: a visitor's signature is ignored.
  */
-import { isCharged } from '../auth/authorization/requester-pays.ts';
+import { isCharged } from '../auth/authorization/authorize.ts';
+import { fail, Refusal } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openBucket } from '../domain/buckets/buckets.ts';
+import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/cors.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
-import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/website.ts';
-import { fail, Refusal } from '../errors/refusal.ts';
 import { emptyBody } from '../handlers/common/body.ts';
-import { assertKey } from '../handlers/common/key.ts';
+import { assertKey } from '../handlers/common/parameters.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
 import { statusOf } from '../protocol/errors.ts';

@@ -1,11 +1,17 @@
 /** A handler: a function from an authorized request to its reply. */
+
+import type { Caller } from '../auth/authorization/authorize.ts';
+import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
+import type { RecordedFields } from '../domain/events/audit/state-changes.ts';
+import type { Recorder } from '../domain/events/recorder.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { Authorized, AuthorizedInBucket } from '../gateway/request.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply/reply.ts';
-import type { ReadFacts } from './common/body-facts.ts';
+import type { Query, Wire } from '../protocol/request/wire.ts';
+import type { ReadFacts } from './common/body.ts';
 
 /** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */
 export const requireTarget = ({ target, key, query }: AuthorizedInBucket): ObjectRow =>
@@ -26,7 +32,7 @@ export type HandlerOf<N extends OperationName> = (
   request: Bucketless<N> extends true ? Authorized : AuthorizedInBucket,
 ) => Promise<Reply>;
 
-export interface Entry<N extends OperationName> {
+interface Entry<N extends OperationName> {
   readonly handle: HandlerOf<N>;
   /** Set for an operation whose body is read before its authorization. */
   readonly facts?: ReadFacts;
@@ -35,3 +41,33 @@ export type Handlers = { readonly [N in OperationName]: Entry<N> };
 
 export const needsBucket = (operation: Operation): boolean =>
   !/^(\w+ service|OPTIONS |PUT bucket$)/.test(operation.on);
+
+// A request to an area outside of the storage protocol, as its handlers get it.
+
+export interface AreaRequest {
+  readonly requestId: string;
+  readonly wire: Wire;
+  readonly query: Query;
+  /** The caller, as it is since the body has arrived. */
+  readonly identity: Identity;
+  /** Aborted when the client disconnects. */
+  readonly signal: AbortSignal;
+  /** Who asks, for decisions about an operation of an area. */
+  callerOf(operation: string): Caller;
+  /**
+   * The whole body, verified. Authorize the caller again afterwards.
+   * @param max its longest length in bytes; `bodyMaxDefault` unless given
+   * @throws InvalidAccessKeyId for a key that was made inactive
+   */
+  readBody(max?: number): Promise<Uint8Array>;
+  /** Reports the operation to the pipeline, and returns the recorder for its commits if it may change something. */
+  asked(
+    action: string,
+    about: {
+      readonly audited: boolean;
+      readonly bucketName: string;
+      /** The fields of a configuration whose changes the audit row shows. */
+      readonly recorded?: RecordedFields;
+    },
+  ): Recorder | undefined;
+}

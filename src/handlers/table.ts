@@ -1,25 +1,32 @@
 /** Every operation, the handler that answers it, and what reads facts of its judgement from its body. A missing operation does not compile. */
 
-import * as accessPoints from './access/points/access-points.ts';
-import * as accessPointPolicies from './access/points/policies.ts';
-import { GetBucketAcl, PutBucketAcl } from './bucket/access/acl.ts';
+import { fail } from '../base/errors.ts';
+import { type LeftOutName, leftOutNames, leftOutOperations } from '../protocol/operations/left-out.ts';
 import {
   DeleteBucketOwnershipControls,
-  GetBucketOwnershipControls,
-  PutBucketOwnershipControls,
-} from './bucket/access/ownership-controls.ts';
-import {
   DeleteBucketPolicy,
+  DeletePublicAccessBlock,
+  GetBucketAcl,
+  GetBucketOwnershipControls,
   GetBucketPolicy,
   GetBucketPolicyStatus,
-  PutBucketPolicy,
-} from './bucket/access/policy.ts';
-import {
-  DeletePublicAccessBlock,
   GetPublicAccessBlock,
+  PutBucketAcl,
+  PutBucketOwnershipControls,
+  PutBucketPolicy,
   PutPublicAccessBlock,
-} from './bucket/access/public-access-block.ts';
-import { DeleteBucket, GetBucketLocation, HeadBucket } from './bucket/bucket.ts';
+} from './bucket/access.ts';
+import * as accessPoints from './bucket/access-points.ts';
+import {
+  DeleteBucket,
+  GetBucketLocation,
+  GetBucketRequestPayment,
+  GetReplicaSite,
+  HeadBucket,
+  OptionsBucket,
+  OptionsObject,
+  PutBucketRequestPayment,
+} from './bucket/bucket.ts';
 import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/configurations/cors.ts';
 import {
   DeleteBucketEncryption,
@@ -31,16 +38,12 @@ import {
   GetObjectLockConfiguration,
   PutObjectLockConfiguration,
 } from './bucket/configurations/object-lock.ts';
-import { GetBucketRequestPayment, PutBucketRequestPayment } from './bucket/configurations/request-payment.ts';
 import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/configurations/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/configurations/versioning.ts';
 import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/configurations/website.ts';
 import { CreateBucket, creationFacts } from './bucket/create-bucket.ts';
-import { DeleteObjects } from './bucket/delete-objects.ts';
-import { ListObjectVersions } from './bucket/listings/list-object-versions.ts';
-import { ListObjects, ListObjectsV2 } from './bucket/listings/list-objects.ts';
-import { OptionsBucket, OptionsObject } from './bucket/preflight.ts';
-import { GetReplicaSite } from './bucket/replica-site.ts';
+import { DeleteObject, DeleteObjects } from './bucket/delete-objects.ts';
+import { ListObjects, ListObjectsV2, ListObjectVersions } from './bucket/listings.ts';
 import {
   DeleteBucketInventoryConfiguration,
   GetBucketInventoryConfiguration,
@@ -62,36 +65,47 @@ import {
   GetBucketReplication,
   PutBucketReplication,
 } from './bucket/rules/replication.ts';
-import type { Handlers } from './handler.ts';
+import type { HandlerOf, Handlers } from './handler.ts';
 import { actions } from './iam/table.ts';
-import { leftOut } from './left-out.ts';
-import { AbortMultipartUpload } from './multipart/abort-multipart-upload.ts';
-import { CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
+import { AbortMultipartUpload, CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
 import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
-import { ListMultipartUploads } from './multipart/list-multipart-uploads.ts';
-import { ListParts } from './multipart/list-parts.ts';
+import { ListMultipartUploads, ListParts } from './multipart/listings.ts';
 import { UploadPart, UploadPartCopy } from './multipart/upload-part.ts';
 import { CopyObject } from './object/copy-object.ts';
-import { DeleteObject } from './object/delete-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
-import { PostObject } from './object/post-object.ts';
 import { GetObjectAcl, PutObjectAcl } from './object/properties/acl.ts';
 import { GetObjectAttributes } from './object/properties/get-object-attributes.ts';
-import { GetObjectLegalHold, legalHoldFacts, PutObjectLegalHold } from './object/properties/legal-hold.ts';
-import { RestoreObject } from './object/properties/restore-object.ts';
-import { GetObjectRetention, PutObjectRetention, retentionFacts } from './object/properties/retention.ts';
+import {
+  GetObjectLegalHold,
+  GetObjectRetention,
+  legalHoldFacts,
+  PutObjectLegalHold,
+  PutObjectRetention,
+  retentionFacts,
+} from './object/properties/object-lock.ts';
+import { RestoreObject, UpdateObjectEncryption } from './object/properties/restore-object.ts';
 import {
   DeleteObjectTagging,
   GetObjectTagging,
   PutObjectTagging,
   taggingFacts,
 } from './object/properties/tagging.ts';
-import { UpdateObjectEncryption } from './object/properties/update-object-encryption.ts';
-import { PutObject } from './object/put-object.ts';
+import { PostObject, PutObject } from './object/put-object.ts';
 import * as replicas from './object/replica/replicate.ts';
-import { ListAuditRecords } from './service/list-audit-records.ts';
-import { ListBuckets } from './service/list-buckets.ts';
-import { ListNotifyDeadLetters } from './service/list-notify-dead-letters.ts';
+import { ListAuditRecords, ListBuckets, ListNotifyDeadLetters } from './service.ts';
+
+// The answer of every operation that is not implemented.
+
+const refusing =
+  (name: LeftOutName): HandlerOf<LeftOutName> =>
+  async () => {
+    throw fail('NotImplemented', `${name} is not implemented: ${leftOutOperations[name].leftOut}.`);
+  };
+
+const leftOut = Object.fromEntries(
+  leftOutNames.map((name) => [name, refusing(name)]),
+  // The cast: one entry was made of each name.
+) as Readonly<Record<LeftOutName, HandlerOf<LeftOutName>>>;
 
 /** Handlers that read no facts from a body. */
 const entries = <T extends Readonly<Record<string, unknown>>>(
@@ -188,7 +202,6 @@ export const handlers: Handlers = {
   GetReplicaSite: { handle: GetReplicaSite },
   ...entries(replicas),
   ...entries(accessPoints),
-  ...entries(accessPointPolicies),
   ...entries(actions),
   ...entries(leftOut),
 };

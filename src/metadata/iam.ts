@@ -3,7 +3,7 @@
  * without regard to case. Records that belong to an entity have its unique id in their names, so that a rename moves one row.
  */
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../ports/metadata-store.ts';
-import { prefixRange } from './objects/prefix.ts';
+import { prefixRange } from './objects/objects.ts';
 import {
   type AccessKeyRow,
   type AccessKeyUseRow,

@@ -2,13 +2,13 @@
  * The id of this site among the sites that replicate to each other: the id of the installation. Where metadata names no installation, as
  * metadata in memory, an id is drawn once.
  */
-import type { Caches } from '../base/caches.ts';
+import type { Caches } from '../base/bounded-cache.ts';
 import { toHex } from '../base/text/hex.ts';
+import type { Random } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import type { Random } from '../ports/random.ts';
 import { findTask, type TaskKind } from './background/tasks.ts';
 import { findInstallation } from './installation.ts';
-import { tasks } from './records/tasks.ts';
+import { tasks } from './records/queues.ts';
 
 const kind: TaskKind<{ readonly id: string }> = { kind: 'site' };
 

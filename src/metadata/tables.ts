@@ -1,28 +1,25 @@
 /** The records: every metadata table, declared once; layouts and docs derive from here. */
 import { table } from '../ports/metadata-store.ts';
-import type { Extent } from '../ports/storage/object-bytes.ts';
+import type { Extent } from '../ports/object-bytes.ts';
 import { bucketsAll, bucketsByOwner, documents } from './buckets/records.ts';
 import { idempotencyKeys, idempotencyKeysByAccount } from './idempotency.ts';
 import { logins } from './logins.ts';
-import type { Encryption } from './objects/encryption.ts';
-import type { Checksum, Grant, Lock, ObjectHeaders } from './objects/properties.ts';
+import type {
+  Checksum,
+  Encryption,
+  Grant,
+  Lock,
+  ObjectHeaders,
+  ReplicaDocument,
+} from './objects/properties.ts';
 import { removedVersions } from './objects/removed-versions.ts';
-import type { ReplicaDocument } from './objects/replica.ts';
-import { accessPointAliases, accessPoints } from './records/access-points.ts';
-import { ageTables } from './records/ages.ts';
+import { accessPointAliases, accessPoints, ageTables } from './records/access-points.ts';
 import { audit } from './records/audit.ts';
-import { gateways } from './records/background/gateways.ts';
-import { heartbeats } from './records/background/heartbeats.ts';
-import { leases } from './records/background/leases.ts';
-import { clusterState } from './records/clusters.ts';
+import { clusterState, importReleased, rebalance } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
-import { importReleased } from './records/imports.ts';
-import { rateLimits } from './records/limits.ts';
-import { hourlyQueues, queueHours, queues } from './records/queues.ts';
-import { quotaDefaults } from './records/quota-defaults.ts';
-import { rebalance } from './records/rebalance.ts';
-import { replicationPeers } from './records/replication-peers.ts';
-import { tasks } from './records/tasks.ts';
+import { quotaDefaults, rateLimits } from './records/limits.ts';
+import { gateways, heartbeats, leases } from './records/processes.ts';
+import { hourlyQueues, queueHours, queues, replicationPeers, tasks } from './records/queues.ts';
 import { usageTables } from './records/usage.ts';
 
 export type { Checksum, Grant, Lock, ObjectHeaders };

@@ -1,5 +1,5 @@
 /** What a process tells operators about itself. */
-import type { RecentLines } from '../base/recent-lines.ts';
+import type { RecentLines } from '../base/recent-entries.ts';
 
 export interface Diagnostics {
   readonly version: string;

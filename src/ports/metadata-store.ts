@@ -37,7 +37,7 @@ export interface Table<Row extends object, Partition extends string, Sort extend
 // biome-ignore lint/suspicious/noExplicitAny: the bound of a generic, never a value.
 export type AnyTable = Table<any, any, any>;
 export type RowOf<T> = T extends Table<infer Row, string, string> ? Row : never;
-export type PartitionOf<T> = T extends Table<infer Row, infer P, string> ? Pick<Row, P & keyof Row> : never;
+type PartitionOf<T> = T extends Table<infer Row, infer P, string> ? Pick<Row, P & keyof Row> : never;
 export type SortOf<T> = T extends Table<infer Row, string, infer S> ? Pick<Row, S & keyof Row> : never;
 export type ColumnOf<T> = keyof RowOf<T> & string;
 /** A row with the requested columns and those of its key. */
@@ -206,7 +206,7 @@ export class StoreUnavailable extends Error {}
 export class StoreRefused extends Error {}
 
 /** The table and key of a damaged row, as text; `key` is the backend's own form of it. */
-export interface DamagedRow {
+interface DamagedRow {
   readonly table: string;
   readonly row: string;
   readonly key: Uint8Array;
@@ -364,4 +364,17 @@ export interface MetadataStore {
   now(): Promise<number>;
   health(): Promise<MetadataHealth>;
   close(): Promise<void>;
+}
+
+// Rows that may be written after the request is answered, as a port: collected in the process and written in batches.
+
+export interface LateWrites {
+  /**
+   * Takes a row, which is written within about a second. Rows that still wait are lost when the process dies.
+   * @param bytes the approximate memory of the row
+   * @returns resolves when the buffer has room for the next row
+   */
+  add(change: SideChange, bytes: number): Promise<void>;
+  /** Resolves once everything that was taken is written. */
+  flush(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /** The logs, counters and durations of the service, through one port. */
 import type { Awaitable } from '../base/awaitable.ts';
-import type { KeyFailureReason } from './crypto/key-provider.ts';
-import type { RoomState } from './storage/storage-room.ts';
+import type { RoomState } from './chunk-store.ts';
+import type { KeyFailureReason } from './key-provider.ts';
 
 export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
 export type Fields = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 /** The error catalogue: status and text of every error code. */
-import type { ErrorCode } from '../errors/codes.ts';
+import type { ErrorCode } from '../base/errors.ts';
 
 export interface ErrorEntry {
   readonly status: number;

@@ -4,5 +4,11 @@
 import '../base/assert-runtime.ts';
 
 export { type Composed, type ComposeOptions, compose } from './compose/compose.ts';
-export { type NodeHandler, type NodeHandlerOptions, toNodeHandler } from './node/node-handler.ts';
-export { type ServeOptions, type Serving, serve } from './node/node-server.ts';
+export {
+  type NodeHandler,
+  type NodeHandlerOptions,
+  type ServeOptions,
+  type Serving,
+  serve,
+  toNodeHandler,
+} from './node/node-server.ts';

@@ -5,13 +5,12 @@
  */
 
 import { withLength } from '../adapters.ts';
-import { parseConfig } from '../config/read/read-config.ts';
+import { parseConfig } from '../config/read-config.ts';
 import type { Environment } from '../config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
 import { openPortable } from '../portable-context.ts';
-import { systemClock } from '../ports/clock.ts';
+import { systemClock, systemRandom } from '../ports/clock.ts';
 import type { ConsoleAssets } from '../ports/console-assets.ts';
-import { systemRandom } from '../ports/random.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';

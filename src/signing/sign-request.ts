@@ -2,11 +2,9 @@
 
 import { toHex } from '../base/text/hex.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Hasher } from '../ports/crypto/hasher.ts';
+import type { Hasher } from '../ports/cryptography.ts';
 import { amz } from '../protocol/dialect.ts';
-import { encode } from './encode.ts';
-import { deriveSigningKey } from './signing-key.ts';
-import { formatTimestamp } from './timestamp.ts';
+import { deriveSigningKey, encode, formatTimestamp } from './signing-key.ts';
 
 export interface SignerOptions {
   readonly hasher: Pick<Hasher, 'sha256Hex' | 'hmacSha256'>;

@@ -3,8 +3,8 @@
  * embedding application that uses it too gets our records under the category `sluice`.
  */
 import { configureSync, getLogger, type LogRecord } from '@logtape/logtape';
+import { maskParameters } from '../base/text/mask-secrets.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
-import { redact } from './redact.ts';
 
 const category = 'sluice';
 const taken = { DEBUG: 'debug', INFO: 'info', WARN: 'warning', ERROR: 'error' } as const;
@@ -46,7 +46,7 @@ function formatRecord(record: LogRecord): string {
   return JSON.stringify(line);
 }
 
-export interface LogOutput {
+interface LogOutput {
   readonly level: LogLevel;
   /** Takes one line without its end. */
   readonly write: (line: string) => void;
@@ -63,3 +63,152 @@ export function configureLog({ level, write }: LogOutput): void {
     ],
   });
 }
+
+// Makes fields fit for a log: secrets gone, sizes bounded, every value writable as JSON.
+
+const secretName =
+  /secret|password|passwd|authorization|signature|cookie|private.?key|master.?key|customer.?key|(?:^|[-_.])(?:token|dek)$|security-token|[a-z](?:Token)$/i;
+/** Names that look secret and are not: pages of a listing are no credential. */
+const openName = /^(?:next_?)?(?:continuation|marker|page)_?token$/i;
+
+const redacted = '[redacted]';
+const limits = { depth: 5, items: 100, text: 8192 } as const;
+
+/** `requestId` is logged as `request_id`, so that one name serves replies, logs and rows. */
+const snakeCase = (name: string): string => name.replace(/[a-z0-9](?=[A-Z])/g, '$&_').toLowerCase();
+
+function redact(fields: Fields): Record<string, unknown> {
+  const clean: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) clean[snakeCase(name)] = cleanField(name, value, 1);
+  }
+  return clean;
+}
+
+function cleanField(name: string, value: unknown, depth: number): unknown {
+  return secretName.test(name) && !openName.test(name) ? redacted : cleanValue(value, depth);
+}
+
+function cleanText(text: string): string {
+  const cut = text.length > limits.text ? `${text.slice(0, limits.text)}… (${text.length} characters)` : text;
+  return maskParameters(cut, redacted);
+}
+
+function cleanValue(value: unknown, depth: number): unknown {
+  switch (typeof value) {
+    case 'string':
+      return cleanText(value);
+    case 'bigint':
+      return value.toString();
+    case 'function':
+    case 'symbol':
+      return String(value).slice(0, 80);
+    case 'object':
+      return value === null ? null : cleanObject(value, depth);
+    case 'number':
+    case 'boolean':
+    case 'undefined':
+      return value;
+  }
+}
+
+function cleanObject(value: object, depth: number): unknown {
+  if (ArrayBuffer.isView(value)) return `<${value.byteLength} bytes>`;
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
+  if (depth > limits.depth) return '…';
+  if (value instanceof Error) return cleanError(value, depth);
+  if (Array.isArray(value)) return value.slice(0, limits.items).map((item) => cleanValue(item, depth + 1));
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return Object.fromEntries(
+    entries
+      .slice(0, limits.items)
+      .map(([name, inner]) => [String(name), cleanField(String(name), inner, depth + 1)]),
+  );
+}
+
+/** The chain of causes is what an operator reads. */
+function cleanError(error: Error, depth: number): object {
+  const { code } = error as { readonly code?: unknown };
+  return {
+    name: error.name,
+    message: cleanText(error.message),
+    ...(code === undefined ? {} : { code: cleanValue(code, depth + 1) }),
+    ...(error.stack === undefined ? {} : { stack: cleanText(error.stack) }),
+    ...(error.cause === undefined ? {} : { cause: cleanValue(error.cause, depth + 1) }),
+  };
+}
+
+// Lines that repeat: failures of workers and backends while an engine is away, and refused requests of one caller. The first is
+// logged at once, further ones within a minute are counted and told in one line at its end. Lines of a request (`request_id`) are
+// folded only where their writer names their kind.
+
+const windowMs = 60_000;
+/** Different kinds that are remembered at once; beyond that failures are logged as they come, and lines of requests count as one kind. */
+const kindsMax = 1_000;
+const causesMax = 5;
+
+/** Fields in which repeats of one failure differ. */
+const different = new Set(['worker', 'lease', 'cause', 'error']);
+
+interface Repeats {
+  count: number;
+  last: Fields;
+}
+
+/** @param later calls back after so many ms; it need not keep the process alive */
+export function foldRepeats(log: Log, later: (ms: number, act: () => void) => void): Log {
+  const repeats = new Map<string, Repeats>();
+  return (level, message, fields = {}, named) => {
+    if (named === undefined && !isFolded(level, fields)) return log(level, message, fields);
+    const own = named === undefined ? foldKey(level, message, fields) : `${level} ${message} ${named}`;
+    // A flood from many callers fills no disk.
+    const isCrowded = named !== undefined && repeats.size >= kindsMax && !repeats.has(own);
+    const kind = isCrowded ? `${level} ${message}` : own;
+    const known = repeats.get(kind);
+    if (known !== undefined) {
+      known.count += 1;
+      known.last = fields;
+      return;
+    }
+    log(level, message, fields);
+    if (repeats.size >= kindsMax && !isCrowded) return;
+    const started: Repeats = { count: 0, last: fields };
+    repeats.set(kind, started);
+    later(windowMs, () => {
+      repeats.delete(kind);
+      if (started.count === 0) return;
+      log(level, message, { ...withoutStacks(started.last), repeated: started.count, withinMs: windowMs });
+    });
+  };
+}
+
+const isFolded = (level: LogLevel, fields: Fields): boolean =>
+  (level === 'WARN' || level === 'ERROR') && !('request_id' in fields);
+
+function foldKey(level: string, message: string, fields: Fields): string {
+  const texts = Object.entries(fields).filter(
+    ([name, value]) => typeof value === 'string' && !different.has(name),
+  );
+  return JSON.stringify([level, message, texts, causeText(fields['cause'] ?? fields['error'])]);
+}
+
+/** The messages of an error and its causes. Numbers differ from one failure to the next: ports, times, ids. */
+const causeText = (cause: unknown): string => joinMessages(cause).replace(/\d+/g, '#');
+
+function joinMessages(cause: unknown): string {
+  const messages: string[] = [];
+  for (let each = cause, i = 0; each !== undefined && i < causesMax; i += 1) {
+    messages.push(each instanceof Error ? each.message : String(each));
+    each = each instanceof Error ? each.cause : undefined;
+  }
+  return messages.join(': ');
+}
+
+/** The first line showed where the failure came from. */
+const withoutStacks = (fields: Fields): Fields =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Error ? joinMessages(value) : value,
+    ]),
+  );

@@ -1,17 +1,23 @@
 /** Metrics through prom-client, which is imported here alone; loaded only where it runs (Node, Bun, Deno). */
-import { AggregatorRegistry, collectDefaultMetrics, type Histogram, Registry } from 'prom-client';
+import {
+  AggregatorRegistry,
+  collectDefaultMetrics,
+  type Histogram,
+  type MetricObjectWithValues,
+  type MetricValueWithName,
+  Registry,
+} from 'prom-client';
 import type { Awaitable } from '../base/awaitable.ts';
 import { cacheLookups, cacheSizes } from '../base/bounded-cache.ts';
 import { zeroSets } from './measurements/measurement.ts';
-import { type ExposedMetric, expose, gatherExemplars } from './meters/exposition.ts';
-import { NumberMetric } from './meters/number-metric.ts';
-import { Tally, type TallyChild } from './meters/tally.ts';
-import { type Measurement, type Metrics, measurements } from './metrics.ts';
+import { type ExpositionFormat, type Measurement, type Metrics, measurements } from './metrics.ts';
+import { NumberMetric } from './number-metric.ts';
+import { type Exemplar, Tally, type TallyChild } from './tally.ts';
 
 /** What one process measured, in a form that can be sent to another. */
 export type ProcessMetrics = readonly ExposedMetric[];
 
-export interface PromOptions {
+interface PromOptions {
   readonly version: string;
   readonly runtime: string;
   /** Adds what the other processes of this node measured; absent where there is one process. */
@@ -142,4 +148,65 @@ function sampleCaches(metrics: Metrics): void {
     'svc_cache_misses_total',
     lookups.map(([name, { misses }]) => [[name], misses] as const),
   );
+}
+
+// The text of `/metrics`: in Prometheus' own format, or in OpenMetrics, which alone has exemplars. prom-client's writer for OpenMetrics
+// renames the metrics that it writes and loses the exemplars of several processes.
+
+type Value = MetricValueWithName<string> & { readonly exemplar?: Exemplar };
+type ExposedMetric = MetricObjectWithValues<Value>;
+
+const escapeHelp = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+const escapeLabel = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');
+
+const labelsText = (labels: Partial<Record<string, string | number>> = {}): string =>
+  Object.entries(labels)
+    .map(([name, value]) => `${name}="${escapeLabel(String(value))}"`)
+    .join(',');
+
+function numberText(value: number): string {
+  if (Number.isNaN(value)) return 'NaN';
+  if (Number.isFinite(value)) return String(value);
+  return value > 0 ? '+Inf' : '-Inf';
+}
+
+/** Identifies a value among those of all processes. */
+const seriesOf = (name: string, { metricName = name, labels }: Value): string =>
+  `${metricName}{${labelsText(labels)}}`;
+
+/** @param exemplars by series; for OpenMetrics only */
+function expose(
+  metrics: readonly ExposedMetric[],
+  format: ExpositionFormat,
+  exemplars: ReadonlyMap<string, Exemplar> = new Map(),
+): string {
+  const isOpen = format === 'openmetrics';
+  const lines: string[] = [];
+  for (const { name, help, type, values = [] } of metrics) {
+    // In OpenMetrics the family of a counter has no suffix, and each of its values has.
+    const family = isOpen && String(type) === 'counter' ? name.replace(/_total$/, '') : name;
+    lines.push(`# HELP ${family} ${escapeHelp(help)}`, `# TYPE ${family} ${type}`);
+    for (const value of values) {
+      const { metricName = name, labels } = value;
+      const suffixed = isOpen && String(type) === 'counter' ? `${family}_total` : metricName;
+      const inner = labelsText(labels);
+      const exemplar = isOpen ? exemplars.get(seriesOf(name, value)) : undefined;
+      lines.push(
+        `${suffixed}${inner === '' ? '' : `{${inner}}`} ${numberText(value.value)}${exemplarText(exemplar)}`,
+      );
+    }
+    if (!isOpen) lines.push('');
+  }
+  return isOpen ? `${lines.join('\n')}\n# EOF\n` : `${lines.join('\n')}\n`;
+}
+
+const exemplarText = (exemplar: Exemplar | undefined): string =>
+  exemplar === undefined ? '' : ` # {${labelsText(exemplar.labelSet)}} ${numberText(exemplar.value)}`;
+
+/** The first exemplar of each series in any process. */
+function gatherExemplars(parts: readonly (readonly ExposedMetric[])[]): ReadonlyMap<string, Exemplar> {
+  const found = new Map<string, Exemplar>();
+  for (const { name, values = [] } of parts.flat())
+    for (const value of values) if (value.exemplar) found.set(seriesOf(name, value), value.exemplar);
+  return found;
 }

@@ -1,10 +1,28 @@
 /** Backends whose calls are measured: `metadata.commit`, `data.write` and so on, in `svc_backend_duration_seconds`, and failures counted. */
+
+import { Refusal } from '../base/errors.ts';
+import { isStorageFull, isStorageReadOnly } from '../ports/chunk-store.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { AnyTable, MetadataStore } from '../ports/metadata-store.ts';
-import type { ObjectBytes, UploadBytes } from '../ports/storage/object-bytes.ts';
-import type { Telemetry } from '../ports/telemetry.ts';
-import { backendFaultOf } from './parts/backend-fault.ts';
-import { failSpan, takeSpan } from './tracing/hand-over.ts';
+import {
+  type AnyTable,
+  MetadataDamaged,
+  type MetadataStore,
+  StoreRefused,
+  StoreUnavailable,
+} from '../ports/metadata-store.ts';
+import {
+  ChunkDamaged,
+  ChunkMissing,
+  type ClusterHealth,
+  ContentMismatch,
+  DataUnavailable,
+  type ObjectBytes,
+  PartsChanged,
+  type UploadBytes,
+  UploadGone,
+} from '../ports/object-bytes.ts';
+import type { BackendFault, Telemetry } from '../ports/telemetry.ts';
+import { failSpan, takeSpan } from './tracing/traceparent.ts';
 
 interface Measure {
   readonly telemetry: Pick<Telemetry, 'backend' | 'backendFailed'>;
@@ -120,4 +138,92 @@ const timedUploads = (uploads: UploadBytes, timed: Timed): UploadBytes => ({
   complete: (upload, parts, cause) =>
     timed('data.completeUpload', () => uploads.complete(upload, parts, cause)),
   discard: (upload, cause) => timed('data.discardUpload', () => uploads.discard(upload, cause)),
+});
+
+// Says why a call to a backend failed, for `svc_backend_errors_total`.
+
+type Kind = abstract new (...parameters: never[]) => Error;
+
+/** The client's doing, or an outcome that the caller expects. */
+const expected: readonly Kind[] = [Refusal, ContentMismatch, PartsChanged, UploadGone];
+const kinds: readonly (readonly [Kind, BackendFault])[] = [
+  [StoreUnavailable, 'unavailable'],
+  [DataUnavailable, 'unavailable'],
+  [StoreRefused, 'refused'],
+  [MetadataDamaged, 'damaged'],
+  [ChunkDamaged, 'damaged'],
+  [ChunkMissing, 'missing'],
+];
+const depthMax = 8;
+
+/** @returns undefined where the backend is not at fault: a client broke off, or its content was refused */
+export function backendFaultOf(cause: unknown): BackendFault | undefined {
+  if (isStorageFull(cause)) return 'full';
+  if (isStorageReadOnly(cause)) return 'read-only';
+  const chain = causesOf(cause);
+  if (chain.some((each) => isAbort(each) || expected.some((kind) => each instanceof kind))) return undefined;
+  if (chain.some(isTimeout)) return 'timeout';
+  for (const each of chain) for (const [kind, why] of kinds) if (each instanceof kind) return why;
+  return 'other';
+}
+
+function causesOf(error: unknown): readonly Error[] {
+  const chain: Error[] = [];
+  for (let at = error; at instanceof Error && chain.length < depthMax; at = at.cause) chain.push(at);
+  return chain;
+}
+
+const isAbort = ({ name }: Error): boolean => name === 'AbortError';
+
+const timeoutCodes: ReadonlySet<unknown> = new Set([
+  'ETIMEDOUT',
+  'ESOCKETTIMEDOUT',
+  'UND_ERR_HEADERS_TIMEOUT',
+  110,
+]);
+
+/** Drivers of engines have no common class for it. */
+const isTimeout = (error: Error): boolean =>
+  error.name === 'TimeoutError' ||
+  timeoutCodes.has((error as { readonly code?: unknown }).code) ||
+  /time(?:d[ -]?)?[ -]?out|deadline exceeded|no answer (?:in|with)/i.test(error.message);
+
+// The data clusters in metrics: whether they are up, and what they hold.
+
+const freshMs = 60_000;
+/** What does not answer in this time is shown by a later reading. */
+const waitMs = 1_000;
+
+interface Ports {
+  readonly bytes: Pick<ObjectBytes, 'health'>;
+  readonly clock: Clock;
+  readonly telemetry: Pick<Telemetry, 'clusters'>;
+}
+
+/** Probes at most once a minute, and only while metrics are read. */
+export function measureClusters({ bytes, clock, telemetry }: Ports): () => Promise<void> {
+  let last: { readonly at: number; readonly probe: Promise<void> } | undefined;
+  const probe = async (): Promise<void> => telemetry.clusters((await bytes.health()).map(measure));
+  return async () => {
+    const now = clock.elapsed();
+    if (last === undefined || now - last.at >= freshMs) last = { at: now, probe: probe().catch(() => {}) };
+    const waited = new AbortController();
+    await Promise.race([last.probe, clock.sleep(waitMs, waited.signal)]);
+    waited.abort();
+  };
+}
+
+const healthy: ReadonlySet<string> = new Set(['ok', 'HEALTH_OK']);
+
+const measure = ({ cluster, status, pools }: ClusterHealth) => ({
+  cluster,
+  isUp: healthy.has(status) && pools.every(({ state }) => state !== 'error'),
+  // What a pool that cannot be read holds is unknown, not 0.
+  pools: pools
+    .filter(({ state }) => state !== 'error')
+    .map(({ pool, namespace, bytesUsed, bytesFree }) => ({
+      pool: namespace === '' ? pool : `${pool}/${namespace}`,
+      usedBytes: bytesUsed,
+      freeBytes: bytesFree,
+    })),
 });

@@ -1,7 +1,6 @@
 /** `access-log`: writes the queued lines of access logs into the target buckets, one pass each time. */
-import { mayServiceWrite } from '../auth/authorization/service-write.ts';
-import type { Ctx } from '../domain/deliveries/access-log/deliver-logs.ts';
-import { deliverLogs } from '../domain/deliveries/access-log/deliver-logs.ts';
+import { mayServiceWrite } from '../auth/authorization/replication-role.ts';
+import { type Ctx, deliverLogs } from '../domain/deliveries/access-log-delivery.ts';
 import { beginLogs } from '../metadata/background/log-batches.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';

@@ -1,8 +1,12 @@
 /** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
-import { mayServiceWrite } from '../auth/authorization/service-write.ts';
+import { mayServiceWrite } from '../auth/authorization/replication-role.ts';
 import type { Config } from '../config.ts';
-import { beginInventories, everyRun, runs } from '../domain/deliveries/inventory/runs.ts';
-import { beginDueInventories } from '../domain/deliveries/inventory/schedule.ts';
+import {
+  beginDueInventories,
+  beginInventories,
+  everyRun,
+  runs,
+} from '../domain/deliveries/inventory/runs.ts';
 import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
 import { noteTaskError } from '../domain/tasks/progress.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';

@@ -4,31 +4,31 @@ import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
 import type { Clock } from '../ports/clock.ts';
 import { deliverAccessLogs } from './access-log.ts';
-import { sampleBuckets } from './bucket-stats.ts';
-import { emptyBuckets } from './force-empty.ts';
+import { emptyBuckets, reshardBuckets, sampleBuckets } from './buckets.ts';
+import { compareAll } from './fsck.ts';
+import { collectGarbage } from './gc.ts';
 import { writeInventories } from './inventory.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
-import { retainAudit } from './queues/audit-retention.ts';
-import { deliverNotifications } from './queues/notify.ts';
-import { boundAllQueues } from './queues/queue-retention.ts';
-import { replicate } from './queues/replicator.ts';
-import { reshardBuckets } from './reshard.ts';
-import { compareAll } from './storage/fsck.ts';
-import { collectGarbage } from './storage/gc.ts';
+import { deliverNotifications } from './notify.ts';
+import { rebalance, rewrapKeys } from './rebalance.ts';
+import { replicate } from './replicator.ts';
+import { boundAllQueues, retainAudit } from './retention.ts';
+import { scrubAll } from './scrub.ts';
 import { keepHealthHistory } from './storage/health-history.ts';
-import { rebalance } from './storage/rebalance.ts';
-import { rewrapKeys } from './storage/rewrap.ts';
-import { scrubAll } from './storage/scrub.ts';
 import type { ClientLoad } from './supervision/client-load.ts';
 import { Controls } from './supervision/controls.ts';
 import { type DescribeGateway, Heartbeats } from './supervision/heartbeats.ts';
+import { Pulses } from './supervision/idle-rest.ts';
 import { localRenewalMs, localTtlMs } from './supervision/leadership.ts';
-import { Pulses } from './supervision/pulses.ts';
-import { reportingTelemetry } from './supervision/reporting-telemetry.ts';
 import { type Shared, supervise } from './supervision/supervisor.ts';
-import { type Unit, unsupervised, type Worker, type WorkerServices } from './supervision/worker.ts';
-import { quotaReconcileEveryMs, reconcileQuotas } from './usage/quota-reconcile.ts';
-import { rollUpUsage, usageRollupEveryMs } from './usage/usage-rollup.ts';
+import {
+  reportingTelemetry,
+  type Unit,
+  unsupervised,
+  type Worker,
+  type WorkerServices,
+} from './supervision/worker.ts';
+import { quotaReconcileEveryMs, reconcileQuotas, rollUpUsage, usageRollupEveryMs } from './usage.ts';
 
 export type WorkerContext = Omit<Context, 'bodyMemory' | 'lateWrites'>;
 

@@ -4,13 +4,13 @@
  */
 import { expect, test } from 'vitest';
 import { readJson } from '../../src/protocol/formats/json.ts';
-import type { JsonSchema } from '../../src/protocol/formats/json-schema.ts';
+import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
 } from '../../src/protocol/operations/admin.ts';
-import { configurationFamilies } from '../../src/protocol/schemas/bucket/families.ts';
+import { configurationFamilies } from '../../src/protocol/schemas/families.ts';
 import { type Dice, openDice } from '../support/dice.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';

@@ -3,7 +3,7 @@
  * every field of every body, and searched in all rows.
  */
 import { expect, test } from 'vitest';
-import type { JsonSchema } from '../../src/protocol/formats/json-schema.ts';
+import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
 import {
   type AdminOperationName,
   adminOperationNames,

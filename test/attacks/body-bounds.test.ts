@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { parseXml } from '../../src/protocol/formats/xml-parse.ts';
-import { deleteRequestLimits } from '../../src/protocol/schemas/object/delete.ts';
+import { deleteRequestLimits } from '../../src/protocol/schemas/object.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 import { openGateway } from '../support/gateway.ts';
 

@@ -6,7 +6,7 @@
  * code that it finds.
  */
 import { expect, onTestFinished, test } from 'vitest';
-import type { ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { policyOf } from '../support/access.ts';
 import type { Dice } from '../support/dice.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';

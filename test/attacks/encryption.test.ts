@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import type { Extent } from '../../src/ports/storage/object-bytes.ts';
+import type { Extent } from '../../src/ports/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import {
   customer,

@@ -10,8 +10,8 @@ import {
   type OperationName,
   operationNames,
   operations,
+  replicaOperations,
 } from '../../src/protocol/operations/operations.ts';
-import { replicaOperations } from '../../src/protocol/operations/replica.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';
 import { xmlBodies } from '../support/xml-bodies.ts';

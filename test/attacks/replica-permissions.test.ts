@@ -1,6 +1,6 @@
 /** Replica requests are no way around the public actions that they imply, nor around the checks of the headers that a document stands for. */
 import { describe, expect, test } from 'vitest';
-import type { ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { everyone, grantsIn, policyOf } from '../support/access.ts';
 import { encryptingSettings, keyOf, writeKeyFile } from '../support/encryption.ts';
 import { digest64, md5, setVersioning } from '../support/gateway-bodies.ts';

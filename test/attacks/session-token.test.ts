@@ -1,6 +1,6 @@
 /** Invalid session tokens, each beside a valid one. */
 import { describe, expect, test } from 'vitest';
-import { openToken, sealToken } from '../../src/auth/session/session-token.ts';
+import { openToken, sealToken } from '../../src/auth/session/sessions.ts';
 import { openActions } from '../support/actions.ts';
 import { alice, bob, openGateway } from '../support/gateway.ts';
 import type { ClientOptions } from '../support/gateway-client.ts';

@@ -3,18 +3,14 @@
 import fc from 'fast-check';
 import { XMLValidator } from 'fast-xml-parser';
 import { expect, test } from 'vitest';
-import { Refusal } from '../../src/errors/refusal.ts';
+import { Refusal } from '../../src/base/errors.ts';
 import { readXml, writeXml } from '../../src/protocol/formats/codec.ts';
 import { parseXml } from '../../src/protocol/formats/xml-parse.ts';
 import {
-  type DeleteRequest,
-  deleteRequest,
-  deleteRequestLimits,
-} from '../../src/protocol/schemas/object/delete.ts';
-import {
   completeMultipartUpload,
   completeMultipartUploadLimits,
-} from '../../src/protocol/schemas/object/multipart.ts';
+} from '../../src/protocol/schemas/multipart.ts';
+import { type DeleteRequest, deleteRequest, deleteRequestLimits } from '../../src/protocol/schemas/object.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 
 const utf8 = (source: string): Uint8Array => new TextEncoder().encode(source);

@@ -1,7 +1,7 @@
 /** Erasure-coded pools: writes in multiples of the stripe, and the loss of an OSD. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
 import {
   chunkStoreContract,
   contentOf,

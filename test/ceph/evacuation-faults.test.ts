@@ -1,7 +1,7 @@
 /** An evacuation between Ceph pools while an OSD fails. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import { extentsOn, fsckOf, openClusters, operatorOf } from '../support/clusters.ts';
 import { type CephCluster, noCeph, startCeph } from '../support/engines/ceph.ts';
 import { loadSettings } from '../support/evacuation-load.ts';

@@ -1,7 +1,7 @@
 /** Clusters that are drained, reweighted or emptied under load, and transitions between them: nothing is lost or refused. */
 import { describe, expect, test, vi } from 'vitest';
-import { inParallel } from '../../src/base/in-parallel.ts';
-import { emptyBuckets } from '../../src/workers/force-empty.ts';
+import { inParallel } from '../../src/base/concurrency.ts';
+import { emptyBuckets } from '../../src/workers/buckets.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import { contentOf, inPieces } from '../contract/chunk-store.ts';
 import { evacuate, extentsOn, fsckOf, openPair } from '../support/clusters.ts';

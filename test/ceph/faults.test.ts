@@ -3,12 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import {
-  ChunkDamaged,
-  ChunkMissing,
-  chunkBytes,
-  DataUnavailable,
-} from '../../src/ports/storage/object-bytes.ts';
+import { ChunkDamaged, ChunkMissing, chunkBytes, DataUnavailable } from '../../src/ports/object-bytes.ts';
 import { contentOf } from '../contract/chunk-store.ts';
 import { type CephCluster, daemons, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
 import { contentOf } from '../contract/chunk-store.ts';
 import { type CephCluster, noCeph, startCeph } from '../support/engines/ceph.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /** Storage health of real clusters: their own warnings, and each pool. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
 import { contentOf } from '../contract/chunk-store.ts';
 import { type Operator, operatorOf } from '../support/clusters.ts';
 import { type CephCluster, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';

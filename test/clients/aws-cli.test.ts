@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { hashCrc64 } from '../../src/backends/hashing/crc.ts';
+import { hashCrc64 } from '../../src/backends/crypto/crc.ts';
 import { type Api, type AwsCli, openAwsCli } from './drivers.ts';
 import {
   keyCount,

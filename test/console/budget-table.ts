@@ -4,7 +4,7 @@
  */
 import type { CDPSession, Page } from 'playwright-core';
 import { buildConsole } from '../../console/build.ts';
-import { inParallel } from '../../src/base/in-parallel.ts';
+import { inParallel } from '../../src/base/concurrency.ts';
 import { testCredentials } from '../support/server.ts';
 import { addressOf } from './addresses.ts';
 import { fill, send } from './seeds.ts';

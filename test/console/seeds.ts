@@ -1,9 +1,9 @@
 /** What a gateway holds before pages are looked at: nothing, what is usual, and what strains a layout. */
 
-import { portableHasher } from '../../src/backends/hashing/portable.ts';
+import { portableHasher } from '../../src/backends/crypto/portable.ts';
 import { toHex } from '../../src/base/text/hex.ts';
-import { encode } from '../../src/signing/encode.ts';
 import { signer } from '../../src/signing/sign-request.ts';
+import { encode } from '../../src/signing/signing-key.ts';
 import { type TestServer, testCredentials } from '../support/server.ts';
 import { closeDays, threeWeeks } from './usage-days.ts';
 import type { Pair } from './world.ts';

@@ -1,5 +1,5 @@
 /** Closed days of a bucket's usage, written into the store of a gateway that runs: a day would have to pass otherwise. */
-import { closeBucketDay } from '../../src/metadata/buckets/day-usage.ts';
+import { closeBucketDay } from '../../src/metadata/buckets/usage.ts';
 import type { TestServer } from '../support/server.ts';
 import { withBucketRow } from './bucket-rows.ts';
 

@@ -1,16 +1,16 @@
-/** The contract of chunk stores (src/ports/storage/chunk-store.ts), as laws over a fresh store for each case. */
+/** The contract of chunk stores (src/ports/chunk-store.ts), as laws over a fresh store for each case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { lentRing } from '../../src/backends/data/chunked/buffers.ts';
-import { findExtents } from '../../src/backends/data/chunked/find-extents.ts';
-import type { ChunkRef, ChunkStore, StoredChunk } from '../../src/ports/storage/chunk-store.ts';
+import { findExtents } from '../../src/backends/data/chunked/chunked.ts';
+import type { ChunkRef, ChunkStore, StoredChunk } from '../../src/ports/chunk-store.ts';
 import {
   type ByteRange,
   ChunkMissing,
   chunkBytes,
   type Owner,
   unknownSize,
-} from '../../src/ports/storage/object-bytes.ts';
+} from '../../src/ports/object-bytes.ts';
 
 export interface ChunkStoreFixture {
   readonly store: ChunkStore;

@@ -3,8 +3,8 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { ChunkRef, ChunkStore } from '../../src/ports/storage/chunk-store.ts';
-import { ChunkDamaged, ChunkMissing } from '../../src/ports/storage/object-bytes.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
+import { ChunkDamaged, ChunkMissing } from '../../src/ports/object-bytes.ts';
 import { expectIntact, idsOf, listAll, owner, put, readWhole, whole } from './chunk-store.ts';
 import { compactAll, type FileFixture, fileFixture, filesIn, refusedBy } from './file-fixture.ts';
 

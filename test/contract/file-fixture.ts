@@ -5,10 +5,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 import { type FileChunksOptions, fileChunks } from '../../src/backends/data/file/file-chunks.ts';
-import { type Clock, systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { ChunkRef, ChunkStore } from '../../src/ports/storage/chunk-store.ts';
-import { ChunkDamaged, ChunkMissing } from '../../src/ports/storage/object-bytes.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
+import { type Clock, systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { ChunkDamaged, ChunkMissing } from '../../src/ports/object-bytes.ts';
 import { type ChunkStoreFixture, contentOf, whole } from './chunk-store.ts';
 
 export interface FileFixture extends ChunkStoreFixture {

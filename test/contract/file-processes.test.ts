@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { ChunkRef, ChunkStore } from '../../src/ports/storage/chunk-store.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
 import { expectIntact, idsOf, listAll, put } from './chunk-store.ts';
 import {
   bytesIn,

@@ -3,10 +3,9 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { ChunkRef, ChunkStore } from '../../src/ports/storage/chunk-store.ts';
-import { ChunkMissing } from '../../src/ports/storage/object-bytes.ts';
+import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
+import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { ChunkMissing } from '../../src/ports/object-bytes.ts';
 import {
   contentOf,
   expectIntact,

@@ -1,4 +1,4 @@
-/** The contract of object bytes (src/ports/storage/object-bytes.ts), as laws over fresh stores for each case. */
+/** The contract of object bytes (src/ports/object-bytes.ts), as laws over fresh stores for each case. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -8,7 +8,7 @@ import {
   type FoundExtent,
   type ObjectBytes,
   unknownSize,
-} from '../../src/ports/storage/object-bytes.ts';
+} from '../../src/ports/object-bytes.ts';
 import { contentOf, inPieces, owner, readWhole } from './chunk-store.ts';
 
 export interface ObjectBytesFixture {

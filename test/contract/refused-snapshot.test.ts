@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import type { RootDatabase } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+import { systemClock, systemRandom } from '../../src/ports/clock.ts';
 import { all, head, headsOf, holders } from './metadata-store/tables.ts';
 
 /** The real database beneath the store. */

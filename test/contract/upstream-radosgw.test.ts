@@ -7,9 +7,9 @@ import {
   type FoundExtent,
   type ObjectBytes,
   unknownSize,
-} from '../../src/ports/storage/object-bytes.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+} from '../../src/ports/object-bytes.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import { extentsOn, fsckOf, openClusters } from '../support/clusters.ts';
 import { service } from '../support/encryption.ts';
 import { type CephCluster, noCeph, type Radosgw, startCeph, startRadosgw } from '../support/engines/ceph.ts';

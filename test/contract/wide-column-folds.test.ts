@@ -2,14 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
-import { countersIn } from '../../src/backends/metadata/wide-column/counters/counters.ts';
-import { type FoldPorts, Folds } from '../../src/backends/metadata/wide-column/counters/folds.ts';
+import { countersIn } from '../../src/backends/metadata/wide-column/counters.ts';
+import { type FoldPorts, Folds } from '../../src/backends/metadata/wide-column/folds.ts';
 import { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
-import { Tables } from '../../src/backends/metadata/wide-column/schema/tables.ts';
-import { Session, UnknownOutcome } from '../../src/backends/metadata/wide-column/session/session.ts';
+import { Session, UnknownOutcome } from '../../src/backends/metadata/wide-column/session.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
-import type { Clock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
+import { type Clock, systemRandom } from '../../src/ports/clock.ts';
 import { Died, type DiesAt, dyingCommits } from '../support/dying-commits.ts';
 import { type Engine, noCassandra, replicatedOver, startCassandra } from '../support/engines/cassandra.ts';
 import {

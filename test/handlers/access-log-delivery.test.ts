@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
-import type { KeyDescription } from '../../src/ports/crypto/key-provider.ts';
+import type { KeyDescription } from '../../src/ports/key-provider.ts';
 import { deliverAccessLogs } from '../../src/workers/access-log.ts';
 import { unsupervised } from '../../src/workers/supervision/worker.ts';
 import { logDelivery } from '../support/access.ts';

@@ -1,7 +1,7 @@
 /** Policies about a bucket hold for every operation of the operator API that names it: in its path, its query or its body. */
 import { describe, expect, test } from 'vitest';
-import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
-import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
+import { deadLetter } from '../../src/metadata/background/queues.ts';
+import { failedReplication } from '../../src/metadata/background/replication.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import {
   type AdminOperationName,

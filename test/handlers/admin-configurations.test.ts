@@ -1,9 +1,8 @@
 /** The configurations of buckets as JSON at the operator API. */
 import { describe, expect, test } from 'vitest';
-import { findBucket } from '../../src/metadata/buckets/buckets.ts';
-import { readText } from '../../src/metadata/buckets/documents.ts';
+import { findBucket, readText } from '../../src/metadata/buckets/buckets.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
-import { configurationFamilies } from '../../src/protocol/schemas/bucket/families.ts';
+import { configurationFamilies } from '../../src/protocol/schemas/families.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';

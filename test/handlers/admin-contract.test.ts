@@ -3,7 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
 import { createGroup } from '../../src/domain/iam/groups.ts';
 import { type AdminHandler, jsonReply } from '../../src/handlers/admin/call.ts';
-import { failedReplication } from '../../src/metadata/background/replication/failed.ts';
+import { failedReplication } from '../../src/metadata/background/replication.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import {
   type AdminOperationName,

@@ -1,6 +1,6 @@
 /** A Deny of a resource holds for every operation of the operator API that names it, wherever the name stands, and for its rows in listings. */
 import { describe, expect, test } from 'vitest';
-import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
+import { deadLetter } from '../../src/metadata/background/queues.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { openActions } from '../support/actions.ts';
 import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

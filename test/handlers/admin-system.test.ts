@@ -1,7 +1,7 @@
 /** What operators read about the installation: version, settings, leases, deletions, dead letters, and why a request was refused. */
 import { expect, test } from 'vitest';
 import { settings as settingsTable } from '../../src/config.ts';
-import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
+import { deadLetter } from '../../src/metadata/background/queues.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';

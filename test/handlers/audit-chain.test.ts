@@ -1,10 +1,9 @@
 /** The hash chain of the audit log, its retention, and the rows and exports that operators get of it. */
 import { describe, expect, test } from 'vitest';
-import { audited, clearAuditHour } from '../../src/metadata/audit/audit.ts';
-import { findAuditHead } from '../../src/metadata/audit/seals.ts';
+import { audited, clearAuditHour, findAuditHead } from '../../src/metadata/audit.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
-import { tasks } from '../../src/metadata/records/tasks.ts';
-import { retainAudit } from '../../src/workers/queues/audit-retention.ts';
+import { tasks } from '../../src/metadata/records/queues.ts';
+import { retainAudit } from '../../src/workers/retention.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type Backend, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { whileHeld } from '../support/held-body.ts';

@@ -1,7 +1,7 @@
 /** Audit rows of the operator API: what an operation changed, with the values before and after. */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { stateChanges } from '../../src/domain/events/audit/state-changes.ts';
 import type { LogLevelControl } from '../../src/ports/telemetry.ts';
 import { openAdmin } from '../support/admin-world.ts';

@@ -1,6 +1,6 @@
 /** GET /audit/export to a slow reader: the gateway reads rows as the reader takes them, and keeps few. */
 import { expect, test } from 'vitest';
-import { audited } from '../../src/metadata/audit/audit.ts';
+import { audited } from '../../src/metadata/audit.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from '../support/faulty.ts';

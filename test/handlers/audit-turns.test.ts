@@ -1,7 +1,7 @@
 /** Long reads of operators leave the event loop to other requests, also where the store answers at once. */
 import { expect, test } from 'vitest';
-import { audited } from '../../src/metadata/audit/audit.ts';
-import { retainAudit } from '../../src/workers/queues/audit-retention.ts';
+import { audited } from '../../src/metadata/audit.ts';
+import { retainAudit } from '../../src/workers/retention.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';

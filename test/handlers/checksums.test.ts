@@ -1,6 +1,6 @@
 /** Content-MD5 and checksums, in headers and trailers (public API "Checking object integrity"). */
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, deletion, digest64 } from '../support/gateway-bodies.ts';

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openClusterStates } from '../../src/domain/storage/clusters/cluster-states.ts';
-import { DataUnavailable, type ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
+import { openClusterStates } from '../../src/domain/storage/cluster-states.ts';
+import { DataUnavailable, type ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 

@@ -1,7 +1,7 @@
 /** A data cluster that does not answer: 503 with Retry-After, never a lost object or a wrong answer. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
+import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import { faulty } from '../support/faulty.ts';
 import { openGateway } from '../support/gateway.ts';
 

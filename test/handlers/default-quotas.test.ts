@@ -1,7 +1,7 @@
 /** Quotas that new buckets, accounts and IAM users begin with, of the settings and of operators. */
 import { describe, expect, test, vi } from 'vitest';
 import { type QuotaUse, silentTelemetry } from '../../src/ports/telemetry.ts';
-import { sampleBuckets } from '../../src/workers/bucket-stats.ts';
+import { sampleBuckets } from '../../src/workers/buckets.ts';
 import { openActions } from '../support/actions.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice } from '../support/gateway.ts';

@@ -1,8 +1,8 @@
 /** DeleteObjects: each key succeeds or fails for itself. @storage */
 import { describe, expect, test } from 'vitest';
+import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { MetadataDamaged, StoreUnavailable } from '../../src/ports/metadata-store.ts';
-import { StorageFull } from '../../src/ports/storage/storage-room.ts';
 import { faulty } from '../support/faulty.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { deletion, setVersioning } from '../support/gateway-bodies.ts';

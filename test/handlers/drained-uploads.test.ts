@@ -1,8 +1,8 @@
 /** Uploads that another gateway began on a draining cluster, because its cached view of the clusters was old. */
 import { describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/gateway.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import { evacuate, expectReady, extentsOn, openPair } from '../support/clusters.ts';
 import { alice, type GatewayWorld } from '../support/gateway.ts';
 import { completion, createUpload, putPart } from '../support/gateway-bodies.ts';

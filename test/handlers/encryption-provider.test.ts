@@ -1,7 +1,7 @@
 /** Keys of a key provider (SSE-KMS): the choice of the key, what it is bound to, and the codes of its failures. */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/crypto/key-provider.ts';
+import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import {
   customer,

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type ManifestPart, manifestSegmentParts } from '../../src/metadata/tables.ts';
-import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
+import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { evacuate, expectReady, extentsOn, fsckOf, openPair } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { faulty } from '../support/faulty.ts';

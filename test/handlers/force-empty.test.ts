@@ -1,7 +1,7 @@
 /** Operators empty a bucket: all versions but those under Object Lock, with a report of the rest. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { emptyBuckets } from '../../src/workers/force-empty.ts';
+import { emptyBuckets } from '../../src/workers/buckets.ts';
 import { ambush } from '../support/ambush.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bypass, heldUntil, legalHold, openLocked, putVersion } from '../support/locks.ts';

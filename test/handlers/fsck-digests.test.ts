@@ -1,7 +1,7 @@
 /** `fsck --deep` compares contents with the ETags, checksums and sizes in their rows. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { hashNames } from '../../src/domain/content/digests.ts';
 import { type FsckFinding, runFsck } from '../../src/domain/storage/fsck/fsck.ts';

@@ -2,18 +2,14 @@
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
-import {
-  type LostBucket,
-  type Rebuilt,
-  rebuildIndex,
-} from '../../src/domain/storage/fsck/rebuild/rebuild.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../../src/domain/storage/fsck/rebuild.ts';
 import { findBucket, removeBucket } from '../../src/metadata/buckets/buckets.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
-import { encodeReplica } from '../../src/metadata/objects/replica.ts';
+import { encodeReplica } from '../../src/metadata/objects/properties.ts';
 import { uploads } from '../../src/metadata/tables.ts';
-import type { Owner } from '../../src/ports/storage/object-bytes.ts';
+import type { Owner } from '../../src/ports/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { compareAll } from '../../src/workers/storage/fsck.ts';
+import { compareAll } from '../../src/workers/fsck.ts';
 import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, md5, putPart } from '../support/gateway-bodies.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { drawVersion } from '../../src/domain/objects/version-ids.ts';
+import { drawVersion } from '../../src/domain/objects/versions.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace } from '../../src/metadata/tables.ts';

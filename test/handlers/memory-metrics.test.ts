@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { expect, test } from 'vitest';
-import { processMemory } from '../../src/runtime/processes/process-memory.ts';
+import { processMemory } from '../../src/runtime/processes/memory-faults.ts';
 import { loadClient } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
 

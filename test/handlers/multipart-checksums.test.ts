@@ -1,6 +1,6 @@
 /** Checksums of multipart objects, FULL_OBJECT and COMPOSITE (public API "Checking object integrity"), and GetObjectAttributes. @storage */
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { type ChecksumAlgorithm, hashNames } from '../../src/domain/content/digests.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { bytesOf, complete, createUpload, MiB, type PartOf } from '../support/gateway-bodies.ts';

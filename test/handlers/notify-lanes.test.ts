@@ -3,13 +3,13 @@
  * order, whatever fails in between. The receiver records what it saw, and answers by what a test chooses.
  */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Caches } from '../../src/base/caches.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { slotOf } from '../../src/metadata/background/queues.ts';
 import { hourlyQueues } from '../../src/metadata/records/queues.ts';
 import type { CommitOptions, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
-import { deliverNotifications } from '../../src/workers/queues/notify.ts';
+import { deliverNotifications } from '../../src/workers/notify.ts';
 import { openDice } from '../support/dice.ts';
 import { backends, operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';

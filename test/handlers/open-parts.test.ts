@@ -1,7 +1,7 @@
 /** The parts of open uploads count against the bytes of their bucket and its account until they are freed, exactly once. @storage */
 import { describe, expect, test } from 'vitest';
-import { Caches } from '../../src/base/caches.ts';
-import { agreesWithRows } from '../../src/domain/storage/fsck/compare/usage.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
+import { agreesWithRows } from '../../src/domain/storage/fsck/usage.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../src/metadata/buckets/quotas.ts';
@@ -12,9 +12,9 @@ import {
   partUsage,
   readUsage,
 } from '../../src/metadata/buckets/usage.ts';
-import { emptyBuckets } from '../../src/workers/force-empty.ts';
+import { emptyBuckets } from '../../src/workers/buckets.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
-import { reconcileQuotas } from '../../src/workers/usage/quota-reconcile.ts';
+import { reconcileQuotas } from '../../src/workers/usage.ts';
 import { dyingProcess } from '../support/dying-process.ts';
 import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';

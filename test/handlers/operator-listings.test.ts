@@ -1,8 +1,8 @@
 /** Listings for operators at service scope: the audit log, and notifications that could not be delivered. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { audited } from '../../src/metadata/audit/audit.ts';
-import { deadLetter } from '../../src/metadata/background/dead-letters.ts';
+import { audited } from '../../src/metadata/audit.ts';
+import { deadLetter } from '../../src/metadata/background/queues.ts';
 import type { NotifyTask, QueueRow } from '../../src/metadata/records/queues.ts';
 import { alice, backends, bob, openGateway, operator } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';

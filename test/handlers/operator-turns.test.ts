@@ -1,9 +1,8 @@
 /** Listings and exports of operators over many rows are served in turns: requests of other clients are answered meanwhile. */
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { audited } from '../../src/metadata/audit/audit.ts';
-import { closeBucketDay } from '../../src/metadata/buckets/day-usage.ts';
-import { trafficChanges } from '../../src/metadata/buckets/traffic.ts';
+import { audited } from '../../src/metadata/audit.ts';
+import { closeBucketDay, trafficChanges } from '../../src/metadata/buckets/usage.ts';
 import { policyOf } from '../support/access.ts';
 import { alice, operator } from '../support/gateway.ts';
 import { hourMs, openUsageWorld, type UsageWorld } from '../support/usage-world.ts';

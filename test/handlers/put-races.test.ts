@@ -1,7 +1,7 @@
 /** The answer of a write when another one commits first, by the kinds of both (docs/gaps.md, 7.1). @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import { ambush } from '../support/ambush.ts';
 import { extentsOn, openPair } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';

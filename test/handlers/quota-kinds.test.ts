@@ -1,7 +1,7 @@
 /** Every request that stores bytes is judged by each of the four quotas, before its body is read and before anything is stored. */
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { encodeReplica } from '../../src/metadata/objects/replica.ts';
+import { encodeReplica } from '../../src/metadata/objects/properties.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice } from '../support/gateway.ts';
 import {

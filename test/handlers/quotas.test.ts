@@ -1,6 +1,6 @@
 /** Hard quotas of buckets and accounts: what may be stored never exceeds them, and deletes are never refused. @storage */
 import { describe, expect, test } from 'vitest';
-import { Caches } from '../../src/base/caches.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { faulty } from '../support/faulty.ts';

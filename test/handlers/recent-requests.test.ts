@@ -1,6 +1,6 @@
 /** ListRequests and ListLogs: what operators see of the last requests and lines, page by page. */
 import { describe, expect, test } from 'vitest';
-import { RecentLines } from '../../src/base/recent-lines.ts';
+import { RecentLines } from '../../src/base/recent-entries.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { recordEverything } from '../support/everything-recorded.ts';
 import { browsingTracer } from '../support/exporting-tracer.ts';

@@ -1,6 +1,6 @@
 /** The requests by which another site brings its versions. */
 import { expect, test } from 'vitest';
-import { encodeReplica } from '../../src/metadata/objects/replica.ts';
+import { encodeReplica } from '../../src/metadata/objects/properties.ts';
 import { findSite } from '../../src/metadata/site.ts';
 import { policyOf } from '../support/access.ts';
 import { faulty } from '../support/faulty.ts';

@@ -1,7 +1,7 @@
 /** Three sites that exchange versions in any order end with the same versions, the same current ones and the same tags. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import type { ObjectRow } from '../../src/metadata/tables.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /** Changes of replicated versions: stamps, Object Lock, owners, races. */
 import { expect, test } from 'vitest';
-import type { ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { blockXml, everyone, grantsIn, ownershipXml } from '../support/access.ts';
 import { ambush } from '../support/ambush.ts';
 import { legalHold, openLocked, retention } from '../support/locks.ts';

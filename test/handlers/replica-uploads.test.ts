@@ -1,7 +1,7 @@
 /** Replicated versions that arrive in parts, and replicated versions that are encrypted. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { encryptingSettings, provider, service } from '../support/encryption.ts';
 import { complete, createUpload, digest64, md5, putPart } from '../support/gateway-bodies.ts';
 import type { Client } from '../support/gateway-client.ts';

@@ -7,10 +7,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
-import {
-  commitReplicationPeer,
-  findReplicationPeer,
-} from '../../src/metadata/background/replication/peers.ts';
+import { commitReplicationPeer, findReplicationPeer } from '../../src/metadata/background/replication.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { operatorOf } from '../support/clusters.ts';

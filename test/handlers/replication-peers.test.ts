@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { scanReplicationPeers } from '../../src/metadata/background/replication/peers.ts';
+import { scanReplicationPeers } from '../../src/metadata/background/replication.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';

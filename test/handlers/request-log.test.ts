@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type Fields, silentTelemetry, type Telemetry } from '../../src/ports/telemetry.ts';
-import { foldRepeats } from '../../src/telemetry/fold-repeats.ts';
+import { foldRepeats } from '../../src/telemetry/log.ts';
 import { browsingTracer } from '../support/exporting-tracer.ts';
 import { type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 

@@ -1,18 +1,17 @@
 /** Metrics of requests as `/metrics` shows them, through the front door. */
 import { describe, expect, it } from 'vitest';
-import { fail } from '../../src/errors/refusal.ts';
+import { fail } from '../../src/base/errors.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { usageChanges } from '../../src/metadata/buckets/usage.ts';
 import { keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
+import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
-import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
-import { StorageFull } from '../../src/ports/storage/storage-room.ts';
+import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
-import { rootArn } from '../../src/protocol/request/arns.ts';
-import { backendFaultOf } from '../../src/telemetry/parts/backend-fault.ts';
+import { rootArn } from '../../src/protocol/request/action-query.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { timedBytes } from '../../src/telemetry/timed-backends.ts';
+import { backendFaultOf, timedBytes } from '../../src/telemetry/timed-backends.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
-import { reshardBuckets } from '../../src/workers/reshard.ts';
+import { reshardBuckets } from '../../src/workers/buckets.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { setVersioning } from '../support/gateway-bodies.ts';
 import { jittering } from '../support/jitter.ts';

@@ -10,9 +10,9 @@ import {
   ChunkMissing,
   DataUnavailable,
   type Extent,
-} from '../../src/ports/storage/object-bytes.ts';
+} from '../../src/ports/object-bytes.ts';
 import { type Fields, type ScrubTelemetry, silentTelemetry } from '../../src/ports/telemetry.ts';
-import { scrubAll } from '../../src/workers/storage/scrub.ts';
+import { scrubAll } from '../../src/workers/scrub.ts';
 import type { Unit } from '../../src/workers/supervision/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';

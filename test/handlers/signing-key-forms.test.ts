@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
-import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/crypto/key-provider.ts';
+import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../src/ports/key-provider.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';

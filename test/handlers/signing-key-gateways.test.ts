@@ -1,6 +1,6 @@
 /** A signing key that another machine rotates or deletes: this one obeys within `SVC_CONFIG_CACHE_TTL`. */
 import { expect, test } from 'vitest';
-import { Caches } from '../../src/base/caches.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
 import type { Clock } from '../../src/ports/clock.ts';

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { sampleBuckets } from '../../src/workers/bucket-stats.ts';
+import { sampleBuckets } from '../../src/workers/buckets.ts';
 import { keepHealthHistory } from '../../src/workers/storage/health-history.ts';
 import {
   backends,

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { tarEnd, tarEntry } from '../../src/protocol/formats/tar.ts';
+import { tarEnd, tarEntry } from '../../src/handlers/admin/support-bundle.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, bob, openGateway, operator } from '../support/gateway.ts';
 import { auditRows } from '../support/recorded.ts';

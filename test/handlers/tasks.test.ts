@@ -1,6 +1,6 @@
 /** GET /admin/v1/tasks: how far long tasks are, when they end, and why one does not go on. */
 import { expect, test } from 'vitest';
-import { emptyBuckets } from '../../src/workers/force-empty.ts';
+import { emptyBuckets } from '../../src/workers/buckets.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

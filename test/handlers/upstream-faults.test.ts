@@ -1,8 +1,8 @@
 /** Faults of an upstream and of the connection to it: clients get the right error, nothing is lost, nothing is left behind. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
-import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
+import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import { serve } from '../../src/runtime/node.ts';
 import { type BehindFaults, behindFaults, expectStored } from '../support/behind-faults.ts';
 import { faulty } from '../support/faulty.ts';

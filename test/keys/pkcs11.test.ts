@@ -7,10 +7,10 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pinFlags } from '../../src/backends/keys/pkcs11/cryptoki.ts';
+import { pinFlags } from '../../src/backends/keys/cryptoki.ts';
 import type { SettingName } from '../../src/config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { rewrapKeys } from '../../src/workers/storage/rewrap.ts';
+import { rewrapKeys } from '../../src/workers/rebalance.ts';
 import { provider } from '../support/encryption.ts';
 import { missingEngine } from '../support/engines/wanted.ts';
 import { expectNoSecret, recordEverything } from '../support/everything-recorded.ts';
@@ -209,7 +209,7 @@ describe.skipIf(missing !== undefined)('pkcs11', () => {
     const key = makeKey(drawLabel());
     await using world = await open(key, { SVC_PKCS11_TOKENS: 'first' }, record);
     // All sessions of a process share a log-in: only a module that was just initialized asks for the PIN.
-    const { openModule } = await import('../../src/backends/keys/pkcs11/security-module.ts');
+    const { openModule } = await import('../../src/backends/keys/pkcs11-token.ts');
     await (await openModule(modulePath)).reset(systemClock);
     await writeFile(world.pinFile, wrongPin);
     // Fewer failures than open the circuit.

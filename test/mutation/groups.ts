@@ -8,12 +8,12 @@ export interface Group {
 
 export const groups: Readonly<Record<string, Group>> = {
   domain: {
-    mutate: ['src/domain/configurations/lifecycle-rules.ts', 'src/domain/objects/conditions.ts'],
+    mutate: ['src/domain/configurations/lifecycle.ts', 'src/domain/objects/conditions.ts'],
     tests: ['test/unit/lifecycle-rules.test.ts', 'test/unit/conditions.test.ts'],
   },
   cors: { mutate: ['src/domain/configurations/cors.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {
-    mutate: ['src/protocol/request/peer.ts', 'src/protocol/formats/iso-time.ts'],
+    mutate: ['src/protocol/request/address.ts', 'src/protocol/formats/iso-time.ts'],
     tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],
   },
   auth: {

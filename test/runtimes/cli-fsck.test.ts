@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { mendAlone } from '../../src/workers/supervision/mending.ts';
 import { startServer, type TestServer } from '../support/server.ts';

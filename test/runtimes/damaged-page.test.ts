@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { processTree } from '../../bench/lib/process-cost.ts';
 import { checkPages } from '../../src/backends/metadata/embedded/file/check-pages.ts';
-import { showKey } from '../../src/backends/metadata/embedded/rows/show-key.ts';
+import { showKey } from '../../src/backends/metadata/embedded/rows/damage.ts';
 import { zeroPage } from '../support/damage-metadata.ts';
 import { freePorts } from '../support/engines/ports.ts';
 import { type LoadClient, loadClient, pathOf } from '../support/load-client.ts';

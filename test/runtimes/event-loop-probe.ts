@@ -1,6 +1,6 @@
 /** Prints what a runtime measures while its event loop runs freely, is blocked for 300 ms, and runs freely again. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { measureEventLoopLag } from '../../src/runtime/processes/diagnostics/event-loop-lag.ts';
+import { measureEventLoopLag } from '../../src/runtime/processes/node-diagnostics.ts';
 
 const lag = measureEventLoopLag();
 const read = async (): Promise<number> => {

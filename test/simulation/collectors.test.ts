@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest';
 import { queueGarbage } from '../../src/domain/storage/garbage.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
-import { type LeaseRow, leases } from '../../src/metadata/records/background/leases.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
+import { type LeaseRow, leases } from '../../src/metadata/records/processes.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
 import { leaseTtlMs } from '../../src/workers/supervision/leadership.ts';
 import { domainWorld, storedExtents } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';

@@ -1,6 +1,6 @@
 /** Reads the rows of a bucket directly from the store while they move into new shards. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { inParallel } from '../../src/base/in-parallel.ts';
+import { inParallel } from '../../src/base/concurrency.ts';
 import { elements, type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
 import type { TestServer } from '../support/server.ts';
 import { fsck } from './kill-rounds.ts';

@@ -2,13 +2,13 @@
  * Rounds of three gateways that write under quotas over one store, with commits that are delayed, fail or have an unknown outcome, clocks of
  * different speeds, quotas that change, and gateways that die. After every commit the counters are compared with the quota.
  */
-import { Caches } from '../../src/base/caches.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { readUsage } from '../../src/metadata/buckets/usage.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import type { Credential } from '../../src/ports/crypto/credentials.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { type Dice, openDice } from '../support/dice.ts';
 import { faulty } from '../support/faulty.ts';

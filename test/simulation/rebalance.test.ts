@@ -1,9 +1,9 @@
 /** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor finishes it. */
 import { expect, test } from 'vitest';
-import { changeCluster } from '../../src/domain/storage/clusters/change-cluster.ts';
-import { claimSlot } from '../../src/metadata/background/rebalance.ts';
+import { changeCluster } from '../../src/domain/storage/cluster-states.ts';
+import { claimSlot } from '../../src/metadata/background/clusters.ts';
 import { bucketSlotOf, bucketSlots } from '../../src/metadata/buckets/buckets.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import { elements, pathOf } from '../support/load-client.ts';
 import { md5Hex } from '../support/load-model.ts';
 import type { RequestSpec } from '../support/sign.ts';

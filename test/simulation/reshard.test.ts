@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { beginResharding, findResharding } from '../../src/domain/buckets/reshard.ts';
-import { reshardBuckets } from '../../src/workers/reshard.ts';
+import { reshardBuckets } from '../../src/workers/buckets.ts';
 import { elements, pathOf } from '../support/load-client.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';
 import type { RequestSpec } from '../support/sign.ts';

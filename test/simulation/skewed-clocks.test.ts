@@ -1,6 +1,6 @@
 /** Two gateways whose clocks are minutes apart, over one engine: the store's clock orders, expires and sweeps. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';

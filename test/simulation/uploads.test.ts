@@ -11,7 +11,7 @@ import { createUpload, openUploading } from '../../src/domain/uploads/upload-ses
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../src/metadata/objects/uploads.ts';
 import { manifests, uploads } from '../../src/metadata/tables.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
 import {
   anyCaller,
   type DomainWorld,

@@ -3,8 +3,8 @@ import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { everyCluster } from '../../src/metadata/background/clusters.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import {
   type Backend,
   type GatewayWorld,

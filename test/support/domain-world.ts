@@ -3,14 +3,14 @@
  * a port; and a check that reads every row without the domain's code.
  */
 
-import { nodeCipher } from '../../src/backends/ciphering/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
+import { masterSealer } from '../../src/backends/keys/sealing.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { Caches } from '../../src/base/caches.ts';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';
 import { setVersioning } from '../../src/domain/buckets/bucket-versioning.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
@@ -18,20 +18,20 @@ import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
 import type { KeyUser } from '../../src/domain/content/encryption/provided-key.ts';
 import { deleteObject } from '../../src/domain/objects/delete-object.ts';
 import { writeObject } from '../../src/domain/objects/write-object.ts';
-import { openClusterStates } from '../../src/domain/storage/clusters/cluster-states.ts';
+import { openClusterStates } from '../../src/domain/storage/cluster-states.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
 import { completeUpload } from '../../src/domain/uploads/complete-upload.ts';
 import { writePart } from '../../src/domain/uploads/upload-part.ts';
 import { abortUpload, createUpload, openUploading } from '../../src/domain/uploads/upload-session.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
 import { type BucketRow, manifests, objects, uploads } from '../../src/metadata/tables.ts';
-import { cipherKeyBytes } from '../../src/ports/crypto/cipher.ts';
+import { systemRandom } from '../../src/ports/clock.ts';
+import { cipherKeyBytes } from '../../src/ports/cryptography.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+import type { Extent, ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { noSiblings } from '../../src/ports/siblings.ts';
-import type { Extent, ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
 import { holdingUploads } from './holding-uploads.ts';
 import { virtualClock } from './virtual-clock.ts';
 

@@ -1,10 +1,10 @@
 /** Commits to Cassandra by a process that dies after its commit has applied and before its side changes, or instead of its commit. */
 import { Commits } from '../../src/backends/metadata/wide-column/commits.ts';
-import { Folds } from '../../src/backends/metadata/wide-column/counters/folds.ts';
+import { Folds } from '../../src/backends/metadata/wide-column/folds.ts';
 import type { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
-import { Tables } from '../../src/backends/metadata/wide-column/schema/tables.ts';
-import type { Session } from '../../src/backends/metadata/wide-column/session/session.ts';
-import type { Random } from '../../src/ports/random.ts';
+import type { Session } from '../../src/backends/metadata/wide-column/session.ts';
+import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
+import type { Random } from '../../src/ports/clock.ts';
 
 export class Died extends Error {}
 export type DiesAt = 'side changes' | 'commit';

@@ -1,8 +1,8 @@
 /** Clients that write, read, delete and upload during an evacuation, and the checks of their answers. */
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { collectGarbage } from '../../src/workers/storage/gc.ts';
-import { rebalance } from '../../src/workers/storage/rebalance.ts';
+import { collectGarbage } from '../../src/workers/gc.ts';
+import { rebalance } from '../../src/workers/rebalance.ts';
 import { extentsOn, fsckOf, operatorOf } from './clusters.ts';
 import type { GatewayWorld } from './gateway.ts';
 import { complete, createUpload, md5, putPart } from './gateway-bodies.ts';

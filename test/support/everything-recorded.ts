@@ -1,13 +1,13 @@
 /** Everything that a gateway writes down about its requests, and a search for secrets in all of it. */
 import { expect } from 'vitest';
-import { RecentLines } from '../../src/base/recent-lines.ts';
+import { RecentLines } from '../../src/base/recent-entries.ts';
 import type { Context } from '../../src/context.ts';
 import type { LogLevel } from '../../src/ports/telemetry.ts';
-import { systemsOf } from '../../src/runtime/processes/node-tracing.ts';
+import { systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { toOtlp } from '../../src/telemetry/tracing/otlp-json.ts';
+import { toOtlp } from '../../src/telemetry/tracing/otlp.ts';
 import { exportingTracer } from './exporting-tracer.ts';
 import { type GatewayWorld, operator } from './gateway.ts';
 import { auditRows } from './recorded.ts';

@@ -1,5 +1,5 @@
 /** Writes of `/bucket/key` whose content is held back halfway, in every way to write an object. */
-import type { Credential } from '../../src/ports/crypto/credentials.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
 import type { GatewayWorld } from './gateway.ts';
 import { complete, createUpload } from './gateway-bodies.ts';
 import type { Answer, Client } from './gateway-client.ts';

@@ -9,7 +9,7 @@ import {
   type UploadBytes,
   UploadGone,
   unknownSize,
-} from '../../src/ports/storage/object-bytes.ts';
+} from '../../src/ports/object-bytes.ts';
 
 interface Held {
   readonly id: string;

@@ -1,5 +1,5 @@
 /** IAM users for tests, created by the root of their account, with their access keys. */
-import type { Credential } from '../../src/ports/crypto/credentials.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
 import { type Act, openActions, type Parameters } from './actions.ts';
 import type { GatewayWorld } from './gateway.ts';
 import type { Answer, ClientOptions } from './gateway-client.ts';

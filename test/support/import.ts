@@ -1,10 +1,6 @@
 /** A run of `sluice import` inside the process of a test. */
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import {
-  type ImportCounts,
-  type ImportRun,
-  importBucket,
-} from '../../src/domain/storage/import/import-bucket.ts';
+import { type ImportCounts, type ImportRun, importBucket } from '../../src/domain/storage/import.ts';
 import type { GatewayWorld } from './gateway.ts';
 
 /** Imports into the bucket `bucket`. @returns the counts that are not zero */

@@ -1,7 +1,7 @@
 /** Buckets with a signing key, and the secrets that sign requests about them. */
 import { createHmac } from 'node:crypto';
 import { expect } from 'vitest';
-import type { Credential } from '../../src/ports/crypto/credentials.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
 import { type GatewayWorld, operator } from './gateway.ts';
 
 const hmac = (key: string, message: string): string =>

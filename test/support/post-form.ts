@@ -1,6 +1,6 @@
 /** The browser's part and the signer's part of a form upload, written from the public documents alone: it shares no code with `src`. */
 import { createHmac } from 'node:crypto';
-import type { Credential } from '../../src/ports/crypto/credentials.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
 
 export interface FormPart {
   readonly name: string;

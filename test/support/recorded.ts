@@ -1,6 +1,6 @@
 /** Reads the audit rows, events and tasks that a gateway has recorded. */
 import type { Context } from '../../src/context.ts';
-import { readAudit } from '../../src/metadata/audit/audit.ts';
+import { readAudit } from '../../src/metadata/audit.ts';
 import { type HourlyQueue, rowsOfHour, scanHours } from '../../src/metadata/background/hourly-queues.ts';
 import type { AuditRow } from '../../src/metadata/records/audit.ts';
 import type { NotifyTask, QueueRow } from '../../src/metadata/records/queues.ts';

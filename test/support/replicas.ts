@@ -3,7 +3,7 @@ import type { Context } from '../../src/context.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
 import { stampOf } from '../../src/domain/objects/replica/stamp.ts';
 import { scanVersions } from '../../src/metadata/objects/objects.ts';
-import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/replica.ts';
+import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { findSite } from '../../src/metadata/site.ts';
 import { historySpace, liveSpace, type ObjectRow, objects } from '../../src/metadata/tables.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';

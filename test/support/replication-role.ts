@@ -1,6 +1,6 @@
 /** The role that replication rules of tests name. */
 
-import type { Credential } from '../../src/ports/crypto/credentials.ts';
+import type { Credential } from '../../src/ports/credentials.ts';
 import { openActions } from './actions.ts';
 import { alice, type GatewayWorld } from './gateway.ts';
 import { must, trusting } from './iam-users.ts';

@@ -1,10 +1,10 @@
 /** Sites that replicate to each other: gateways behind real listeners, whose answers a test may replace. */
 import { expect, onTestFinished, vi } from 'vitest';
-import { Caches } from '../../src/base/caches.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { countWaiting } from '../../src/domain/deliveries/replication/waiting.ts';
+import { countWaiting } from '../../src/domain/deliveries/replication/peers.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
-import { DataUnavailable } from '../../src/ports/storage/object-bytes.ts';
+import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
 import type { WireHeaders } from '../../src/protocol/request/wire.ts';
 import { startWorkers } from '../../src/workers/registry.ts';

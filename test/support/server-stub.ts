@@ -1,7 +1,7 @@
 /** The real Node listener in front of a test's handler, and plain sockets to talk to it. */
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';

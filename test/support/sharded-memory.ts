@@ -2,21 +2,21 @@
  * A model of sharding stores: memory in which the rows of a spread partition are in separate shards, with separate commits and other work
  * between any two of them. It splits with the code that Cassandra uses.
  */
-import { buildOrder } from '../../src/backends/metadata/rows/order.ts';
-import { computeSpan, passed, type Span, skipTo } from '../../src/backends/metadata/rows/span.ts';
+import { buildOrder, computeSpan, passed, type Span, skipTo } from '../../src/backends/metadata/key-order.ts';
 import { assertCommit, assertRow, assertUpdate, keyOf } from '../../src/backends/metadata/rules.ts';
-import { followed, Layouts } from '../../src/backends/metadata/split/layouts.ts';
+import {
+  followed,
+  Layouts,
+  type MovingRow,
+  type Note,
+  type NoteName,
+  type NoteValues,
+  type Place,
+  type Shards,
+} from '../../src/backends/metadata/split/layouts.ts';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
 import { Mover } from '../../src/backends/metadata/split/mover.ts';
 import { placed } from '../../src/backends/metadata/split/placing.ts';
-import type {
-  MovingRow,
-  Note,
-  NoteName,
-  NoteValues,
-  Place,
-  Shards,
-} from '../../src/backends/metadata/split/shards.ts';
 import { shardOf } from '../../src/base/shard.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type {

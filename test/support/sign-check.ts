@@ -3,9 +3,9 @@
 import { type AuthenticationOptions, authenticate } from '../../src/auth/authenticate.ts';
 import type { Authenticated } from '../../src/auth/identity.ts';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { Caches } from '../../src/base/caches.ts';
-import { Refusal } from '../../src/errors/refusal.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
+import { Refusal } from '../../src/base/errors.ts';
 import {
   type Incoming,
   type PieceRing,

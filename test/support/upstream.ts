@@ -1,13 +1,12 @@
 /** This gateway, served on a socket, as the upstream of another; and an `upstream-store` in front of fresh buckets of it. */
-import { bodyBudget } from '../../src/backends/data/chunked/body-budget.ts';
-import { WriteBudget } from '../../src/backends/data/chunked/write-budget.ts';
-import type { Upstream } from '../../src/backends/data/upstream-store/client/settings.ts';
+
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { bodyBudget, WriteBudget } from '../../src/backends/data/chunked/write-budget.ts';
+import type { Upstream } from '../../src/backends/data/upstream-store/client.ts';
 import { upstreamStore } from '../../src/backends/data/upstream-store/store.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { configWith } from '../../src/config/read/read-config.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { ObjectBytes } from '../../src/ports/storage/object-bytes.ts';
+import { configWith } from '../../src/config/read-config.ts';
+import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { serve } from '../../src/runtime/node.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';
 

@@ -1,34 +1,29 @@
 /** Every XML body that clients send, with all its optional elements. */
 import type { Xml } from '../../src/protocol/formats/codec.ts';
-import { accessControlPolicy } from '../../src/protocol/schemas/access/acl.ts';
-import { ownershipControls } from '../../src/protocol/schemas/access/ownership-controls.ts';
-import { publicAccessBlockConfiguration } from '../../src/protocol/schemas/access/public-access-block.ts';
 import {
+  accessControlPolicy,
+  ownershipControls,
+  publicAccessBlockConfiguration,
+} from '../../src/protocol/schemas/access.ts';
+import {
+  bucketLoggingStatus,
+  corsConfiguration,
   createBucketConfiguration,
-  versioningConfiguration,
-} from '../../src/protocol/schemas/bucket/bucket.ts';
-import { corsConfiguration } from '../../src/protocol/schemas/bucket/cors.ts';
-import {
-  objectEncryption,
-  serverSideEncryptionConfiguration,
-} from '../../src/protocol/schemas/bucket/encryption.ts';
-import { inventoryConfiguration } from '../../src/protocol/schemas/bucket/inventory.ts';
-import { lifecycleConfiguration } from '../../src/protocol/schemas/bucket/lifecycle.ts';
-import { bucketLoggingStatus } from '../../src/protocol/schemas/bucket/logging.ts';
-import { notificationConfiguration } from '../../src/protocol/schemas/bucket/notification.ts';
-import {
   legalHold,
+  objectEncryption,
   objectLockConfiguration,
+  requestPaymentConfiguration,
   retention,
-} from '../../src/protocol/schemas/bucket/object-lock.ts';
-import { replicationConfiguration } from '../../src/protocol/schemas/bucket/replication.ts';
-import { requestPaymentConfiguration } from '../../src/protocol/schemas/bucket/request-payment.ts';
-import { websiteConfiguration } from '../../src/protocol/schemas/bucket/website.ts';
+  serverSideEncryptionConfiguration,
+  versioningConfiguration,
+  websiteConfiguration,
+} from '../../src/protocol/schemas/bucket.ts';
 import { checksumFields } from '../../src/protocol/schemas/common.ts';
-import { deleteRequest } from '../../src/protocol/schemas/object/delete.ts';
-import { completeMultipartUpload } from '../../src/protocol/schemas/object/multipart.ts';
-import { restoreRequest } from '../../src/protocol/schemas/object/restore.ts';
-import { tagging } from '../../src/protocol/schemas/tagging.ts';
+import { inventoryConfiguration, notificationConfiguration } from '../../src/protocol/schemas/deliveries.ts';
+import { lifecycleConfiguration } from '../../src/protocol/schemas/lifecycle.ts';
+import { completeMultipartUpload } from '../../src/protocol/schemas/multipart.ts';
+import { deleteRequest, restoreRequest, tagging } from '../../src/protocol/schemas/object.ts';
+import { replicationConfiguration } from '../../src/protocol/schemas/replication.ts';
 
 export interface XmlBody {
   readonly root: string;

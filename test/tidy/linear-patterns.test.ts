@@ -11,7 +11,7 @@ import { sourceFiles } from './source-files.ts';
 
 /** Files that construct patterns, and the import or call that makes them do it. */
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
-  'src/auth/policy/document/principals.ts': () => import('../../src/auth/policy/document/principals.ts'),
+  'src/auth/policy/statement.ts': () => import('../../src/auth/policy/statement.ts'),
   'src/config/values/network.ts': () => import('../../src/config/values/network.ts'),
   'src/protocol/request/admin-target.ts': async () => {
     expect(adminOperationNames.length).toBeGreaterThan(0);

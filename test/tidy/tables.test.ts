@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { errorCodes } from '../../src/base/errors.ts';
 import { optionalPackages } from '../../src/base/optional-packages.ts';
 import { eventPatterns } from '../../src/domain/configurations/notification.ts';
-import { errorCodes } from '../../src/errors/codes.ts';
 import { tables } from '../../src/metadata/tables.ts';
 import { errorCatalogue } from '../../src/protocol/errors.ts';
 import { describeOperation, operationNames, operations } from '../../src/protocol/operations/operations.ts';

@@ -15,8 +15,7 @@ const banned: readonly Banned[] = [
     word: /\bDate\.now\(/,
     instead: 'ctx.clock.now()',
     // The TiKV client could be a package of its own, and only asks whether the machine has slept.
-    except:
-      /^src\/(ports\/clock|runtime\/|telemetry\/|backends\/metadata\/ordered-kv\/tikv\/transactions\/timestamps)/,
+    except: /^src\/(ports\/clock|runtime\/|telemetry\/|backends\/metadata\/ordered-kv\/tikv\/timestamps)/,
   },
   { word: /\bMath\.random\(/, instead: 'ctx.random' },
   {

@@ -1,8 +1,8 @@
 /** A multipart object's checksum from its parts' checksums. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { type CrcName, combineCrcs, compositeChecksum } from '../../src/domain/content/checksums.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { type CrcName, combineCrcs, compositeChecksum } from '../../src/domain/content/digests.ts';
 
 const hasher = nodeHasher();
 const hex = (digest: Uint8Array) => Buffer.from(digest).toString('hex');

@@ -1,11 +1,11 @@
 /** Assembling a chunk for replicated and erasure-coded pools. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { crc32c } from '../../src/backends/crypto/node.ts';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/librados/driver.ts';
-import { Lane } from '../../src/backends/data/cluster-pool/reading/lane.ts';
+import { Lane } from '../../src/backends/data/cluster-pool/read-pieces.ts';
 import { ChunkWrite, chooseUnit } from '../../src/backends/data/cluster-pool/write-chunk.ts';
-import { crc32c } from '../../src/backends/hashing/node.ts';
-import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
 
 const size = 3_000_001;
 const content = Uint8Array.from({ length: size }, (_, at) => (at * 31 + (at >> 8)) & 0xff);

@@ -1,5 +1,6 @@
 /** Conditional requests: the grammar of ETag lists, and dates in whole seconds (RFC 9110 §13). */
 import { describe, expect, test } from 'vitest';
+import { Refusal } from '../../src/base/errors.ts';
 import {
   type Conditions,
   checkCopySource,
@@ -7,7 +8,6 @@ import {
   checkRead,
   checkWrite,
 } from '../../src/domain/objects/conditions.ts';
-import { Refusal } from '../../src/errors/refusal.ts';
 
 const modified = Date.parse('2026-01-10T10:30:00.500Z');
 const second = 1_000;

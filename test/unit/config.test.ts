@@ -1,11 +1,16 @@
 /** The settings table: ranges on both sides, every fault at once, clamps, empties, flags and credentials. */
 import { describe, expect, it } from 'vitest';
 import { parseBytes } from '../../src/base/text/byte-size.ts';
-import { parseFlags, toFlag } from '../../src/config/read/flags.ts';
-import { integer } from '../../src/config/read/kinds.ts';
-import { readSettings } from '../../src/config/read/read.ts';
-import { configWith, parseConfig, readConfig } from '../../src/config/read/read-config.ts';
-import { parseDuration } from '../../src/config/read/units.ts';
+import { integer } from '../../src/config/kinds.ts';
+import {
+  configWith,
+  parseConfig,
+  parseFlags,
+  readConfig,
+  readSettings,
+  toFlag,
+} from '../../src/config/read-config.ts';
+import { parseDuration } from '../../src/config/units.ts';
 import { parseCidr } from '../../src/config/values/network.ts';
 import { workerNames } from '../../src/config/values/workers.ts';
 import { settingNames } from '../../src/config.ts';

@@ -1,7 +1,6 @@
 /** The addresses that targets may have. */
 import { expect, test } from 'vitest';
-import { mayReach } from '../../src/config/values/egress.ts';
-import { parseCidr } from '../../src/config/values/network.ts';
+import { mayReach, parseCidr } from '../../src/config/values/network.ts';
 
 const allow = (...texts: readonly string[]) =>
   texts.flatMap((text) => {

@@ -1,9 +1,9 @@
 /** A walk over a cluster reports every extent once, with bounded memory. */
 import { expect, test } from 'vitest';
-import { findExtents } from '../../src/backends/data/chunked/find-extents.ts';
+import { findExtents } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
-import type { ChunkStore, StoredChunk } from '../../src/ports/storage/chunk-store.ts';
-import { chunkBytes, type FoundExtent, unknownSize } from '../../src/ports/storage/object-bytes.ts';
+import type { ChunkStore, StoredChunk } from '../../src/ports/chunk-store.ts';
+import { chunkBytes, type FoundExtent, unknownSize } from '../../src/ports/object-bytes.ts';
 import { faulty } from '../support/faulty.ts';
 
 const cluster = 'a';

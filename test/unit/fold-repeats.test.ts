@@ -1,7 +1,7 @@
 /** Repeated failures are logged as one line and a count; other lines are not delayed. */
 import { expect, test } from 'vitest';
 import type { Fields } from '../../src/ports/telemetry.ts';
-import { foldRepeats } from '../../src/telemetry/fold-repeats.ts';
+import { foldRepeats } from '../../src/telemetry/log.ts';
 
 function open() {
   const lines: { level: string; message: string; fields: Fields | undefined }[] = [];

@@ -1,9 +1,9 @@
 /** Both hashers against published vectors and against each other. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { portableHasher } from '../../src/backends/hashing/portable.ts';
-import type { HashName } from '../../src/ports/crypto/hasher.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { portableHasher } from '../../src/backends/crypto/portable.ts';
+import type { HashName } from '../../src/ports/cryptography.ts';
 
 const hashers = { node: nodeHasher(), portable: portableHasher() };
 const bytes = (text: string) => new TextEncoder().encode(text);

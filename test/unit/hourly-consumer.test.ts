@@ -1,6 +1,6 @@
 /** The rows of the hourly queues are carried out at least once, on the stores that need no engine. */
 import { describe, expect, test } from 'vitest';
-import { Caches } from '../../src/base/caches.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
 import {
   dueRowsOfHour,
   finishHourlyRows,

@@ -1,6 +1,6 @@
 /** Bounded parallelism: order of results, the bound, and what happens after a failure. */
 import { expect, test } from 'vitest';
-import { inParallel } from '../../src/base/in-parallel.ts';
+import { inParallel } from '../../src/base/concurrency.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 

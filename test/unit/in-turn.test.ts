@@ -1,7 +1,7 @@
 /** Commits of one process that change a common row run one after the other. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { MultiKeyMutex } from '../../src/base/multi-key-mutex.ts';
+import { MultiKeyMutex } from '../../src/base/mutex.ts';
 
 /** Runs the works concurrently; returns their begins and ends in order. */
 async function order(works: readonly (readonly string[])[]): Promise<string[]> {

@@ -1,7 +1,6 @@
 /** Lifecycle rules: which rule applies to a version and when, with the calendar, every condition and the order of precedence. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Lifecycle, LifecycleRule } from '../../src/domain/configurations/lifecycle.ts';
 import {
   actionOnCurrent,
   actionOnNoncurrent,
@@ -9,9 +8,11 @@ import {
   findAbort,
   findExpiration,
   findMarkerRemoval,
+  type Lifecycle,
+  type LifecycleRule,
   type NoncurrentVersion,
   type StoredVersion,
-} from '../../src/domain/configurations/lifecycle-rules.ts';
+} from '../../src/domain/configurations/lifecycle.ts';
 
 const at = (text: string): number => Date.parse(text);
 const day = 86_400_000;

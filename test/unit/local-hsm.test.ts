@@ -1,13 +1,13 @@
 /** The key provider over a key file: wrapping, refusals, and reading its file. */
 import { describe, expect, test } from 'vitest';
-import { nodeCipher } from '../../src/backends/ciphering/node.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { describeKey } from '../../src/backends/keys/key-accounts.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { describeKey } from '../../src/backends/keys/key-requests.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
-import { readConfig } from '../../src/config/read/read-config.ts';
+import { readConfig } from '../../src/config/read-config.ts';
 import { hsmKeys } from '../../src/config/values/keys.ts';
-import type { KeyFailure } from '../../src/ports/crypto/key-provider.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+import { systemRandom } from '../../src/ports/clock.ts';
+import type { KeyFailure } from '../../src/ports/key-provider.ts';
 
 const random = systemRandom();
 const provider = (keys: Readonly<Record<string, number>>) =>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { MemoryRows } from '../../src/backends/metadata/memory/rows.ts';
-import { leases } from '../../src/metadata/records/background/leases.ts';
+import { leases } from '../../src/metadata/records/processes.ts';
 import type { AnyTable, At, Revision } from '../../src/ports/metadata-store.ts';
 
 const revision = '1' as Revision;

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { BoundedCache } from '../../src/base/bounded-cache.ts';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { certificateExpiries } from '../../src/runtime/processes/diagnostics/certificate-expiries.ts';
+import { certificateExpiries } from '../../src/runtime/processes/node-diagnostics.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
-import { measureClusters } from '../../src/telemetry/parts/measure-clusters.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { measureClusters } from '../../src/telemetry/timed-backends.ts';
 
 const quiet = { version: '1', runtime: 'test', process: false } as const;
 const observed = { operation: 'GetObject', method: 'GET', status: 200, code: undefined, durationMs: 4 };

@@ -6,14 +6,14 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { configWith } from '../../src/config/read/read-config.ts';
+import { configWith } from '../../src/config/read-config.ts';
 import { type Config, type SettingName, settings } from '../../src/config.ts';
 import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
-import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-tracing.ts';
+import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { OtlpExporter } from '../../src/telemetry/tracing/otlp-exporter.ts';
+import { OtlpExporter } from '../../src/telemetry/tracing/otlp.ts';
 import { one, two } from '../support/server-tls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

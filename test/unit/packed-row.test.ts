@@ -2,8 +2,7 @@
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { expect, test } from 'vitest';
-import { decodeText } from '../../src/backends/metadata/rows/node-text.ts';
-import { readSome } from '../../src/backends/metadata/rows/packed-row.ts';
+import { decodeNodeText as decodeText, readSome } from '../../src/backends/metadata/row-codec.ts';
 
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 const pack = (row: unknown): Uint8Array => new Uint8Array(packr.pack(row));

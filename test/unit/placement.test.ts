@@ -1,16 +1,15 @@
 /** Placement as pure functions: the choice of a cluster, the policies, and tables of all states and weights. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { buildView } from '../../src/domain/storage/clusters/cluster-states.ts';
 import {
+  buildView,
   defaultWeight,
   moved,
   type Trigger,
   transitions,
-} from '../../src/domain/storage/clusters/transitions.ts';
-import { pick } from '../../src/domain/storage/placement/pick.ts';
-import { chooseCluster, effectivePolicy, type Wish } from '../../src/domain/storage/placement/policy.ts';
-import type { ClusterState } from '../../src/ports/storage/cluster-states.ts';
+} from '../../src/domain/storage/cluster-states.ts';
+import { chooseCluster, effectivePolicy, pick, type Wish } from '../../src/domain/storage/placement.ts';
+import type { ClusterState } from '../../src/ports/object-bytes.ts';
 
 const none: ReadonlySet<string> = new Set();
 

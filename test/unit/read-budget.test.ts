@@ -1,11 +1,11 @@
 /** The memory budget of readers of pools: bounded, and served in the order of arrival, also with slow readers. */
 import { expect, test } from 'vitest';
+import { crc32c } from '../../src/backends/crypto/node.ts';
 import { encodeRecord } from '../../src/backends/data/cluster-pool/chunk-record.ts';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/librados/driver.ts';
-import { ReadBudget } from '../../src/backends/data/cluster-pool/reading/read-budget.ts';
-import { readPieces } from '../../src/backends/data/cluster-pool/reading/read-pieces.ts';
-import { crc32c } from '../../src/backends/hashing/node.ts';
-import { chunkBytes } from '../../src/ports/storage/object-bytes.ts';
+import { ReadBudget } from '../../src/backends/data/cluster-pool/read-budget.ts';
+import { readPieces } from '../../src/backends/data/cluster-pool/read-pieces.ts';
+import { chunkBytes } from '../../src/ports/object-bytes.ts';
 
 const block = 64 * 1024;
 const mebibyte = 1 << 20;

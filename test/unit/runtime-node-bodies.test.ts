@@ -1,7 +1,7 @@
 /** Request bodies on the Node listener: Expect, backpressure, and bodies that are cut off, late or not read. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Refusal } from '../../src/errors/refusal.ts';
+import { Refusal } from '../../src/base/errors.ts';
 import type { Incoming } from '../../src/protocol/request/wire.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 

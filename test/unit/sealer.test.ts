@@ -1,12 +1,10 @@
 /** Sealed texts open for their context and master key only, with the native and the portable hasher. */
 import { describe, expect, test } from 'vitest';
-import { nodeCipher } from '../../src/backends/ciphering/node.ts';
-import { portableCipher } from '../../src/backends/ciphering/portable.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { portableHasher } from '../../src/backends/hashing/portable.ts';
-import { masterSealer } from '../../src/backends/keys/master-sealer.ts';
-import type { SealingParts } from '../../src/backends/keys/sealing.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { portableCipher, portableHasher } from '../../src/backends/crypto/portable.ts';
+import { masterSealer, type SealingParts } from '../../src/backends/keys/sealing.ts';
+import { systemRandom } from '../../src/ports/clock.ts';
 
 const random = systemRandom();
 const one = random.bytes(32);

@@ -1,9 +1,9 @@
 /** Encrypted contents: every range decrypts, and moved, truncated or changed segments are refused. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nodeCipher } from '../../src/backends/ciphering/node.ts';
-import { portableCipher } from '../../src/backends/ciphering/portable.ts';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { portableCipher } from '../../src/backends/crypto/portable.ts';
 import { deriveEtag, extentKey } from '../../src/domain/content/encryption/content-key.ts';
 import {
   contentBytes,
@@ -13,8 +13,8 @@ import {
   encryptSegments,
   segmentBytes,
 } from '../../src/domain/content/encryption/segments.ts';
-import type { Encryption } from '../../src/metadata/objects/encryption.ts';
-import { type Cipher, type CipherKey, tagBytes } from '../../src/ports/crypto/cipher.ts';
+import type { Encryption } from '../../src/metadata/objects/properties.ts';
+import { type Cipher, type CipherKey, tagBytes } from '../../src/ports/cryptography.ts';
 
 const secret = Buffer.alloc(32, 7);
 const ciphers: readonly (readonly [string, Cipher])[] = [

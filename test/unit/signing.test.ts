@@ -1,9 +1,9 @@
 /** Signatures of the gateway's own client verify, for any path, query and headers. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { encode } from '../../src/signing/encode.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { signer } from '../../src/signing/sign-request.ts';
+import { encode } from '../../src/signing/signing-key.ts';
 
 const sign = signer({
   hasher: nodeHasher(),

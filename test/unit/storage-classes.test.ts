@@ -1,6 +1,6 @@
 /** `SVC_STORAGE_CLASSES`: both formats, and all errors reported together. */
 import { describe, expect, it } from 'vitest';
-import { configWith, parseConfig } from '../../src/config/read/read-config.ts';
+import { configWith, parseConfig } from '../../src/config/read-config.ts';
 
 const classesOf = (text: string, clusters = 'a,b') =>
   configWith({ SVC_STORAGE_CLASSES: text, SVC_POOL_CLUSTERS: clusters }).SVC_STORAGE_CLASSES;

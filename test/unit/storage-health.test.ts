@@ -20,7 +20,7 @@ import {
   storageHealth,
 } from '../../src/domain/storage/storage-health.ts';
 import type { NodeHealth } from '../../src/ports/metadata-store.ts';
-import type { ClusterHealth } from '../../src/ports/storage/object-bytes.ts';
+import type { ClusterHealth } from '../../src/ports/object-bytes.ts';
 
 const pool = (name: string, more = {}) =>
   ({ pool: name, namespace: '', state: 'ok', bytesUsed: 2048, chunkCount: 2, ...more }) as const;

@@ -1,9 +1,9 @@
 /** The cache of object keys that a key provider outside of the process unwrapped. */
 import { expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/hashing/node.ts';
-import { Caches } from '../../src/base/caches.ts';
+import { nodeHasher } from '../../src/backends/crypto/node.ts';
+import { Caches } from '../../src/base/bounded-cache.ts';
+import type { TimedFlights } from '../../src/domain/content/encryption/named-keys.ts';
 import { unwrapKey } from '../../src/domain/content/encryption/provided-key.ts';
-import type { TimedFlights } from '../../src/domain/content/encryption/timed-flights.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

@@ -1,6 +1,6 @@
 /** The address of an upstream bucket in path style and virtual-host style. */
 import { expect, test } from 'vitest';
-import { resolveAddress } from '../../src/backends/data/upstream-store/client/client.ts';
+import { resolveAddress } from '../../src/backends/data/upstream-store/client.ts';
 
 test.each([
   [

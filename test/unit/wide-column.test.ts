@@ -1,12 +1,8 @@
 /** The wide-column backend: which statements are repeated, on which nodes, and reads of ranges with too many tombstones. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  findMiddle,
-  ReadFailed,
-  throughDeserts,
-} from '../../src/backends/metadata/wide-column/reading/tombstone-scan.ts';
-import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/session/policies.ts';
+import { findMiddle, ReadFailed, throughDeserts } from '../../src/backends/metadata/wide-column/counters.ts';
+import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/session.ts';
 
 describe('speculation', () => {
   const delaysOf = (query: string | object[]): number[] => {

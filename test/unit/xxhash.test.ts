@@ -4,9 +4,9 @@
  */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { hashXxh3 } from '../../src/backends/hashing/xxh3.ts';
-import { hashXxh64 } from '../../src/backends/hashing/xxh64.ts';
-import type { Hash } from '../../src/ports/crypto/hasher.ts';
+import { hashXxh3 } from '../../src/backends/crypto/xxh3.ts';
+import { hashXxh64 } from '../../src/backends/crypto/xxh64.ts';
+import type { Hash } from '../../src/ports/cryptography.ts';
 
 const vectors = readFileSync(new URL('../vectors/xxhash.txt', import.meta.url), 'utf8')
   .trim()

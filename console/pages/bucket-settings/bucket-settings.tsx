@@ -1,7 +1,7 @@
 /** The configurations of a bucket: which are set, and an editor for each. */
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'preact/hooks';
-import type { ConfigurationFamily } from '../../../src/protocol/schemas/bucket/families.ts';
+import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { onBucket, useAllowed } from '../../app/allowed.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';

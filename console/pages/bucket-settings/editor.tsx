@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'preact/hooks';
 import type { Json } from '../../../src/base/text/strict-json.ts';
-import type { ConfigurationFamily } from '../../../src/protocol/schemas/bucket/families.ts';
+import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { type Answer, call } from '../../app/client.ts';
 import { t } from '../../text/text.ts';
 import { ConfirmButton } from '../../ui/confirm.tsx';

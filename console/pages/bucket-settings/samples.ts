@@ -1,5 +1,5 @@
 /** A document of each family to begin with, where a bucket has none. */
-import type { ConfigurationFamily } from '../../../src/protocol/schemas/bucket/families.ts';
+import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 
 /** An ACL is always set. */
 export const samples: Readonly<

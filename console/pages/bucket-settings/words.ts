@@ -1,4 +1,4 @@
-import type { ConfigurationFamily } from '../../../src/protocol/schemas/bucket/families.ts';
+import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { plural } from '../../text/plural.ts';
 import { words } from '../../text/text.ts';
 

@@ -1,5 +1,5 @@
 /** Copies an object inside of the gateway: in one request, or in parts where it is larger than one request may copy. */
-import { encode } from '../../../src/signing/encode.ts';
+import { encode } from '../../../src/signing/signing-key.ts';
 import { Refused } from '../../app/client.ts';
 import { type StorageReply, storage } from '../../storage/client.ts';
 import { childOf, childrenOf, escapeXml, textIn } from '../../storage/xml.ts';

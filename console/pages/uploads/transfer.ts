@@ -2,10 +2,10 @@
  * Sends one file to the storage protocol: a small one by PutObject, a larger one by the parts that the gateway does not have yet. What did
  * not arrive is sent again, an end of the log-in is waited for, and every byte is checked by CRC32C.
  */
-import { crc32c } from '../../../src/backends/hashing/crc.ts';
-import { inParallel } from '../../../src/base/in-parallel.ts';
-import { Semaphore } from '../../../src/base/semaphore.ts';
-import { combineCrcs } from '../../../src/domain/content/checksums.ts';
+import { crc32c } from '../../../src/backends/crypto/crc.ts';
+import { inParallel } from '../../../src/base/concurrency.ts';
+import { Semaphore } from '../../../src/base/mutex.ts';
+import { combineCrcs } from '../../../src/domain/content/digests.ts';
 import { Refused, Unreachable } from '../../app/client.ts';
 import { askLogIn, nextLogIn } from '../../app/log-in.ts';
 import { type StorageAsk, type StorageReply, storage } from '../../storage/client.ts';

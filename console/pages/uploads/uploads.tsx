@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useMemo, useState } from 'preact/hooks';
-import { inParallel } from '../../../src/base/in-parallel.ts';
+import { inParallel } from '../../../src/base/concurrency.ts';
 import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdminPages } from '../../app/queries.ts';

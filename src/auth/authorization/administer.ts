@@ -4,13 +4,12 @@
  * administrators write their policies, and would make themselves operators. What is open to every account about its own things is decided
  * by its own policies.
  */
-import { fail, type Refusal } from '../../errors/refusal.ts';
-import type { Credentials } from '../../ports/crypto/credentials.ts';
-import type { ResourceRule } from '../../protocol/operations/admin/resources.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
+import type { Credentials } from '../../ports/credentials.ts';
+import type { ResourceRule } from '../../protocol/operations/admin/row.ts';
 import type { Identity } from '../identity.ts';
-import { principalOf } from '../session/principal.ts';
-import { type AuthorizationContext, type Caller, verdictOn } from './authorize.ts';
-import { denialText, operatorText } from './denial.ts';
+import { principalOf } from '../session/sessions.ts';
+import { type AuthorizationContext, type Caller, denialText, operatorText, verdictOn } from './authorize.ts';
 
 export interface AdminQuestion {
   /** Such as `admin:DrainCluster`. */

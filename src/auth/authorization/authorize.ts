@@ -2,24 +2,33 @@
  * Authorization: collects the inputs of the policy engine: the caller and its policies, the bucket's policy, ACL, ownership and
  * public access block, the object's owner and ACL, and the facts of the request.
  */
-
-import type { Caches } from '../../base/caches.ts';
+import type { Caches } from '../../base/bounded-cache.ts';
+import { fail } from '../../base/errors.ts';
 import { readOwnership } from '../../domain/access/object-ownership.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
-import { bucketAcl, ownershipControls, publicAccessBlock } from '../../domain/configurations/families.ts';
-import { fail } from '../../errors/refusal.ts';
+import {
+  bucketAcl,
+  ownershipControls,
+  publicAccessBlock,
+  requestPayment,
+} from '../../domain/configurations/families.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Identity } from '../identity.ts';
-import { type AccessPointSide, type BucketSide, decide, type Verdict } from '../policy/decision.ts';
+import {
+  type AccessPointSide,
+  type BucketSide,
+  type DenyingSide,
+  decide,
+  type Reason,
+  type Verdict,
+} from '../policy/decision.ts';
 import type { Policy, Trace } from '../policy/evaluate.ts';
-import type { Facts } from '../policy/request.ts';
-import { principalOf } from '../session/principal.ts';
-import { accessPointResource, accessPointSide } from './access-point.ts';
-import { bucketPolicy } from './bucket-policy.ts';
-import { denialText } from './denial.ts';
+import type { Facts, Principal } from '../policy/request.ts';
+import { principalOf } from '../session/sessions.ts';
+import { accessPointResource, accessPointSide, bucketPolicy } from './bucket-policy.ts';
 import { type About, type Asking, collectFacts } from './facts.ts';
 import { readPolicies, withPolicy } from './identity-policies.ts';
 import { provenAt, unprovenText } from './proven-identity.ts';
@@ -279,3 +288,79 @@ export async function bucketSide(
     },
   };
 }
+
+// Requester Pays buckets (public API "Requester Pays buckets"): a request from another account must state that it accepts the charge.
+// This service sends no bills; billing from its logs can rely on that header.
+
+type Ctx = { readonly caches: Caches; readonly metadata: MetadataStore };
+type Payer = Pick<Caller, 'identity' | 'own'>;
+
+/**
+ * Whether the request is charged to its caller's account.
+ * @throws AccessDenied for a request of another account that does not accept the charge, or is anonymous
+ */
+export async function isCharged(ctx: Ctx, caller: Payer, bucket: BucketRow): Promise<boolean> {
+  const { identity } = provenAt(caller, { bucket, bucketName: bucket.name });
+  const payment = await readDocument(ctx, bucket, requestPayment);
+  if (payment?.Payer !== 'Requester' || identity?.owner === bucket.owner) return false;
+  if (identity === undefined || caller.own.get('request-payer') !== 'requester')
+    throw fail('AccessDenied', 'The requester pays for requests to this bucket, and must say so.');
+  return true;
+}
+
+// The text of an AccessDenied that names the caller, the action, the resource and the kind of policy that decided
+// (public API "Troubleshoot access denied errors").
+
+const denying: Readonly<Record<DenyingSide, string>> = {
+  identity: 'an identity-based policy',
+  session: 'a session policy',
+  boundary: 'a permissions boundary',
+  bucket: 'a resource-based policy',
+  accessPoint: 'an access point policy',
+  trust: 'a role trust policy',
+};
+
+/** The kind of policy that has no Allow; identity-based policies where no other reason is given. */
+const missing: Partial<Readonly<Record<Denial['verdict']['reason'], string>>> = {
+  'session-policy': 'session policy',
+  'permissions-boundary': 'permissions boundary',
+  'access-point': 'access point policy',
+  'other-account': 'resource-based policy',
+  'not-trusted': 'role trust policy',
+};
+
+/** The action and resource of the request. */
+interface Asked {
+  readonly principal: Principal;
+  readonly action: string;
+  /** As shown in the text: S3 puts it in quotation marks, IAM and KMS do not. */
+  readonly resource: string;
+}
+
+export interface Denial extends Asked {
+  readonly verdict: Pick<Verdict, 'denied'> & { readonly reason: Reason | 'not-trusted' };
+}
+
+const refusalText = ({ principal, action, resource }: Asked, because: string): string =>
+  `User: ${principal.sessionArn ?? principal.arn} is not authorized to perform: ${action} on resource: ${resource} ${because}`;
+
+export function denialText({ verdict, ...asked }: Denial): string {
+  const { reason, denied } = verdict;
+  const because =
+    denied === undefined
+      ? `because no ${missing[reason] ?? 'identity-based policy'} allows the ${asked.action} action`
+      : `with an explicit deny in ${denying[denied]}`;
+  return refusalText(asked, because);
+}
+
+const blocked = {
+  BlockPublicAcls: 'public access control lists (ACLs)',
+  BlockPublicPolicy: 'public policies',
+} as const;
+
+export const blockText = (asked: Asked, setting: keyof typeof blocked): string =>
+  refusalText(asked, `because ${blocked[setting]} are blocked by the ${setting} block public access setting`);
+
+/** For callers that no policy can make an operator. */
+export const operatorText = (asked: Asked): string =>
+  refusalText(asked, 'because the access key is not configured as an operator');

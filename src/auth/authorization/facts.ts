@@ -5,7 +5,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
 import type { Identity, Signed } from '../identity.ts';
 import { type Fact, type Facts, unknownFact } from '../policy/request.ts';
-import { networkOrigin } from './access-point.ts';
+import { networkOrigin } from './bucket-policy.ts';
 
 /** The parts of a request that its authorization uses. */
 export interface Asking {

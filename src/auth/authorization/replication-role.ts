@@ -1,19 +1,20 @@
 /** Whether the role of a replication rule exists, trusts the service, and allows what a delivery does (public API "Setting up permissions"). */
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import { fail } from '../../base/errors.ts';
 import type { KeyUser } from '../../domain/content/encryption/provided-key.ts';
 import type { AskRole, RoleAnswer, RoleAsk } from '../../domain/deliveries/replication/authorize-delivery.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import { readTrust } from '../../domain/iam/roles.ts';
-import { fail } from '../../errors/refusal.ts';
 import { iamRevision, type RoleRecord } from '../../metadata/iam.ts';
-import { parseArn, roleArn } from '../../protocol/request/arns.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { parseArn, roleArn } from '../../protocol/request/action-query.ts';
 import type { Identity } from '../identity.ts';
-import { decideTrust } from '../policy/decision.ts';
-import { parsePolicy } from '../policy/document/document.ts';
+import { decide, decideTrust } from '../policy/decision.ts';
+import { parsePolicy } from '../policy/document.ts';
 import type { Principal } from '../policy/request.ts';
-import { roleCaller } from '../session/holders.ts';
-import { type AuthorizationContext, judge } from './authorize.ts';
+import { roleCaller } from '../session/account-directory.ts';
+import { type AuthorizationContext, arnOf, bucketSide, judge } from './authorize.ts';
 
 /** The service that a role must trust. */
 export const replicationService = 's3.amazonaws.com';
@@ -160,3 +161,52 @@ const keyUser = (ctx: AuthorizationContext, role: FoundRole): KeyUser => ({
     throw fail('AccessDenied', `The role of the rule may not do ${action} on ${resource}.`);
   },
 });
+
+// Whether a service of the gateway may write into a bucket: log delivery and inventories are judged by the policy and the ACL of their
+// target, as the public service judges its own (public API "Enabling server access logging", "Configuring inventory").
+
+interface ServiceWriteQuestion {
+  /** Such as `logging.s3.amazonaws.com`. */
+  readonly service: string;
+  readonly bucket: BucketRow;
+  readonly key: string;
+  /** The bucket that the service acts for. */
+  readonly source: { readonly bucket: string; readonly account: string };
+}
+
+const principalFor = (service: string): Principal => ({
+  kind: 'service',
+  account: '',
+  arn: '',
+  userid: '',
+  service,
+});
+
+export async function mayServiceWrite(
+  ctx: AuthorizationContext,
+  { service, bucket, key, source }: ServiceWriteQuestion,
+): Promise<boolean> {
+  const action = 's3:PutObject';
+  const now = ctx.clock.now();
+  const facts: ReadonlyMap<string, string> = new Map([
+    ['aws:SourceArn', `arn:aws:s3:::${source.bucket}`],
+    ['aws:SourceAccount', source.account],
+    ['aws:SecureTransport', 'true'],
+    ['aws:CurrentTime', new Date(now).toISOString()],
+    ['aws:EpochTime', String(Math.floor(now / 1000))],
+    ['aws:RequestedRegion', bucket.region],
+    ['aws:ResourceAccount', bucket.owner],
+    ['s3:ResourceAccount', bucket.owner],
+    // The bucket's owner has full control of everything that a service writes.
+    ['s3:x-amz-acl', 'bucket-owner-full-control'],
+    ['s3:ObjectCreationOperation', 'true'],
+  ]);
+  const request = {
+    principal: principalFor(service),
+    action,
+    resource: arnOf({ action, bucketName: bucket.name, key }),
+    context: { lookup: (name: string) => facts.get(name) },
+  };
+  const side = await bucketSide(ctx, bucket, {});
+  return decide({ request, identity: [], bucket: side }).allowed;
+}

@@ -3,12 +3,13 @@
  * The engine evaluates such strangers. A condition excludes them only where it requires a fixed value of a key that a stranger cannot
  * choose.
  */
-import { type Address, parseRange, type Range, rangeContains } from './conditions/addresses.ts';
+
 import type { Condition } from './conditions/conditions.ts';
-import type { PolicyDocument } from './document/document.ts';
-import type { Statement } from './document/statement.ts';
+import { type Address, parseRange, type Range, rangeContains } from './conditions/operators.ts';
+import type { PolicyDocument } from './document.ts';
 import { splitArn } from './patterns.ts';
 import { anonymous, type Principal } from './request.ts';
+import type { Statement } from './statement.ts';
 
 /** A text that no policy names; used as the account, user and VPC of a stranger. */
 const unknown = 'stranger-0f9c2d7e';

@@ -4,13 +4,18 @@
  * these, an active account is cached for a second, and a change by a process of this node ends that before it is answered.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import { fail } from '../../base/errors.ts';
+import { findKey, openAccessKey } from '../../domain/iam/access-keys.ts';
+import { ofOneState } from '../../domain/iam/account.ts';
 import { findAccountByEmail, findProfile } from '../../domain/iam/account-profiles.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { AccountProfile } from '../../metadata/iam.ts';
+import { findById } from '../../domain/iam/entities.ts';
+import { type AccountProfile, accessKeyUse, type RoleRecord, type UserRecord } from '../../metadata/iam.ts';
 import { heedChanges } from '../../metadata/shared-changes.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Account, Credentials } from '../../ports/crypto/credentials.ts';
-import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Account, Caller, Credential, Credentials, KeyUse } from '../../ports/credentials.ts';
+import type { Sealer } from '../../ports/cryptography.ts';
+import type { LateWrites, MetadataStore } from '../../ports/metadata-store.ts';
+import { roleArn, sessionArn, userArn } from '../../protocol/request/action-query.ts';
 import type { Revisions } from './revisions.ts';
 
 interface Cached {
@@ -98,3 +103,143 @@ function accountOf(owner: string, profile: AccountProfile | undefined): Account 
   const { displayName = owner, email, status } = profile;
   return { owner, displayName, ...(email === undefined ? {} : { email }), status };
 }
+
+// The access keys of IAM users, and of the roots of accounts that operators created. Finding a key costs one read of its account's own record: while that is unchanged, the cached facts about
+// the key are valid. A change (a key made inactive, a user deleted) takes effect with the next request in every process.
+
+export interface AccountContext {
+  readonly metadata: MetadataStore;
+  readonly sealer: Sealer;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly lateWrites: Pick<LateWrites, 'add'>;
+}
+
+export interface Accounts {
+  readonly directory: AccountDirectory;
+  readonly revisions: Revisions;
+}
+
+interface Kept {
+  readonly account: string;
+  readonly revision: string | undefined;
+  readonly credential: Credential;
+}
+
+const keptMax = 4_096;
+/** The form of every access key. Other texts are not looked up, because a store may not accept them as a key. */
+const isPossible = /^[\w.=+@-]{3,128}$/;
+/** How often the last use of a key is recorded. */
+const useEveryMs = 5 * 60 * 1000;
+const useBytes = 256;
+
+export class AccountKeys {
+  readonly #ctx: AccountContext;
+  readonly #accounts: Accounts;
+  readonly #kept = new BoundedCache<Kept>({ name: 'access-keys', entriesMax: keptMax });
+  readonly #usedAt = new BoundedCache<number>({ name: 'access-key-uses', entriesMax: keptMax });
+
+  constructor(ctx: AccountContext, accounts: Accounts) {
+    this.#ctx = ctx;
+    this.#accounts = accounts;
+  }
+
+  async find(accessKey: string, metadata: MetadataStore): Promise<Credential | undefined> {
+    if (!isPossible.test(accessKey)) return undefined;
+    const kept = this.#kept.get(accessKey);
+    if (kept !== undefined && (await this.#accounts.revisions.of(kept.account, metadata)) === kept.revision)
+      return kept.credential;
+    // Throw before the key is cached, so that the cache only has keys of active accounts.
+    const found = await this.#load(accessKey, metadata);
+    if (found === undefined) this.#kept.delete(accessKey);
+    else this.#kept.set(accessKey, found);
+    return found?.credential;
+  }
+
+  async #load(accessKey: string, metadata: MetadataStore): Promise<Kept | undefined> {
+    const opened = await openAccessKey({ metadata, sealer: this.#ctx.sealer }, accessKey);
+    if (opened === undefined) return undefined;
+    const { account, secretKey } = opened;
+    const look = this.#accounts.revisions.look();
+    const { revision, value: found } = await ofOneState({ metadata }, account, () =>
+      this.#holderOf(account, accessKey, metadata),
+    );
+    this.#accounts.revisions.saw(account, revision, look);
+    if (found === undefined || revision === undefined) return undefined;
+    if (found.isSuspended) throw fail('AccountProblem');
+    const { user } = found;
+    if (user !== undefined) assertEnabled(user);
+    const credential: Credential = {
+      accessKey,
+      secretKey,
+      owner: account,
+      displayName: await this.#accounts.directory.displayName(account),
+      root: user === undefined,
+      operator: false,
+      ...(user === undefined ? {} : { caller: userCaller(account, user), iam: { id: user.id, revision } }),
+    };
+    return { account, revision, credential };
+  }
+
+  /** The user of an active key; no user for a key of the root. */
+  async #holderOf(
+    account: string,
+    accessKey: string,
+    metadata: MetadataStore,
+  ): Promise<{ readonly user: UserRecord | undefined; readonly isSuspended: boolean } | undefined> {
+    const key = await findKey({ metadata }, account, accessKey);
+    if (key?.status !== 'Active') return undefined;
+    const profile = await findProfile(metadata, account);
+    if (profile?.status === 'Deleted') return undefined;
+    const isSuspended = profile?.status === 'Suspended';
+    if (key.user === '') return { user: undefined, isSuspended };
+    const user = await findById({ metadata }, account, { kind: 'user', id: key.user });
+    return user && { user, isSuspended };
+  }
+
+  used(accessKey: string, { service, region }: KeyUse): void {
+    const at = this.#ctx.clock.now();
+    const before = this.#usedAt.get(accessKey);
+    if (before !== undefined && at - before < useEveryMs) return;
+    this.#usedAt.set(accessKey, at);
+    const use = { accessKey, at, service, region };
+    // Do not wait for room in the buffer, because these rows are few and small.
+    void this.#ctx.lateWrites.add(accessKeyUse(use), useBytes);
+  }
+}
+
+// IAM's users and roles as callers.
+
+type Tags = readonly (readonly [string, string])[];
+
+export const userCaller = (account: string, user: UserRecord): Caller => ({
+  kind: 'user',
+  account,
+  arn: userArn(account, user),
+  userid: user.id,
+  username: user.name,
+  tags: new Map(user.tags),
+});
+
+/** @throws AccountProblem */
+export function assertEnabled({ isDisabled }: UserRecord): void {
+  if (isDisabled === true) throw fail('AccountProblem', 'The user of these credentials is disabled.');
+}
+
+/** A tag of the session takes precedence over the role's tag of the same name. */
+function mergeTags(role: Tags, session: Tags): ReadonlyMap<string, string> {
+  const own = new Set(session.map(([name]) => name.toLowerCase()));
+  return new Map([...role.filter(([name]) => !own.has(name.toLowerCase())), ...session]);
+}
+
+export const roleCaller = (
+  account: string,
+  role: RoleRecord,
+  { name, tags }: { readonly name: string; readonly tags: Tags },
+): Caller => ({
+  kind: 'session',
+  account,
+  arn: roleArn(account, role),
+  sessionArn: sessionArn(account, { role: role.name, name }),
+  userid: `${role.id}:${name}`,
+  tags: mergeTags(role.tags, tags),
+});

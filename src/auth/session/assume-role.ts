@@ -1,13 +1,17 @@
 /** Authorizes AssumeRole: whether the caller may assume a role with the given session tags. */
-import { fail } from '../../errors/refusal.ts';
-import type { AuthorizationContext, Caller } from '../authorization/authorize.ts';
-import { type Denial, denialText } from '../authorization/denial.ts';
+import { fail } from '../../base/errors.ts';
+import {
+  type AuthorizationContext,
+  type Caller,
+  type Denial,
+  denialText,
+} from '../authorization/authorize.ts';
 import { type About, collectFacts } from '../authorization/facts.ts';
 import { readPolicies } from '../authorization/identity-policies.ts';
 import { decide, decideTrust } from '../policy/decision.ts';
-import { parsePolicy } from '../policy/document/document.ts';
+import { parsePolicy } from '../policy/document.ts';
 import { evaluate } from '../policy/evaluate.ts';
-import { principalOf } from './principal.ts';
+import { principalOf } from './sessions.ts';
 
 export interface Assumption {
   /** The account of the role. */

@@ -1,13 +1,11 @@
 /** Finds credentials by access key: configured keys first, then keys of accounts and IAM users; temporary credentials by their token. */
-
-import { memoizeEach } from '../../base/memoize.ts';
-import { fail } from '../../errors/refusal.ts';
+import { memoizeEach } from '../../base/bounded-cache.ts';
+import { fail } from '../../base/errors.ts';
 import { scanAccounts } from '../../metadata/iam.ts';
-import type { Account, Credential, Credentials } from '../../ports/crypto/credentials.ts';
+import type { Account, Credential, Credentials } from '../../ports/credentials.ts';
 import type { AuthenticationContext } from '../context.ts';
 import type { Identity, Renew } from '../identity.ts';
-import { AccountDirectory } from './account-directory.ts';
-import { type AccountContext, AccountKeys } from './account-keys.ts';
+import { type AccountContext, AccountDirectory, AccountKeys } from './account-directory.ts';
 import { Revisions, type RevisionsContext } from './revisions.ts';
 import { Sessions } from './sessions.ts';
 
@@ -86,7 +84,7 @@ const pageOf = (
   { after, limit }: Parameters<Credentials['accounts']>[0],
 ): readonly Account[] => all.filter(({ owner }) => after === undefined || owner > after).slice(0, limit);
 
-export type CredentialsContext = AccountContext & RevisionsContext;
+type CredentialsContext = AccountContext & RevisionsContext;
 
 export function openCredentials(ctx: CredentialsContext, records: readonly Credential[]): Credentials {
   const configured = byAccessKey(records);

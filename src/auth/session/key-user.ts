@@ -2,14 +2,14 @@
  * Whether the caller may use a key of the key provider. The key's policy must allow its account, and IAM users and roles also need an
  * identity policy that allows the action on the key (public API "Protecting data with SSE-KMS").
  */
+
+import { fail, type Refusal } from '../../base/errors.ts';
 import type { KeyAction, KeyUser } from '../../domain/content/encryption/provided-key.ts';
-import { fail, type Refusal } from '../../errors/refusal.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { KeyAccounts, KeyDescription } from '../../ports/crypto/key-provider.ts';
-import { type AuthorizationContext, type Caller, verdictOn } from '../authorization/authorize.ts';
-import { denialText } from '../authorization/denial.ts';
+import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
+import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorization/authorize.ts';
 import type { Identity } from '../identity.ts';
-import { principalOf } from './principal.ts';
+import { principalOf } from './sessions.ts';
 
 /** The key's ARN in policies. It has the caller's account, because several accounts may share a key. */
 /** Some providers have ARNs as ids. */

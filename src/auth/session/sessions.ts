@@ -2,19 +2,26 @@
  * Temporary credentials. A token contains everything except whether its user or role still exists: that is looked up as for access
  * keys, so a session ends with the next request after its user or role was deleted.
  */
-
-import { BoundedCache } from '../../base/bounded-cache.ts';
+import { BoundedCache, memoizeEach } from '../../base/bounded-cache.ts';
+import { fail } from '../../base/errors.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findProfile } from '../../domain/iam/account-profiles.ts';
 import { findById } from '../../domain/iam/entities.ts';
-import { fail } from '../../errors/refusal.ts';
 import { findLogin } from '../../metadata/logins.ts';
-import type { Caller, Credential, Session } from '../../ports/crypto/credentials.ts';
+import type { Caller, Credential, Session } from '../../ports/credentials.ts';
+import type { Sealer } from '../../ports/cryptography.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import { assertActive } from './account-directory.ts';
-import type { AccountContext, Accounts } from './account-keys.ts';
-import { assertEnabled, roleCaller, userCaller } from './holders.ts';
-import { openToken, type SessionClaims } from './session-token.ts';
+import { isEntityName, rootArn, userArn } from '../../protocol/request/action-query.ts';
+import type { Identity } from '../identity.ts';
+import { anonymous, type Principal } from '../policy/request.ts';
+import {
+  type AccountContext,
+  type Accounts,
+  assertActive,
+  assertEnabled,
+  roleCaller,
+  userCaller,
+} from './account-directory.ts';
 
 interface Kept {
   readonly claims: SessionClaims;
@@ -157,3 +164,84 @@ const toSession = ({ issuedAt, expires, mfaAt, inline, managed, passedOn, by }: 
   ...(passedOn === undefined ? {} : { passedOn }),
   ...(by === undefined ? {} : { by }),
 });
+
+// Session tokens: everything about temporary credentials, sealed under the master key, so that nothing is stored for
+// them and nothing can be read from them.
+
+/** The identity that a session acts for: a role with a session name, a user, or the owner of a configured key. */
+type SessionHolder =
+  | { readonly role: string; readonly name: string }
+  | { readonly user: string }
+  | { readonly configured: string };
+
+export interface SessionClaims extends Session {
+  readonly accessKey: string;
+  readonly secretKey: string;
+  readonly account: string;
+  readonly of: SessionHolder;
+  /** The id of the log-in that the session ends with. */
+  readonly login?: string;
+  /** The session's own tags. */
+  readonly tags?: readonly (readonly [string, string])[];
+}
+
+/** Bounded because the token must fit into the headers of a request, beside all others. */
+const claimsBytesMax = 4_096;
+/** An upper bound for the sealed claims in base64. */
+const tokenLengthMax = 6_144;
+
+const place = 'session token';
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** How much of the claims' size limit is used, in percent. */
+export const packedPercent = (claims: SessionClaims): number =>
+  Math.ceil((encoder.encode(JSON.stringify(claims)).length * 100) / claimsBytesMax);
+
+/** @throws PackedPolicyTooLarge */
+export async function sealToken(sealer: Sealer, claims: SessionClaims): Promise<string> {
+  const plain = encoder.encode(JSON.stringify(claims));
+  if (plain.length > claimsBytesMax)
+    throw fail(
+      'PackedPolicyTooLarge',
+      `Packed size of session policies and tags consumes ${packedPercent(claims)}% of allotted space.`,
+    );
+  return btoa(String.fromCharCode(...(await sealer.seal(plain, place))));
+}
+
+/** @throws InvalidToken for anything but an unaltered token of this service */
+export async function openToken(sealer: Sealer, token: string): Promise<SessionClaims> {
+  const sealed = token.length > tokenLengthMax ? undefined : fromBase64(token);
+  const plain = sealed === undefined ? undefined : await sealer.open(sealed, place);
+  if (plain === undefined) throw fail('InvalidToken');
+  // The cast is safe: only texts that `sealToken` sealed can be opened.
+  return JSON.parse(decoder.decode(plain)) as SessionClaims;
+}
+
+function fromBase64(text: string): Uint8Array | undefined {
+  try {
+    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}
+
+// The caller as policies see it.
+
+/** A configured key that is not its account's root acts as a user of the account, named by its display name where that is a valid name. */
+const configured = memoizeEach(({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
+  if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
+  const username = isEntityName(displayName) ? displayName : accessKey;
+  return {
+    kind: 'user',
+    account: owner,
+    arn: userArn(owner, { name: username }),
+    userid: accessKey,
+    username,
+  };
+});
+
+export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
+
+export const principalOf = (identity: Identity): Principal =>
+  identity === undefined ? anonymous : callerOf(identity);

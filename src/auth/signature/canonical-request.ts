@@ -1,6 +1,6 @@
 /** The text that is signed: method, path, query, headers, and the body's declaration. */
 import type { Wire } from '../../protocol/request/wire.ts';
-import { encode } from '../../signing/encode.ts';
+import { encode } from '../../signing/signing-key.ts';
 import type { Claim } from './claim.ts';
 
 /** What may differ from the request that arrived. */

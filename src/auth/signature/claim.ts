@@ -1,5 +1,5 @@
 /** What a signed request claims about itself, and the checks that need no secret. */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 import { amz, type Dialect, store } from '../../protocol/dialect.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 

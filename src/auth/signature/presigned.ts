@@ -1,9 +1,9 @@
 /** Reads a signature from the query of a presigned URL. */
-import { fail, type Refusal } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
 import type { SigningClock } from '../../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../../protocol/dialect.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
-import { isoSeconds, parseTimestamp } from '../../signing/timestamp.ts';
+import { isoSeconds, parseTimestamp } from '../../signing/signing-key.ts';
 import { skewMsMax } from './authorization-header.ts';
 import {
   checkScopeDate,

@@ -1,18 +1,19 @@
 /** Recomputes a version-4 signature and compares. */
-
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
 import { equalsHex } from '../../base/text/hex.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { KeyUse } from '../../ports/crypto/credentials.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
+import { maskLines } from '../../base/text/mask-secrets.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { Credential, KeyUse } from '../../ports/credentials.ts';
+import type { Hasher } from '../../ports/cryptography.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
-import { deriveSigningKey } from '../../signing/signing-key.ts';
+import { deriveCombinedSecret, deriveSharedSecret, deriveSigningKey } from '../../signing/signing-key.ts';
+import { asKeyHolder } from '../authorization/proven-identity.ts';
 import type { AuthenticationContext, AuthenticationOptions, SigningSecret } from '../context.ts';
 import type { Identity, Renew } from '../identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
 import { type CanonicalForm, canonicalRequest, encodePath, sentEncodings } from './canonical-request.ts';
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
-import { mismatch } from './mismatch.ts';
 
 /** Finds the key that a claim names, and makes the checks that need no secret. */
 export async function findSigner(
@@ -49,7 +50,7 @@ export function proveCaller(
   return { identity: prove(identity), renew: async () => prove(await renew()) };
 }
 
-export interface Signed {
+interface Signed {
   readonly wire: Wire;
   /** The raw path of the request line. */
   readonly path: string;
@@ -141,4 +142,97 @@ export class SigningKeys {
 }
 
 /** The scope ends with the dialect's terminator, so the name tells dialects apart. */
-export const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
+const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
+
+// `SignatureDoesNotMatch`, with the texts that a client needs to find its mistake.
+
+interface Mismatch {
+  readonly accessKey: string;
+  readonly signature: string;
+  readonly stringToSign: string;
+  readonly canonicalRequest?: string;
+  /** Whether the signature covers `accept-encoding`, which proxies rewrite. */
+  readonly isEncodingSigned?: boolean;
+  /** Whether the runtime may have rewritten the path that was signed. */
+  readonly isRewritten?: boolean | undefined;
+}
+
+/** Longer texts are sent without their bytes, so that a reply cannot grow far beyond its request. */
+const bytesMax = 8192;
+
+/** Never carries the secret, nor the signature that would have been right. */
+export function mismatch({
+  accessKey,
+  signature,
+  stringToSign,
+  canonicalRequest,
+  isEncodingSigned = false,
+  isRewritten = false,
+}: Mismatch): Refusal {
+  const elements: Record<string, string> = {
+    AWSAccessKeyId: accessKey,
+    StringToSign: withoutSecrets(stringToSign),
+    SignatureProvided: signature,
+    ...formatBytes('StringToSignBytes', withoutSecrets(stringToSign)),
+  };
+  if (canonicalRequest !== undefined) {
+    const text = withoutSecrets(canonicalRequest);
+    elements['CanonicalRequest'] = text;
+    Object.assign(elements, formatBytes('CanonicalRequestBytes', text));
+  }
+  const hints = [...(isEncodingSigned ? [encodingHint] : []), ...(isRewritten ? [pathHint] : [])];
+  return fail('SignatureDoesNotMatch', {
+    elements,
+    ...(hints.length === 0 ? {} : { message: [usual, ...hints].join(' ') }),
+  });
+}
+
+const usual =
+  'The request signature we calculated does not match the signature you provided. Check your key and signing method.';
+const encodingHint =
+  'The signature covers the header accept-encoding, which proxies rewrite: sign without it.';
+const pathHint =
+  'The framework around this gateway rewrites the segments . and .. of a path: a key that has them needs a handler with the raw path.';
+
+/** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
+const withoutSecrets = (text: string): string => maskLines(text, '***');
+
+const utf8 = new TextEncoder();
+
+function formatBytes(name: string, text: string): Record<string, string> {
+  if (text.length > bytesMax) return {};
+  const bytes = Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, '0'));
+  return { [name]: bytes.join(' ') };
+}
+
+// The secrets that sign a request about a bucket with a signing key, and what a signature with each proves.
+
+/**
+ * The combined secret proves the caller, because only it and the gateway can compute it. The secret of the bucket does not prove the caller, so it is
+ * accepted for access keys of the account that owns the bucket only.
+ */
+export function secretsOfBucket(
+  hasher: Hasher,
+  { owner, secretKey }: Credential,
+  {
+    bucket,
+    key,
+    secret,
+  }: {
+    readonly bucket: Pick<BucketRow, 'id' | 'name' | 'owner' | 'signingKey'>;
+    readonly key: string;
+    readonly secret: string;
+  },
+): readonly SigningSecret[] {
+  const signedFor = { bucketId: bucket.id, bucketName: bucket.name, key };
+  const combined: SigningSecret = {
+    secret: deriveCombinedSecret(hasher, secretKey, deriveSharedSecret(hasher, secret)),
+    prove: (identity) => identity && { ...identity, signedFor },
+  };
+  const knownTo = bucket.signingKey?.knownTo ?? bucket.owner;
+  if (owner !== bucket.owner || owner !== knownTo) return [combined];
+  return [
+    { secret, isOfBucket: true, prove: (identity) => identity && asKeyHolder(identity, signedFor) },
+    combined,
+  ];
+}

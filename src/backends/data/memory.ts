@@ -1,8 +1,8 @@
 /** Chunks in memory: the default data backend and the model that the others are compared with. */
 
-import { gather } from '../../base/gather.ts';
-import type { ChunkStore, StoredChunk } from '../../ports/storage/chunk-store.ts';
-import { ChunkMissing } from '../../ports/storage/object-bytes.ts';
+import { gather } from '../../base/concurrency.ts';
+import type { ChunkStore, StoredChunk } from '../../ports/chunk-store.ts';
+import { ChunkMissing } from '../../ports/object-bytes.ts';
 
 const yieldBytes = 256 * 1024;
 

@@ -1,5 +1,5 @@
 /** Stores nothing and reads zeros: the bench's floor, which shows the handlers' own cost. */
-import type { ChunkStore } from '../../ports/storage/chunk-store.ts';
+import type { ChunkStore } from '../../ports/chunk-store.ts';
 
 const zeros = new Uint8Array(256 * 1024);
 

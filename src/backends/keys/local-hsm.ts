@@ -3,15 +3,10 @@
  * module: a key is named by id or alias, nothing but wrapped keys leaves, and changed ciphertext is distinguished from what was
  * wrapped under another key.
  */
-import { cipherKeyBytes } from '../../ports/crypto/cipher.ts';
-import {
-  type KeyContext,
-  KeyFailure,
-  type KeyProvider,
-  type WrappedKey,
-} from '../../ports/crypto/key-provider.ts';
-import { bareKeyId, canonicalText } from './common/key-names.ts';
-import { describeKey, type KeyAccountsOptions } from './key-accounts.ts';
+import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import { type KeyContext, KeyFailure, type KeyProvider, type WrappedKey } from '../../ports/key-provider.ts';
+import { bareKeyId, canonicalText } from './key-names.ts';
+import { describeKey, type KeyAccountsOptions } from './key-requests.ts';
 import { type NamedKey, nameKey, open, type SealingParts, seal, sealedUnder } from './sealing.ts';
 
 export interface LocalHsmOptions extends SealingParts, Pick<KeyAccountsOptions, 'accounts' | 'soleAccount'> {

@@ -5,9 +5,16 @@
  * named key, the salt and the context, because random nonces under one key are safe for 2³² messages only, and a store has more
  * objects than that.
  */
-import { type Cipher, cipherKeyBytes, nonceBytes, tagBytes } from '../../ports/crypto/cipher.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
-import type { Random } from '../../ports/random.ts';
+
+import type { Random } from '../../ports/clock.ts';
+import {
+  type Cipher,
+  cipherKeyBytes,
+  type Hasher,
+  nonceBytes,
+  type Sealer,
+  tagBytes,
+} from '../../ports/cryptography.ts';
 
 const format = 1;
 const nameBytes = 8;
@@ -80,4 +87,25 @@ function derive(
   data.set(salt);
   data.set(label, saltBytes);
   return cipher.ready(hasher.hmacSha256(bytes, data));
+}
+
+// The sealer over master keys held in memory.
+
+interface MasterSealerOptions extends SealingParts {
+  /** The first one seals; all of them open, so that a key can be replaced. */
+  readonly keys: readonly Uint8Array[];
+}
+
+export function masterSealer({ keys, ...parts }: MasterSealerOptions): Sealer {
+  const [current, ...others] = keys.map((bytes) => nameKey(parts, bytes));
+  if (current === undefined) throw new Error('there is no master key');
+  const byName = new Map([...others, current].map((key) => [key.name, key]));
+  return {
+    seal: (plain, context) => seal(parts, plain, { key: current, context }),
+    async open(sealed, context) {
+      const key = byName.get(sealedUnder(sealed) ?? '');
+      return key && open(parts, sealed, { key, context });
+    },
+    under: (key) => masterSealer({ keys: [key], ...parts }),
+  };
 }

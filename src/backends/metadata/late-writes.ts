@@ -1,7 +1,6 @@
 /** Gathers rows and writes them together: after a second, when many wait, or when a caller flushes them. */
 import type { Clock } from '../../ports/clock.ts';
-import type { LateWrites } from '../../ports/late-writes.ts';
-import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import type { LateWrites, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 
 const restMs = 1_000;

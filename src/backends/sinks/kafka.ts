@@ -5,8 +5,7 @@
 
 import { loadOptional } from '../../base/optional-packages.ts';
 import type { Delivery, EventSink, SinkFailure, SinkTarget } from '../../ports/event-sink.ts';
-import { resolveGuarded } from '../egress/guarded-address.ts';
-import { guardedLookup } from '../egress/guarded-agent.ts';
+import { guardedLookup, resolveGuarded } from '../egress.ts';
 import { describe, type Place, type Session, sessionSink } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import type { Delivery, EventSink, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { resolveGuarded } from '../egress/guarded-address.ts';
+import { resolveGuarded } from '../egress.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 export interface Tls {

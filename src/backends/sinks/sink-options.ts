@@ -1,6 +1,6 @@
 /** What every sink gets beside its target. */
 import type { Clock } from '../../ports/clock.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
+import type { Hasher } from '../../ports/cryptography.ts';
 
 export interface SinkOptions {
   readonly mayReach: (address: string) => boolean;

@@ -2,8 +2,8 @@
 import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
 import { amz } from '../../protocol/dialect.ts';
 import { signer } from '../../signing/sign-request.ts';
-import { endedAfterConnect, guardedAgent } from '../egress/guarded-agent.ts';
-import { waves } from './common/send-in-waves.ts';
+import { endedAfterConnect, guardedAgent } from '../egress.ts';
+import { waves } from './send-in-waves.ts';
 import { describe, readTls } from './session-sink.ts';
 import type { SinkOptions } from './sink-options.ts';
 

@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import type { Delivery, EventSink, SinkFailure, SinkMessage, SinkTarget } from '../../ports/event-sink.ts';
-import { endedAfterConnect, guardedAgent } from '../egress/guarded-agent.ts';
+import { endedAfterConnect, guardedAgent } from '../egress.ts';
 import type { SinkOptions } from './sink-options.ts';
 
 /** Bytes of an answer that are read; the connection is closed where there are more. */

@@ -1,6 +1,98 @@
 /** `SVC_POOL_CLUSTERS`: the clusters that chunks are kept on. */
-import { type EntriesRule, matching, path, readEntries } from '../read/entries.ts';
-import type { Setting } from '../read/setting.ts';
+
+import { type EntriesRule, matching, path, readEntries } from '../entries.ts';
+import { fault, type Read, type Setting, value } from '../setting.ts';
+
+// `SVC_STORAGE_CLASSES`: where the bytes of a class go. An item is
+// `<class>[=<pool>[/<namespace>]][@<cluster>]`; the cluster pins the class, the pool is the `cluster-pool` backend's.
+
+/** The public API's classes; every one of them is kept and shown. */
+const wireClasses: ReadonlySet<string> = new Set([
+  'STANDARD',
+  'REDUCED_REDUNDANCY',
+  'STANDARD_IA',
+  'ONEZONE_IA',
+  'INTELLIGENT_TIERING',
+  'GLACIER',
+  'GLACIER_IR',
+  'DEEP_ARCHIVE',
+]);
+const specified: Readonly<Record<string, string>> = {
+  default: 'STANDARD',
+  'standard-ia': 'STANDARD_IA',
+  archive: 'GLACIER',
+};
+
+/** A class by either of its names, as the public API calls it; undefined when there is none. */
+export function toWireClass(name: string): string | undefined {
+  const wire = Object.hasOwn(specified, name) ? specified[name] : name;
+  return wire !== undefined && wireClasses.has(wire) ? wire : undefined;
+}
+
+/** The settings of one class. A class that is not listed is stored like objects without a class. */
+export interface StorageClassSetting {
+  /** The name in the public API. */
+  readonly storageClass: string;
+  readonly pool?: string;
+  readonly namespace?: string;
+  /** A cluster that takes the class; there may be an item for each of several. */
+  readonly cluster?: string;
+}
+
+const item =
+  /^([A-Za-z][A-Za-z_-]*)(?:=([\w.-]{1,128})(?:\/([\w.-]{1,30}))?)?(?:@([a-z0-9][a-z0-9._-]{0,62}))?$/;
+
+function readItem(text: string): Read<StorageClassSetting> {
+  const [, name = '', pool, namespace, cluster] = item.exec(text) ?? [];
+  if (name === '')
+    return fault('is not <class>=<pool>/<namespace>@<cluster>, of which only the class must be');
+  const storageClass = toWireClass(name);
+  if (storageClass === undefined) {
+    const known = [...Object.keys(specified), ...wireClasses].join(', ');
+    return fault(`names no storage class, which are ${known}`);
+  }
+  return value({
+    storageClass,
+    ...(pool === undefined ? {} : { pool }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(cluster === undefined ? {} : { cluster }),
+  });
+}
+
+const itemsMax = 64;
+
+/** A class may be pinned to several clusters, each in an item of its own; a class without a pin has one item. */
+const isContradicted = (
+  earlier: StorageClassSetting,
+  { storageClass, cluster }: StorageClassSetting,
+): boolean =>
+  earlier.storageClass === storageClass &&
+  (earlier.cluster === undefined || cluster === undefined || earlier.cluster === cluster);
+
+function readClasses(given: string): Read<readonly StorageClassSetting[]> {
+  const texts = given
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+  if (texts.length > itemsMax) return fault(`has more than ${itemsMax} items`);
+  const classes: StorageClassSetting[] = [];
+  const faults: string[] = [];
+  for (const text of texts) {
+    const read = readItem(text);
+    if ('faults' in read) faults.push(...read.faults.map((why) => `: "${text}" ${why}`));
+    else if (classes.some((earlier) => isContradicted(earlier, read.value)))
+      faults.push(`: "${text}" says a second time where ${read.value.storageClass} goes`);
+    else classes.push(read.value);
+  }
+  return faults.length > 0 ? { faults } : value(classes);
+}
+
+export const storageClasses = (doc: string): Setting<readonly StorageClassSetting[]> => ({
+  kind: 'comma list of `<class>[=<pool>[/<namespace>]][@<cluster>]`',
+  doc,
+  fallback: '',
+  read: readClasses,
+});
 
 export interface ClusterSetting {
   readonly id: string;

@@ -1,6 +1,6 @@
 /** Reads files of keys: each fault by line or name, never a byte of a key. */
-import { cipherKeyBytes } from '../../ports/crypto/cipher.ts';
-import { fault, type Read, value } from '../read/setting.ts';
+import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import { fault, type Read, value } from '../setting.ts';
 
 const keysMax = 64;
 const hsmKeysMax = 10_000;

@@ -1,7 +1,19 @@
 /** Settings that name places on a network: addresses to listen on, ranges of addresses, domains. */
-import { trimEnd } from '../../base/text/trim.ts';
-import { list, text } from '../read/kinds.ts';
-import { fault, type Read, type Setting, value } from '../read/setting.ts';
+
+import { trimEnd } from '../../base/text/printable.ts';
+import { list, text } from '../kinds.ts';
+import { fault, type Read, type Setting, value } from '../setting.ts';
+import { isEndpoint } from './upstreams.ts';
+
+// A setting that names the origin of a server.
+
+export const endpoint = (doc: string): Setting<string> => ({
+  ...text({ kind: 'URL', doc }),
+  read: (given) =>
+    isEndpoint(given)
+      ? value(new URL(given).origin)
+      : fault('is not an http or https address without a path, such as https://keys.example.com:8200'),
+});
 
 export interface ListenAddress {
   /** Without brackets; `0.0.0.0` when the text names a port alone. */
@@ -123,3 +135,38 @@ export const endpoints = (doc: string): Setting<readonly string[]> =>
 
 export const hosts = (doc: string): Setting<readonly string[]> =>
   servers({ doc, kind: 'host or host:port', pattern: server });
+
+// Which addresses this gateway connects to on behalf of settings and configurations: sinks of events, and peers.
+
+/**
+ * Refused unless `SVC_EGRESS_ALLOW` contains the address: this machine, its link (where clouds answer with credentials), private networks,
+ * other addresses of metadata services, and ranges that contain IPv4 addresses in another form.
+ */
+const refusedRanges: readonly Cidr[] = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '224.0.0.0/3',
+  '::/96',
+  '64:ff9b::/96',
+  '64:ff9b:1::/48',
+  '2001::/32',
+  '2002::/16',
+  'fc00::/7',
+  'fe80::/9',
+  'ff00::/8',
+].map((text) => parseCidr(text) as Cidr);
+
+const everyAddress: readonly Cidr[] = ['0.0.0.0/0', '::/0'].map((text) => parseCidr(text) as Cidr);
+
+/** @param address an IP address, as it was resolved; any other text is refused */
+export const mayReach = (address: string, allow: readonly Cidr[]): boolean =>
+  allow.some((range) => range.contains(address)) ||
+  (everyAddress.some((range) => range.contains(address)) &&
+    !refusedRanges.some((range) => range.contains(address)));

@@ -1,5 +1,5 @@
 /** `SVC_WORKERS`: which background workers this process runs. */
-import { fault, type Read, type Setting, value } from '../read/setting.ts';
+import { fault, type Read, type Setting, value } from '../setting.ts';
 
 /** The workers that this build contains. */
 export const workerNames = [
@@ -51,4 +51,22 @@ export const workers = (fallback: string, doc: string): Setting<readonly WorkerN
   fallback,
   emptyIsValue: true,
   read: readWorkers,
+});
+
+// `SVC_PROCESSES`: a number, or one per core.
+
+const processesMax = 256;
+
+export const processes = (fallback: string, doc: string): Setting<number | 'auto'> => ({
+  kind: 'whole number or `auto`',
+  doc,
+  fallback,
+  range: `[1, ${processesMax}]`,
+  outside: 'refused',
+  read: (given) => {
+    if (given === 'auto') return value('auto' as const);
+    if (!/^\d{1,6}$/.test(given)) return fault('is not a whole number or auto');
+    const count = Number(given);
+    return count >= 1 && count <= processesMax ? value(count) : fault(`is outside [1, ${processesMax}]`);
+  },
 });

@@ -3,9 +3,9 @@
  * one must be allowed by the bucket's policy and block as well.
  */
 
-import { trimEnd } from '../../base/text/trim.ts';
+import { fail } from '../../base/errors.ts';
+import { trimEnd } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import {
   claimAlias,
   dropAlias,
@@ -21,9 +21,9 @@ import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/ac
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { lookUpBucket, openBucket, rereadBucket } from '../buckets/buckets.ts';
-import { retryInTurn } from '../buckets/retry-in-turn.ts';
+import { retryInTurn } from '../buckets/change-bucket.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { drawId } from '../objects/version-ids.ts';
+import { drawId } from '../objects/versions.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 

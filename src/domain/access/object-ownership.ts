@@ -2,8 +2,9 @@
  * Who owns an object that is written into a bucket, and which ACLs the bucket accepts (public API "Controlling ownership of
  * objects", "Blocking public access").
  */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readDocument } from '../configurations/documents.ts';

@@ -1,6 +1,7 @@
 /** What keeps a bucket from being deleted: a bounded count of its rows, for the operator who wants to delete it. */
+
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { type BucketRow, liveSpace } from '../../metadata/tables.ts';
 import { listAccessPoints } from '../access/access-points.ts';

@@ -1,11 +1,12 @@
 /** The versioning state of a bucket, and whether MFA is required to change it and to delete versions permanently. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
 import type { Recorder } from '../events/recorder.ts';
-import { changeBucket, type JudgedBucket } from './change-bucket.ts';
+import { changeBucket, type JudgedBucket } from './buckets.ts';
 
 export interface VersioningChange {
   readonly versioning: 'Enabled' | 'Suspended';

@@ -1,84 +1,43 @@
 /**
- * Changes of a bucket's row. A change applies to the bucket that the caller was authorized for, identified by its id: if the
- * bucket was deleted and another one has its name now, the change is refused.
+ * Conditional writes of one row by many requests: the requests of a process take turns, so that they do not refuse each other, and
+ * a request that loses to another process retries after a random pause. The last writer wins.
  */
-import type { Awaitable } from '../../base/awaitable.ts';
+
+import { fail } from '../../base/errors.ts';
+import { KeyedMutex } from '../../base/mutex.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
-import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
-import type { BucketRow } from '../../metadata/tables.ts';
-import type { SideChange, Stored } from '../../ports/metadata-store.ts';
-import type { State } from '../events/audit/state-changes.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
-import { assertOpen } from './buckets.ts';
-import { retryInTurn } from './retry-in-turn.ts';
 
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+type Ctx = Pick<Context, 'caches' | 'clock' | 'random'>;
 
-/** The bucket for which the caller was authorized. */
-export type JudgedBucket = Pick<BucketRow, 'id' | 'name'>;
+/** Attempts of one request once it has its turn: about 6 s at most. */
+const attemptsMax = 32;
+const pauseMsMax = 250;
 
-export interface Planned {
-  readonly row: BucketRow;
-  /** Side changes that are committed together with the row. */
-  readonly then?: readonly SideChange[];
-  /** The texts of the configuration that the change sets or removes, for the audit row. */
-  readonly document?: { readonly former: string | undefined; readonly text: string | undefined };
-}
+/** One mutex for all conditional writes of the gateway. */
+class WritesInTurn extends KeyedMutex {}
 
-export interface RowChange {
-  readonly record?: Recorder | undefined;
-  /** Called again with the new row when another writer committed first. Undefined changes nothing. Refusals are thrown. */
-  plan(row: BucketRow): Awaitable<Planned | undefined>;
+/** The pause before a retry, in whole milliseconds: random, with an upper bound that doubles each time. */
+export function pauseMs({ random }: Pick<Ctx, 'random'>, attempt: number): number {
+  const [low = 0, high = 0] = random.bytes(2);
+  const share = (high * 256 + low + 1) / 65_536;
+  return Math.ceil(Math.min(pauseMsMax, 2 ** Math.min(attempt, 16)) * share);
 }
 
 /**
- * Every request that begins after it returns obeys the change; changes by other writers are not lost.
- * @returns the row that was written, undefined when there was nothing to change
- * @throws NoSuchBucket also when another bucket has the name now
+ * @param key names the row: `bucket name`, `account id`
+ * @param attempt reads, decides and commits; undefined when another writer committed first
+ * @throws OperationAborted when other writers committed first each time
  */
-export const changeRow = (
+export const retryInTurn = <T>(
   ctx: Ctx,
-  bucket: JudgedBucket,
-  { record, plan }: RowChange,
-): Promise<Stored<BucketRow> | undefined> =>
-  retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
-    const found = await findBucket(ctx.metadata, bucket.name);
-    if (found === undefined || found.row.id !== bucket.id)
-      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-    // `assertOpen` has reopened a bucket that a dead DeleteBucket left closed, so this row is stale: retry.
-    if ((await assertOpen(ctx, found)) !== found.row) return undefined;
-    const planned = await plan(found.row);
-    if (planned === undefined) return { value: undefined };
-    const { row, then = [], document } = planned;
-    record?.change?.(
-      { ...bucketState(found.row), configuration: document?.former },
-      { ...bucketState(row), configuration: document?.text },
-    );
-    const outcome = await replaceBucket(ctx.metadata, found, row, [...then, ...(await recorded(record))]);
-    if (!outcome.applied) return undefined;
-    record?.applied();
-    return { value: { row, revision: outcome.revision } };
+  key: string,
+  attempt: () => Promise<{ readonly value: T } | undefined>,
+): Promise<T> =>
+  ctx.caches.of(WritesInTurn).run(key, async () => {
+    for (let tries = 0; tries < attemptsMax; tries += 1) {
+      if (tries > 0) await ctx.clock.sleep(pauseMs(ctx, tries));
+      const outcome = await attempt();
+      if (outcome !== undefined) return outcome.value;
+    }
+    throw fail('OperationAborted');
   });
-
-/** What operators set, as their reads show it. */
-const bucketState = ({ quota, placement, placementMode, signingKey, ...row }: BucketRow): State => ({
-  ...quota,
-  ...(placement === undefined ? {} : { placement, mode: placementMode || 'weighted' }),
-  defaultClass: row.defaultClass ?? 'STANDARD',
-  versioning: row.versioning || 'unset',
-  ...(signingKey === undefined
-    ? {}
-    : { signingKey: { keyId: signingKey.keyId, createdAt: new Date(signingKey.createdAt).toISOString() } }),
-});
-
-/** @param change returns the new row */
-export async function changeBucket(
-  ctx: Ctx,
-  bucket: JudgedBucket,
-  { record, change }: { readonly record?: Recorder | undefined; change(row: BucketRow): BucketRow },
-): Promise<BucketRow> {
-  const changed = await changeRow(ctx, bucket, { record, plan: (row) => ({ row: change(row) }) });
-  if (changed === undefined) throw new Error('a change of a bucket that always changes it did not');
-  return changed.row;
-}

@@ -1,11 +1,12 @@
 /** Creates a bucket together with its first configurations. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import { findBucket, insertBucket, isListed, listBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { drawId } from '../objects/version-ids.ts';
+import { drawId } from '../objects/versions.ts';
 import { assertOpen } from './buckets.ts';
 import { defaultBucketQuota } from './quotas/default-quotas.ts';
 import { type QuotaEpochs, withinMaxBuckets } from './quotas/max-buckets.ts';

@@ -4,20 +4,20 @@
  * empty at the end. Versions under Object Lock are kept.
  */
 
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
-import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import type { TaskAmount } from '../../metadata/records/queues.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import type { Ctx } from '../objects/commit-version.ts';
-import { removeSeenVersion } from '../objects/remove-version.ts';
+import { removeSeenVersion } from '../objects/delete-object.ts';
 import { advanceProgress, amountLeft, type Measure } from '../tasks/progress.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 import { mfaRequired } from './bucket-versioning.ts';

@@ -3,20 +3,19 @@
  * between which two counts it is; the metadata store moves the rows.
  */
 
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
 import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
-import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import type { TaskAmount } from '../../metadata/records/queues.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { advanceProgress, type Measure } from '../tasks/progress.ts';
-import { assertOpen, openBucket } from './buckets.ts';
-import { changeBucket } from './change-bucket.ts';
+import { assertOpen, changeBucket, openBucket } from './buckets.ts';
 
 export interface Resharding {
   readonly bucket: string;

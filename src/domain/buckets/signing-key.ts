@@ -2,18 +2,18 @@
  * The signing key of a bucket: 32 bytes that the key provider has wrapped. Their lower-case hex is the secret with which every request about
  * the bucket is signed, in place of the secret of the caller's access key (spec, "Authentication", 6).
  */
+
+import { fail, Refusal } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
 import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
-import type { KeyContext } from '../../ports/crypto/key-provider.ts';
+import type { KeyContext } from '../../ports/key-provider.ts';
+import type { SigningKeyAges } from '../../ports/telemetry.ts';
 import { fromBase64, toBase64 } from '../content/digests.ts';
-import { ask, askToUnwrap } from '../content/encryption/ask-provider.ts';
-import { keyIdOrDefault, withKeyId } from '../content/encryption/default-key.ts';
-import { TimedFlights } from '../content/encryption/timed-flights.ts';
+import { ask, askToUnwrap, TimedFlights } from '../content/encryption/named-keys.ts';
+import { keyIdOrDefault, withKeyId } from '../content/encryption/requested-encryption.ts';
 import type { Recorder } from '../events/recorder.ts';
-import { openBucket } from './buckets.ts';
-import { changeBucket, changeRow } from './change-bucket.ts';
+import { changeBucket, changeRow, openBucket } from './buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'keys' | 'telemetry'>;
 
@@ -71,7 +71,7 @@ export async function signingSecret(
 const asDenied = (cause: unknown): unknown =>
   cause instanceof Refusal && cause.code === 'KMS.NotFoundException' ? fail('KeyDenied', { cause }) : cause;
 
-export interface MintedKey {
+interface MintedKey {
   readonly key: SigningKey;
   /** Shown once, and stored nowhere. */
   readonly secret: string;
@@ -114,7 +114,7 @@ export async function deleteSigningKey(ctx: Ctx, name: string, record: Recorder 
   });
 }
 
-export interface SigningKeyStatus extends SigningKey {
+interface SigningKeyStatus extends SigningKey {
   readonly ageMs: number;
   readonly isExpired: boolean;
 }
@@ -128,4 +128,37 @@ export async function signingKeyStatus(ctx: Ctx, name: string): Promise<SigningK
     ageMs: Math.max(0, ctx.clock.now() - signingKey.createdAt),
     isExpired: isExpired(ctx, signingKey),
   };
+}
+
+// Counts the signing keys of buckets by age.
+
+export interface SigningKeyRules {
+  /** SVC_KEY_MAX_AGE. */
+  readonly maxAgeMs: number;
+  readonly now: number;
+}
+
+/** A key that expires within this time is to be rotated. */
+const noticeMs = 14 * 24 * 60 * 60 * 1000;
+
+export class SigningKeySample {
+  readonly #rules: SigningKeyRules;
+  readonly #counts = { valid: 0, expiring: 0, expired: 0 };
+  #oldestMs = 0;
+
+  constructor(rules: SigningKeyRules) {
+    this.#rules = rules;
+  }
+
+  add(key: SigningKey | undefined): void {
+    if (key === undefined) return;
+    const { maxAgeMs, now } = this.#rules;
+    const ageMs = now - key.createdAt;
+    this.#oldestMs = Math.max(this.#oldestMs, ageMs);
+    this.#counts[ageMs >= maxAgeMs ? 'expired' : ageMs >= maxAgeMs - noticeMs ? 'expiring' : 'valid'] += 1;
+  }
+
+  ages(): SigningKeyAges {
+    return { ...this.#counts, oldestSeconds: Math.round(this.#oldestMs / 1000) };
+  }
 }

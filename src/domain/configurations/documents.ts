@@ -6,18 +6,22 @@
 
 import type { Awaitable } from '../../base/awaitable.ts';
 import { BoundedCache } from '../../base/bounded-cache.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
-import { findBucket } from '../../metadata/buckets/buckets.ts';
-import { documentId, documentRemovals, readText, writeDocument } from '../../metadata/buckets/documents.ts';
+import {
+  documentId,
+  documentRemovals,
+  findBucket,
+  readText,
+  writeDocument,
+} from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { openBucket } from '../buckets/buckets.ts';
-import { changeRow, type JudgedBucket } from '../buckets/change-bucket.ts';
-import { retryInTurn } from '../buckets/retry-in-turn.ts';
+import { changeRow, type JudgedBucket, openBucket } from '../buckets/buckets.ts';
+import { retryInTurn } from '../buckets/change-bucket.ts';
 import type { Recorder } from '../events/recorder.ts';
-import { drawId } from '../objects/version-ids.ts';
+import { drawId } from '../objects/versions.ts';
 
 /** A kind of configuration: its name in the bucket's row, and how its text is read. */
 export interface Family<T> {

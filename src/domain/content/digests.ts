@@ -1,11 +1,12 @@
 /** Digests of a streamed content: computed while it passes, compared at its end. */
 
+import { fail, type Refusal } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
 import { toHex } from '../../base/text/hex.ts';
-import { fail, type Refusal } from '../../errors/refusal.ts';
+import type { Context } from '../../context.ts';
 import type { Checksum } from '../../metadata/tables.ts';
-import type { Hash, Hasher, HashName } from '../../ports/crypto/hasher.ts';
-import { DataUnavailable } from '../../ports/storage/object-bytes.ts';
+import type { Hash, Hasher, HashName } from '../../ports/cryptography.ts';
+import { type ClaimedDigests, ContentMismatch, DataUnavailable } from '../../ports/object-bytes.ts';
 
 export type ChecksumAlgorithm = Checksum['algorithm'];
 
@@ -51,7 +52,7 @@ export interface Digested {
   readonly checksum: { readonly algorithm: ChecksumAlgorithm; readonly value: string } | undefined;
 }
 
-export interface Digesting {
+interface Digesting {
   /** Throws `BadDigest` at its end when a digest differs from the claim, before the store has the whole content. */
   readonly content: AsyncIterable<Uint8Array>;
   /** Takes the MD5 that the store computed. Call it after the end of `content`. Throws when it differs from the streamed content's. */
@@ -120,7 +121,7 @@ function settleMd5(claims: Claims, hash: Hash): string {
   return toHex(bytes);
 }
 
-export const wrongMd5 = (elements: Readonly<Record<string, string>>): Refusal =>
+const wrongMd5 = (elements: Readonly<Record<string, string>>): Refusal =>
   fail('BadDigest', {
     message: 'The Content-MD5 you specified did not match what we received.',
     elements,
@@ -140,3 +141,132 @@ export const toBase64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(
 
 export const fromBase64 = (text: string): Uint8Array =>
   Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+
+// The checksum of a multipart object from its parts' checksums: FULL_OBJECT is the CRC of
+// the whole, combined without reading a byte again; COMPOSITE is the hash of the parts' digests.
+
+export type CrcName = 'crc32' | 'crc32c' | 'crc64nvme';
+
+interface Field {
+  readonly bits: number;
+  /** Reflected, as the CRCs are computed. */
+  readonly polynomial: bigint;
+}
+
+const fields: Readonly<Record<CrcName, Field>> = {
+  crc32: { bits: 32, polynomial: 0xedb88320n },
+  crc32c: { bits: 32, polynomial: 0x82f63b78n },
+  crc64nvme: { bits: 64, polynomial: 0x9a6c9329ac4bc9b5n },
+};
+
+/** The product of two polynomials modulo the field's, all reflected: the top bit is x⁰. */
+function multiply({ bits, polynomial }: Field, a: bigint, b: bigint): bigint {
+  let product = 0n;
+  let power = b;
+  for (let bit = BigInt(bits - 1); bit >= 0n; bit--) {
+    if ((a >> bit) & 1n) product ^= power;
+    power = power & 1n ? (power >> 1n) ^ polynomial : power >> 1n;
+  }
+  return product;
+}
+
+/** x to the power of 8·length. Appending `length` bytes multiplies a CRC by it. */
+function shiftBy(field: Field, length: number): bigint {
+  let result = 1n << BigInt(field.bits - 1);
+  let square = result >> 8n;
+  for (let rest = length; rest > 0; rest = Math.floor(rest / 2)) {
+    if (rest % 2 === 1) result = multiply(field, result, square);
+    square = multiply(field, square, square);
+  }
+  return result;
+}
+
+function toBigInt(bytes: Uint8Array): bigint {
+  let value = 0n;
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte);
+  return value;
+}
+
+function toBytes(value: bigint, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  for (let at = length - 1, rest = value; at >= 0; at--, rest >>= 8n) bytes[at] = Number(rest & 0xffn);
+  return bytes;
+}
+
+interface PartChecksum {
+  /** Big-endian bytes, as digests are. */
+  readonly digest: Uint8Array;
+  readonly size: number;
+}
+
+/** The FULL_OBJECT checksum of all parts in order. Parts of one size, the usual case, share the power. */
+export function combineCrcs(name: CrcName, parts: readonly PartChecksum[]): Uint8Array {
+  const field = fields[name];
+  const powers = new Map<number, bigint>();
+  let whole = 0n;
+  for (const { digest, size } of parts) {
+    let power = powers.get(size);
+    if (power === undefined) {
+      power = shiftBy(field, size);
+      powers.set(size, power);
+    }
+    whole = multiply(field, power, whole) ^ toBigInt(digest);
+  }
+  return toBytes(whole, field.bits / 8);
+}
+
+/** The COMPOSITE checksum: the hash of the parts' digests; the wire adds `-<number of parts>`. */
+function compositeDigest(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): Uint8Array {
+  const hash = hasher.create(name);
+  for (const digest of digests) hash.update(digest);
+  return hash.digest();
+}
+
+/** In the form of the protocol: base64 of the digest of digests, a hyphen, the number of parts. */
+export function compositeChecksum(hasher: Hasher, name: HashName, digests: readonly Uint8Array[]): string {
+  const digest = compositeDigest(hasher, name, digests);
+  return `${btoa(String.fromCharCode(...digest))}-${digests.length}`;
+}
+
+// Lets the store compare a content with the checksum that the client sent, where the store verifies it anyway. The content is then
+// hashed once instead of twice.
+
+/** A hash that the content must match: verified as it flows by, unless another component verifies it. */
+export interface SignedHash {
+  /** SHA-256 in lower-case hexadecimal. */
+  readonly hex: string;
+  /** The caller takes over the comparison. Call it before reading the source. */
+  entrust(): void;
+}
+
+/** The length and digests that the client sent for a content. */
+export interface Claimed {
+  /** In bytes; undefined when the client did not state it. */
+  readonly length: number | undefined;
+  readonly claims: Claims;
+  /** Absent when the signature does not cover a hash of the content, or when the source compares the hash itself. */
+  readonly sha256?: SignedHash | undefined;
+}
+
+/** The hash that the store is to verify; undefined when the gateway verifies the content as it streams. */
+export async function entrusted(
+  { bytes }: Pick<Context, 'bytes'>,
+  { sha256, length, claims }: Claimed,
+  { cluster, isEncrypted }: { readonly cluster: string; readonly isEncrypted: boolean },
+): Promise<ClaimedDigests | undefined> {
+  // The store gets ciphertext when the content is encrypted, so it cannot compare the hash of the plaintext.
+  if (sha256 === undefined || length === undefined || isEncrypted) return undefined;
+  if (!(await bytes.verifies?.(cluster, length))) return undefined;
+  sha256.entrust();
+  return { sha256: sha256.hex, md5: claims.md5 };
+}
+
+/** The refusal for a client whose content has another checksum than it declared. */
+export function toMismatch(cause: unknown, claimed: ClaimedDigests | undefined): unknown {
+  if (!(cause instanceof ContentMismatch) || claimed === undefined) return cause;
+  if (cause.digest === 'md5') return wrongMd5({ ExpectedDigest: claimed.md5 ?? '' });
+  return fail('XAmzContentSHA256Mismatch', {
+    cause,
+    elements: { ClientComputedContentSHA256: claimed.sha256 },
+  });
+}

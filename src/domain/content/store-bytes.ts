@@ -9,13 +9,11 @@ import {
   type Owner,
   unknownSize,
   type WriteOptions,
-} from '../../ports/storage/object-bytes.ts';
+} from '../../ports/object-bytes.ts';
 import { queueGarbage } from '../storage/garbage.ts';
 import { isOwned } from '../storage/ownership.ts';
-import { type Claimed, entrusted, toMismatch } from './delegate-checksum.ts';
-import { type Digested, digesting } from './digests.ts';
-import { deriveEtag, extentKey, extentPlace } from './encryption/content-key.ts';
-import type { ObjectKey } from './encryption/key.ts';
+import { type Claimed, type Digested, digesting, entrusted, toMismatch } from './digests.ts';
+import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './encryption/content-key.ts';
 import { encryptedSize, encryptSegments } from './encryption/segments.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;

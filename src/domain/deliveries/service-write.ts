@@ -2,15 +2,16 @@
  * Objects that a service of the gateway writes into a bucket: access logs and inventories. They pass placement, encryption, ownership,
  * quotas, versioning, audit and events like the objects of clients; no access log has a line about them.
  */
+
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
-import { audited } from '../../metadata/audit/audit.ts';
+import { audited } from '../../metadata/audit.ts';
 import type { BucketRow, Grant, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { accessOfNew } from '../access/object-ownership.ts';
 import { drawObjectKey } from '../content/encryption/object-key.ts';
 import type { KeyUser } from '../content/encryption/provided-key.ts';
-import type { WantedEncryption } from '../content/encryption/wanted.ts';
+import type { WantedEncryption } from '../content/encryption/requested-encryption.ts';
 import type { Content } from '../content/store-bytes.ts';
 import { eventChanges } from '../events/events.ts';
 import type { Recorder } from '../events/recorder.ts';

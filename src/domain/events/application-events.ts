@@ -10,7 +10,7 @@ import type { Delivery, EventSink, EventSinks, SinkMessage } from '../../ports/e
 import { type MetadataStore, type SideChange, table } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TargetedRule } from '../configurations/notification.ts';
-import { decodeKey } from './deliver/subject.ts';
+import { decodeKey } from './deliver/envelope.ts';
 
 /** No id of SVC_NOTIFY_TARGETS begins with it. */
 const targetPrefix = '@application/';

@@ -19,7 +19,7 @@ import {
   type TargetedRule,
 } from '../configurations/notification.ts';
 import { shownVersion } from '../objects/read-object.ts';
-import { drawVersion, orderOf } from '../objects/version-ids.ts';
+import { drawVersion, orderOf } from '../objects/versions.ts';
 import { applicationRule, deliveryTo, unstoredEvent } from './application-events.ts';
 import type { KeyMove } from './recorder.ts';
 

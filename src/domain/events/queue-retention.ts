@@ -5,7 +5,7 @@
  * Deleting an hour takes two passes: the first one closes it, so that processes with slow clocks add no more rows, and a
  * pass at least `placementsEndMs` later deletes it. Such a process adds its rows to an hour that is kept.
  */
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import {
   type ClosedHours,

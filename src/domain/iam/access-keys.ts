@@ -2,8 +2,9 @@
  * The access keys of users. A key has a row with its sealed secret and its account. Its user and its status are in the account's
  * records, so one change of them takes effect in every process.
  */
+
+import { fail, type Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, type Refusal } from '../../errors/refusal.ts';
 import {
   findAccessKey,
   findAccessKeyUse,
@@ -14,8 +15,7 @@ import {
   toRecord,
 } from '../../metadata/iam.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
-import { findById, getNamed, namedIn, putEntity } from './entities.ts';
-import { drawKeyPair, type KeyPair } from './ids.ts';
+import { drawKeyPair, findById, getNamed, type KeyPair, namedIn, putEntity } from './entities.ts';
 
 export type SealingCtx = Ctx & Pick<Context, 'sealer'>;
 

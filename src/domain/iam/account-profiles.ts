@@ -2,8 +2,9 @@
  * Accounts that operators create, suspend and delete at run time, and the access keys of their roots. A profile is a record of the
  * account's IAM partition, so its change gives the account another revision, and every process obeys it with the next request.
  */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import { pageBuckets } from '../../metadata/buckets/buckets.ts';
 import {
   type AccountProfile,
@@ -23,7 +24,7 @@ import { giveDefaultQuota } from '../buckets/quotas/default-quotas.ts';
 import { accountHolder } from '../buckets/quotas/scopes.ts';
 import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
-import { drawKeyPair, type KeyPair } from './ids.ts';
+import { drawKeyPair, type KeyPair } from './entities.ts';
 
 /** Two, so that a new key can be in use before the old one ends. */
 const rootKeysMax = 2;

@@ -2,8 +2,9 @@
  * Changes of an account's IAM records. Every change also writes the account's own record, which holds the counts that have limits.
  * Of two concurrent changes the later one is decided again, so everything that a change has read is still true when it commits.
  */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import {
   type AccountRecord,
   commitIam,
@@ -19,10 +20,9 @@ import {
 } from '../../metadata/iam.ts';
 import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { retryInTurn } from '../buckets/retry-in-turn.ts';
+import { retryInTurn } from '../buckets/change-bucket.ts';
 import type { State } from '../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { recordState } from './record-state.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
   /** Adds its rows to the commits that change an account. */
@@ -172,4 +172,31 @@ export async function readCounts(
 ): Promise<AccountRecord> {
   const stored = await findIam(metadata, account, { kind: 'account', name: '' });
   return stored === undefined ? empty : toRecord<'account'>(stored).value;
+}
+
+// The records of IAM as the operator API shows them, for the audit rows of their changes. No kind with a secret is among them.
+
+type Shown = 'profile' | 'user' | 'group' | 'role' | 'policy' | 'key';
+
+const states: { readonly [K in Shown]: (record: IamRecord<K>) => State } = {
+  profile: ({ value: { displayName, email, status } }) => ({ displayName, email, status }),
+  user: ({ value: { name, path, isDisabled } }) => ({
+    name,
+    path,
+    status: isDisabled === true ? 'Disabled' : 'Active',
+  }),
+  group: ({ value: { name, path } }) => ({ name, path }),
+  role: ({ value: { name, path, sessionSecondsMax } }) => ({ name, path, sessionSeconds: sessionSecondsMax }),
+  policy: ({ value: { name, path, defaultVersion } }) => ({ name, path, defaultVersion }),
+  key: ({ name, value: { status } }) => ({ accessKeys: { [name]: status } }),
+};
+
+const isShown = (kind: string): kind is Shown => Object.hasOwn(states, kind);
+
+function recordState(stored: Pick<StoredIam, 'row'>): State {
+  const { kind } = stored.row;
+  if (!isShown(kind)) return {};
+  // The cast is safe: the record is of the kind that names the function.
+  const toState = states[kind] as (record: IamRecord<Shown>) => State;
+  return toState(toRecord<Shown>(stored));
 }

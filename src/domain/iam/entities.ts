@@ -1,8 +1,18 @@
 /** Look-ups by name or unique id, and refusals, for users, groups, roles and policies. */
-import { fail, type Refusal } from '../../errors/refusal.ts';
-import { type EntityKind, findIam, type IamRecords, toRecord } from '../../metadata/iam.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import {
+  type EntityKind,
+  findIam,
+  type IamKind,
+  type IamRecord,
+  type IamRecords,
+  type IamTag,
+  scanIam,
+  toRecord,
+} from '../../metadata/iam.ts';
+import type { Random } from '../../ports/clock.ts';
 import type { AccountDraft, Ctx } from './account.ts';
-import { type Page, readRecordPage } from './pages.ts';
 
 type Reading = Pick<Ctx, 'metadata'>;
 
@@ -133,7 +143,7 @@ export async function moveEntity<K extends 'user' | 'group'>(
   await putEntity(draft, kind, to);
 }
 
-export interface EntityPage<K extends EntityKind> {
+interface EntityPage<K extends EntityKind> {
   readonly kind: K;
   readonly pathPrefix: string;
   readonly after: string | undefined;
@@ -154,4 +164,99 @@ export async function listEntities<K extends EntityKind>(
     keep: ({ value }) => value.path.startsWith(pathPrefix) && keep(value),
   });
   return { ...end, items: items.map(({ value }) => value) };
+}
+
+// Unique ids and key pairs, in the shapes of the public API.
+
+const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const secretLetters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+/** The alphabets have 32 and 64 letters, so that every letter is equally likely. */
+const draw = (random: Random, alphabet: string, length: number): string =>
+  Array.from(random.bytes(length), (byte) => alphabet[byte % alphabet.length]).join('');
+
+export const drawUserId = (random: Random): string => `AIDA${draw(random, letters, 17)}`;
+export const drawGroupId = (random: Random): string => `AGPA${draw(random, letters, 17)}`;
+export const drawRoleId = (random: Random): string => `AROA${draw(random, letters, 17)}`;
+export const drawPolicyId = (random: Random): string => `ANPA${draw(random, letters, 17)}`;
+
+export interface KeyPair {
+  readonly accessKey: string;
+  readonly secretKey: string;
+}
+
+/** The access key has 80 random bits, the secret 240. */
+const drawPair = (random: Random, prefix: string): KeyPair => ({
+  accessKey: prefix + draw(random, letters, 16),
+  secretKey: draw(random, secretLetters, 40),
+});
+export const drawKeyPair = (random: Random): KeyPair => drawPair(random, 'AKIA');
+export const drawSessionPair = (random: Random): KeyPair => drawPair(random, 'ASIA');
+
+// Pages of an account's records.
+
+interface PageOf<K extends IamKind> {
+  readonly kind: K;
+  /** A prefix of the records' names. */
+  readonly prefix?: string;
+  readonly after: string | undefined;
+  readonly max: number;
+  readonly keep?: (record: IamRecord<K>) => boolean;
+}
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** The name after which the next page begins. Absent on the last page. */
+  readonly next?: string;
+}
+
+/** Records per read. */
+const stepMax = 200;
+
+export async function readRecordPage<K extends IamKind>(
+  { metadata }: Pick<Context, 'metadata'>,
+  account: string,
+  { kind, prefix, after, max, keep = () => true }: PageOf<K>,
+): Promise<Page<IamRecord<K>>> {
+  const items: IamRecord<K>[] = [];
+  const range = { kind, ...(prefix === undefined ? {} : { prefix }) };
+  for (let last = after; ; ) {
+    const found = await scanIam(metadata, account, { ...range, after: last, count: stepMax });
+    for (const record of found.map((stored) => toRecord<K>(stored))) {
+      if (!keep(record)) continue;
+      if (items.length === max) return { items, next: items[max - 1]?.name ?? '' };
+      items.push(record);
+    }
+    last = found.at(-1)?.row.name;
+    if (found.length < stepMax) return { items };
+  }
+}
+
+// The tags of users, roles and policies.
+
+const tagsMax = 50;
+/** The limit for all tags of an entity together, because its row holds them. */
+const charactersMax = 4_096;
+
+/** @throws InvalidInput, LimitExceeded */
+export function mergeTags(present: readonly IamTag[], given: readonly IamTag[]): readonly IamTag[] {
+  const merged = new Map(present.map((tag) => [tag[0].toLowerCase(), tag]));
+  const seen = new Set<string>();
+  for (const tag of given) {
+    const key = tag[0].toLowerCase();
+    if (seen.has(key))
+      throw fail('InvalidInput', 'Duplicate tag keys found. Please note that Tag keys are case insensitive.');
+    if (key.startsWith('aws:')) throw fail('InvalidInput', 'Tag keys that begin with aws: are reserved.');
+    seen.add(key);
+    merged.set(key, tag);
+  }
+  const tags = [...merged.values()];
+  if (tags.length > tagsMax) throw fail('LimitExceeded', `Cannot exceed quota for TagsPerEntity: ${tagsMax}`);
+  if (tags.reduce((sum, [key, value]) => sum + key.length + value.length, 0) > charactersMax)
+    throw fail('LimitExceeded', `The tags of an entity have at most ${charactersMax} characters together.`);
+  return tags;
+}
+
+export function withoutTags(present: readonly IamTag[], keys: readonly string[]): readonly IamTag[] {
+  const gone = new Set(keys.map((key) => key.toLowerCase()));
+  return present.filter(([key]) => !gone.has(key.toLowerCase()));
 }

@@ -1,20 +1,21 @@
 /** The groups of an account, and their members. */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 import type { GroupRecord, UserRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import {
   addEntity,
   assertFree,
   conflict,
+  drawGroupId,
   findById,
   getNamed,
   moveEntity,
   namedIn,
+  type Page,
   putEntity,
+  readRecordPage,
   removeEntity,
 } from './entities.ts';
-import { drawGroupId } from './ids.ts';
-import { type Page, readRecordPage } from './pages.ts';
 
 const kind = 'group';
 const groupsOfUserMax = 10;

@@ -1,12 +1,18 @@
 /** The roles of an account, and the principals that each trusts. */
 import { findIam, type IamTag, type RoleRecord, toRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
-import { addEntity, assertFree, conflict, namedIn, putEntity, removeEntity } from './entities.ts';
-import { drawRoleId } from './ids.ts';
-import { holdBoundary, releaseBoundary } from './policies/attachments.ts';
-import { assertSize } from './policies/documents.ts';
-import { type PolicyName, policyIn } from './policies/managed-policies.ts';
-import { mergeTags } from './tags.ts';
+import { holdBoundary, releaseBoundary } from './attachments.ts';
+import {
+  addEntity,
+  assertFree,
+  conflict,
+  drawRoleId,
+  mergeTags,
+  namedIn,
+  putEntity,
+  removeEntity,
+} from './entities.ts';
+import { assertSize, type PolicyName, policyIn } from './managed-policies.ts';
 
 const kind = 'role';
 const trustMax = 2_048;

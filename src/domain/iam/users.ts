@@ -1,15 +1,22 @@
 /** The users of an account. */
 import type { Context } from '../../context.ts';
 import type { IamTag, UserRecord } from '../../metadata/iam.ts';
-import { deleteAccountQuota } from '../buckets/quotas/account-quota.ts';
 import { giveDefaultQuota } from '../buckets/quotas/default-quotas.ts';
+import { deleteAccountQuota } from '../buckets/quotas/quota-limits.ts';
 import { userHolder } from '../buckets/quotas/scopes.ts';
 import { type Ctx, changeAccount } from './account.ts';
-import { addEntity, assertFree, conflict, moveEntity, namedIn, removeEntity } from './entities.ts';
-import { drawUserId } from './ids.ts';
-import { holdBoundary, releaseBoundary } from './policies/attachments.ts';
-import { type PolicyName, policyIn } from './policies/managed-policies.ts';
-import { mergeTags } from './tags.ts';
+import { holdBoundary, releaseBoundary } from './attachments.ts';
+import {
+  addEntity,
+  assertFree,
+  conflict,
+  drawUserId,
+  mergeTags,
+  moveEntity,
+  namedIn,
+  removeEntity,
+} from './entities.ts';
+import { type PolicyName, policyIn } from './managed-policies.ts';
 
 const kind = 'user';
 

@@ -3,12 +3,12 @@ import type { Context } from '../../context.ts';
 import { everyTask } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { dayMs } from '../../metadata/objects/ages.ts';
-import type { AgeRow } from '../../metadata/records/ages.ts';
+import type { AgeRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
-import { lockTime } from '../objects/lock/object-lock.ts';
+import { lockTime } from '../objects/object-lock.ts';
+import { readRules } from './due-action.ts';
 import { type LifecycleProgress, lifecycleTasks, type Position } from './progress.ts';
-import { readRules } from './rules.ts';
 import { type DueEntries, openWindows, readDuePage, startPosition } from './walk.ts';
 import type { Window } from './windows.ts';
 
@@ -18,7 +18,7 @@ export const pageRows = 500;
 /** Entries that one count reads. */
 const countedMax = 10_000_000;
 
-export interface RuleBacklog {
+interface RuleBacklog {
   readonly entries: number;
   /** The day (`YYYY-MM-DD`) of the oldest of them. */
   readonly oldestDueDay: string;
@@ -50,7 +50,7 @@ interface Counted {
   until: number;
 }
 
-export interface Passing {
+interface Passing {
   readonly bucket: BucketRow;
   readonly lifecycle: Lifecycle;
   readonly progress: LifecycleProgress;

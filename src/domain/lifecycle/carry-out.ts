@@ -2,23 +2,27 @@
  * Carries out the action that is due for a version or an upload. The commit states the revision that the decision rests on, so a client's
  * change wins; a change of the rules fences the commit (`fencesWriters` of the configuration).
  */
+
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { Refusal } from '../../errors/refusal.ts';
-import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
+import { findVersion, newestInHistory, readExtents } from '../../metadata/objects/objects.ts';
 import { type BucketRow, headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
 import { isPending } from '../configurations/replication.ts';
+import { lineOfAction } from '../deliveries/access-log-lines.ts';
+import { services } from '../deliveries/service-write.ts';
+import { eventChanges, hasListener } from '../events/events.ts';
+import type { KeyMove, Recorder } from '../events/recorder.ts';
 import { changeKey } from '../objects/commit-version.ts';
 import { planDelete } from '../objects/delete-object.ts';
-import { drawVersion } from '../objects/version-ids.ts';
-import { type Plan, planRemoveVersion } from '../objects/versions.ts';
-import type { Pace } from '../storage/rebalance/pace.ts';
+import { drawVersion, type Plan, planRemoveVersion } from '../objects/versions.ts';
+import { placeWrite } from '../storage/placement.ts';
+import type { Pace } from '../storage/rebalance/evacuations.ts';
+import { type Ctx as MoveCtx, moveVersion } from '../storage/rebalance/move-version.ts';
 import { abortSession } from '../uploads/upload-session.ts';
 import type { DueAction } from './due-action.ts';
 import type { Tally } from './progress.ts';
-import { recordAction } from './record-action.ts';
-import { moveToClass, type TransitionCtx } from './transition.ts';
 
 export type Ctx = TransitionCtx & Pick<Context, 'telemetry'>;
 
@@ -30,7 +34,7 @@ export interface Run {
 }
 
 /** The part of a tally that an action adds to. */
-export type Result = Exclude<keyof Tally, 'read'> | 'changed';
+type Result = Exclude<keyof Tally, 'read'> | 'changed';
 
 const results = {
   expire: 'expired',
@@ -107,3 +111,121 @@ function planEndOfRestore(target: Stored<ObjectRow>): Plan {
   const changes = [{ put: amended, expect: target.revision }];
   return { changes, before: [target.row], gone: [], amended, former: target.row };
 }
+
+// Moves a version to another storage class: first its bytes to the cluster of that class, then its row, each by compare-and-set on the
+// version's revision. Between the two it has its former class and its bytes are complete, so a kill needs no repair.
+
+type TransitionCtx = MoveCtx & Pick<Context, 'clusterStates'>;
+
+interface Transition {
+  readonly bucket: BucketRow;
+  readonly version: Stored<ObjectRow>;
+  readonly storageClass: string;
+  readonly requestId: string;
+  readonly pace: Pace;
+  readonly signal: AbortSignal;
+  readonly record: Recorder;
+}
+
+/** @returns false when the version changed meanwhile */
+async function moveToClass(ctx: TransitionCtx, transition: Transition): Promise<boolean> {
+  const { bucket, version, storageClass, requestId, pace, signal } = transition;
+  const { row } = version;
+  const to = await placeWrite(ctx, { bucket, storageClass }, row.uploadId ?? row.requestId);
+  // An upstream stores the class with each of its objects, so the bytes are written again there.
+  const isRewritten = ctx.bytes.uploads !== undefined;
+  const leaving = new Set<string>();
+  for await (const extent of readExtents(ctx.metadata, row.manifest))
+    if (isRewritten || extent.cluster !== to) leaving.add(extent.id);
+  if (leaving.size > 0) {
+    const move = { bucket, row: { ...row, storageClass }, to, pace, signal };
+    if (!(await moveVersion(ctx, { ...move, leaves: ({ id }) => leaving.has(id) }))) return false;
+  }
+  const { done } = await changeKey(ctx, {
+    bucket,
+    key: row.key,
+    requestId,
+    id: `${requestId}-${drawVersion(ctx)}`,
+    record: transition.record,
+    decide: async (state) => {
+      const { documents } = state.bucket;
+      if (documents[bucketLifecycle.name] !== bucket.documents[bucketLifecycle.name]) return undefined;
+      const name = row.isNull ? 'null' : row.version;
+      const found = await findVersion(ctx.metadata, state.bucket, row.key, name);
+      // The move of the bytes has given the row another revision: compare what a client could have changed.
+      if (found === undefined || !isUnchanged(found.row, row)) return undefined;
+      const amended: ObjectRow = { ...found.row, storageClass };
+      return {
+        changes: [{ put: amended, expect: found.revision }],
+        before: [found.row],
+        gone: [],
+        amended,
+        former: found.row,
+      };
+    },
+  });
+  if (done === 'lost') throw fail('OperationAborted');
+  return done === 'applied';
+}
+
+const isUnchanged = (now: ObjectRow, then: ObjectRow): boolean =>
+  now.version === then.version &&
+  now.storageClass === then.storageClass &&
+  JSON.stringify([now.headers, now.lock, now.acl]) === JSON.stringify([then.headers, then.lock, then.acl]);
+
+// What the commit of a lifecycle action records: its events, and its line in the access log of the bucket.
+
+type RecordActionCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'application'>;
+interface RecordedRun {
+  readonly bucket: BucketRow;
+  readonly requestId: string;
+}
+
+/** The name that the public service states as the cause and the source of its own actions. */
+const service = services.inventory;
+
+const eventOf = {
+  expire: 'LifecycleExpiration',
+  'remove-noncurrent': 'LifecycleExpiration',
+  'remove-marker': 'LifecycleExpiration',
+  transition: 'LifecycleTransition',
+  'end-restore': 'ObjectRestore:Delete',
+} as const satisfies Readonly<Record<Exclude<DueAction['do'], 'abort'>, string>>;
+
+/** https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-and-other-bucket-config.html */
+const transitions: Readonly<Record<string, string>> = {
+  STANDARD_IA: 'TRANSITION_SIA',
+  ONEZONE_IA: 'TRANSITION_ZIA',
+  INTELLIGENT_TIERING: 'TRANSITION_INT',
+  GLACIER_IR: 'TRANSITION_GIR',
+  DEEP_ARCHIVE: 'TRANSITION_GDA',
+};
+
+/** As access logs name the action; undefined for the end of a restore, for which the public service has no name. */
+function nameOperation(action: DueAction, fresh: KeyMove['fresh'] | undefined): string | undefined {
+  if (action.do === 'end-restore') return undefined;
+  if (action.do === 'abort') return 'S3.DELETE.UPLOAD';
+  if (action.do === 'transition') return `S3.${transitions[action.storageClass] ?? 'TRANSITION'}.OBJECT`;
+  return fresh?.marker === true ? 'S3.CREATE.DELETEMARKER' : 'S3.EXPIRE.OBJECT';
+}
+
+/** The audit log has a row for each page of a pass instead. */
+const recordAction = (ctx: RecordActionCtx, run: RecordedRun, action: DueAction): Recorder => ({
+  changes: async (move) => {
+    const { requestId } = run;
+    const { bucket = run.bucket, fresh, amended, gone = [] } = move ?? {};
+    const version = fresh ?? amended ?? gone[0];
+    const { key } = action.do === 'abort' ? action.upload.row.session : action.version.row;
+    const operation = nameOperation(action, fresh);
+    const isNothing = operation === undefined || (move === undefined && action.do !== 'abort');
+    const line = isNothing ? [] : await lineOfAction(ctx, bucket, { operation, key, version, requestId });
+    if (move === undefined || action.do === 'abort' || !hasListener(ctx, bucket)) return line;
+    const events = [eventOf[action.do]];
+    return [
+      ...(await eventChanges(ctx, move, { events, principalId: service, source: service, requestId })),
+      ...line,
+    ];
+  },
+  about: () => {},
+  applied: () => {},
+});

@@ -1,4 +1,6 @@
 /** The action that is due for an entry of the age index: reads the version or upload, and evaluates the rules. */
+
+import type { Context } from '../../context.ts';
 import {
   behind,
   findHead,
@@ -9,16 +11,18 @@ import {
   objectsAt,
 } from '../../metadata/objects/objects.ts';
 import { findSession, type StoredSession } from '../../metadata/objects/uploads.ts';
-import type { AgeRow } from '../../metadata/records/ages.ts';
+import type { AgeRow } from '../../metadata/records/access-points.ts';
 import { type BucketRow, headSlot, historySpace, type ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
-import type { Lifecycle } from '../configurations/lifecycle.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { bucketLifecycle } from '../configurations/families.ts';
 import {
   actionOnCurrent,
   actionOnNoncurrent,
   findAbort,
   findMarkerRemoval,
-} from '../configurations/lifecycle-rules.ts';
+  type Lifecycle,
+} from '../configurations/lifecycle.ts';
 
 export type DueAction =
   | {
@@ -36,9 +40,9 @@ export type DueAction =
   | { readonly do: 'abort'; readonly rule: string; readonly upload: StoredSession };
 
 /** `stale`: the version or upload does not exist any more. */
-export type Found = DueAction | { readonly do: 'nothing' } | { readonly do: 'stale' };
+type Found = DueAction | { readonly do: 'nothing' } | { readonly do: 'stale' };
 
-export interface Rules {
+interface Rules {
   readonly bucket: BucketRow;
   readonly lifecycle: Lifecycle;
   /** Store time. */
@@ -158,4 +162,15 @@ async function findPlace(
   if (noncurrentSince !== undefined) return { newer, since: noncurrentSince };
   const next = newer > 0 ? rows[newer - 1]?.row : (await findHead(metadata, bucket, key))?.row;
   return { newer, since: next?.modified ?? Number.MAX_SAFE_INTEGER };
+}
+
+// The lifecycle rules of a bucket as requests and the worker evaluate them.
+
+/** The rules with the length of a day that the settings give. */
+export async function readRules(
+  ctx: Pick<Context, 'metadata' | 'caches' | 'config'>,
+  bucket: Pick<BucketRow, 'id' | 'name' | 'documents'>,
+): Promise<Lifecycle | undefined> {
+  const lifecycle = await readDocument(ctx, bucket, bucketLifecycle);
+  return lifecycle && { ...lifecycle, dayMs: ctx.config.SVC_LIFECYCLE_DAY };
 }

@@ -1,19 +1,19 @@
 /** What operators ask about the lifecycle of a bucket: a pass now, the progress, and what a pass would do. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import { findTask } from '../../metadata/background/tasks.ts';
 import { hasLateVersions, listLifecycleBucket, scanLifecycleBuckets } from '../../metadata/objects/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { openBucket } from '../buckets/buckets.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { lockTime } from '../objects/lock/object-lock.ts';
+import { lockTime } from '../objects/object-lock.ts';
 import { shownVersion } from '../objects/read-object.ts';
 import { type Backlog, countBacklog, duePages, noBacklog, pageRows } from './backlog.ts';
-import { findDueAction } from './due-action.ts';
+import { findDueAction, readRules } from './due-action.ts';
 import { isDue } from './pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from './progress.ts';
-import { readRules } from './rules.ts';
 import { openWindows } from './walk.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;

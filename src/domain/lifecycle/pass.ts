@@ -1,29 +1,40 @@
 /** A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. */
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
-import { audited } from '../../metadata/audit/audit.ts';
+import { audited } from '../../metadata/audit.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { putTask, type Task, type Term } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
+  ageChanges,
   dayOf,
   hasLateVersions,
+  putAge,
   removeAge,
   unlistLifecycleBucket,
+  uploadAge,
   withoutLateVersions,
 } from '../../metadata/objects/ages.ts';
-import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/ages.ts';
-import type { BucketRow } from '../../metadata/tables.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import { uploadsIn } from '../../metadata/objects/uploads.ts';
+import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/access-points.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
-import { lockTime } from '../objects/lock/object-lock.ts';
-import { drawId } from '../objects/version-ids.ts';
-import type { Pace } from '../storage/rebalance/pace.ts';
+import { lockTime } from '../objects/object-lock.ts';
+import { drawId } from '../objects/versions.ts';
+import type { Pace } from '../storage/rebalance/evacuations.ts';
 import { advanceProgress, type Measure } from '../tasks/progress.ts';
 import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
-import { findDueAction } from './due-action.ts';
-import { indexPage } from './indexing.ts';
-import { addTally, emptyTally, type LifecycleProgress, lifecycleTasks, type Tally } from './progress.ts';
-import { readRules } from './rules.ts';
+import { findDueAction, readRules } from './due-action.ts';
+import {
+  addTally,
+  emptyTally,
+  type Indexing,
+  type LifecycleProgress,
+  lifecycleTasks,
+  type Tally,
+} from './progress.ts';
 import { findFirstDays, openWindows, readDuePage, startPosition } from './walk.ts';
 import { nextPass } from './windows.ts';
 
@@ -243,4 +254,44 @@ function addRules(
   for (const [rule, count] of more)
     if (rule in next || Object.keys(next).length < rulesMax) next[rule] = (next[rule] ?? 0) + count;
   return next;
+}
+
+// Indexes the versions and uploads that a bucket had before its age index, a page at a time.
+
+const indexedRows = 500;
+const columns = ['version', 'marker', 'modified', 'restore', 'noncurrentSince'] as const;
+
+type Metadata = Pick<MetadataStore, 'scan' | 'apply' | 'raiseFence'>;
+
+/**
+ * One page. Entries of versions that are deleted meanwhile stay in the index; the worker removes them when they are due.
+ * @returns the position behind it
+ */
+async function indexPage(metadata: Metadata, bucket: BucketRow, at: Indexing): Promise<Indexing> {
+  if (at.at === 'done') return at;
+  if (at.at === 'uploads') return indexUploads(metadata, bucket, at);
+  // Writers that do not index yet hold an older row of the bucket: their commits are refused from now on.
+  if (at.after === undefined) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
+  const range = at.after === undefined ? {} : { after: at.after };
+  const page = await metadata.scan(objectsAt(bucket), { ...range, columns }).next(indexedRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return { at: 'uploads' };
+  // The cast is safe: entries are made of the columns that were read.
+  const after = page.map(({ row }) => row as unknown as ObjectRow);
+  await metadata.apply(ageChanges(bucket, { before: [], after }));
+  return { at: 'objects', after: { space: last.space, key: last.key, slot: last.slot } };
+}
+
+async function indexUploads(
+  metadata: Metadata,
+  bucket: BucketRow,
+  { after }: Extract<Indexing, { readonly at: 'uploads' }>,
+): Promise<Indexing> {
+  const page = await metadata
+    .scan(uploadsIn(bucket.id), after === undefined ? {} : { after })
+    .next(indexedRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return { at: 'done' };
+  await metadata.apply(page.map(({ row }) => putAge(uploadAge(row.uploadId, row))));
+  return { at: 'uploads', after: { key: last.key, uploadId: last.uploadId } };
 }

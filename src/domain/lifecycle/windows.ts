@@ -4,9 +4,13 @@
  */
 
 import { dayMs, dayOf } from '../../metadata/objects/ages.ts';
-import type { AgeKind } from '../../metadata/records/ages.ts';
-import { type Lifecycle, type LifecycleRule, readRuleFilter } from '../configurations/lifecycle.ts';
-import { bornBefore } from '../configurations/lifecycle-rules.ts';
+import type { AgeKind } from '../../metadata/records/access-points.ts';
+import {
+  bornBefore,
+  type Lifecycle,
+  type LifecycleRule,
+  readRuleFilter,
+} from '../configurations/lifecycle.ts';
 
 /** Entries under a prefix, up to and including a day. */
 export interface Window {

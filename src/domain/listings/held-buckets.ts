@@ -1,5 +1,5 @@
 /** The buckets of all accounts for operators, by name, with what each holds now. */
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { bucketNames, findBucket, pageBuckets } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';

@@ -3,16 +3,32 @@
  * listing, and no store reads both in one snapshot. So heads are read before the history and once more after it: a version
  * that existed all the time and moved meanwhile is read at least once, and is listed once (but see docs/gaps M2).
  */
+
+import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 import {
   behind,
   findHead,
   historyAt,
+  type ListedRow,
   type ListedVersionRow,
+  listedColumns,
   listedVersionColumns,
+  liveHeadAt,
+  markerHeadAt,
+  objectsAt,
+  prefixRange,
+  scanVersions,
 } from '../../metadata/objects/objects.ts';
-import { type BucketRow, headSlot, historySpace, liveSpace, type ObjectRow } from '../../metadata/tables.ts';
-import { openSpace, type Start, seekTo } from './listed-objects.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  liveSpace,
+  type ObjectRow,
+  type objects,
+} from '../../metadata/tables.ts';
+import type { Cursor, PartOf, SortOf } from '../../ports/metadata-store.ts';
 import type { Listed } from './listing.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -170,3 +186,85 @@ function compareUtf8(a: string, b: string): number {
 }
 const rank = (unit: number): number =>
   unit >= 0xd800 && unit <= 0xdfff ? unit + 0x2000 : unit >= 0xe000 ? unit - 0x800 : unit;
+
+// Searches all versions of a key while writers move them.
+
+/** Attempts to read the versions of a key while they move. */
+const attemptsMax = 16;
+const pageRows = 200;
+
+/**
+ * The first version that matches, in the live space or the history. Versions may move between the two during the search, in both
+ * directions. Every such move changes the head, so "none" is an answer only if the head did not change between the first read
+ * and the last.
+ */
+export async function findAmongVersions(
+  { metadata }: Pick<Context, 'metadata'>,
+  bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>,
+  key: string,
+  matches: (row: ObjectRow) => Awaitable<boolean>,
+): Promise<ObjectRow | undefined> {
+  const at = objectsAt(bucket);
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const before = await metadata.get(at, liveHeadAt(key));
+    const markerBefore = await metadata.get(at, markerHeadAt(key));
+    if (before !== undefined && (await matches(before.row))) return before.row;
+    const history = scanVersions(metadata, bucket, key);
+    for (let page = await history.next(pageRows); page.length > 0; page = await history.next(pageRows)) {
+      for (const { row } of page) if (await matches(row)) return row;
+    }
+    const after = await metadata.get(at, liveHeadAt(key));
+    const markerAfter = await metadata.get(at, markerHeadAt(key));
+    const isStill = before?.revision === after?.revision && markerBefore?.revision === markerAfter?.revision;
+    if (isStill) return undefined;
+  }
+  throw new Error(`the versions of ${key} in bucket ${bucket.id} never stood still`);
+}
+
+// The rows that listings of objects read: live heads only. `listed-versions.ts` reads versions.
+
+type ListedObjectsCtx = Pick<Context, 'metadata'>;
+type Start = { readonly from: string } | { readonly after: string } | undefined;
+
+interface Space<C> {
+  readonly space: number;
+  readonly prefix: string;
+  readonly before?: string;
+  readonly columns: readonly C[];
+}
+
+/** The rows of a bucket in one space under a prefix, or up to the end of a key under it. */
+export function openSpace<C extends keyof ObjectRow>(
+  { metadata }: ListedObjectsCtx,
+  bucket: BucketRow,
+  { space, prefix, before, columns }: Space<C>,
+): Cursor<typeof objects, PartOf<typeof objects, C>> {
+  const range = prefixRange('key', prefix, { space });
+  const end = before === undefined ? range.before : { space, key: before };
+  return metadata.scan(objectsAt(bucket), {
+    from: (range.from ?? { space }) as Partial<SortOf<typeof objects>>,
+    before: (end ?? { space: space + 1 }) as Partial<SortOf<typeof objects>>,
+    columns,
+  });
+}
+
+export function seekTo(cursor: Pick<Cursor<typeof objects>, 'seek'>, space: number, start: Start): void {
+  if (start === undefined) return;
+  if ('from' in start) cursor.seek({ space, key: start.from });
+  else cursor.seek({ space, key: start.after }, { past: true });
+}
+
+/** The live heads under a prefix. Old versions and delete markers cost nothing, because the listing does not read them. */
+export function liveObjects(
+  ctx: ListedObjectsCtx,
+  bucket: BucketRow,
+  { prefix, start }: { readonly prefix: string; readonly start: Start },
+): Listed<ListedRow> {
+  const cursor = openSpace(ctx, bucket, { space: liveSpace, prefix, columns: listedColumns });
+  seekTo(cursor, liveSpace, start);
+  return {
+    next: async (count) => (await cursor.next(count)).map(({ row }) => row),
+    leap: (key) => cursor.seek({ space: liveSpace, key }),
+    keyOf: (row) => row.key,
+  };
+}

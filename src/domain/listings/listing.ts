@@ -1,5 +1,5 @@
 /** Pages of a listing: prefix, delimiter and markers over any ordered cursor. */
-import { prefixEnd } from '../../metadata/objects/prefix.ts';
+import { prefixEnd } from '../../metadata/objects/objects.ts';
 
 /** The rows of a listing in key order, with a way to skip ahead. */
 export interface Listed<Row> {

@@ -1,8 +1,8 @@
 /** Commits a decision about one key: reads its head, decides, commits, and starts again when another writer came first. */
 import type { Awaitable } from '../../base/awaitable.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
-import { releaseForeign } from '../../metadata/background/imports.ts';
+import { releaseForeign } from '../../metadata/background/clusters.ts';
 import { type UsageDelta, usageChanges } from '../../metadata/buckets/usage.ts';
 import { ageChanges, announceLateVersion } from '../../metadata/objects/ages.ts';
 import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.ts';
@@ -10,13 +10,13 @@ import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
-import { type Amount, type Freed, nothing, sum } from '../buckets/quotas/amounts.ts';
+import { type Amount, type Freed, nothing, sum } from '../buckets/quotas/exceeded.ts';
 import { assertSize, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
 import { isReplicated, replicated, wasSent } from '../configurations/replication.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { inlineExtents, queueManifest } from '../storage/garbage.ts';
-import { assertRemovable, hasLock, lockTime } from './lock/object-lock.ts';
+import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
 import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;

@@ -1,5 +1,5 @@
 /** Conditional requests (RFC 9110 §13.2.2, and the public API's conditional writes). */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 
 /** ETags are as the client sent them: quoted or not, `*`, a list. Dates are ms since the epoch, seconds precision. */

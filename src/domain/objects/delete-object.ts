@@ -1,15 +1,23 @@
 /** Deletes an object or a version, or adds a delete marker. */
-import { fail } from '../../errors/refusal.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { Revision } from '../../ports/metadata-store.ts';
 import { mfaRequired } from '../buckets/bucket-versioning.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
-import { assertVersionId, drawVersion } from './version-ids.ts';
-import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
+import {
+  assertVersionId,
+  drawVersion,
+  type FreshVersion,
+  type Plan,
+  planNewVersion,
+  planRemoval,
+  planRemoveVersion,
+} from './versions.ts';
 
-export interface Deletion {
+interface Deletion {
   readonly bucket: BucketRow;
   readonly key: string;
   /** Removes this version permanently. Absent: removes the object, or adds a delete marker. */
@@ -26,7 +34,7 @@ export interface Deletion {
 }
 
 /** `version` is the new delete marker or the removed version; undefined when there was nothing to do. */
-export interface Deleted {
+interface Deleted {
   readonly version: ObjectRow | undefined;
 }
 
@@ -88,4 +96,45 @@ async function decideVersion(
   const target = await findVersion(ctx.metadata, bucket, deletion.key, deletion.versionId ?? 'null');
   if (head === undefined || target === undefined) return undefined;
   return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, bucket, deletion.key));
+}
+
+// Removes one version that was read before, and no other that has replaced it since.
+
+/** `kept`: protected by Object Lock or MFA delete. `nothing`: it did not exist. */
+type Removal = 'gone' | 'kept' | 'nothing';
+
+export async function removeSeenVersion(
+  ctx: Ctx,
+  bucket: BucketRow,
+  {
+    row,
+    revision,
+    requestId,
+  }: {
+    readonly row: ObjectRow;
+    /** Removes the version only at this revision, so that not even its bytes have moved. */
+    readonly revision?: Revision;
+    readonly requestId: string;
+  },
+): Promise<Removal> {
+  const { key, version, isNull } = row;
+  try {
+    const { done } = await changeKey(ctx, {
+      bucket,
+      key,
+      requestId,
+      id: `${requestId}-${drawVersion(ctx)}`,
+      async decide({ bucket: now, head }) {
+        if (now.mfaDelete) throw mfaRequired();
+        const target = await findVersion(ctx.metadata, now, key, isNull ? 'null' : version);
+        if (head === undefined || target?.row.version !== version) return undefined;
+        if (revision !== undefined && target.revision !== revision) return undefined;
+        return planRemoveVersion(head, target, await newestInHistory(ctx.metadata, now, key));
+      },
+    });
+    return done === 'applied' ? 'gone' : 'nothing';
+  } catch (cause) {
+    if (cause instanceof Refusal && cause.code === 'AccessDenied') return 'kept';
+    throw cause;
+  }
 }

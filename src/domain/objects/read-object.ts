@@ -1,13 +1,13 @@
 /** Reads an object: finds the version, chooses the bytes, streams them. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
-import type { ByteRange, Extent } from '../../ports/storage/object-bytes.ts';
-import { extentKey } from '../content/encryption/content-key.ts';
-import type { ObjectKey } from '../content/encryption/key.ts';
+import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
+import { extentKey, type ObjectKey } from '../content/encryption/content-key.ts';
 import { contentSize, decryptSegments } from '../content/encryption/segments.ts';
-import { assertVersionId } from './version-ids.ts';
+import { assertVersionId } from './versions.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
 

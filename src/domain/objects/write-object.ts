@@ -1,7 +1,7 @@
 /** Writes an object: places and stores its bytes, commits the row by compare-and-set, and decides the answer to the loser of a race. */
 import type { Context } from '../../context.ts';
-import type { Encryption } from '../../metadata/objects/encryption.ts';
 import { findLiveHead } from '../../metadata/objects/objects.ts';
+import type { Encryption } from '../../metadata/objects/properties.ts';
 import type {
   BucketRow,
   Checksum,
@@ -14,18 +14,17 @@ import type {
 import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
 import { admit } from '../buckets/quotas/admit.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
+import type { Freed } from '../buckets/quotas/exceeded.ts';
 import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
-import type { ObjectKey } from '../content/encryption/key.ts';
+import type { ObjectKey } from '../content/encryption/content-key.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
 import type { Recorder } from '../events/recorder.ts';
-import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
-import { placeWrite } from '../storage/placement/place-write.ts';
+import { assertNotEmptied } from '../storage/cluster-states.ts';
+import { placeWrite } from '../storage/placement.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
-import { lockAtWrite } from './lock/object-lock.ts';
-import { drawVersion, versionFor } from './version-ids.ts';
-import { planNewVersion } from './versions.ts';
+import { lockAtWrite } from './object-lock.ts';
+import { drawVersion, planNewVersion, versionFor } from './versions.ts';
 
 export type Ctx = Pick<
   Context,

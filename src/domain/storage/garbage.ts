@@ -5,7 +5,7 @@ import { clearManifest, manifestParts } from '../../metadata/objects/objects.ts'
 import type { GarbageTask } from '../../metadata/records/queues.ts';
 import type { Manifest } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import type { Extent, Owner } from '../../ports/storage/object-bytes.ts';
+import type { Extent, Owner } from '../../ports/object-bytes.ts';
 
 /** The largest number of extents in one queue row, well below the row limit. More extents take several rows. */
 export const extentsPerTask = 64;

@@ -10,8 +10,8 @@ import {
   type ObjectRow,
   uploads,
 } from '../../metadata/tables.ts';
-import type { Extent, FoundExtent, Owner } from '../../ports/storage/object-bytes.ts';
-import { findAmongVersions } from '../listings/among-versions.ts';
+import type { Extent, FoundExtent, Owner } from '../../ports/object-bytes.ts';
+import { findAmongVersions } from '../listings/listed-versions.ts';
 import { inlineExtents } from './garbage.ts';
 
 type Ctx = Pick<Context, 'metadata'>;

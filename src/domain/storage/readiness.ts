@@ -2,13 +2,13 @@
  * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is valid for `freshMs`, so
  * that frequent readiness requests cost nothing; after a failure the next request probes again.
  */
-import { describeError } from '../../base/text/describe-error.ts';
+import { describeError } from '../../base/text/mask-secrets.ts';
 import type { Context } from '../../context.ts';
-import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
+import { type TaskRow, tasks } from '../../metadata/records/queues.ts';
+import { isStorageFull } from '../../ports/chunk-store.ts';
 import type { At } from '../../ports/metadata-store.ts';
-import { type Extent, type ObjectBytes, unknownSize } from '../../ports/storage/object-bytes.ts';
-import { isStorageFull } from '../../ports/storage/storage-room.ts';
-import { drawId } from '../objects/version-ids.ts';
+import { type Extent, type ObjectBytes, unknownSize } from '../../ports/object-bytes.ts';
+import { drawId } from '../objects/versions.ts';
 
 type Ctx = Pick<
   Context,

@@ -1,10 +1,9 @@
 /** The health of storage: the reports of both probes, and the texts of warnings. Pure, except the probes. */
 import type { Context } from '../../context.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
-import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/storage/object-bytes.ts';
-import { readLongPauses } from '../tasks/worker-controls.ts';
-import { savedScrub } from './scrub/saved-scrub.ts';
-import { knownDamaged } from './scrub/state.ts';
+import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/object-bytes.ts';
+import { readLongPauses } from '../tasks/workers.ts';
+import { knownDamaged, savedScrub } from './scrub/saved-scrub.ts';
 
 type Backends = Pick<Context['config'], 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>;
 

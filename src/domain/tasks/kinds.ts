@@ -2,20 +2,23 @@
 import type { WorkerName } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
 import { findTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
-import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';
+import type { TaskAmount, TaskRow } from '../../metadata/records/queues.ts';
 import { emptyings, leftToEmpty } from '../buckets/force-empty.ts';
 import { leftToReshard, reshardings } from '../buckets/reshard.ts';
-import { leftToRewrap, rewrappings } from '../content/rewrap/rewrapping.ts';
-import { countLeft } from '../deliveries/inventory/rows-left.ts';
-import { results as inventoryResults, runs as inventoryRuns } from '../deliveries/inventory/runs.ts';
+import { leftToRewrap, rewrappings } from '../content/rewrap.ts';
+import {
+  countLeft,
+  results as inventoryResults,
+  runs as inventoryRuns,
+} from '../deliveries/inventory/runs.ts';
 import { leftToResync, resyncs } from '../deliveries/replication/resync.ts';
 import { leftInPass } from '../lifecycle/backlog.ts';
 import { lifecycleTasks } from '../lifecycle/progress.ts';
-import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/saved-run.ts';
-import { importRuns } from '../storage/import/import-bucket.ts';
+import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/fsck.ts';
+import { importRuns } from '../storage/import.ts';
 import { evacuations, leftToEvacuate, listEvacuations } from '../storage/rebalance/evacuations.ts';
 import { leftToScrub, runName, scrubRuns } from '../storage/scrub/saved-scrub.ts';
-import { backups, leftToBackUp } from './backups.ts';
+import { backups, leftToBackUp } from './progress.ts';
 
 export type LeftCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'bytes'>;
 

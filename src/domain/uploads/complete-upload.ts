@@ -1,8 +1,8 @@
 /** CompleteMultipartUpload: `uploading → completing → completed`, exactly once under retries and kills. */
 
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 import { clearManifest, findLiveHead, manifestRows } from '../../metadata/objects/objects.ts';
-import type { ReplicaDocument } from '../../metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../metadata/objects/properties.ts';
 import {
   findSession,
   replaceSession,
@@ -17,9 +17,9 @@ import {
   type UploadSession,
 } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
-import { type Extent, unknownSize } from '../../ports/storage/object-bytes.ts';
+import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
 import { reserveSize } from '../buckets/quotas/admit.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
+import type { Freed } from '../buckets/quotas/exceeded.ts';
 import { assertNotExceeded, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
 import { contentSize } from '../content/encryption/segments.ts';

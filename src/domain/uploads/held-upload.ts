@@ -2,8 +2,9 @@
  * Uploads whose parts the byte store itself holds and assembles into one extent (an S3 upstream does). The extent belongs to the session
  * from the beginning: its id ends with the session's id, which distinguishes an abandoned upload from one in progress.
  */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { StoredSession } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, UploadSession } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
@@ -16,9 +17,9 @@ import {
   type UploadBytes,
   UploadGone,
   unknownSize,
-} from '../../ports/storage/object-bytes.ts';
+} from '../../ports/object-bytes.ts';
 import { giveUp, queueUnowned, type Ctx as StoreCtx } from '../content/store-bytes.ts';
-import { ownedParts } from './owned-parts.ts';
+import { ownedParts } from './part-counts.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 

@@ -2,6 +2,8 @@
  * What the parts of open uploads count under the quotas of their bucket and its account. Each part says what it added to which counters, so
  * that exactly this is subtracted once: by the part that replaces it, by the commit of the object, or after an abort.
  */
+
+import type { Context } from '../../context.ts';
 import {
   accountUsage,
   counterChanges,
@@ -9,11 +11,13 @@ import {
   openParts,
   partUsage,
 } from '../../metadata/buckets/usage.ts';
+import { readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
-import type { BucketRow, CountedPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
+import type { BucketRow, CountedPart, ObjectRow, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
+import type { Freed } from '../buckets/quotas/exceeded.ts';
 import { contentSize } from '../content/encryption/segments.ts';
+import { findAmongVersions } from '../listings/listed-versions.ts';
 
 export const countPart = (
   bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
@@ -75,4 +79,34 @@ export async function freeParts(
       ...partChanges({ bucketId: session.bucketId, uploadId }, { freed: freedBy(parts) }),
     ],
   });
+}
+
+// Which parts of an ended upload are owned by versions of its key: one walk answers for all parts.
+
+type Ctx = Pick<Context, 'metadata'>;
+
+/**
+ * @param extentIds of the parts; no commit of them may be possible any more
+ * @returns those that a version names. A change that removes a version queues its bytes itself.
+ */
+export async function ownedParts(
+  ctx: Ctx,
+  place: {
+    readonly bucket: Pick<BucketRow, 'id' | 'shards' | 'generation'>;
+    readonly key: string;
+    readonly uploadId: string;
+  },
+  extentIds: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const owned = new Set<string>();
+  const note = async ({ manifest }: ObjectRow): Promise<boolean> => {
+    for await (const { id } of readExtents(ctx.metadata, manifest)) if (extentIds.has(id)) owned.add(id);
+    return owned.size > 0;
+  };
+  const { bucket, key, uploadId } = place;
+  // Parts become one version, which names its upload; in most cases it still exists.
+  await findAmongVersions(ctx, bucket, key, async (row) => row.uploadId === uploadId && note(row));
+  // Before the answer is "none", every version is read.
+  if (owned.size === 0) await findAmongVersions(ctx, bucket, key, note);
+  return owned;
 }

@@ -1,20 +1,27 @@
 /** Checks the part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
 
+import { fail } from '../../base/errors.ts';
 import { fromHex, toHex } from '../../base/text/hex.ts';
-import { fail } from '../../errors/refusal.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
-import type { HeldPart } from '../../ports/storage/object-bytes.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
-import { type CrcName, combineCrcs, compositeChecksum } from '../content/checksums.ts';
-import { type ChecksumAlgorithm, fromBase64, hashNames, toBase64 } from '../content/digests.ts';
+import type { HeldPart } from '../../ports/object-bytes.ts';
+import type { Freed } from '../buckets/quotas/exceeded.ts';
+import {
+  type ChecksumAlgorithm,
+  type CrcName,
+  combineCrcs,
+  compositeChecksum,
+  fromBase64,
+  hashNames,
+  toBase64,
+} from '../content/digests.ts';
 import { contentSize } from '../content/encryption/segments.ts';
 import { freedBy } from './part-counts.ts';
 import type { Ctx } from './upload-session.ts';
 
 /** Public API limits. */
 export const partNumberMax = 10_000;
-export const partSizeMin = 5 * 1024 * 1024;
+const partSizeMin = 5 * 1024 * 1024;
 
 export interface ListedPart {
   readonly number: number;

@@ -1,15 +1,15 @@
 /** Stores a part. The commit requires that the session still takes parts. */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/objects/uploads.ts';
 import type { UploadPart } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
 import { admit } from '../buckets/quotas/admit.ts';
 import { hasQuota, type Room, withRoomForPart } from '../buckets/quotas/room.ts';
-import type { ObjectKey } from '../content/encryption/key.ts';
+import type { ObjectKey } from '../content/encryption/content-key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { assertNotEmptied } from '../storage/clusters/assert-not-emptied.ts';
+import { assertNotEmptied } from '../storage/cluster-states.ts';
 import { queueGarbage } from '../storage/garbage.ts';
 import { parseHeldUpload, requireUploads, toUploadRefusal } from './held-upload.ts';
 import { countPart, freedBy, partChanges } from './part-counts.ts';

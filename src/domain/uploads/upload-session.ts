@@ -1,6 +1,7 @@
 /** Opens, finds and aborts multipart sessions. */
+
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import {
   findSession,
@@ -13,9 +14,9 @@ import {
 import type { BucketRow, ObjectHeaders, UploadSession } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
-import { drawVersion, isUploadId } from '../objects/version-ids.ts';
+import { drawVersion, isUploadId } from '../objects/versions.ts';
 import { queueUpload } from '../storage/garbage.ts';
-import { placeWrite } from '../storage/placement/place-write.ts';
+import { placeWrite } from '../storage/placement.ts';
 import { beginHeld, formatHandle } from './held-upload.ts';
 import { freeParts } from './part-counts.ts';
 

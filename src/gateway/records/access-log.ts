@@ -1,19 +1,23 @@
 /** The access log of a bucket: a line for every request to it, refused ones too, written a moment later. */
 import type { Signed } from '../../auth/identity.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { principalOf } from '../../auth/session/sessions.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketLogging } from '../../domain/configurations/families.ts';
-import { type AccessLogEntry, accessLogLine } from '../../domain/deliveries/access-log/log-line.ts';
-import { type Log, queueLine } from '../../domain/deliveries/access-log/queue-line.ts';
+import {
+  type AccessLogEntry,
+  accessLogLine,
+  type Log,
+  queueLine,
+} from '../../domain/deliveries/access-log-lines.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { isOperation } from '../../protocol/operations/operations.ts';
 import { loggedOperation } from '../../protocol/reply/access-log.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { type Located, type RequestContext, unknownOperation } from '../request.ts';
 import { askedAt, bucketNameAt, whereLocated } from '../stages/locate.ts';
-import { countedBody } from './counted-body.ts';
+import { countedBody } from './traffic.ts';
 
 /** A request whose bucket is known. */
 type LoggedRequest = RequestContext & Located;

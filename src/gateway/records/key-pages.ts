@@ -6,10 +6,10 @@
  * for refusals. On a full disk, which takes deletions only, a page is in the commit of each deletion instead, and stays without outcomes.
  */
 import type { Context } from '../../context.ts';
-import { audited, idOfKeyPage, timeOfRow } from '../../metadata/audit/audit.ts';
+import { audited, idOfKeyPage, timeOfRow } from '../../metadata/audit.ts';
 import type { AuditedKey, AuditRow } from '../../metadata/records/audit.ts';
+import { isStorageFull } from '../../ports/chunk-store.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { isStorageFull } from '../../ports/storage/storage-room.ts';
 import type { KeyOutcome, KeyRecorder, NamedKey } from '../request.ts';
 import { RefusedCallers } from './refused-callers.ts';
 

@@ -3,13 +3,13 @@
  * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../../auth/identity.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { principalOf } from '../../auth/session/sessions.ts';
+import type { ErrorCode } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { type RecordedFields, type State, stateChanges } from '../../domain/events/audit/state-changes.ts';
 import { eventChanges, hasListener } from '../../domain/events/events.ts';
 import type { KeyMove } from '../../domain/events/recorder.ts';
-import type { ErrorCode } from '../../errors/codes.ts';
-import { audited, timeOfRow } from '../../metadata/audit/audit.ts';
+import { audited, timeOfRow } from '../../metadata/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Wire } from '../../protocol/request/wire.ts';

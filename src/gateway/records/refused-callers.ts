@@ -6,7 +6,7 @@
  */
 
 import type { Context } from '../../context.ts';
-import { audited } from '../../metadata/audit/audit.ts';
+import { audited } from '../../metadata/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;

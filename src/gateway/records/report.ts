@@ -3,7 +3,7 @@
  * INFO and above; repeats of one caller and code within a minute are counted. Writing a line for every request would cost a tenth of a
  * small one, so answered requests have theirs at DEBUG.
  */
-import { RecentRequests, type RequestEntry } from '../../base/recent-requests.ts';
+import { RecentRequests, type RequestEntry } from '../../base/recent-entries.ts';
 import { RequestHistory } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
 import type { Failure } from '../../handlers/common/failure.ts';

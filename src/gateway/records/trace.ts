@@ -1,10 +1,10 @@
 /** The trace of a request: what it is about, and when it ends. */
-import { describeServer } from '../../base/text/server-address.ts';
+import { describeServer } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
 import type { Attributes, Trace, TraceBeginning } from '../../ports/trace.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { RequestContext } from '../request.ts';
-import { countedBody } from './counted-body.ts';
+import { countedBody } from './traffic.ts';
 
 /** Undefined where the request is not recorded. */
 export const beginTrace = (ctx: Context, request: RequestContext): Trace | undefined =>

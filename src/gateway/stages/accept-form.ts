@@ -2,21 +2,25 @@
  * Fields of a form replace the headers of other requests: the signature, the key, the object's metadata. Headers of the form's own
  * request that could change what is stored are ignored, because the form's policy does not sign them.
  */
-import { authenticateForm } from '../../auth/signature/form-signature.ts';
-import { checkPostPolicy, type LengthRange, parsePostPolicy } from '../../auth/signature/post-policy.ts';
+import {
+  authenticateForm,
+  checkPostPolicy,
+  type LengthRange,
+  parsePostPolicy,
+} from '../../auth/signature/post-policy.ts';
+import { fail } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
-import { assertKey } from '../../handlers/common/key.ts';
-import { ownHeaders } from '../../handlers/common/own-headers.ts';
+import { ownHeaders } from '../../handlers/common/owners.ts';
+import { assertKey } from '../../handlers/common/parameters.ts';
 import { amz, type Dialect, shownDialect } from '../../protocol/dialect.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { headerText } from '../../protocol/formats/header-text.ts';
 import { nameFile, parseBoundary, readForm } from '../../protocol/request/form-data.ts';
 import { Query, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
-import { tagging } from '../../protocol/schemas/tagging.ts';
+import { tagging } from '../../protocol/schemas/object.ts';
 import type { Authorized, Identified } from '../request.ts';
-import { openBucketKey } from './bucket-key.ts';
+import { openBucketKey } from './find-bucket.ts';
 import { authenticationContext } from './identify.ts';
 
 type Accepted = Pick<

@@ -3,8 +3,8 @@
  * (docs/adr/0044-sessions-of-an-application.md).
  */
 import type { Identity, Permission, Renew } from '../../auth/identity.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail, type Refusal } from '../../errors/refusal.ts';
 import type {
   ApplicationRequest,
   ApplicationSession,
@@ -12,7 +12,7 @@ import type {
   AuthorizeAnswer,
 } from '../../ports/application.ts';
 import type { OperationName, OperationRow } from '../../protocol/operations/operations.ts';
-import { applicationArn, isEntityName } from '../../protocol/request/arns.ts';
+import { applicationArn, isEntityName } from '../../protocol/request/action-query.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { Identified } from '../request.ts';
 

@@ -1,13 +1,13 @@
 /** The second stage: finds out who sent the request. */
 import { type AuthenticationContext, authenticate } from '../../auth/authenticate.ts';
 import type { Authenticated } from '../../auth/identity.ts';
-import { authenticateLogin } from '../../auth/login/authenticate-login.ts';
+import { authenticateLogin } from '../../auth/session/logins.ts';
 import type { Context } from '../../context.ts';
-import { ownHeaders } from '../../handlers/common/own-headers.ts';
+import { ownHeaders } from '../../handlers/common/owners.ts';
 import { amz, store } from '../../protocol/dialect.ts';
 import { splitAddress } from '../../protocol/request/address.ts';
 import { establish, type Identified, type Located } from '../request.ts';
-import { type BucketKey, openBucketKey } from './bucket-key.ts';
+import { type BucketKey, openBucketKey } from './find-bucket.ts';
 
 /** @throws what a wrong signature is refused with, and InvalidURI */
 export async function identify(ctx: Context, request: Located): Promise<Identified> {

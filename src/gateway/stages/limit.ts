@@ -5,8 +5,7 @@
 import type { Context } from '../../context.ts';
 import { type Admission, RateLimiter, type Scope } from '../../domain/buckets/quotas/rate-limiter.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { countedBody } from '../records/counted-body.ts';
-import { receivedBytesOf } from '../records/traffic.ts';
+import { countedBody, receivedBytesOf } from '../records/traffic.ts';
 import { establish, type Identified, type RequestContext } from '../request.ts';
 
 /** @throws SlowDown */

@@ -1,16 +1,22 @@
 /** The first stage: the target of a request, as its host and path name it. Nothing is verified yet. */
+
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
-import { matchArea } from '../../handlers/areas/areas.ts';
-import { header, ownHeaders } from '../../handlers/common/own-headers.ts';
+import { matchArea } from '../../handlers/areas.ts';
+import { header, ownHeaders } from '../../handlers/common/owners.ts';
 import { describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
 import { select, selectAction } from '../../protocol/operations/select.ts';
 import { isActionQuery } from '../../protocol/request/action-query.ts';
-import { type AddressRules, bucketOfHost, localPath, splitAddress } from '../../protocol/request/address.ts';
+import {
+  type AddressRules,
+  behindProxies,
+  bucketOfHost,
+  controlAt,
+  localPath,
+  splitAddress,
+} from '../../protocol/request/address.ts';
 import { matchAdmin, readAdminTarget } from '../../protocol/request/admin-target.ts';
-import { controlAt } from '../../protocol/request/control-path.ts';
-import { behindProxies } from '../../protocol/request/peer.ts';
 import { Query } from '../../protocol/request/wire.ts';
 import { establish, type Located, type Received, type RequestContext } from '../request.ts';
 

@@ -1,16 +1,15 @@
 /** May the caller do this? What the operation is about is read once, and handed on. */
-import { assertMayKnow, authorize, mayKnowAbsence } from '../../auth/authorization/authorize.ts';
+import { assertMayKnow, authorize, isCharged, mayKnowAbsence } from '../../auth/authorization/authorize.ts';
 import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
-import { isCharged } from '../../auth/authorization/requester-pays.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { bucketAcl } from '../../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../../domain/objects/read-object.ts';
-import { isUploadId } from '../../domain/objects/version-ids.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { BodyFacts } from '../../handlers/common/body-facts.ts';
-import { header } from '../../handlers/common/own-headers.ts';
-import { asBegun } from '../../handlers/multipart/begun-as.ts';
-import { parseTags, type Tags } from '../../handlers/object/headers/tagging-header.ts';
+import { isUploadId } from '../../domain/objects/versions.ts';
+import type { BodyFacts } from '../../handlers/common/body.ts';
+import { header } from '../../handlers/common/owners.ts';
+import { asBegun } from '../../handlers/multipart/create-multipart-upload.ts';
+import { parseTags, type Tags } from '../../handlers/object/headers/write-headers.ts';
 import { handlers } from '../../handlers/table.ts';
 import { findSession } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';

@@ -1,6 +1,7 @@
 /** Reads the operation and parameters of an action: in the form of IAM and STS, or of S3 Control. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import { emptyBody, readBody } from '../../handlers/common/body.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault, type OperationName } from '../../protocol/operations/operations.ts';
@@ -11,11 +12,8 @@ import {
   type Parameters,
   readParameters,
 } from '../../protocol/request/action-query.ts';
-import type { ControlAsked } from '../../protocol/request/control-path.ts';
-import {
-  createAccessPointRequest,
-  putAccessPointPolicyRequest,
-} from '../../protocol/schemas/access/access-points.ts';
+import type { ControlAsked } from '../../protocol/request/address.ts';
+import { createAccessPointRequest, putAccessPointPolicyRequest } from '../../protocol/schemas/access.ts';
 import type { Identified } from '../request.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'bodyMemory'>;

@@ -1,11 +1,12 @@
 /** The third stage: which operation the request asks for, and the parameters of an action or a form. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
-import { assertKey } from '../../handlers/common/key.ts';
-import { header } from '../../handlers/common/own-headers.ts';
+import { header } from '../../handlers/common/owners.ts';
+import { assertKey } from '../../handlers/common/parameters.ts';
 import { describeOperation, type OperationName } from '../../protocol/operations/operations.ts';
 import { select } from '../../protocol/operations/select.ts';
-import { serviceOf } from '../../protocol/reply/action-errors.ts';
+import { serviceOf } from '../../protocol/reply/render.ts';
 import { noParameters, type Parameters } from '../../protocol/request/action-query.ts';
 import type { Query } from '../../protocol/request/wire.ts';
 import { Recording } from '../records/recording.ts';

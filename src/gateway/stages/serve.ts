@@ -1,18 +1,17 @@
 /** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
-import { arnOf } from '../../auth/authorization/authorize.ts';
-import { isCharged } from '../../auth/authorization/requester-pays.ts';
+import { arnOf, isCharged } from '../../auth/authorization/authorize.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
 import { signingKeyIdentity } from '../../domain/buckets/signing-key.ts';
 import { bucketWebsite } from '../../domain/configurations/families.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
 import { emptyBody, readBody } from '../../handlers/common/body.ts';
 import { needsBucket } from '../../handlers/handler.ts';
 import { handlers } from '../../handlers/table.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { StorageFull } from '../../ports/storage/storage-room.ts';
+import { StorageFull } from '../../ports/chunk-store.ts';
 import { accessPointMethods } from '../../protocol/operations/select.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { PacedBody } from '../body-pace.ts';

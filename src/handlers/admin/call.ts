@@ -1,10 +1,12 @@
 /** A request to the operator API as its handler gets it: parameters and body are decoded by the schemas of its row. */
 import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import type { FailingTarget, Refused } from '../../domain/deliveries/lanes/target-states.ts';
 import type { Recorder } from '../../domain/events/recorder.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
+import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import type {
   AdminBody,
   AdminOperationName,
@@ -13,8 +15,7 @@ import type {
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import type { Entries, Fields } from './request/named-resources.ts';
-import type { Precondition } from './request/precondition.ts';
+import type { Entries, Fields } from './named-resources.ts';
 
 export interface AdminRequest<N extends AdminOperationName = AdminOperationName> {
   readonly requestId: string;
@@ -66,3 +67,96 @@ export function nameIn({ params }: { readonly params: ReadonlyMap<string, string
   if (/^[\w+=,.@-]{1,128}$/.test(name)) return name;
   throw fail('NoSuchEntity', `There is no ${kind} of this name.`);
 }
+
+// Times in the bodies of the operator API.
+
+const toSeconds = '2026-01-31T12:00:00'.length;
+
+/** Of a `moment`, whose form the schema has checked. @returns ms since the epoch @throws InvalidArgument for a day such as 2026-02-31 */
+export function readTime<T extends string | undefined>(
+  field: string,
+  given: T,
+): T extends string ? number : undefined;
+export function readTime(field: string, given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  const time = Date.parse(given);
+  // Engines take a day such as the 31st of February for one of March.
+  const isOfCalendar =
+    !Number.isNaN(time) && new Date(time).toISOString().startsWith(given.slice(0, toSeconds));
+  if (!isOfCalendar)
+    throw fail('InvalidArgument', {
+      message: `${field} is no time of the calendar, such as 2026-01-31T12:00:00Z.`,
+      field,
+    });
+  return time;
+}
+
+/** Times of replies are in whole seconds, those of rows in ms. */
+export const seconds = (ms: number): number => Math.floor(ms / 1000);
+
+/** The state of a long task. */
+export const runState = (finishedAt: number | undefined): 'running' | 'done' =>
+  finishedAt === undefined ? 'running' : 'done';
+
+// Whether a target of events or replication takes what it is sent.
+
+const none: Refused = { objects: 0, reasons: [] };
+
+export const failingJson = (failing: FailingTarget | undefined) => ({
+  ...(failing === undefined || failing.failures === 0
+    ? { state: 'ok' as const }
+    : {
+        state: 'failing' as const,
+        failures: failing.failures,
+        lastError: { at: new Date(failing.at).toISOString(), message: failing.error },
+      }),
+  refused: failing?.refused ?? none,
+});
+
+// Conditional writes of configurations: GET replies with an ETag, and a write with `If-Match` applies to that state alone.
+
+/**
+ * Called with the JSON that GET would reply with, undefined where nothing is set, between the read and the commit of a change.
+ * @throws PreconditionFailed
+ */
+export type Precondition = (present: object | undefined) => void;
+
+type Ctx = Pick<Context, 'hasher'>;
+
+export const etagOf = ({ hasher }: Ctx, body: string): string => `"${hasher.sha256Hex(body).slice(0, 32)}"`;
+
+/** @throws InvalidRequest where the operation takes no condition: it must not be ignored */
+export function readPrecondition(
+  ctx: Ctx,
+  { headers }: Pick<Wire, 'headers'>,
+  { conditional }: Pick<AdminOperation, 'conditional'>,
+): Precondition {
+  const match = headers.get('if-match');
+  const noneMatch = headers.get('if-none-match');
+  if (match === undefined && noneMatch === undefined) return () => undefined;
+  if (conditional !== true)
+    throw fail('InvalidRequest', {
+      message: 'This operation takes neither If-Match nor If-None-Match.',
+      field: match === undefined ? 'If-None-Match' : 'If-Match',
+    });
+  if (noneMatch !== undefined && (noneMatch !== '*' || match !== undefined))
+    throw fail('InvalidRequest', {
+      message: 'If-None-Match must be *, without If-Match.',
+      field: 'If-None-Match',
+    });
+  return (present) => {
+    const tag = present === undefined ? undefined : etagOf(ctx, JSON.stringify(present));
+    const holds =
+      noneMatch !== undefined ? tag === undefined : tag !== undefined && isListed(match ?? '', tag);
+    if (!holds)
+      throw fail('PreconditionFailed', {
+        message:
+          tag === undefined
+            ? 'Nothing is set now.'
+            : `The present state is another: its ETag is ${tag}. GET it and decide again.`,
+      });
+  };
+}
+
+const isListed = (header: string, tag: string): boolean =>
+  header.split(',').some((each) => each.trim() === tag || each.trim() === '*');

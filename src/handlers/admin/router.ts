@@ -2,10 +2,11 @@
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { principalOf } from '../../auth/session/sessions.ts';
+import { fail, Refusal } from '../../base/errors.ts';
+import type { Json } from '../../base/text/strict-json.ts';
 import type { Context } from '../../context.ts';
-import { fail, Refusal } from '../../errors/refusal.ts';
-import { jsonObject, readJson } from '../../protocol/formats/json.ts';
+import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import {
   type AdminOperationName,
@@ -13,16 +14,19 @@ import {
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import { isSigningParameter } from '../../protocol/request/action-query.ts';
 import { readAdminTarget } from '../../protocol/request/admin-target.ts';
-import type { Wire } from '../../protocol/request/wire.ts';
-import type { AreaRequest } from '../areas/area-request.ts';
-import { type AdminHandler, type AdminRequest, type JsonReply, jsonReply } from './call.ts';
-import { shareDiagnostics } from './maintenance/support-bundle.ts';
-import { shareTraces } from './maintenance/traces.ts';
-import { shareRecentLines } from './overview/recent-lines.ts';
-import { shareRecentRequests } from './overview/recent-requests.ts';
-import { shareRequests } from './overview/requests.ts';
-import { onceOnly } from './request/idempotency.ts';
+import type { Query, Wire } from '../../protocol/request/wire.ts';
+import type { AreaRequest } from '../handler.ts';
+import {
+  type AdminHandler,
+  type AdminRequest,
+  etagOf,
+  type JsonReply,
+  jsonReply,
+  readPrecondition,
+} from './call.ts';
+import { onceOnly } from './idempotency.ts';
 import {
   type Entries,
   type Fields,
@@ -30,10 +34,11 @@ import {
   namedResources,
   openEntries,
   visible,
-} from './request/named-resources.ts';
-import { readQuery } from './request/parameters.ts';
-import { etagOf, readPrecondition } from './request/precondition.ts';
+} from './named-resources.ts';
+import { shareRecentLines, shareRecentRequests, shareRequests } from './recent.ts';
+import { shareDiagnostics } from './support-bundle.ts';
 import { adminHandlers } from './table.ts';
+import { shareTraces } from './traces.ts';
 
 type Router = IttyRouterType<IRequestStrict, [AreaRequest, Context]>;
 
@@ -193,3 +198,45 @@ function assertShort({ headers }: Wire): void {
     throw fail('EntityTooLarge', `The body of this request has at most ${strangersBodyMax} bytes.`);
 }
 const strangersBodyMax = 4_096;
+
+// Reads the query of an operator's request.
+
+/** @throws InvalidArgument naming the parameter, also for one that the operation does not take, and for one with two values */
+function readQuery(fields: JsonFields, query: Query): Readonly<Record<string, unknown>> {
+  const ambiguous = query.ambiguousName();
+  if (ambiguous !== undefined) throw twice(ambiguous.slice(0, namesMax));
+  const own = query.pairs.filter(([name]) => !isSigningParameter(name));
+  for (const [name] of own) if (!Object.hasOwn(fields, name)) throw unknown(name, Object.keys(fields));
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, reader]) => [name, readParameter(name, reader, query.get(name))]),
+  );
+}
+
+function readParameter(name: string, reader: JsonReader<unknown>, given: string | undefined): unknown {
+  try {
+    return reader(given === undefined ? undefined : toJson(reader, given), name);
+  } catch (cause) {
+    if (cause instanceof Refusal) throw fail('InvalidArgument', cause.details);
+    throw cause;
+  }
+}
+
+/** A number or a boolean as the text of a query writes it; a name without a value is `true`. */
+function toJson({ schema }: JsonReader<unknown>, text: string): Json {
+  if (schema.type === 'integer' && /^-?\d{1,16}$/.test(text)) return Number(text);
+  if (schema.type === 'boolean' && (text === '' || text === 'true')) return true;
+  if (schema.type === 'boolean' && text === 'false') return false;
+  return text;
+}
+
+const namesMax = 100;
+const twice = (name: string) =>
+  fail('InvalidArgument', {
+    message: `The parameter "${name}" is given more than once, with different values.`,
+    field: name,
+  });
+const unknown = (name: string, known: readonly string[]) =>
+  fail('InvalidArgument', {
+    message: `There is no parameter "${name.slice(0, namesMax)}"; ${known.length === 0 ? 'the operation takes none' : `known are ${known.join(', ')}`}.`,
+    field: name.slice(0, namesMax),
+  });

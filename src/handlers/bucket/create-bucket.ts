@@ -1,5 +1,6 @@
 /** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
-import { callerOf } from '../../auth/session/principal.ts';
+import { callerOf } from '../../auth/session/sessions.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertNoAccessPoint } from '../../domain/access/access-points.ts';
 import { type GivenAcl, isPlainAcl, resolveGrants } from '../../domain/access/acl.ts';
@@ -12,20 +13,15 @@ import {
   ownershipControls,
   type Tagging,
 } from '../../domain/configurations/families.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
-import {
-  type CreateBucketConfiguration,
-  createBucketConfiguration,
-} from '../../protocol/schemas/bucket/bucket.ts';
-import { givenAcl } from '../access/acl/given-acl.ts';
-import type { ReadFacts } from '../common/body-facts.ts';
-import { header } from '../common/own-headers.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { type CreateBucketConfiguration, createBucketConfiguration } from '../../protocol/schemas/bucket.ts';
+import { givenAcl } from '../common/acl.ts';
+import type { ReadFacts } from '../common/body.ts';
+import { emptyReply } from '../common/failure.ts';
+import { header } from '../common/owners.ts';
 import type { HandlerOf } from '../handler.ts';
-import { assertBucketName } from './bucket-name.ts';
 import { checkBucketTags } from './configurations/tagging.ts';
 
 export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
@@ -144,4 +140,48 @@ export function firstDocuments(
       ? {}
       : { [ownershipControls.name]: JSON.stringify(controls) }),
   };
+}
+
+// Bucket names: the public API's rules, and the areas of this service.
+
+/** First path segments that mean something else; a bucket of that name could never be addressed by path. */
+const reservedNames: ReadonlySet<string> = new Set([
+  'admin',
+  'console',
+  'metrics',
+  'healthz',
+  'readyz',
+  'iam',
+]);
+
+const shape = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+const forbidden = [
+  /\.\./,
+  /\.-|-\./,
+  /^\d{1,3}(\.\d{1,3}){3}$/,
+  /^xn--/,
+  /^sthree-/,
+  /-s3alias$/,
+  /--ol-s3$/,
+  /--x-s3$/,
+  /^amzn-s3-demo-$/,
+];
+
+/** @throws InvalidBucketName saying which rule it breaks */
+export function assertBucketName(name: string): void {
+  const why = findFault(name);
+  if (why !== undefined)
+    throw fail('InvalidBucketName', {
+      message: `The specified bucket is not valid: ${why}.`,
+      elements: { BucketName: name },
+    });
+}
+
+function findFault(name: string): string | undefined {
+  if (reservedNames.has(name)) return `"${name}" is an area of this service`;
+  if (!shape.test(name))
+    return 'a name has 3 to 63 of a-z, 0-9, "." and "-", and begins and ends with a letter or digit';
+  if (forbidden.some((rule) => rule.test(name)))
+    return 'it looks like an address, or uses a reserved prefix or suffix, or has adjacent "." and "-"';
+  return undefined;
 }

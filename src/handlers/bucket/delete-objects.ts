@@ -1,17 +1,17 @@
 /** DeleteObjects: each key on its own, partial success preserved. */
-
 import { authorize } from '../../auth/authorization/authorize.ts';
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import type { ErrorCode } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
 import { type RecordedRows, withRows } from '../../domain/events/recorder.ts';
 import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
-import { openTurns } from '../../domain/storage/turns.ts';
-import type { ErrorCode } from '../../errors/codes.ts';
+import { openTurns } from '../../domain/storage/sweep.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
+import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import {
   type DeletedObject,
   type DeleteError,
@@ -19,15 +19,14 @@ import {
   deleteRequestLimits,
   deleteResult,
   type ObjectToDelete,
-} from '../../protocol/schemas/object/delete.ts';
-import { toFailure } from '../common/failure.ts';
-import { assertKey, keyBytesMax } from '../common/key.ts';
-import { hasShownMfa } from '../common/mfa.ts';
-import { defined } from '../common/parameters.ts';
-import { xmlReply } from '../common/xml-reply.ts';
+} from '../../protocol/schemas/object.ts';
+import { hasShownMfa } from '../common/claims.ts';
+import { emptyReply, toFailure, xmlReply } from '../common/failure.ts';
+import { assertKey, defined, keyBytesMax } from '../common/parameters.ts';
 import type { HandlerOf } from '../handler.ts';
-import { toConditions } from '../object/headers/conditions.ts';
-import { asksBypass } from '../object/headers/lock-headers.ts';
+import { deleteConditions, toConditions } from '../object/headers/conditions.ts';
+import { versionHeader } from '../object/headers/object-headers.ts';
+import { asksBypass } from '../object/headers/write-headers.ts';
 
 /** Keys that are deleted concurrently. */
 const parallel = 16;
@@ -159,3 +158,27 @@ async function deleteOne(
     return { error: { Key: Key.slice(0, keyBytesMax), ...defined({ VersionId }), Code, Message } };
   }
 }
+
+// DeleteObject.
+
+export const DeleteObject: HandlerOf<'DeleteObject'> = async (ctx, request) => {
+  const { bucket, key, record, requestId } = request;
+  const versionId = request.query.get('versionId');
+  const { version } = await deleteObject(ctx, {
+    bucket,
+    key,
+    ...defined({ versionId }),
+    conditions: deleteConditions(request),
+    bypass: asksBypass(request),
+    mfa: bucket.mfaDelete === true && versionId !== undefined && (await hasShownMfa(ctx, request)),
+    owner: request.identity?.owner ?? bucket.owner,
+    record,
+    requestId,
+  });
+  const headers: HeaderPair[] = [];
+  if (version?.marker) headers.push(['*-delete-marker', 'true']);
+  const versionHeaders = version === undefined ? [] : versionHeader(request, version);
+  headers.push(...versionHeaders);
+  if (versionHeaders.length === 0 && versionId !== undefined) headers.push(['*-version-id', versionId]);
+  return emptyReply(204, headers);
+};

@@ -1,12 +1,12 @@
 /** Bodies that are read whole: bounded, and verified to the last byte before a handler sees them. */
-
-import { gather } from '../../base/gather.ts';
+import { gather } from '../../base/concurrency.ts';
+import { fail } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
 import { digesting } from '../../domain/content/digests.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { Authorized, Held } from '../../gateway/request.ts';
 import { bodyMaxDefault, type Operation } from '../../protocol/operations/operations.ts';
+import type { Tags } from '../object/headers/write-headers.ts';
 import { readClaims } from './claims.ts';
 
 export const emptyBody = new Uint8Array(0);
@@ -56,3 +56,17 @@ export function readBody(
 
 const tooLong = (max: number) =>
   fail('MaxMessageLengthExceeded', { elements: { MaxMessageLengthBytes: max } });
+
+// Facts in a request's body that its authorization needs: tags and locks that it sets, the region of a new bucket.
+
+export interface BodyFacts {
+  readonly requestTags?: Tags;
+  /** By condition key. */
+  readonly named?: ReadonlyMap<string, string | readonly string[]>;
+  /** Further actions that the caller must be allowed. */
+  readonly along?: readonly string[];
+  /** Count in place of the request's own headers of these bare names. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+}
+
+export type ReadFacts = (body: Uint8Array) => BodyFacts;

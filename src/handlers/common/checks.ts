@@ -3,7 +3,7 @@
  * of a configuration are written once: they call `at` for each part that can be refused by itself.
  */
 import type { Awaitable } from '../../base/awaitable.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../base/errors.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 
 export interface CheckedPart {

@@ -1,15 +1,18 @@
 /** What a request declares about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
+
+import { verifyMfaHeader } from '../../auth/session/mfa.ts';
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
 import {
   type ChecksumAlgorithm,
   type Claims,
   checksumAlgorithms,
   digestBytes,
 } from '../../domain/content/digests.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { Authorized } from '../../gateway/request.ts';
+import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import { dialects } from '../../protocol/dialect.ts';
-import { isChecksumHeader } from '../../protocol/operations/hoisted.ts';
-import { header } from './own-headers.ts';
+import { isChecksumHeader } from '../../protocol/operations/operations.ts';
+import { header } from './owners.ts';
 import { defined } from './parameters.ts';
 
 type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;
@@ -120,4 +123,23 @@ export function parseAlgorithm(raw: string | undefined, name: string): ChecksumA
   if (found === undefined)
     throw fail('InvalidRequest', `${name} must be one of ${checksumAlgorithms.join(', ')}, not "${raw}"`);
   return found;
+}
+
+// The `mfa` header: the serial number of a device and the code that it shows, with a space between.
+
+/**
+ * Whether the caller is the root of the bucket's account and has sent a valid code of its MFA device. Call it only where it
+ * matters, because a code is valid once.
+ * @throws AccessDenied for an invalid header
+ */
+export async function hasShownMfa(
+  ctx: Context,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own'>,
+): Promise<boolean> {
+  const { bucket, identity } = request;
+  const given = header(request, 'mfa');
+  if (given === undefined) return false;
+  const isOwner = identity?.root === true && identity.owner === bucket.owner;
+  if (!isOwner || !(await verifyMfaHeader(ctx, identity, given))) throw fail('AccessDenied');
+  return true;
 }

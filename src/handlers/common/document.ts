@@ -2,11 +2,13 @@
  * Configurations that are one stored document with Get, Put and Delete: a family is declared in a dozen
  * lines; its three handlers, and its form for the operator API, derive.
  */
+
+import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
+import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { changeDocument, type Family, readDocument } from '../../domain/configurations/documents.ts';
-import type { ErrorCode } from '../../errors/codes.ts';
-import { fail } from '../../errors/refusal.ts';
+import type { Recorder } from '../../domain/events/recorder.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
@@ -14,11 +16,10 @@ import { jsonOf, readXml, type Xml } from '../../protocol/formats/codec.ts';
 import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
-import { firstRefusal } from './checks.ts';
-import type { Configuration, Configuring } from './configuration.ts';
-import { emptyReply, xmlReply } from './xml-reply.ts';
+import { type Checks, firstRefusal } from './checks.ts';
+import { emptyReply, xmlReply } from './failure.ts';
 
-export interface DocumentRules<T> {
+interface DocumentRules<T> {
   readonly family: Family<T>;
   /** The root element. */
   readonly root: string;
@@ -44,7 +45,7 @@ export interface DocumentRules<T> {
   readonly headers?: (value: T) => readonly HeaderPair[];
 }
 
-export interface HeaderField<T> {
+interface HeaderField<T> {
   readonly field: string;
   /** The bare name. */
   readonly header: string;
@@ -52,7 +53,7 @@ export interface HeaderField<T> {
 }
 
 type Handle = (ctx: Context, request: AuthorizedInBucket) => Promise<Reply>;
-export interface DocumentHandlers<T> {
+interface DocumentHandlers<T> {
   readonly get: Handle;
   readonly put: Handle;
   readonly remove: Handle;
@@ -139,4 +140,34 @@ function takeHeader<T>({ headerField }: DocumentRules<T>, value: T) {
   const own = new Map(typeof text === 'string' ? [[headerField.header, text]] : []);
   // The cast: the schema of the JSON is that of the XML and this field.
   return { own, rest: rest as T };
+}
+
+// A configuration of a bucket as the operator API reads and writes it. Its JSON is the value that the XML of the public API is read into, so
+// both are checked by the same rules and stored as the same record.
+
+/** What the rules of a configuration need of the request that brings it. */
+export interface Configuring extends Caller, Pick<AuthorizedInBucket, 'bucket' | 'requestId' | 'signal'> {
+  readonly record?: Recorder | undefined;
+  readonly checks: Checks;
+}
+
+/** A configuration that has passed its checks. */
+export interface Prepared {
+  /** Stores it; the checks that rest on the bucket's row are repeated with the row that the commit replaces. */
+  commit(): Promise<void>;
+}
+
+export interface Configuration<in T> {
+  /** What is set; undefined where nothing is. Of a family with ids: the one with the id, or all of them by id. */
+  read(ctx: Context, bucket: BucketRow, id?: string): Awaitable<unknown>;
+  /** The answer for one that is not set: an error code, or the default document. */
+  readonly unset: ErrorCode | object;
+  /** @throws the refusal of the first part, unless `checks` gathers them; then `commit` must not be called */
+  prepare(
+    ctx: Context,
+    request: Configuring,
+    given: { readonly value: T; readonly id?: string },
+  ): Promise<Prepared>;
+  /** Absent where the configuration can be changed, but not removed. */
+  remove?(ctx: Context, request: Configuring, id?: string): Promise<void>;
 }

@@ -1,5 +1,5 @@
 /** Reading headers and query parameters into values, with refusals that name what was wrong. */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 import type { Query } from '../../protocol/request/wire.ts';
 
 /** An integer parameter within a range; above `max` it is capped, as the public API does for page sizes. */
@@ -53,4 +53,89 @@ export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude
     if (value !== undefined) kept[name] = value as Exclude<T[keyof T], undefined>;
   }
   return kept;
+}
+
+// Object keys: at most 1024 bytes of UTF-8, never NUL (public API).
+
+export const keyBytesMax = 1024;
+
+/** @throws KeyTooLongError, InvalidArgument */
+export function assertKey(key: string): void {
+  assertLength(key);
+  if (key === '' || key.includes('\0')) {
+    throw fail('InvalidArgument', {
+      message: 'A key has at least one character and never NUL.',
+      elements: { ArgumentName: 'key' },
+    });
+  }
+  if (!key.isWellFormed()) throw fail('InvalidURI', 'The key is not valid UTF-8.');
+}
+
+/**
+ * Checks a text that a listing compares with keys: a prefix, a marker, the position in a token.
+ * @throws KeyTooLongError, InvalidArgument for a text that no key can have
+ */
+function assertPlace(text: string, name: string): string {
+  assertLength(text);
+  if (text.includes('\0') || !text.isWellFormed()) {
+    throw fail('InvalidArgument', {
+      message: `${name} must be UTF-8 without NUL, as keys are.`,
+      elements: { ArgumentName: name },
+    });
+  }
+  return text;
+}
+
+/** The parameter as such a place, '' when it is absent. */
+export const positionIn = (query: Query, name: string): string => assertPlace(query.get(name) ?? '', name);
+
+function assertLength(text: string): void {
+  // Three bytes a unit at most: short keys, nearly all, need no encoding.
+  if (text.length * 3 > keyBytesMax && utf8Length(text) > keyBytesMax) {
+    throw fail('KeyTooLongError', { elements: { Size: utf8Length(text), MaxSizeAllowed: keyBytesMax } });
+  }
+}
+
+// Continuation tokens: base64url of JSON in our own format; literal markers of older clients work too.
+
+interface Token {
+  /** The last key or common prefix of the page before. */
+  readonly after: string;
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+export const writeToken = (token: Token): string =>
+  btoa(String.fromCharCode(...encoder.encode(JSON.stringify(token))))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '');
+
+/** @throws InvalidArgument for an empty token; any other text than a token is taken as a literal marker */
+export function readToken(raw: string | undefined): Token | undefined {
+  if (raw === undefined) return undefined;
+  if (raw === '') {
+    throw fail('InvalidArgument', {
+      message: 'The continuation token provided is incorrect',
+      elements: { ArgumentName: 'continuation-token', ArgumentValue: raw },
+    });
+  }
+  const token = decode(raw) ?? { after: raw };
+  assertPlace(token.after, 'continuation-token');
+  return token;
+}
+
+function decode(raw: string): Token | undefined {
+  try {
+    const bytes = Uint8Array.from(atob(raw.replaceAll('-', '+').replaceAll('_', '/')), (char) =>
+      char.charCodeAt(0),
+    );
+    const value: unknown = JSON.parse(decoder.decode(bytes));
+    if (typeof value === 'object' && value !== null && 'after' in value && typeof value.after === 'string') {
+      return { after: value.after };
+    }
+  } catch {
+    // Not base64url, not UTF-8 or not JSON: a literal marker.
+  }
+  return undefined;
 }

@@ -2,19 +2,16 @@
  * The common part of every action of IAM, STS and access points: parameters are parsed by a schema, the caller is authorized for the
  * resource that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-
-import { type Question, verdictOn } from '../../auth/authorization/authorize.ts';
-import { denialText } from '../../auth/authorization/denial.ts';
+import { denialText, type Question, verdictOn } from '../../auth/authorization/authorize.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { callerOf, principalOf } from '../../auth/session/principal.ts';
+import { callerOf, principalOf } from '../../auth/session/sessions.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import { element, token, writeXml, type Xml } from '../../protocol/formats/codec.ts';
-import type { accessPointOperations } from '../../protocol/operations/access-points.ts';
 import type { iamOperations } from '../../protocol/operations/iam.ts';
-import { describeOperation } from '../../protocol/operations/operations.ts';
+import { type accessPointOperations, describeOperation } from '../../protocol/operations/operations.ts';
 import {
   type Given,
   optional,
@@ -22,9 +19,9 @@ import {
   readFields,
   text,
 } from '../../protocol/operations/parameters.ts';
-import { actionNamespaces, serviceOf } from '../../protocol/reply/action-errors.ts';
+import { actionNamespaces, serviceOf } from '../../protocol/reply/render.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import type { ActionRequest } from './action-request.ts';
+import type { ActionRequest } from './fields.ts';
 import { boundaryKey, factsAt } from './resources.ts';
 
 export type ActionName = keyof typeof iamOperations | keyof typeof accessPointOperations;
@@ -36,7 +33,7 @@ export interface Asking {
   readonly request: ActionRequest;
 }
 
-export interface Action<F extends object, R> {
+interface Action<F extends object, R> {
   /** The ARN that the caller must be allowed the action on, or that everybody may. */
   readonly resource:
     | 'anybody'

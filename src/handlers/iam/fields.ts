@@ -1,10 +1,11 @@
 /** Parameters that many actions share, with the bounds of the public API. */
 
-import { callerOf } from '../../auth/session/principal.ts';
-import { fail } from '../../errors/refusal.ts';
+import type { Identity } from '../../auth/identity.ts';
+import { callerOf } from '../../auth/session/sessions.ts';
+import { fail } from '../../base/errors.ts';
+import type { Authorized } from '../../gateway/request.ts';
 import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
-import { readToken, writeToken } from '../common/continuation-token.ts';
-import type { ActionRequest } from './action-request.ts';
+import { readToken, writeToken } from '../common/parameters.ts';
 
 const name = (max: number) =>
   text({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });
@@ -109,4 +110,11 @@ export function userOrCaller({ identity }: ActionRequest, given: string | undefi
   if (found === undefined)
     throw fail('ValidationError', 'Must specify userName when calling with non-User credentials.');
   return found;
+}
+
+// The call of an action of IAM, of STS or on access points.
+
+/** A request whose caller is known: actions have no anonymous callers. */
+export interface ActionRequest extends Authorized {
+  readonly identity: NonNullable<Identity>;
 }

@@ -1,13 +1,12 @@
 /** The resources of actions, as ARNs for the authorization. */
+
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findAnyCase, findNamed, type Named } from '../../domain/iam/entities.ts';
-import { builtInAccount } from '../../domain/iam/policies/built-in-policies.ts';
-import type { HolderKind } from '../../domain/iam/policies/inline-policies.ts';
-import type { PolicyName } from '../../domain/iam/policies/managed-policies.ts';
-import { fail } from '../../errors/refusal.ts';
-import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/arns.ts';
-import type { ActionRequest } from './action-request.ts';
-import { userOrCaller } from './fields.ts';
+import type { HolderKind } from '../../domain/iam/inline-policies.ts';
+import { builtInAccount, type PolicyName } from '../../domain/iam/managed-policies.ts';
+import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/action-query.ts';
+import { type ActionRequest, userOrCaller } from './fields.ts';
 import { boundaryArn, resourceTagFacts } from './shown.ts';
 
 export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;

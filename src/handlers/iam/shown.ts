@@ -1,9 +1,9 @@
 /** Values as IAM's replies show them. */
 import type { Context } from '../../context.ts';
-import { accountOfPolicy, findPolicyById } from '../../domain/iam/policies/managed-policies.ts';
+import { accountOfPolicy, findPolicyById } from '../../domain/iam/managed-policies.ts';
 import type { IamTag, PolicyRecord, UserRecord } from '../../metadata/iam.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
-import { policyArn, userArn } from '../../protocol/request/arns.ts';
+import { policyArn, userArn } from '../../protocol/request/action-query.ts';
 
 export type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
 export const toIamTags = (given: GivenTags): readonly IamTag[] =>

@@ -1,20 +1,16 @@
 /** The handlers of every action of IAM and STS; `handlers/table.ts` has them among all others. */
 import * as absentKinds from './entities/absent-kinds.ts';
 import * as accessKeys from './entities/access-keys.ts';
-import { GetAccountSummary } from './entities/account-summary.ts';
 import * as groups from './entities/groups.ts';
 import * as mfa from './entities/mfa.ts';
 import * as roles from './entities/roles.ts';
 import * as tags from './entities/tags.ts';
 import * as users from './entities/users.ts';
 import * as attachments from './policies/attachments.ts';
-import * as boundaries from './policies/boundaries.ts';
 import * as inlinePolicies from './policies/inline-policies.ts';
-import { ListPolicies } from './policies/list-policies.ts';
 import * as managedPolicies from './policies/managed-policies.ts';
 import * as simulations from './policies/simulate.ts';
-import { AssumeRole } from './sts/assume-role.ts';
-import * as sts from './sts/sts.ts';
+import * as sts from './sts.ts';
 
 export const actions = {
   ...users,
@@ -23,13 +19,9 @@ export const actions = {
   ...roles,
   ...inlinePolicies,
   ...managedPolicies,
-  ListPolicies,
   ...attachments,
-  ...boundaries,
   ...mfa,
-  GetAccountSummary,
   ...simulations,
-  AssumeRole,
   ...sts,
   ...tags,
   ...absentKinds,

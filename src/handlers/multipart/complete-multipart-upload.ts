@@ -1,10 +1,11 @@
 /** CompleteMultipartUpload. */
 import { openKeyUser } from '../../auth/session/key-user.ts';
+import { fail } from '../../base/errors.ts';
 import { checksumAlgorithms } from '../../domain/content/digests.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
-import { fail } from '../../errors/refusal.ts';
+import { abortUpload } from '../../domain/uploads/upload-session.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
@@ -14,19 +15,23 @@ import {
   completeMultipartUpload,
   completeMultipartUploadLimits,
   completeMultipartUploadResult,
-} from '../../protocol/schemas/object/multipart.ts';
+} from '../../protocol/schemas/multipart.ts';
 import { claimedChecksum } from '../common/claims.ts';
-import { header } from '../common/own-headers.ts';
+import { emptyReply, xmlReply } from '../common/failure.ts';
+import { header } from '../common/owners.ts';
 import { defined } from '../common/parameters.ts';
-import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { toChecksumFields } from '../object/headers/checksum-fields.ts';
 import { writeConditions } from '../object/headers/conditions.ts';
 import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
-import { expirationHeaders, hasLifecycle } from '../object/headers/expiration.ts';
-import { quoted, writtenVersionHeader } from '../object/headers/object-headers.ts';
+import {
+  expirationHeaders,
+  hasLifecycle,
+  quoted,
+  writtenVersionHeader,
+} from '../object/headers/object-headers.ts';
+import { toChecksumFields } from '../object/headers/write-headers.ts';
 import { assertMayHave } from '../object/replica/implied-actions.ts';
-import { readUploadName } from './upload-name.ts';
+import { readUploadName } from './upload-part.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;
@@ -112,3 +117,10 @@ function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
     checksumType: rawType,
   });
 }
+
+// AbortMultipartUpload: idempotent; the parts go to the deletion queue.
+
+export const AbortMultipartUpload: HandlerOf<'AbortMultipartUpload'> = async (ctx, request) => {
+  await abortUpload(ctx, readUploadName(request), request);
+  return emptyReply(204);
+};

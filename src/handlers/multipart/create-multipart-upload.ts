@@ -1,27 +1,23 @@
 /** CreateMultipartUpload: opens a session bound to its cluster. */
-
 import { openKeyUser } from '../../auth/session/key-user.ts';
+import { fail } from '../../base/errors.ts';
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { defaultChecksumType } from '../../domain/uploads/part-list.ts';
 import { createUpload } from '../../domain/uploads/upload-session.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { Authorized } from '../../gateway/request.ts';
 import type { Checksum } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
-import { initiateMultipartUploadResult } from '../../protocol/schemas/object/multipart.ts';
+import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { parseAlgorithm } from '../common/claims.ts';
-import { header } from '../common/own-headers.ts';
+import { xmlReply } from '../common/failure.ts';
+import { header } from '../common/owners.ts';
 import { defined } from '../common/parameters.ts';
-import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from '../object/headers/encryption-headers.ts';
-import { abortHeaders, hasLifecycle } from '../object/headers/expiration.ts';
-import { readLock } from '../object/headers/lock-headers.ts';
-import { readObjectHeaders } from '../object/headers/object-headers.ts';
-import { readStorageClass } from '../object/headers/storage-class.ts';
+import { abortHeaders, hasLifecycle, readObjectHeaders } from '../object/headers/object-headers.ts';
+import { readLock, readStorageClass } from '../object/headers/write-headers.ts';
 import { readAccess } from '../object/properties/acl.ts';
-import { begunAs } from './begun-as.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;
@@ -61,7 +57,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
 };
 
 /** CRCs can cover the whole object, hashes only be composed; CRC64NVME always covers the whole (public API). */
-export function readChecksumType(
+function readChecksumType(
   request: Authorized,
   algorithm: ChecksumAlgorithm | undefined,
 ): Checksum['type'] | undefined {
@@ -86,4 +82,35 @@ export function readChecksumType(
     );
   }
   return raw;
+}
+
+// Headers of CreateMultipartUpload that say how an object is stored, and that parts do not repeat. A policy with conditions on them
+// has them for the parts and the completion as well, because all of these are the action PutObject (public API).
+
+const names = [
+  'acl',
+  'server-side-encryption',
+  'server-side-encryption-aws-kms-key-id',
+  'server-side-encryption-customer-algorithm',
+  'storage-class',
+] as const;
+
+/** Undefined where the request names none. */
+function begunAs({ own }: Pick<Authorized, 'own'>): Readonly<Record<string, string>> | undefined {
+  const given = names.flatMap((name) => {
+    const value = own.get(name);
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return given.length === 0 ? undefined : Object.fromEntries(given);
+}
+
+/** The request's headers with those of the upload's beginning, which replace its own. */
+export function asBegun<C extends Pick<Authorized, 'own'>>(
+  request: C,
+  begun: Readonly<Record<string, string>> = {},
+): C {
+  const own = new Map(request.own);
+  for (const name of names) own.delete(name);
+  for (const [name, value] of Object.entries(begun)) own.set(name, value);
+  return { ...request, own };
 }

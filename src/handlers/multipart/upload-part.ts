@@ -1,26 +1,25 @@
 /** UploadPart and UploadPartCopy. */
 
-import type { Content } from '../../domain/content/store-bytes.ts';
-import { contentMax } from '../../domain/content/store-bytes.ts';
+import { fail } from '../../base/errors.ts';
+import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject, type Slice, shownVersion } from '../../domain/objects/read-object.ts';
+import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { writePart } from '../../domain/uploads/upload-part.ts';
-import { openUploading } from '../../domain/uploads/upload-session.ts';
-import { fail } from '../../errors/refusal.ts';
+import { openUploading, type UploadName } from '../../domain/uploads/upload-session.ts';
+import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
-import { copyPartResult } from '../../protocol/schemas/object/copy.ts';
-import { header } from '../common/own-headers.ts';
+import { copyPartResult } from '../../protocol/schemas/object.ts';
+import { emptyReply, xmlReply } from '../common/failure.ts';
+import { header } from '../common/owners.ts';
 import { defined } from '../common/parameters.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { openSourceKey, openUploadKey } from '../object/content-key.ts';
-import { partChecksumFields } from '../object/headers/checksum-fields.ts';
+import { openSourceKey, openUploadKey, readContent } from '../object/content-key.ts';
 import { openCopySource } from '../object/headers/copy-source.ts';
 import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { quoted, refuseUnbuilt } from '../object/headers/object-headers.ts';
-import { readContent } from '../object/write-content.ts';
-import { readPartNumber, readUploadName } from './upload-name.ts';
+import { partChecksumFields } from '../object/headers/write-headers.ts';
 
 export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {
   const { record, requestId, signal } = request;
@@ -86,7 +85,7 @@ const partResult = (stored: StoredPart) => ({
 });
 
 /** `bytes=lo-hi` with lo <= hi < size, parsed strictly. */
-export function copyRange(raw: string | undefined, size: number): Slice {
+function copyRange(raw: string | undefined, size: number): Slice {
   if (raw === undefined) return { start: 0, end: size - 1 };
   const [, low = '', high = ''] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(raw) ?? [];
   if (low !== '' && Number(low) <= Number(high) && Number(high) < size)
@@ -94,5 +93,24 @@ export function copyRange(raw: string | undefined, size: number): Slice {
   throw fail('InvalidArgument', {
     message: `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
     elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },
+  });
+}
+
+// The upload and part that a request names.
+
+export const readUploadName = ({ bucket, key, query }: AuthorizedInBucket): UploadName => ({
+  bucket,
+  key,
+  uploadId: query.get('uploadId') ?? '',
+});
+
+/** @throws InvalidArgument outside 1…10000 */
+function readPartNumber({ query }: AuthorizedInBucket): number {
+  const raw = query.get('partNumber') ?? '';
+  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
+  if (number >= 1 && number <= partNumberMax) return number;
+  throw fail('InvalidArgument', {
+    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
+    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
   });
 }

@@ -1,11 +1,14 @@
 /** The object keys that operations need: of what they read, and of the upload that they add a part to. */
 import { openKeyUser } from '../../auth/session/key-user.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import type { ObjectKey } from '../../domain/content/encryption/key.ts';
+import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
+import type { ObjectKey } from '../../domain/content/encryption/content-key.ts';
 import { assertCustomerKey, openObjectKey } from '../../domain/content/encryption/object-key.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
+import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
+import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
+import { readClaims } from '../common/claims.ts';
 import {
   mentionsEncryption,
   readCustomerKey,
@@ -86,4 +89,21 @@ export async function openUploadKey(
       { encryption, customerKey, user: openKeyUser(ctx, request) },
     )
   );
+}
+
+// The checks of every upload before its body is read: the key, the length, the declared checksums.
+
+/**
+ * The content of an upload.
+ * @throws MissingContentLength, EntityTooLarge, or what the claims' own syntax is refused with
+ */
+export function readContent(request: Authorized, fallback?: ChecksumAlgorithm): Content {
+  const { length } = request.payload;
+  const isChunked = request.wire.headers.get('transfer-encoding') !== undefined;
+  if (length === undefined && !isChunked) throw fail('MissingContentLength');
+  if (length !== undefined && length > contentMax) {
+    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  }
+  const { content: source, sha256 } = request.payload;
+  return { source, length, sha256, claims: readClaims(request, { fallback }) };
 }

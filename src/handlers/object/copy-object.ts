@@ -1,30 +1,33 @@
 /** CopyObject: a new object from the bytes of another; chunks are never shared. */
 
 import { openKeyUser } from '../../auth/session/key-user.ts';
+import { fail } from '../../base/errors.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject, shownVersion } from '../../domain/objects/read-object.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
-import { copyObjectResult } from '../../protocol/schemas/object/copy.ts';
+import { copyObjectResult } from '../../protocol/schemas/object.ts';
 import { parseAlgorithm } from '../common/claims.ts';
-import { header } from '../common/own-headers.ts';
+import { xmlReply } from '../common/failure.ts';
+import { header } from '../common/owners.ts';
 import { defined } from '../common/parameters.ts';
-import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { openSourceKey } from './content-key.ts';
-import { toChecksumFields } from './headers/checksum-fields.ts';
 import { writeConditions } from './headers/conditions.ts';
 import { assertMayCopyTags, type CopySource, openCopySource } from './headers/copy-source.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
-import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
-import { readLock } from './headers/lock-headers.ts';
-import { quoted, readObjectHeaders, writtenVersionHeader } from './headers/object-headers.ts';
-import { readStorageClass } from './headers/storage-class.ts';
+import {
+  expirationHeaders,
+  hasLifecycle,
+  quoted,
+  readObjectHeaders,
+  writtenVersionHeader,
+} from './headers/object-headers.ts';
+import { readLock, readStorageClass, toChecksumFields } from './headers/write-headers.ts';
 import { readAccess } from './properties/acl.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {

@@ -1,27 +1,29 @@
 /** GetObject and HeadObject: one path, with and without a body. */
 
 import { openKeyUser } from '../../auth/session/key-user.ts';
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertMayDecrypt } from '../../domain/content/encryption/provided-key.ts';
+import { assertReadable } from '../../domain/objects/amend-version.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/objects/read-object.ts';
-import { assertReadable } from '../../domain/objects/restore.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
-import { fail } from '../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply/reply.ts';
-import { header } from '../common/own-headers.ts';
+import { header } from '../common/owners.ts';
 import { parseHttpDate } from '../common/parameters.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { openContentKey, openDescribedKey } from './content-key.ts';
-import { readConditions } from './headers/conditions.ts';
-import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
-import { lockHeaders } from './headers/lock-headers.ts';
-import { notModified } from './headers/not-modified.ts';
-import { checksumHeaders, describeObject, quoted } from './headers/object-headers.ts';
-import { parseRange } from './headers/range.ts';
-import { tagCountHeaders } from './headers/tagging-header.ts';
+import { notModified, parseRange, readConditions } from './headers/conditions.ts';
+import {
+  checksumHeaders,
+  describeObject,
+  expirationHeaders,
+  hasLifecycle,
+  quoted,
+} from './headers/object-headers.ts';
+import { lockHeaders, tagCountHeaders } from './headers/write-headers.ts';
 import { restoreHeaders } from './properties/restore-object.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be answered. */

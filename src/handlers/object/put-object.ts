@@ -1,5 +1,4 @@
 /** PutObject: headers and body to a write, its outcome to a reply. */
-
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
@@ -7,22 +6,26 @@ import type { Content } from '../../domain/content/store-bytes.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { writeXml } from '../../protocol/formats/codec.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import { splitTarget } from '../../protocol/request/wire.ts';
+import { postResponse } from '../../protocol/schemas/object.ts';
+import { readClaims } from '../common/claims.ts';
+import { emptyReply } from '../common/failure.ts';
 import type { HandlerOf } from '../handler.ts';
+import { readContent } from './content-key.ts';
 import { writeConditions } from './headers/conditions.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
-import { expirationHeaders, hasLifecycle } from './headers/expiration.ts';
-import { readLock } from './headers/lock-headers.ts';
 import {
   checksumHeaders,
+  expirationHeaders,
+  hasLifecycle,
   quoted,
   readObjectHeaders,
   writtenVersionHeader,
 } from './headers/object-headers.ts';
-import { readStorageClass } from './headers/storage-class.ts';
+import { readLock, readStorageClass } from './headers/write-headers.ts';
 import { readAccess } from './properties/acl.ts';
-import { readContent } from './write-content.ts';
 
 export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
   const row = await writeContent(ctx, request, readContent(request));
@@ -32,11 +35,7 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
 };
 
 /** The write that the headers of a call describe, or the fields of a form. */
-export async function writeContent(
-  ctx: Context,
-  request: AuthorizedInBucket,
-  content: Content,
-): Promise<ObjectRow> {
+async function writeContent(ctx: Context, request: AuthorizedInBucket, content: Content): Promise<ObjectRow> {
   const { bucket, key, record, requestId, signal } = request;
   const objectKey = await drawObjectKey(ctx, request, {
     wanted: wantedEncryption(ctx, request),
@@ -64,9 +63,55 @@ export async function writeContent(
   return row;
 }
 
-export const writtenHeaders = (row: ObjectRow): HeaderPair[] => [
+const writtenHeaders = (row: ObjectRow): HeaderPair[] => [
   ['ETag', quoted(row.etag)],
   ...checksumHeaders(row.checksum),
   ...writtenEncryptionHeaders(row.encryption),
   ...writtenVersionHeader(row),
 ];
+
+// PostObject (public API "POST Object"): PutObject by a form; the reply is for a browser.
+
+export const PostObject: HandlerOf<'PostObject'> = async (ctx, request) => {
+  // The length of a form's file is known at its end only.
+  const content = { source: request.payload.content, length: undefined, claims: readClaims(request) };
+  const row = await writeContent(ctx, request, content);
+  const written = writtenHeaders(row);
+  if (hasLifecycle(request.bucket)) written.push(...(await expirationHeaders(ctx, request.bucket, row)));
+  return replyTo(request, row, written);
+};
+
+function replyTo(request: AuthorizedInBucket, row: ObjectRow, written: readonly HeaderPair[]): Reply {
+  const { parameters, bucket, key } = request;
+  const etag = quoted(row.etag);
+  const redirect = parseRedirect(parameters.get('success_action_redirect') ?? parameters.get('redirect'));
+  if (redirect !== undefined) {
+    const replyFields = Object.entries({ bucket: bucket.name, key, etag });
+    const query = replyFields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+    redirect.search += `${redirect.search === '' ? '?' : '&'}${query}`;
+    return emptyReply(303, [...written, ['Location', redirect.href]]);
+  }
+  const location = formatLocation(request);
+  const headers: HeaderPair[] = [...written, ['Location', location]];
+  const status = parameters.get('success_action_status');
+  if (status !== '201') return emptyReply(status === '200' ? 200 : 204, headers);
+  const response = { Location: location, Bucket: bucket.name, Key: key, ETag: etag };
+  return {
+    status: 201,
+    headers: [['Content-Type', 'application/xml'], ...headers],
+    body: writeXml(postResponse, 'PostResponse', response, { namespace: '' }),
+  };
+}
+
+/** A redirect that is not an HTTP address, such as `javascript:`, is ignored (public API). */
+function parseRedirect(given: string | undefined): URL | undefined {
+  const url = given === undefined ? null : URL.parse(given);
+  return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;
+}
+
+/** The object's address, with the host and path of the form's own request. */
+function formatLocation({ wire, key }: AuthorizedInBucket): string {
+  const path = splitTarget(wire.target).path.replace(/\/$/, '');
+  const scheme = wire.secure ? 'https' : 'http';
+  return `${scheme}://${wire.headers.get('host') ?? ''}${path}/${encodeURIComponent(key)}`;
+}

@@ -1,6 +1,18 @@
 /** Rows of data clusters: few, in one partition. */
-import type { At, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
-import { type ClusterRow, clusterState } from '../records/clusters.ts';
+
+import { shardOf } from '../../base/shard.ts';
+import type { At, MetadataStore, Outcome, Revision, SideChange, Stored } from '../../ports/metadata-store.ts';
+import type { Extent } from '../../ports/object-bytes.ts';
+import { bucketSlots } from '../buckets/buckets.ts';
+import {
+  type ClusterRow,
+  clusterState,
+  importReleased,
+  type RebalanceRow,
+  type ReleasedRow,
+  rebalance,
+} from '../records/clusters.ts';
+import { LeaseLost } from './leases.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
@@ -32,3 +44,117 @@ export const putClusters = (
     puts.map(({ row, found }) => ({ put: { ...row, slot: 0 }, expect: found?.revision ?? 'absent' })),
     { then },
   );
+
+// The rows of the worker `rebalance`: one for each slot of the buckets, written by the holder of the slot's lease alone.
+
+const rebalanceAt: At<typeof rebalance> = { table: rebalance, in: { group: 0 } };
+
+/** The state of a slot; one that was never processed has no pass. */
+export type SlotRow = Omit<RebalanceRow, 'group' | 'generation'>;
+
+export async function rebalanceRows(metadata: Pick<MetadataStore, 'scan'>): Promise<readonly SlotRow[]> {
+  const found = new Map(
+    (await metadata.scan(rebalanceAt).next(bucketSlots)).map(({ row }) => [row.slot, row]),
+  );
+  return Array.from({ length: bucketSlots }, (_, slot) => found.get(slot) ?? { slot });
+}
+
+const find = (
+  metadata: Pick<MetadataStore, 'get'>,
+  slot: number,
+): Promise<Stored<RebalanceRow> | undefined> => metadata.get(rebalanceAt, { slot });
+
+export const findRebalance = async (metadata: Pick<MetadataStore, 'get'>, slot: number): Promise<SlotRow> =>
+  (await find(metadata, slot))?.row ?? { slot };
+
+/** A slot that the holder of its lease may write, until a later holder claims it. */
+export class ClaimedSlot {
+  readonly #metadata: Pick<MetadataStore, 'commit'>;
+  readonly #generation: number;
+  #revision: Revision;
+  #row: SlotRow;
+
+  constructor(
+    metadata: Pick<MetadataStore, 'commit'>,
+    { row, revision }: { readonly row: RebalanceRow; readonly revision: Revision },
+  ) {
+    this.#metadata = metadata;
+    this.#generation = row.generation;
+    this.#revision = revision;
+    this.#row = row;
+  }
+
+  get row(): SlotRow {
+    return this.#row;
+  }
+
+  /** @throws LeaseLost once a later holder has claimed the slot */
+  async put({ slot, open, ended }: SlotRow): Promise<void> {
+    const put: RebalanceRow = {
+      group: 0,
+      slot,
+      generation: this.#generation,
+      ...(open === undefined ? {} : { open }),
+      ...(ended === undefined ? {} : { ended }),
+    };
+    const outcome = await this.#metadata.commit(rebalanceAt, [{ put, expect: this.#revision }]);
+    if (!outcome.applied) throw new LeaseLost(`slot ${slot} of rebalance`, this.#generation);
+    this.#row = put;
+    this.#revision = outcome.revision;
+  }
+}
+
+/** Attempts against holders that claim the slot concurrently. */
+const claimsMax = 8;
+
+/** Fences all earlier holders of the slot's lease. @throws LeaseLost when a later holder has claimed the slot */
+export async function claimSlot(
+  metadata: Pick<MetadataStore, 'get' | 'commit'>,
+  slot: number,
+  generation: number,
+): Promise<ClaimedSlot> {
+  for (let attempt = 0; attempt < claimsMax; attempt += 1) {
+    const found = await find(metadata, slot);
+    if (found !== undefined && found.row.generation > generation) break;
+    const row: RebalanceRow = { ...(found?.row ?? { group: 0, slot }), generation };
+    const outcome = await metadata.commit(rebalanceAt, [{ put: row, expect: found?.revision ?? 'absent' }]);
+    if (outcome.applied) return new ClaimedSlot(metadata, { row, revision: outcome.revision });
+  }
+  throw new LeaseLost(`slot ${slot} of rebalance`, generation);
+}
+
+// Upstream objects that were imported and that no version names any more.
+
+const slots = 16;
+
+const releasedAt = (bucketId: string, slot: number): At<typeof importReleased> => ({
+  table: importReleased,
+  in: { bucketId, slot },
+});
+
+/** Records the foreign extents that a version gives up, in the same commit. */
+export const releaseForeign = (bucketId: string, extents: readonly Extent[]): readonly SideChange[] =>
+  extents.flatMap(({ cluster, foreign }) => {
+    if (foreign === undefined) return [];
+    const slot = shardOf(foreign.key, slots);
+    return [{ at: releasedAt(bucketId, slot), put: { bucketId, slot, ...foreign, cluster } }];
+  });
+
+export const findReleased = async (
+  metadata: Pick<MetadataStore, 'get'>,
+  bucketId: string,
+  { key, cluster }: Pick<ReleasedRow, 'key' | 'cluster'>,
+): Promise<ReleasedRow | undefined> =>
+  (await metadata.get(releasedAt(bucketId, shardOf(key, slots)), { key, cluster }))?.row;
+
+/** Yields the rows slot by slot, ordered by key within a slot. */
+export async function* everyReleased(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): AsyncGenerator<ReleasedRow> {
+  for (let slot = 0; slot < slots; slot += 1) {
+    const cursor = metadata.scan(releasedAt(bucketId, slot));
+    for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
+      for (const { row } of page) yield row;
+  }
+}

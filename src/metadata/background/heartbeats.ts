@@ -1,7 +1,6 @@
 /** The heartbeats of the background workers and of the gateways, each in one partition. */
 import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { type GatewayRow, gateways } from '../records/background/gateways.ts';
-import { type HeartbeatRow, heartbeats } from '../records/background/heartbeats.ts';
+import { type GatewayRow, gateways, type HeartbeatRow, heartbeats } from '../records/processes.ts';
 
 const heartbeatsAt: At<typeof heartbeats> = { table: heartbeats, in: { slot: 0 } };
 const gatewaysAt: At<typeof gateways> = { table: gateways, in: { slot: 0 } };

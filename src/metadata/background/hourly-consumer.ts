@@ -4,8 +4,7 @@
  * A reader starts at the oldest row in every pass, and finished rows are removed by name. So a row that a slow commit adds among rows
  * that are finished already is read in the next pass: a writer draws `due` before it commits.
  */
-import { BoundedCache } from '../../base/bounded-cache.ts';
-import type { Caches } from '../../base/caches.ts';
+import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { type At, commitLimits, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour } from '../records/queues.ts';

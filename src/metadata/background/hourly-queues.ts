@@ -3,8 +3,7 @@
  * partitioned by the hour in which a row is due, so that an hour that is finished, or exceeds its age limit, is removed by one
  * deletion. `queueHours` lists the hours.
  */
-import { BoundedCache } from '../../base/bounded-cache.ts';
-import type { Caches } from '../../base/caches.ts';
+import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { shardOf } from '../../base/shard.ts';
 import type { Clock } from '../../ports/clock.ts';
 import {

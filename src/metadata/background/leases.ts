@@ -18,7 +18,7 @@
  * | `rebalance` | progress of a slot, and what is left on a cluster | the row holds the generation of the slot's lease (`claimSlot`) |
  */
 import type { At, MetadataStore, Revision } from '../../ports/metadata-store.ts';
-import { type LeaseRow, leases } from '../records/background/leases.ts';
+import { type LeaseRow, leases } from '../records/processes.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'commit' | 'now'>;
 

@@ -1,14 +1,14 @@
 /** Work for the background: immutable rows, read in order of their due time, slot by slot. */
-
 import { shardOf } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { type QueueRow, queues } from '../records/queues.ts';
+import { mergeRows, newestFirst } from '../objects/objects.ts';
+import { type DeadLetter, type NotifyTask, type QueueRow, queues } from '../records/queues.ts';
 
 /**
  * The queues with one partition for each slot: `gc` deletes bytes; `notify-dlq` has notifications that could not be delivered,
  * `replication-failed` versions that could not be replicated. The others are in `hourly-queues.ts`.
  */
-export type QueueName = 'gc' | 'notify-dlq' | 'replication-failed';
+type QueueName = 'gc' | 'notify-dlq' | 'replication-failed';
 
 /** Consumers lease a slot, so this is how many of them can work on one queue. */
 export const queueSlots = 16;
@@ -104,3 +104,61 @@ export async function backlog(metadata: Pick<MetadataStore, 'scan'>, queue: Queu
   }
   return Math.min(count, backlogMax);
 }
+
+// Notifications that could not be delivered: a queue without a worker, read by operators.
+
+const queue = 'notify-dlq';
+
+interface GivenUp {
+  /** The error of the last attempt, as an operator may see it. */
+  readonly error: string;
+  /** Store time (ms): when delivery was given up, and when the row expires. */
+  readonly now: number;
+  readonly expiresAt: number;
+}
+
+/** The row that replaces an undeliverable row of the `notify` queue. */
+export function deadLetter(row: QueueRow, { error, now, expiresAt }: GivenUp): SideChange {
+  // The cast: each queue has one type of task.
+  const letter: DeadLetter = { ...(row.task as NotifyTask), error, since: row.due };
+  const { id, requestId, attempts } = row;
+  return { ...queued(queue, id, letter, { id, due: now, requestId, attempts }), expiresAt };
+}
+
+/** A position between two rows: rows before it are older. */
+interface LetterPlace {
+  readonly due: number;
+  readonly id: string;
+}
+
+/** A page of the letters, the newest first. */
+export async function readDeadLetters(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { before, max }: { readonly before: LetterPlace | undefined; readonly max: number },
+): Promise<{ readonly rows: readonly QueueRow[]; readonly next?: LetterPlace }> {
+  const cursors = Array.from({ length: queueSlots }, (_, slot) =>
+    metadata.scan(queueAt(queue, slot), { reverse: true, ...(before === undefined ? {} : { before }) }),
+  );
+  const rows: QueueRow[] = [];
+  for await (const row of newestFirst(cursors, isNewer)) {
+    const last = rows.at(-1);
+    if (rows.length >= max && last !== undefined) return { rows, next: { due: last.due, id: last.id } };
+    rows.push(row);
+  }
+  return { rows };
+}
+
+const isNewer = (a: LetterPlace, b: LetterPlace): boolean =>
+  a.due > b.due || (a.due === b.due && a.id > b.id);
+
+/** The letters, the oldest first. */
+export const everyDeadLetter = (metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<QueueRow> =>
+  mergeRows(
+    Array.from({ length: queueSlots }, (_, slot) => allRows(metadata, queue, slot)),
+    (a: LetterPlace, b: LetterPlace) => isNewer(b, a),
+  );
+
+export const removeDeadLetter = ({ slot, due, id }: QueueRow): SideChange => ({
+  at: queueAt(queue, slot),
+  remove: { due, id },
+});

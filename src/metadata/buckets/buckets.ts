@@ -1,13 +1,12 @@
 /** Bucket rows and their indexes. */
 
+import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { shardOf } from '../../base/shard.ts';
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
-import { mergeRows } from '../objects/newest-first.ts';
-import { prefixRange } from '../objects/prefix.ts';
-import { announcing } from '../shared-changes.ts';
+import { mergeRows, prefixRange } from '../objects/objects.ts';
+import { announcing, heedChanges } from '../shared-changes.ts';
 import { type BucketRow, buckets } from '../tables.ts';
-import { documentRemovals } from './documents.ts';
-import { bucketsAll, bucketsByOwner, type OwnedBucketRow } from './records.ts';
+import { bucketsAll, bucketsByOwner, documents, type OwnedBucketRow } from './records.ts';
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
 
@@ -144,4 +143,98 @@ export async function nextBucket(
     after = undefined;
   }
   return undefined;
+}
+
+// Documents: texts of any size under ids that are never reused (bucket configurations). A text is stored in segments, so that a row
+// stays small; the id contains their number.
+
+/** In UTF-16 units: at most three bytes each, so a segment stays well below the row limit. */
+const segmentMax = 6_000;
+/** A document is at most this many segments: 3 MB of ASCII, more than any family takes. */
+export const segmentsMax = 512;
+
+const documentAt = (id: string): At<typeof documents> => ({ table: documents, in: { id } });
+
+/** @param unique a fresh identifier */
+export const documentId = (unique: string, text: string): string =>
+  `${unique}.${Math.max(1, Math.ceil(text.length / segmentMax))}`;
+
+const segmentCountIn = (id: string): number => Number(id.slice(id.lastIndexOf('.') + 1));
+
+export async function writeDocument(
+  metadata: Pick<MetadataStore, 'apply'>,
+  id: string,
+  text: string,
+): Promise<void> {
+  const count = segmentCountIn(id);
+  if (count > segmentsMax) throw new Error(`a document of ${text.length} characters is too long`);
+  for (let segment = 0; segment < count; segment += 1) {
+    const stretch = text.slice(segment * segmentMax, (segment + 1) * segmentMax);
+    await metadata.apply([{ at: documentAt(id), put: { id, segment, text: stretch } }]);
+  }
+}
+
+/** The text, or undefined when the document was removed. */
+export async function readText(
+  metadata: Pick<MetadataStore, 'scan'>,
+  id: string,
+): Promise<string | undefined> {
+  const rows = await metadata.scan(documentAt(id)).next(segmentsMax);
+  return rows.length === segmentCountIn(id) ? rows.map(({ row }) => row.text).join('') : undefined;
+}
+
+/** Removes a document, in the commit that removes the reference to it. */
+export const documentRemovals = (id: string): SideChange[] =>
+  Array.from({ length: segmentCountIn(id) }, (_, segment) => ({ at: documentAt(id), remove: { segment } }));
+
+// A cache of bucket rows, for metadata where a read is a round trip. A change by a process of this node removes the row here, and
+// invalidates reads that are under way, before the change is answered. A change by another machine is not seen until the cached
+// row expires.
+
+const seenMax = 1000;
+
+/** When the read of a bucket's row began. */
+export interface Look {
+  /** By the monotonic clock (ms). */
+  readonly at: number;
+  /** The number of changes that this process had seen when the read began. */
+  readonly changes: number;
+}
+export interface SeenBucket extends Look {
+  readonly bucket: BucketRow;
+}
+
+class SeenBuckets {
+  readonly rows = new BoundedCache<SeenBucket>({ name: 'buckets', entriesMax: seenMax });
+  changes = 0;
+  isHeeding = false;
+}
+interface Ctx {
+  readonly caches: Caches;
+  readonly metadata: Pick<MetadataStore, 'get'>;
+}
+
+function openSeen({ caches, metadata }: Ctx): SeenBuckets {
+  const seen = caches.of(SeenBuckets);
+  if (!seen.isHeeding) {
+    seen.isHeeding = true;
+    heedChanges(metadata, 'bucket', (name) => forgetBucket(seen, name));
+  }
+  return seen;
+}
+
+/** Call it before reading a bucket for `rememberBucket`. */
+export const lookAt = (ctx: Ctx, elapsed: number): Look => ({ at: elapsed, changes: openSeen(ctx).changes });
+
+export function rememberBucket(ctx: Ctx, bucket: BucketRow, { at, changes }: Look): void {
+  const seen = openSeen(ctx);
+  // A bucket changed during the read, so this row may be stale.
+  if (changes === seen.changes) seen.rows.set(bucket.name, { bucket, at, changes });
+}
+
+export const seenBucket = (ctx: Ctx, name: string): SeenBucket | undefined => openSeen(ctx).rows.get(name);
+
+function forgetBucket(seen: SeenBuckets, name: string): void {
+  seen.changes += 1;
+  seen.rows.delete(name);
 }

@@ -1,9 +1,18 @@
 /** What a bucket holds, by storage class: counter rows that change in the commit that changes the objects. */
-
 import { shardOf } from '../../base/shard.ts';
-import type { At, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
-import type { TaskAmount } from '../records/tasks.ts';
-import { usage } from '../records/usage.ts';
+import type { At, Cursor, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
+import type { TaskAmount } from '../records/queues.ts';
+import {
+  type DayUsageRow,
+  type TrafficRow,
+  traffic,
+  trafficByDay,
+  trafficByPayer,
+  usage,
+  usageAggregates,
+  usageByDay,
+  usageByOwner,
+} from '../records/usage.ts';
 import type { BucketRow } from '../tables.ts';
 
 /** The counters of a bucket are spread over this many rows, so that its writers do not contend for one row. */
@@ -118,3 +127,192 @@ export const hasPendingUsage = (
   metadata: Pick<MetadataStore, 'hasPendingAdditions'>,
   bucketId: string,
 ): Promise<boolean> => metadata.hasPendingAdditions(usageAt(bucketId));
+
+// The usage of closed days: written once for each bucket and day, and read by bucket, by owner or by day.
+
+/** The rows of a day are spread over this many partitions. */
+const usageDaySlots = 16;
+
+/** Writes the rows of one bucket and day, unless they have been written: a closed day never changes. */
+export async function closeBucketDay(
+  metadata: Pick<MetadataStore, 'commit'>,
+  bucketId: string,
+  rows: readonly DayUsageRow[],
+): Promise<void> {
+  if (rows.length === 0) return;
+  const slot = shardOf(bucketId, usageDaySlots);
+  // A conflict means that the rows exist: this leader, or an earlier one, has written them from the same samples.
+  await metadata.commit(
+    { table: usageAggregates, in: { bucketId } },
+    rows.map((put) => ({ put, expect: 'absent' })),
+    {
+      then: rows.flatMap((row) => [
+        { at: { table: usageByOwner, in: { owner: row.owner } }, put: row },
+        { at: { table: usageByDay, in: { day: row.day, slot } }, put: { ...row, slot } },
+      ]),
+    },
+  );
+}
+
+interface DayRange {
+  readonly start: string;
+  /** The day after the last one. */
+  readonly before: string;
+  readonly limit: number;
+}
+
+/** The rows of a bucket by day and storage class. */
+export async function pageBucketDays(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+  {
+    start,
+    before,
+    limit,
+    after,
+  }: DayRange & { readonly after?: { day: string; storageClass: string } | undefined },
+): Promise<readonly DayUsageRow[]> {
+  const at = { table: usageAggregates, in: { bucketId } };
+  const range = { from: { day: start }, before: { day: before } };
+  const cursor = metadata.scan(at, range);
+  if (after !== undefined) cursor.seek(after, { past: true });
+  return (await cursor.next(limit)).map(({ row }) => row);
+}
+
+/** The rows of the buckets that an account owned, by day, bucket and storage class. */
+export async function pageOwnerDays(
+  metadata: Pick<MetadataStore, 'scan'>,
+  owner: string,
+  {
+    start,
+    before,
+    limit,
+    after,
+  }: DayRange & {
+    readonly after?: { day: string; bucketId: string; storageClass: string } | undefined;
+  },
+): Promise<readonly DayUsageRow[]> {
+  const at = { table: usageByOwner, in: { owner } };
+  const range = { from: { day: start }, before: { day: before } };
+  const cursor = metadata.scan(at, range);
+  if (after !== undefined) cursor.seek(after, { past: true });
+  return (await cursor.next(limit)).map(({ row }) => row);
+}
+
+/** Every row of a day, slot by slot; the order is the same each time. */
+export async function* everyUsageOf(
+  metadata: Pick<MetadataStore, 'scan'>,
+  day: string,
+): AsyncGenerator<DayUsageRow> {
+  for (let slot = 0; slot < usageDaySlots; slot += 1) {
+    const cursor = metadata.scan({ table: usageByDay, in: { day, slot } });
+    for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256))
+      for (const { row } of page) yield row;
+  }
+}
+
+// Requests and bytes by bucket, account and UTC day: written by each process for itself, summed over the processes by readers.
+
+/** The rows of a day are spread over this many partitions. */
+const trafficDaySlots = 16;
+
+/** A row of one writer, in all three orders. */
+export function trafficChanges(row: TrafficRow, expiresAt: number): readonly SideChange[] {
+  const slot = shardOf(`${row.bucketId} ${row.requester}`, trafficDaySlots);
+  return [
+    { at: { table: traffic, in: { bucketId: row.bucketId } }, put: row, expiresAt },
+    { at: { table: trafficByPayer, in: { payer: row.payer } }, put: row, expiresAt },
+    { at: { table: trafficByDay, in: { day: row.day, slot } }, put: { ...row, slot }, expiresAt },
+  ];
+}
+
+/** The traffic of an account with a bucket on a day, summed over the processes. */
+export type Traffic = Omit<TrafficRow, 'writer'>;
+
+interface TrafficRange {
+  readonly start: string;
+  /** The day after the last one. */
+  readonly before: string;
+  readonly limit: number;
+}
+
+/** The traffic of a bucket by day, requester and payer. */
+export function pageBucketTraffic(
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+  {
+    start,
+    before,
+    limit,
+    after,
+  }: TrafficRange & { readonly after?: Pick<Traffic, 'day' | 'requester' | 'payer'> | undefined },
+): Promise<readonly Traffic[]> {
+  const at = { table: traffic, in: { bucketId } };
+  const cursor = metadata.scan(at, { from: { day: start }, before: { day: before } });
+  if (after !== undefined) cursor.seek(after, { past: true });
+  return take(summed(cursor), limit);
+}
+
+/** The traffic that an account pays for, by day, bucket and requester. */
+export function pagePayerTraffic(
+  metadata: Pick<MetadataStore, 'scan'>,
+  payer: string,
+  {
+    start,
+    before,
+    limit,
+    after,
+  }: TrafficRange & { readonly after?: Pick<Traffic, 'day' | 'bucketId' | 'requester'> | undefined },
+): Promise<readonly Traffic[]> {
+  const at = { table: trafficByPayer, in: { payer } };
+  const cursor = metadata.scan(at, { from: { day: start }, before: { day: before } });
+  if (after !== undefined) cursor.seek(after, { past: true });
+  return take(summed(cursor), limit);
+}
+
+/** All traffic of a day, slot by slot; the order is the same each time. */
+export async function* everyTrafficOf(
+  metadata: Pick<MetadataStore, 'scan'>,
+  day: string,
+): AsyncGenerator<Traffic> {
+  for (let slot = 0; slot < trafficDaySlots; slot += 1)
+    yield* summed(metadata.scan({ table: trafficByDay, in: { day, slot } }));
+}
+
+async function take(rows: AsyncIterable<Traffic>, limit: number): Promise<readonly Traffic[]> {
+  const taken: Traffic[] = [];
+  for await (const row of rows) {
+    taken.push(row);
+    if (taken.length >= limit) break;
+  }
+  return taken;
+}
+
+/** Rows that differ only in their writer, which is the last column of every order, become one. */
+async function* summed(
+  cursor: Pick<Cursor<typeof traffic>, 'next'> | Pick<Cursor<typeof trafficByDay>, 'next'>,
+): AsyncGenerator<Traffic> {
+  let sum: Traffic | undefined;
+  for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) {
+    for (const { row } of page) {
+      const { bucketId, bucket, day, requester, payer } = row;
+      const isSame =
+        sum?.bucketId === bucketId && sum.day === day && sum.requester === requester && sum.payer === payer;
+      if (sum !== undefined && !isSame) yield sum;
+      const before = isSame ? sum : undefined;
+      sum = {
+        bucketId,
+        bucket,
+        day,
+        requester,
+        payer,
+        requestsA: (before?.requestsA ?? 0) + row.requestsA,
+        requestsB: (before?.requestsB ?? 0) + row.requestsB,
+        requestsFree: (before?.requestsFree ?? 0) + row.requestsFree,
+        ingressBytes: (before?.ingressBytes ?? 0) + row.ingressBytes,
+        egressBytes: (before?.egressBytes ?? 0) + row.egressBytes,
+      };
+    }
+  }
+  if (sum !== undefined) yield sum;
+}

@@ -7,15 +7,12 @@ import {
   ages,
   type LifecycleBucketRow,
   lifecycleBuckets,
-} from '../records/ages.ts';
+} from '../records/access-points.ts';
 import { type BucketRow, headSlot, type ObjectRow, type UploadSession } from '../tables.ts';
 
 export const dayMs = 86_400_000;
 /** The day that ends at this time or after it: a midnight belongs to the day before, as where rules round up to midnight. */
 export const dayOf = (ms: number): number => Math.ceil(ms / dayMs) - 1;
-
-/** The uploads of all buckets are indexed, in this many slots. */
-export const uploadSlots = 1;
 
 type Place = Pick<AgeRow, 'bucketId' | 'kind' | 'day' | 'slot'>;
 export const agesAt = ({ bucketId, kind, day, slot }: Place): At<typeof ages> => ({

@@ -1,15 +1,17 @@
 /** Reading object rows: heads, history and manifests. */
 import {
+  type AnyTable,
   type At,
   type Cursor,
   type MetadataStore,
   type PartOf,
+  type RowOf,
   type SideChange,
   type SortOf,
   type Stored,
   StoreUnavailable,
 } from '../../ports/metadata-store.ts';
-import type { Extent } from '../../ports/storage/object-bytes.ts';
+import type { Extent } from '../../ports/object-bytes.ts';
 import {
   type BucketRow,
   headSlot,
@@ -197,4 +199,75 @@ export async function* readExtents(metadata: Metadata, manifest: Manifest): Asyn
   else
     for await (const parts of manifestParts(metadata, manifest.manifestId))
       for (const part of parts) yield part.extent;
+}
+
+// Prefix ranges over text columns, in the order of UTF-8 bytes.
+
+/**
+ * The smallest text that sorts after every text with this prefix, or undefined when there is none (an empty prefix, or only
+ * U+10FFFF). Code points sort like their UTF-8 bytes.
+ */
+export function prefixEnd(prefix: string): string | undefined {
+  const points = Array.from(prefix);
+  for (let last = points.pop(); last !== undefined; last = points.pop()) {
+    const next = (last.codePointAt(0) ?? 0) + 1;
+    if (next > 0x10ffff) continue;
+    // Surrogates have no UTF-8 form: the code point after U+D7FF is U+E000.
+    return points.join('') + String.fromCodePoint(next === 0xd800 ? 0xe000 : next);
+  }
+  return undefined;
+}
+
+/** The range of rows whose text `column` starts with `prefix`; `fixed` are the sort columns ahead of it. */
+export function prefixRange<C extends string, F extends object = object>(
+  column: C,
+  prefix: string,
+  fixed?: F,
+): { from?: Record<C, string> & F; before?: Record<C, string> & F } {
+  const at = (value: string) => ({ ...fixed, [column]: value }) as Record<C, string> & F;
+  const end = prefixEnd(prefix);
+  return {
+    ...(prefix === '' ? {} : { from: at(prefix) }),
+    ...(end === undefined ? {} : { before: at(end) }),
+  };
+}
+
+// Reading several partitions as one, from their ends.
+
+/** Rows of a partition that are read together. */
+const readAhead = 64;
+
+interface Source<Row> {
+  readonly read: () => Promise<Row[]>;
+  rows: Row[];
+}
+
+/** Merges the rows of cursors that run backwards: the newest row comes first. */
+export const newestFirst = <T extends AnyTable>(
+  cursors: readonly Cursor<T>[],
+  isNewer: (a: RowOf<T>, b: RowOf<T>) => boolean,
+): AsyncGenerator<RowOf<T>> => mergeRows(cursors, isNewer);
+
+/** Merges the rows of cursors that all run in the order of `isBefore`. */
+export async function* mergeRows<T extends AnyTable>(
+  cursors: readonly Cursor<T>[],
+  isBefore: (a: RowOf<T>, b: RowOf<T>) => boolean,
+): AsyncGenerator<RowOf<T>> {
+  const sources = await Promise.all(
+    cursors.map(async (cursor): Promise<Source<RowOf<T>>> => {
+      const read = async (): Promise<RowOf<T>[]> => (await cursor.next(readAhead)).map(({ row }) => row);
+      return { read, rows: await read() };
+    }),
+  );
+  for (;;) {
+    let first: Source<RowOf<T>> | undefined;
+    for (const source of sources) {
+      const [row] = source.rows;
+      if (row !== undefined && (first === undefined || isBefore(row, first.rows[0] as RowOf<T>)))
+        first = source;
+    }
+    if (first === undefined) return;
+    yield first.rows.shift() as RowOf<T>;
+    if (first.rows.length === 0) first.rows = await first.read();
+  }
 }

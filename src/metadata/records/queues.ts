@@ -1,6 +1,6 @@
 /** The queues, and the tasks in each. */
 import { table } from '../../ports/metadata-store.ts';
-import type { Extent, Owner } from '../../ports/storage/object-bytes.ts';
+import type { Extent, Owner } from '../../ports/object-bytes.ts';
 
 /** Work for the background. Rows are immutable; a retry is a new row; consumers lease (queue, slot), never a row. */
 export interface QueueRow {
@@ -172,3 +172,100 @@ export interface FailedReplication extends ReplicationTask {
   /** Store time (ms) at which the task was first due. */
   readonly since: number;
 }
+
+// The state of long background work, from which it resumes after a kill and which the operator API reports.
+
+/** What a task counts: rows, versions or the like, and bytes where it knows them. */
+export interface TaskAmount {
+  readonly count: number;
+  readonly bytes?: number;
+}
+
+/** How far a task is. Stored beside its state and in the same commit, so that the two never disagree. Times are the store's, in ms. */
+export interface TaskProgress {
+  readonly startedAt: number;
+  readonly updatedAt: number;
+  readonly finishedAt?: number;
+  readonly done: TaskAmount;
+  /** The average of about the last minute; absent before the first measurement. */
+  readonly perSecond?: TaskAmount;
+  /** Where the next measurement of the rate begins. */
+  readonly measured: { readonly at: number; readonly done: TaskAmount };
+  readonly lastError?: { readonly at: number; readonly message: string };
+  /** Why it ended without its result. */
+  readonly failure?: string;
+  /** Names of what it works on. */
+  readonly bucket?: string;
+  readonly cluster?: string;
+}
+
+export interface TaskRow {
+  /** The name of the worker or command that owns the task. */
+  readonly kind: string;
+  /** The subject, such as a bucket's id; '' when there is only one. */
+  readonly name: string;
+  readonly state: unknown;
+  /** Only of tasks that operators follow. */
+  readonly progress?: TaskProgress;
+}
+export const tasks = table<TaskRow>()({
+  name: 'tasks',
+  kind: 'conditional',
+  partition: ['kind'],
+  sort: ['name'],
+  columns: { kind: 'text', name: 'text', state: 'json', progress: 'json' },
+});
+
+// The record of a replication peer: another S3 service that versions are replicated to.
+
+/** An account that may name the peer in its rules. */
+export interface PeerAccount {
+  /** Its id, or `*` for every account. */
+  readonly account: string;
+  /** The account that must own the bucket at the peer; absent: one of the same id. */
+  readonly bucketOwner?: string;
+  /** Names of buckets at the peer, or prefixes with `*` at their end; absent: those that the peer proves to be the account's. */
+  readonly buckets?: readonly string[];
+}
+
+export interface ReplicationPeerRow {
+  /** Always 0: there are few peers, and one scan reads them all. */
+  readonly slot: number;
+  readonly id: string;
+  /** `http` or `https`, without a path. */
+  readonly endpoint: string;
+  readonly region: string;
+  /** Base64 of the access key, the secret key and the private key of `cert`, sealed under the master key for this id. */
+  readonly sealedKeys: string;
+  /** PEM of the certificates that sign the peer's own; absent: those that the runtime trusts. */
+  readonly ca?: string;
+  /** Store time (ms) of the last PUT. */
+  readonly changedAt: number;
+  /** PEM of this gateway's own certificate; its private key is sealed with the other keys. */
+  readonly cert?: string;
+  /** `http://host:port`. */
+  readonly proxy?: string;
+  /** Bytes of bodies per second, over all versions that are sent to the peer; absent: no limit. */
+  readonly bandwidth?: number;
+  /** Absent: the peer was put without a list, and serves the only account, or none of several. */
+  readonly accounts?: readonly PeerAccount[];
+}
+export const replicationPeers = table<ReplicationPeerRow>()({
+  name: 'replication_peers',
+  kind: 'conditional',
+  partition: ['slot'],
+  sort: ['id'],
+  columns: {
+    slot: 'int',
+    id: 'text',
+    endpoint: 'text',
+    region: 'text',
+    sealedKeys: 'text',
+    ca: 'text',
+    changedAt: 'int',
+    cert: 'text',
+    proxy: 'text',
+    bandwidth: 'int',
+    accounts: 'json',
+  },
+});

@@ -5,8 +5,9 @@
  * Names are bound once, when a schema is declared: `reader` and `writer` return plain functions, so that a page of a thousand keys costs
  * string concatenation only.
  */
-import { trim as trimSet } from '../../base/text/trim.ts';
-import { fail } from '../../errors/refusal.ts';
+
+import { fail } from '../../base/errors.ts';
+import { trim as trimSet } from '../../base/text/printable.ts';
 import {
   checkedShape,
   type JsonShape,

@@ -2,7 +2,7 @@
  * Header values are bytes, one character each; text from a query, a form or an older client is Unicode. This is the way from one to the
  * other. Replies have printable ASCII only, because many clients cannot read a reply with any other byte in a header.
  */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 
 const encoder = new TextEncoder();
 /** Characters of a header name (RFC 9110 "token"). */

@@ -1,6 +1,5 @@
 /** The JSON of a value that an XML schema describes: how it is read, with every fault named, and its JSON Schema. */
 import type { Json, JsonObject } from '../../base/text/strict-json.ts';
-import type { JsonSchema } from './json-schema.ts';
 
 export interface JsonFault {
   /** Such as `Rule[0].Status`; '' for the whole document. */
@@ -8,7 +7,7 @@ export interface JsonFault {
   readonly wrong: string;
   readonly right: string;
 }
-export type ReportFault = (fault: JsonFault) => void;
+type ReportFault = (fault: JsonFault) => void;
 
 export interface JsonShape<T> {
   readonly schema: JsonSchema;
@@ -176,3 +175,26 @@ export function objectShape<T>(
 }
 
 const below = (at: string, name: string): string => (at === '' ? name : `${at}.${name}`);
+
+// The part of JSON Schema (draft 2020-12) that the OpenAPI document uses.
+
+type JsonSchemaType = 'string' | 'boolean' | 'integer' | 'number' | 'array' | 'object' | 'null';
+
+export interface JsonSchema {
+  readonly type?: JsonSchemaType | readonly JsonSchemaType[];
+  readonly title?: string;
+  readonly description?: string;
+  readonly anyOf?: readonly JsonSchema[];
+  readonly enum?: readonly string[];
+  readonly pattern?: string;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly items?: JsonSchema;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: JsonSchema | false;
+  readonly maxProperties?: number;
+}

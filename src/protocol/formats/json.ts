@@ -3,10 +3,10 @@
  * a JSON Schema.
  */
 
+import { fail } from '../../base/errors.ts';
 import { parseBytes, sizePattern } from '../../base/text/byte-size.ts';
 import { type Json, type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
-import { fail } from '../../errors/refusal.ts';
-import type { JsonSchema } from './json-schema.ts';
+import type { JsonSchema } from './json-shape.ts';
 
 export interface JsonReader<T> {
   /** @param at the place, such as `context.aws:SourceIp`; '' for the whole body */

@@ -4,7 +4,7 @@
  * Two parsers that understand one document differently could be used to bypass a check. So this one accepts only a small subset on which
  * every parser agrees: no DOCTYPE, no processing instruction, no reference but the five predefined and the numeric ones.
  */
-import type { Refusal } from '../../errors/refusal.ts';
+import type { Refusal } from '../../base/errors.ts';
 import { malformed, type References, resolveReferences } from './xml.ts';
 
 export interface Node {

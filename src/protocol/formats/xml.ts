@@ -1,5 +1,5 @@
 /** The rules of XML 1.0 that reading and writing share: characters, escapes and references. */
-import { fail, type Refusal } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
 
 export const s3Namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
 export const malformed = (message: string, cause?: unknown): Refusal =>

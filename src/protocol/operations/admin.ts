@@ -4,25 +4,20 @@
  * `admin:<Name>`, unless the row says otherwise.
  */
 import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.ts';
-import { accessRows } from './admin/access.ts';
-import { bucketTaskRows, placementRows, signingKeyRows } from './admin/buckets.ts';
+import { accessRows, sessionRows } from './admin/access.ts';
+import { auditRows } from './admin/audit.ts';
+import { bucketTaskRows, configurationRows, placementRows, signingKeyRows } from './admin/buckets.ts';
 import { clusterRows, storageRows } from './admin/clusters.ts';
-import { configurationRows } from './admin/configurations.ts';
 import { accountRows, iamRows, inlinePolicyRows } from './admin/iam.ts';
 import { iamTransferRows } from './admin/iam-transfer.ts';
-import { limitRows } from './admin/limits.ts';
 import { maintenanceRows } from './admin/maintenance.ts';
 import { notifyRows } from './admin/notify.ts';
-import { objectRows } from './admin/objects.ts';
+import { allBucketRows, objectRows } from './admin/objects.ts';
 import { observabilityRows } from './admin/observability.ts';
-import { allBucketRows } from './admin/overview/all-buckets.ts';
-import { auditRows } from './admin/overview/audit.ts';
-import { statusRows } from './admin/overview/status.ts';
-import { systemRows } from './admin/overview/system.ts';
 import { peerRows, replicationRows } from './admin/replication.ts';
 import type { AdminOperation, AdminRows } from './admin/row.ts';
-import { sessionRows } from './admin/session.ts';
-import { quotaDefaultRows, quotaRows, usageRows } from './admin/usage.ts';
+import { statusRows, systemRows } from './admin/system.ts';
+import { limitRows, quotaDefaultRows, quotaRows, usageRows } from './admin/usage.ts';
 import { workerRows } from './admin/workers.ts';
 
 export const adminPrefix = '/admin/v1';

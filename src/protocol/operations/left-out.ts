@@ -2,7 +2,7 @@
  * Operations of the public API that are not served: each has its row, so that it is distinguished from other operations,
  * answered 501 `NotImplemented` with the reason, counted and documented by its own name.
  */
-import type { RequestLine } from './request-line.ts';
+import type { RequestLine } from './parameters.ts';
 
 export interface LeftOutRow {
   readonly on: RequestLine;

@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 document of the operator API, derived from its table. */
 import { isOptional } from '../formats/json.ts';
-import type { JsonSchema } from '../formats/json-schema.ts';
-import { configurationFamilies, configurationShapes } from '../schemas/bucket/families.ts';
+import type { JsonSchema } from '../formats/json-shape.ts';
+import { configurationFamilies, configurationShapes } from '../schemas/families.ts';
 import { type AdminOperationName, adminOperationNames, describeAdminOperation } from './admin.ts';
 
 const error: JsonSchema = {

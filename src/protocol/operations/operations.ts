@@ -6,11 +6,77 @@
  * (see `select.ts`), so order never matters. What a row does not say derives: the policy action is
  * `s3:<Name>`, anything but GET, HEAD and OPTIONS is audited, and the metric label is the name.
  */
-import { accessPointOperations } from './access-points.ts';
 import { iamOperations } from './iam.ts';
 import { leftOutOperations } from './left-out.ts';
-import { replicaOperations } from './replica.ts';
-import type { RequestLine } from './request-line.ts';
+import type { RequestLine } from './parameters.ts';
+
+// Which dialect headers are accepted in the query, where presigners move them.
+
+/** Headers of the signature itself, about a body that is unknown when the URL is signed, or with a secret that must not be in a URL. */
+const notHoisted =
+  /^(algorithm|credential|date|expires|signedheaders|signature|security-token|content-sha256|user-agent|sdk-checksum-algorithm|(copy-source-)?server-side-encryption-customer-key)$/;
+
+/** Headers about checksums that contain no checksum. */
+const aboutChecksums: readonly string[] = ['checksum-algorithm', 'checksum-mode', 'checksum-type'];
+/** Whether a header contains a checksum of a content, also of an unknown algorithm. */
+export const isChecksumHeader = (bareName: string): boolean =>
+  bareName.startsWith('checksum-') && !aboutChecksums.includes(bareName);
+
+export const isHoisted = (bareName: string): boolean =>
+  !notHoisted.test(bareName) && !isChecksumHeader(bareName);
+
+// The operations between sites: a site brings its versions to another with their ids (docs/adr/0020-replicated-versions-keep-their-ids.md).
+
+/** The largest document (`src/metadata/objects/properties.ts`). */
+const bodyMax = 256 * 1024;
+
+export const replicaOperations = {
+  GetReplicaSite: { on: 'GET bucket ?replica', action: 's3:ReplicateObject', judges: 'each' },
+  ReplicateObject: {
+    adds: true,
+    on: 'PUT object ?replica',
+    streams: true,
+    events: ['ObjectCreated:Put'],
+  },
+  ReplicateUpload: { adds: true, on: 'POST object ?uploads ?replica', action: 's3:ReplicateObject', bodyMax },
+  ReplicateState: {
+    adds: true,
+    on: 'PUT object ?replica-state',
+    action: 's3:ReplicateObject',
+    bodyMax,
+    events: ['ObjectRemoved'],
+  },
+  ReplicateDelete: { on: 'DELETE object ?replica', events: ['ObjectRemoved'] },
+} as const;
+
+/**
+ * The operations on access points, as rows of the operation table. They are action queries; requests in the public API's own form
+ * (`/v20180820/accesspoint/…`, see `control-path.ts`) select the same rows.
+ */
+interface Row<Name extends string> {
+  readonly on: `ANY service ?Action=${Name}`;
+  readonly action: `s3:${Name}`;
+  readonly audited: boolean;
+  readonly judges: 'each';
+}
+
+const row = <const Name extends string>(name: Name): Row<Name> => ({
+  on: `ANY service ?Action=${name}`,
+  action: `s3:${name}`,
+  audited: !/^(Get|List)/.test(name),
+  judges: 'each',
+});
+
+export const accessPointOperations = {
+  CreateAccessPoint: row('CreateAccessPoint'),
+  GetAccessPoint: row('GetAccessPoint'),
+  DeleteAccessPoint: row('DeleteAccessPoint'),
+  ListAccessPoints: row('ListAccessPoints'),
+  PutAccessPointPolicy: row('PutAccessPointPolicy'),
+  GetAccessPointPolicy: row('GetAccessPointPolicy'),
+  DeleteAccessPointPolicy: row('DeleteAccessPointPolicy'),
+  GetAccessPointPolicyStatus: row('GetAccessPointPolicyStatus'),
+};
 
 export interface Operation {
   readonly on: RequestLine;

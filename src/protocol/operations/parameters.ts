@@ -2,7 +2,7 @@
  * One schema reads the parameters of an action and infers their types: `Tags.member.1.Key=…` becomes a list of structures. A parameter
  * that no schema names is refused, because dropping it would change the meaning of the request.
  */
-import { fail, type Refusal } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
 import type { Parameters } from '../request/action-query.ts';
 
 /** A name, its value, and the parameters below it. */
@@ -62,7 +62,7 @@ export function structure<F extends Fields>(fields: F): Parameter<Given<F>> {
   };
 }
 
-export interface TextRules {
+interface TextRules {
   readonly pattern?: RegExp;
   readonly min?: number;
   readonly max: number;
@@ -133,3 +133,10 @@ function readMembers(node: Node | undefined, path: string): ReadonlyMap<string, 
   if (members === undefined || node.children.size !== 1) throw invalid(path, 'must be a list of members');
   return members;
 }
+
+// The first line of a row of the operation table: which requests ask for the operation.
+
+export type Scope = 'service' | 'bucket' | 'object';
+/** `ANY` is GET or POST: an action query, which is identified by `Action`. */
+type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS' | 'ANY';
+export type RequestLine = `${Method} ${Scope}` | `${Method} ${Scope} ${'?' | '+'}${string}`;

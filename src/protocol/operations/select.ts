@@ -1,5 +1,5 @@
 /** Chooses the operation of a request from the table. */
-import { fail, type Refusal } from '../../errors/refusal.ts';
+import { fail, type Refusal } from '../../base/errors.ts';
 import { dialects } from '../dialect.ts';
 import type { Query } from '../request/wire.ts';
 import {
@@ -9,7 +9,7 @@ import {
   operations,
   subResources,
 } from './operations.ts';
-import type { Scope } from './request-line.ts';
+import type { Scope } from './parameters.ts';
 
 interface Row {
   readonly name: OperationName;

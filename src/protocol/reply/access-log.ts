@@ -3,7 +3,7 @@
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html
  */
 import { describeOperation, type OperationName } from '../operations/operations.ts';
-import type { Scope } from '../operations/request-line.ts';
+import type { Scope } from '../operations/parameters.ts';
 
 /** Sub-resources that the log calls by another name than the URL does. */
 const resources: Readonly<Record<string, string>> = {

@@ -2,7 +2,7 @@
  * What a request to the operator API is about: the decoded names in its path, and the path that they make. Policies, the audit log and
  * idempotency keys read this and never the path as it was sent, which has many spellings.
  */
-import { fail, Refusal } from '../../errors/refusal.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import {
   type AdminOperationName,
   adminOperationNames,

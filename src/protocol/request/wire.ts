@@ -2,7 +2,7 @@
  * The request as it arrived, without normalisation: `new Request()` rewrites dot segments, `%2e`, `\` and tabs, and joins repeated
  * headers, so a signature over the original would fail. Authentication, addressing and policies read only this.
  */
-import { fail } from '../../errors/refusal.ts';
+import { fail } from '../../base/errors.ts';
 
 export interface Wire {
   readonly method: string;

@@ -6,12 +6,12 @@
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeError } from '../../base/text/describe-error.ts';
+import { describeError } from '../../base/text/mask-secrets.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { type BackupRun, saveBackup } from '../../domain/tasks/backups.ts';
+import { type BackupRun, saveBackup } from '../../domain/tasks/progress.ts';
 import { findInstallation } from '../../metadata/installation.ts';
-import { holdGarbage } from '../../workers/supervision/gc-hold.ts';
+import { holdGarbage } from '../../workers/supervision/leadership.ts';
 import type { CommandWatch } from '../cli/command-watch.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import {
@@ -25,7 +25,7 @@ import {
 } from './copy-chunks.ts';
 
 /** The file that makes a directory a backup. */
-export const backupFile = 'backup.json';
+const backupFile = 'backup.json';
 
 /** What `backup.json` says. */
 export interface Backup {
@@ -39,12 +39,12 @@ export interface Backup {
   readonly isComplete: boolean;
 }
 
-export interface BackupSummary extends Backup, Readonly<Copied> {
+interface BackupSummary extends Backup, Readonly<Copied> {
   readonly removed: number;
 }
 
 /** Files of the data directory that open it elsewhere; absent where settings name other files. */
-export const keyFiles = ['master.key', 'root-credentials.json'] as const;
+const keyFiles = ['master.key', 'root-credentials.json'] as const;
 
 /** Where a cluster's chunks are. */
 export const chunksOf = (config: Config, { id, dir }: Config['SVC_POOL_CLUSTERS'][number]): string =>
@@ -194,4 +194,49 @@ export async function readBackup(directory: string): Promise<Backup | undefined>
 export async function isEmptyDirectory(directory: string): Promise<boolean> {
   if ((await stat(directory).catch(() => undefined)) === undefined) return true;
   return (await readdir(directory)).length === 0;
+}
+
+// Copies a backup to a data directory that holds nothing yet, where a gateway then starts.
+
+/** @throws the signal's reason */
+export async function restore(
+  config: Config,
+  {
+    from,
+    backup,
+    signal,
+    watch,
+  }: {
+    readonly from: string;
+    readonly backup: Backup;
+    readonly signal: AbortSignal;
+    readonly watch?: CommandWatch | undefined;
+  },
+): Promise<Copied> {
+  const copied: Copied = { files: 0, bytes: 0, kept: 0, keptBytes: 0 };
+  const clusters = config.SVC_POOL_CLUSTERS.filter(({ id }) => backup.clusters.includes(id));
+  const sourceOf = (id: string): string => join(from, 'chunks', id);
+  const all =
+    watch &&
+    (await measureChunks(
+      clusters.map(({ id }) => sourceOf(id)),
+      signal,
+    ));
+  if (all) watch?.begin({ kind: 'restore', of: 'files', paced: 'bytes' }, amountsOf(copied, all));
+  const report = (): void => {
+    if (all && watch?.isDue === true) watch.show(amountsOf(copied, all));
+  };
+  for (const cluster of clusters)
+    await copyChunks(sourceOf(cluster.id), chunksOf(config, cluster), { signal, copied, report });
+  if (all) watch?.end(amountsOf(copied, all).done);
+  // Clusters may be in other places.
+  await mkdir(inDataDir(config), { recursive: true, mode: 0o700 });
+  for (const name of keyFiles)
+    if (existsSync(join(from, name))) await copyWhole(join(from, name), inDataDir(config, name));
+  // The metadata comes last: without it the directory is not a complete installation, and a gateway refuses to start there.
+  const metadata = inDataDir(config, 'metadata');
+  await mkdir(metadata, { recursive: true, mode: 0o700 });
+  await copyWhole(join(from, 'metadata/data.mdb'), join(metadata, 'data.mdb'));
+  for (const directory of [metadata, inDataDir(config)]) await flush(directory);
+  return copied;
 }

@@ -4,19 +4,23 @@ import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { Fsck, type FsckFinding, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
-import { comparedAmounts, comparedCounts } from '../../domain/storage/fsck/saved-run.ts';
+import {
+  comparedAmounts,
+  comparedCounts,
+  Fsck,
+  type FsckFinding,
+  fromTheStart,
+} from '../../domain/storage/fsck/fsck.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
-import { HeldElsewhere } from '../../workers/supervision/gc-hold.ts';
+import { HeldElsewhere } from '../../workers/supervision/leadership.ts';
+import { formatFinding } from '../cli/cli-fsck.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
-import { formatFinding } from '../cli/format-finding.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
-import { type Backup, backUp, chunksOf, isEmptyDirectory, readBackup } from './backup.ts';
+import { type Backup, backUp, chunksOf, isEmptyDirectory, readBackup, restore } from './backup.ts';
 import { markName } from './copy-chunks.ts';
-import { restore } from './restore.ts';
 
 /** A refusal or a backup that does not hold what its metadata names; 2 is a faulty command line. */
 const failedCode = 1;

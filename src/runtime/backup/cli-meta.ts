@@ -1,7 +1,7 @@
 /** `sluice meta export` and `sluice meta import`: moves metadata from one backend to another while no gateway runs. */
 import { existsSync } from 'node:fs';
 import type { Context } from '../../context.ts';
-import { leases } from '../../metadata/records/background/leases.ts';
+import { leases } from '../../metadata/records/processes.ts';
 import { tables } from '../../metadata/tables.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { compose } from '../compose/compose.ts';

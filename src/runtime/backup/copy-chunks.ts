@@ -6,9 +6,9 @@
 import { constants } from 'node:fs';
 import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import { amountLeft } from '../../domain/tasks/progress.ts';
-import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import type { TaskAmount } from '../../metadata/records/queues.ts';
 
 /** The mark of the installation, which each cluster has. */
 export const markName = 'installation.json';

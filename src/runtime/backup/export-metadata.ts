@@ -1,9 +1,10 @@
 /** Writes all rows of the metadata to a directory, a part after another; an interrupted export continues behind its last part. */
 import { findInstallation } from '../../metadata/installation.ts';
-import { type LeaseRow, leases } from '../../metadata/records/background/leases.ts';
+import { type LeaseRow, leases } from '../../metadata/records/processes.ts';
 import type { AnyTable, MetadataStore, RowPage } from '../../ports/metadata-store.ts';
 import type { CommandWatch } from '../cli/command-watch.ts';
 import {
+  Checksum,
   type Exported,
   type ExportedTable,
   exportedTables,
@@ -12,9 +13,9 @@ import {
   partPath,
   readExported,
   writeExported,
+  writeLine,
   writeWhole,
 } from './exported.ts';
-import { Checksum, writeLine } from './row-lines.ts';
 
 /** Rows of a part: some 10 MiB. */
 const rowsPerPart = 20_000;

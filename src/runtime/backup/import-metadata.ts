@@ -3,15 +3,23 @@
  * absent and accepts an equal one, so an import that was cut short is begun again and continues.
  */
 import { readFile } from 'node:fs/promises';
-import { inParallel } from '../../base/in-parallel.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import { raiseLease } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { type BucketRow, tables } from '../../metadata/tables.ts';
 import type { AnyTable, At, CopiedRow, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import type { CommandWatch } from '../cli/command-watch.ts';
-import { type Exported, exportedTables, ImportConflict, parseLeases, partPath } from './exported.ts';
-import { Checksum, readLine, writeLine } from './row-lines.ts';
+import {
+  Checksum,
+  type Exported,
+  exportedTables,
+  ImportConflict,
+  parseLeases,
+  partPath,
+  readLine,
+  writeLine,
+} from './exported.ts';
 
 type Columns = Readonly<Record<string, unknown>>;
 /** Commits at a time: they share flushes, and the rounds of an engine. */

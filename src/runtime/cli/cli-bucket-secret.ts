@@ -1,7 +1,7 @@
 /** `sluice bucket-secret`: derives the secrets that sign requests about a bucket with a signing key. They are read from standard input. */
 import { createHmac } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-import { deriveCombinedSecret, deriveSharedSecret } from '../../signing/bucket-secrets.ts';
+import { deriveCombinedSecret, deriveSharedSecret } from '../../signing/signing-key.ts';
 
 const hasher = {
   hmacSha256: (key: Uint8Array, data: Uint8Array | string) => createHmac('sha256', key).update(data).digest(),

@@ -1,11 +1,12 @@
 /** The `sluice` command: a table of commands, whose flags are the settings. */
-import { type ParsedFlags, parseFlags } from '../../config/read/flags.ts';
-import { nearest } from '../../config/read/nearest.ts';
+
+import { nearest } from '../../config/entries.ts';
+import { type Found, type ParsedFlags, parseFlags, showSetting, toFlag } from '../../config/read-config.ts';
+import type { Setting } from '../../config/setting.ts';
+import { type SettingName, settingNames, settings } from '../../config.ts';
 import { type Configuration, loadConfiguration } from '../compose/configuration.ts';
-import { expectedInstallation } from '../installation/expected-installation.ts';
-import { asRefusal, StartRefusal } from '../installation/start-refusal.ts';
-import { showConfig } from './cli-config.ts';
-import { help } from './cli-help.ts';
+import { expectedInstallation } from '../expected-installation.ts';
+import { asRefusal, StartRefusal } from '../start-refusal.ts';
 import { packageVersion } from './version.ts';
 
 /** The exit code for an invalid command line or configuration; a failure while running is 1. */
@@ -230,4 +231,58 @@ export async function runCommand(args: readonly string[]): Promise<number> {
   }
   const flags = parseFlags(rest, command.own);
   return flags.faults.length > 0 ? refuse(await everyFault(flags)) : command.run(flags);
+}
+
+// `sluice --help`: the commands, and the flags as the settings table has them.
+
+const optionWidth = 24;
+
+export function help(commands: Readonly<Record<string, { readonly doc: string }>>): string {
+  const commandRows = Object.entries(commands).map(
+    ([name, { doc }]) => `  ${name.padEnd(optionWidth)} ${doc}`,
+  );
+  const flagRows = settingNames.map((name) => {
+    const setting: Setting<unknown> = settings[name];
+    const from = setting.fallbackFrom === undefined ? '' : `; ${setting.fallbackFrom.doc}`;
+    const fallback = setting.fallback ? ` (${setting.fallback}${from})` : '';
+    return `  ${toFlag(name).padEnd(optionWidth)} ${setting.doc}${fallback}`;
+  });
+  return [
+    'usage: sluice <command> [--flag value …]',
+    '',
+    'commands:',
+    ...commandRows,
+    `  ${'--help, --version'.padEnd(optionWidth)} This text; the version.`,
+    '',
+    'flags (each is also a variable: --data-dir is SVC_DATA_DIR; flags win):',
+    ...flagRows,
+    '',
+  ].join('\n');
+}
+
+// `sluice config`: every setting with its value, default and source, secrets masked.
+
+const toRow = (found: Found) => {
+  const { name, ...shown } = showSetting(found);
+  return { name, flag: toFlag(name as SettingName), ...shown };
+};
+
+const formatValue = (text: string | null): string =>
+  text === null ? '(unset)' : text === '' ? '(empty)' : text;
+
+export function showConfig(found: readonly Found[], asJson: boolean): string {
+  const rows = found.map(toRow);
+  if (asJson) return `${JSON.stringify(rows, undefined, 2)}\n`;
+  const cells = [
+    ['SETTING', 'VALUE', 'SOURCE', 'DEFAULT'],
+    ...rows.map((row) => [row.name, formatValue(row.value), row.source, formatValue(row.default)]),
+  ];
+  const widths = [0, 1, 2].map((column) => Math.max(...cells.map((cell) => (cell[column] ?? '').length)));
+  const lines = cells.map((cell) =>
+    cell
+      .map((text, column) => text.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
 }

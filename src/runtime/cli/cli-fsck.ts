@@ -1,24 +1,26 @@
 /** `sluice fsck`: compares metadata and data, repairs what it safely can, and makes a lost index again. */
-
 import { existsSync } from 'node:fs';
+import { printable } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
 import type { MendingGuard } from '../../domain/storage/fsck/findings.ts';
-import { Fsck, type FsckFinding, type FsckSummary, fromTheStart } from '../../domain/storage/fsck/fsck.ts';
-import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild/rebuild.ts';
 import {
   comparedAmounts,
   comparedCounts,
+  Fsck,
+  type FsckFinding,
+  type FsckSummary,
+  fromTheStart,
   type SavedRun,
   savedRun,
   saveRun,
-} from '../../domain/storage/fsck/saved-run.ts';
+} from '../../domain/storage/fsck/fsck.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../../workers/supervision/mending.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { type CommandWatch, withWatch } from './command-watch.ts';
-import { formatFinding } from './format-finding.ts';
 
 /** Something was found that is not repaired; 2 is a faulty command line. */
 const foundCode = 1;
@@ -184,4 +186,11 @@ function formatSummary(summary: FsckSummary): string {
       : []),
     found === 0 ? (unjudged === 0 ? 'all is well' : 'nothing else was found') : verdict + mended,
   ].join('\n');
+}
+
+// A finding of fsck as a line of text.
+
+export function formatFinding({ kind, detail, ...place }: FsckFinding | Rebuilt): string {
+  const where = Object.entries(place).map(([name, value]) => `${name}=${value}`);
+  return printable([kind, ...where, detail].join('  '));
 }

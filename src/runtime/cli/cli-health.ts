@@ -2,9 +2,8 @@
 import { get } from 'node:http';
 import { get as getSecure } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import { parseDuration } from '../../config/read/units.ts';
-import type { Configuration } from '../compose/configuration.ts';
-import { formatEndpoint } from '../compose/endpoint.ts';
+import { parseDuration } from '../../config/units.ts';
+import { type Configuration, formatEndpoint } from '../compose/configuration.ts';
 
 /** Shorter than the timeout of the health checks in `deploy/`, so that the command prints its reason. */
 const replyMs = 4000;

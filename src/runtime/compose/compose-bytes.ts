@@ -1,18 +1,17 @@
 /** Makes the store of object bytes from settings. Backends are loaded when the settings name them. */
-import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
+
 import { chunked } from '../../backends/data/chunked/chunked.ts';
-import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';
-import { ReadBudget } from '../../backends/data/cluster-pool/reading/read-budget.ts';
-import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
+import { bodyBudget, WriteBudget } from '../../backends/data/chunked/write-budget.ts';
+import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
+import type { DiskRooms } from '../../backends/rooms.ts';
 import type { ClusterSetting } from '../../config/values/clusters.ts';
 import { pathIn } from '../../config/values/network.ts';
 import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
-import type { Random } from '../../ports/random.ts';
-import type { ChunkStore } from '../../ports/storage/chunk-store.ts';
-import type { ObjectBytes } from '../../ports/storage/object-bytes.ts';
+import type { ChunkStore } from '../../ports/chunk-store.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Hasher } from '../../ports/cryptography.ts';
+import type { ObjectBytes } from '../../ports/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 
 export interface Parts {
@@ -39,7 +38,7 @@ const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
     const chunks = fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
     const room = rooms?.open(`data:${id}`, directory);
     if (room === undefined) return chunks;
-    const { chunksInRoom } = await import('../../backends/disk-room/chunks-in-room.ts');
+    const { chunksInRoom } = await import('../../backends/chunks-in-room.ts');
     return chunksInRoom(chunks, room);
   },
   'cluster-pool': async (cluster, parts) => {

@@ -3,39 +3,36 @@
  * them, so that a runtime without a disk never loads lmdb.
  */
 
+import { readdir, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { activeMs } from '../../auth/session/account-directory.ts';
 import { openCredentials } from '../../auth/session/credentials.ts';
-import { bodyBudget } from '../../backends/data/chunked/body-budget.ts';
-import type { DiskRooms } from '../../backends/disk-room/rooms.ts';
-import { masterSealer } from '../../backends/keys/master-sealer.ts';
-import { nameKey } from '../../backends/keys/sealing.ts';
+import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
+import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
+import type { DiskRooms } from '../../backends/rooms.ts';
 import { openSinks } from '../../backends/sinks/open-sinks.ts';
-import { Caches } from '../../base/caches.ts';
-import { metadataBackends } from '../../config/metadata/backends.ts';
-import { mayReach } from '../../config/values/egress.ts';
+import { Caches } from '../../base/bounded-cache.ts';
+import { metadataBackends } from '../../config/metadata.ts';
+import { mayReach } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { TrafficCounter } from '../../domain/buckets/usage/traffic-counter.ts';
-import { openClusterStates } from '../../domain/storage/clusters/cluster-states.ts';
+import { openClusterStates } from '../../domain/storage/cluster-states.ts';
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
-import { type Clock, systemClock } from '../../ports/clock.ts';
-import type { ConsoleAssets } from '../../ports/console-assets.ts';
-import { type Cipher, cipherKeyBytes } from '../../ports/crypto/cipher.ts';
-import type { Credential } from '../../ports/crypto/credentials.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
-import type { Sealer } from '../../ports/crypto/sealer.ts';
+import { type Clock, type Random, systemClock, systemRandom } from '../../ports/clock.ts';
+import type { ConsoleAsset, ConsoleAssets } from '../../ports/console-assets.ts';
+import type { Credential } from '../../ports/credentials.ts';
+import { type Cipher, cipherKeyBytes, type Hasher, type Sealer } from '../../ports/cryptography.ts';
 import type { Diagnostics } from '../../ports/diagnostics.ts';
 import { type MetadataStore, StoreUnavailable } from '../../ports/metadata-store.ts';
 import type { PeerRequests } from '../../ports/peer-requests.ts';
-import { type Random, systemRandom } from '../../ports/random.ts';
 import { noSiblings, type Siblings } from '../../ports/siblings.ts';
 import { type LogLevelControl, silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
-import { measureClusters } from '../../telemetry/parts/measure-clusters.ts';
-import { timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
-import { consoleFiles } from '../console-files.ts';
+import { measureClusters, timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
 import { openKeys } from './open-keys.ts';
 import { openMetadata } from './open-metadata.ts';
@@ -92,7 +89,7 @@ async function openPeers({
   config,
   ...ports
 }: Pick<Parts, 'config' | 'clock'> & { readonly hasher: Hasher }): Promise<PeerRequests> {
-  const { peerRequests } = await import('../../backends/peers/peer-requests.ts');
+  const { peerRequests } = await import('../../backends/peer-requests.ts');
   const allowed = (address: string): boolean => mayReach(address, config.SVC_EGRESS_ALLOW);
   return peerRequests({ ...ports, mayReach: allowed, timeoutMs: config.SVC_REPLICATION_TIMEOUT });
 }
@@ -114,7 +111,7 @@ async function openRooms({
   telemetry,
 }: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskRooms | undefined> {
   if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
-  const { DiskRooms } = await import('../../backends/disk-room/rooms.ts');
+  const { DiskRooms } = await import('../../backends/rooms.ts');
   const rooms = new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock });
   telemetry.onRead(() => {
     for (const state of rooms.states()) telemetry.diskRoom(state);
@@ -141,7 +138,7 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
   // Opening an upstream or a pool makes nothing there; directories are compared before they are opened.
   const early = keepsMarks(config) ? await openBytes(parts, hasher) : undefined;
   try {
-    const { checkInstallation, isNew } = await import('../installation/check-installation.ts');
+    const { checkInstallation, isNew } = await import('../installation.ts');
     const asked = { config, random, mode, stored: early };
     const opened = await openSealer(parts, { hasher, cipher }, () => isNew(metadata, asked));
     const check = { ...asked, keys: opened.keyNames };
@@ -155,7 +152,7 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
     const stored = early ?? (await openBytes(parts, hasher));
     if (away.length === 0 || mode === 'inspect' || mode === 'adopt')
       return { sealer: opened.sealer, installation, stored };
-    const { compareLater } = await import('../installation/compare-later.ts');
+    const { compareLater } = await import('../compare-later.ts');
     const compare = async (): Promise<readonly string[]> => (await checkInstallation(metadata, check)).away;
     const stop = compareLater({ ...parts, away, compare });
     const close = async (): Promise<void> => {
@@ -192,8 +189,8 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   } = options;
   const rooms = await openRooms({ config, clock, telemetry });
   const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
-  const hasher = options.hasher ?? (await import('../../backends/hashing/node.ts')).nodeHasher();
-  const cipher = options.cipher ?? (await import('../../backends/ciphering/node.ts')).nodeCipher();
+  const hasher = options.hasher ?? (await import('../../backends/crypto/node.ts')).nodeHasher();
+  const cipher = options.cipher ?? (await import('../../backends/crypto/node-cipher.ts')).nodeCipher();
   const keys = await openKeys(parts, { hasher, cipher, credentials: options.credentials });
   const metadata = await openMetadata(parts);
   const { sealer, installation, stored } = await openAround(metadata, parts, {
@@ -251,4 +248,82 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     await Promise.all([sinks, peers, keys, metadata, stored, rooms].map((each) => each?.close?.()));
   };
   return { context, installation, close };
+}
+
+// The console as `npm run build:console` wrote it: files beside the code of this package.
+
+/** In the repository and in the package: `src/runtime` and `dist/runtime` lie equally deep. */
+const builtFolder = fileURLToPath(new URL('../../../dist/console/', import.meta.url));
+
+async function readIfThere(path: string): Promise<Uint8Array | undefined> {
+  try {
+    return new Uint8Array(await readFile(path));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Files are kept once read: a build has few, and their names change with their content. */
+export function consoleFiles(folder = builtFolder): ConsoleAssets {
+  const known = new Map<string, ConsoleAsset>();
+  const readAsset = async (name: string, gzip: boolean): Promise<ConsoleAsset | undefined> => {
+    const bytes = await readIfThere(`${folder}/assets/${name}${gzip ? '.gz' : ''}`);
+    return bytes && { bytes, ...(gzip ? { encoding: 'gzip' as const } : {}) };
+  };
+  return {
+    async page() {
+      const bytes = await readIfThere(`${folder}/page.html`);
+      return bytes && new TextDecoder().decode(bytes);
+    },
+    async read(name, { gzip }) {
+      const key = `${gzip ? 'gzip' : 'plain'} ${name}`;
+      const found = known.get(key) ?? (await readAsset(name, gzip));
+      if (found !== undefined) known.set(key, found);
+      return found;
+    },
+  };
+}
+
+// Finds chunks of clusters that the settings leave out: reads of their objects fail, which looks like data loss.
+
+type ClusterConfig = Pick<Config, 'SVC_DATA_DIR' | 'SVC_DATA_BACKEND' | 'SVC_POOL_CLUSTERS'>;
+
+/** A warning for each cluster directory that holds anything and is not used. */
+export async function leftOutClusters(config: ClusterConfig): Promise<readonly string[]> {
+  const { SVC_DATA_DIR, SVC_DATA_BACKEND, SVC_POOL_CLUSTERS: clusters } = config;
+  if (SVC_DATA_DIR === undefined || SVC_DATA_BACKEND !== 'file') return [];
+  const chunks = resolve(SVC_DATA_DIR, 'chunks');
+  const used = new Set(clusters.map(({ id, dir }) => resolve(dir ?? join(chunks, id))));
+  const given = `SVC_POOL_CLUSTERS=${clusters.map(({ id }) => id).join(',')}`;
+  const warnings: string[] = [];
+  for (const entry of await listEntries(chunks)) {
+    const path = join(chunks, entry.name);
+    if (used.has(path) || !entry.isDirectory() || !(await holdsChunks(path))) continue;
+    const elsewhere = clusters.find(({ id }) => id === entry.name)?.dir;
+    warnings.push(
+      elsewhere === undefined
+        ? `${given} leaves out cluster "${entry.name}", whose chunks lie in ${path}`
+        : `${given} keeps cluster "${entry.name}" in ${resolve(elsewhere)}, but chunks of it lie in ${path}`,
+    );
+  }
+  return warnings;
+}
+
+/** A cluster that cannot be inspected does not prevent the start: this only warns. */
+const listEntries = (path: string) => readdir(path, { withFileTypes: true }).catch(() => []);
+
+/** Chunks are in directories; a store also has its identity and its reserve beside them. */
+async function holdsChunks(path: string): Promise<boolean> {
+  for (const entry of await listEntries(path))
+    if (entry.isDirectory() && (await holdsFile(join(path, entry.name)))) return true;
+  return false;
+}
+
+/** A store creates its directories at the start, and files with the first chunk. */
+async function holdsFile(path: string): Promise<boolean> {
+  for (const entry of await listEntries(path)) {
+    if (!entry.isDirectory() || (await holdsFile(join(path, entry.name)))) return true;
+  }
+  return false;
 }

@@ -1,13 +1,13 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir } from 'node:fs/promises';
-import type { Found } from '../../config/read/read.ts';
-import { readConfig } from '../../config/read/read-config.ts';
+import { type Found, readConfig } from '../../config/read-config.ts';
 import type { HsmKeys } from '../../config/values/keys.ts';
+import type { ListenAddress } from '../../config/values/network.ts';
 import type { Config, Environment, SettingName } from '../../config.ts';
-import type { Credential } from '../../ports/crypto/credentials.ts';
-import { readCredentialsFile } from '../secrets/credentials-file.ts';
+import type { Credential } from '../../ports/credentials.ts';
 import { readHsmKeysFile } from '../secrets/hsm-keys-file.ts';
 import { lookAtMasterKeyFile } from '../secrets/master-key-file.ts';
+import { readCredentialsFile } from '../secrets/root-credentials.ts';
 import { noSecretFile } from '../secrets/secret-file.ts';
 import { lookForPackages } from './needed-packages.ts';
 import { lookAtUpstreamFiles } from './upstream-files.ts';
@@ -18,7 +18,7 @@ export interface Configuration {
   readonly credentials: readonly Credential[];
 }
 
-export interface LoadedConfiguration {
+interface LoadedConfiguration {
   /** Present when there is no fault. */
   readonly configuration?: Configuration;
   readonly faults: readonly string[];
@@ -26,7 +26,7 @@ export interface LoadedConfiguration {
   readonly found: readonly Found[];
 }
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly env: Environment;
   readonly flags: Environment;
   /** Makes the data directory, as a start needs it. */
@@ -117,4 +117,13 @@ async function unwritable(name: string, path: string | undefined): Promise<reado
   } catch (error) {
     return [`${name}=${path} cannot be used as a directory: ${describeError(error)}`];
   }
+}
+
+// The endpoint that is printed: what a client on this machine can paste.
+
+export function formatEndpoint({ host, port }: ListenAddress, secure: boolean): string {
+  const scheme = secure ? 'https' : 'http';
+  if (host === '0.0.0.0' || host === '::')
+    return `${scheme}://${host === '::' ? '[::1]' : '127.0.0.1'}:${port}`;
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -6,14 +6,14 @@ import {
   type RadosDriver,
   RadosFailure,
 } from '../../backends/data/cluster-pool/librados/driver.ts';
-import { koffiDriver } from '../../backends/data/cluster-pool/librados/koffi-driver.ts';
+import { koffiDriver } from '../../backends/data/cluster-pool/librados/koffi-pool.ts';
 import type { PoolName, PoolNames } from '../../backends/data/cluster-pool/pools.ts';
-import type { ReadBudget } from '../../backends/data/cluster-pool/reading/read-budget.ts';
+import type { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
 import type { ClusterSetting } from '../../config/values/clusters.ts';
 import type { Config } from '../../config.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
+import { StartRefusal } from '../start-refusal.ts';
 
 const defaultUser = 'client.sluice';
 const defaultPool = 'sluice';

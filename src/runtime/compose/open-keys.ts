@@ -1,14 +1,13 @@
 /** Opens the key provider that the settings name. Each is loaded only then: other runtimes have neither files nor sockets. */
-import type { CredentialSource } from '../../backends/keys/cloud-kms/credentials.ts';
-import type { KeyRequests } from '../../backends/keys/common/key-requests.ts';
-import type { RemoteProvider } from '../../backends/keys/common/steady-provider.ts';
-import type { TransitAuth } from '../../backends/keys/transit/login.ts';
-import { mayReach } from '../../config/values/egress.ts';
+import type { CredentialSource } from '../../backends/keys/cloud-credentials.ts';
+import type { KeyRequests } from '../../backends/keys/key-requests.ts';
+import type { TransitAuth } from '../../backends/keys/login.ts';
+import type { RemoteProvider } from '../../backends/keys/steady-provider.ts';
+import { mayReach } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
-import type { Cipher } from '../../ports/crypto/cipher.ts';
-import type { Credential } from '../../ports/crypto/credentials.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
-import type { KeyProvider } from '../../ports/crypto/key-provider.ts';
+import type { Credential } from '../../ports/credentials.ts';
+import type { Cipher, Hasher } from '../../ports/cryptography.ts';
+import type { KeyProvider } from '../../ports/key-provider.ts';
 import type { Parts } from './compose-bytes.ts';
 
 interface Around {
@@ -35,7 +34,7 @@ export async function openKeys(parts: Parts, around: Around): Promise<KeyProvide
     const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
     return localHsm({ ...keys, ...users, ...crypto, random });
   }
-  const { steadyProvider } = await import('../../backends/keys/common/steady-provider.ts');
+  const { steadyProvider } = await import('../../backends/keys/steady-provider.ts');
   const provider = await openers[config.SVC_KEY_PROVIDER](parts, around);
   const { SVC_KEY_PROVIDER: name, SVC_KEY_TIMEOUT: timeoutMs } = config;
   return steadyProvider(provider, { name, clock, telemetry, timeoutMs });
@@ -50,7 +49,7 @@ const openers: Readonly<Record<Exclude<NonNullable<Config['SVC_KEY_PROVIDER']>, 
 };
 
 async function openRequests({ config }: Pick<Parts, 'config'>, caFile: string | undefined) {
-  const { keyRequests } = await import('../../backends/keys/common/key-requests.ts');
+  const { keyRequests } = await import('../../backends/keys/key-requests.ts');
   return keyRequests({
     mayReach: (address) => mayReach(address, config.SVC_EGRESS_ALLOW),
     timeoutMs: config.SVC_KEY_TIMEOUT,
@@ -67,8 +66,8 @@ const usersOf = ({ SVC_KEY_ACCOUNTS, SVC_KMS_DEFAULT_KEY_ID }: Config, { credent
 async function openTransit(parts: Parts, around: Around): Promise<RemoteProvider> {
   const { config, clock, telemetry, random } = parts;
   const [{ transit }, login] = await Promise.all([
-    import('../../backends/keys/transit/transit.ts'),
-    import('../../backends/keys/transit/login.ts'),
+    import('../../backends/keys/transit.ts'),
+    import('../../backends/keys/login.ts'),
   ]);
   const requests = await openRequests(parts, config.SVC_TRANSIT_CA_FILE);
   return transit({
@@ -87,10 +86,7 @@ async function openTransit(parts: Parts, around: Around): Promise<RemoteProvider
   });
 }
 
-function chooseLogin(
-  config: Config,
-  login: typeof import('../../backends/keys/transit/login.ts'),
-): TransitAuth {
+function chooseLogin(config: Config, login: typeof import('../../backends/keys/login.ts')): TransitAuth {
   const method = config.SVC_TRANSIT_AUTH;
   const mount = config.SVC_TRANSIT_AUTH_MOUNT ?? method;
   const {
@@ -108,10 +104,10 @@ function chooseLogin(
 async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvider> {
   const { config, clock, telemetry } = parts;
   const [{ cloudKms }, { openCall }, { KeyArns }, { RefreshingCredentials }] = await Promise.all([
-    import('../../backends/keys/cloud-kms/cloud-kms.ts'),
-    import('../../backends/keys/cloud-kms/call.ts'),
-    import('../../backends/keys/cloud-kms/key-arns.ts'),
-    import('../../backends/keys/cloud-kms/refreshing.ts'),
+    import('../../backends/keys/cloud-kms.ts'),
+    import('../../backends/keys/call.ts'),
+    import('../../backends/keys/key-arns.ts'),
+    import('../../backends/keys/refreshing.ts'),
   ]);
   const requests = await openRequests(parts, config.SVC_KMS_CA_FILE);
   const source = await chooseCredentials(parts, requests);
@@ -135,7 +131,7 @@ async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvide
 }
 
 async function chooseCredentials({ config, clock }: Parts, requests: KeyRequests): Promise<CredentialSource> {
-  const sources = await import('../../backends/keys/cloud-kms/credentials.ts');
+  const sources = await import('../../backends/keys/cloud-credentials.ts');
   switch (config.SVC_KMS_CREDENTIALS) {
     case 'static':
       return sources.staticCredentials(config.SVC_KMS_ACCESS_KEY ?? '', config.SVC_KMS_SECRET_KEY_FILE ?? '');
@@ -161,10 +157,10 @@ async function openPkcs11(parts: Parts, around: Around): Promise<RemoteProvider>
   const { config, clock, random } = parts;
   const path = config.SVC_PKCS11_MODULE ?? '';
   const [{ pkcs11 }, { openModule }, { readSecretFile }, { StartRefusal }] = await Promise.all([
-    import('../../backends/keys/pkcs11/pkcs11.ts'),
-    import('../../backends/keys/pkcs11/security-module.ts'),
+    import('../../backends/keys/pkcs11.ts'),
+    import('../../backends/keys/pkcs11-token.ts'),
     import('../secrets/secret-file.ts'),
-    import('../installation/start-refusal.ts'),
+    import('../start-refusal.ts'),
   ]);
   const module = await openModule(path).catch((cause: Error) => {
     throw new StartRefusal(`SVC_PKCS11_MODULE=${path} cannot be loaded: ${cause.message}`, 2);

@@ -1,6 +1,5 @@
 /** Opens the metadata backend that `SVC_META_BACKEND` names: a function for each row of `config/metadata/backends.ts`. */
-
-import type { MetadataBackendName } from '../../config/metadata/backends.ts';
+import type { MetadataBackendName } from '../../config/metadata.ts';
 import type { Config } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';

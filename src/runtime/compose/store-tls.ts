@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { Config } from '../../config.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
+import { StartRefusal } from '../start-refusal.ts';
 
 export interface StoreTls {
   readonly ca?: Buffer;

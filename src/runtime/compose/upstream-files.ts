@@ -1,10 +1,10 @@
 /** The files that upstreams name: their secret keys, and whose certificates are believed. */
 import { readFile } from 'node:fs/promises';
-import { fault, value } from '../../config/read/setting.ts';
+import { fault, value } from '../../config/setting.ts';
 import { keyPattern, type ResolvedUpstream, resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
 import { noSecretFile, readSecretFile, type SecretFile } from '../secrets/secret-file.ts';
+import { StartRefusal } from '../start-refusal.ts';
 
 interface UpstreamFiles {
   readonly secretKey: string;

@@ -1,16 +1,20 @@
 /** Listeners on node:http and node:https: each socket is a `Connection`, whose requests go to `gateway.handle`. */
+
+import { readFileSync, statSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import * as http from 'node:http';
+import type { Server } from 'node:https';
 import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { createSecureContext, TLSSocket } from 'node:tls';
 import type { ListenAddress } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
-import { formatEndpoint } from '../compose/endpoint.ts';
+import { formatEndpoint } from '../compose/configuration.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
-import { refuseSocket } from './node-refusal.ts';
-import { readKeyPair, reloadOnChange, type TlsFiles } from './node-tls.ts';
+import { refuseSocket } from './node-reply.ts';
 
 /** Request line and headers together. */
 const headBytesMax = 32 * 1024;
@@ -171,4 +175,102 @@ async function closeServer(server: http.Server, timeoutMs: number): Promise<void
     server.close(() => resolve());
   });
   clearTimeout(cut);
+}
+
+// TLS from files, read again when they change: certificates are renewed under a running server.
+
+interface TlsFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+interface KeyPair {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+/** Throws when the files do not belong together, so that a bad pair never replaces a good one. */
+function readKeyPair({ certFile, keyFile }: TlsFiles): KeyPair {
+  const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
+  createSecureContext({ cert: pair.cert, key: pair.key });
+  return pair;
+}
+
+/**
+ * Polls every few seconds, because a watch on the file would miss the replaced symbolic links of a mounted secret. Existing connections
+ * keep their certificate. Returns a function that ends the polling.
+ */
+function reloadOnChange(
+  server: Server,
+  { files, telemetry, intervalMs }: { files: TlsFiles; telemetry: Telemetry; intervalMs: number },
+): () => void {
+  let seen = readStamp(files);
+  const timer = setInterval(() => {
+    const now = readStamp(files);
+    if (now === seen) return;
+    seen = now;
+    try {
+      const { cert, key } = readKeyPair(files);
+      server.setSecureContext({ cert, key });
+      telemetry.log('INFO', 'the TLS certificate was reloaded', { file: files.certFile });
+    } catch (error) {
+      // Often only one of the two files is new at this time: the change of the other is seen next.
+      telemetry.log('ERROR', 'the changed TLS files are invalid; the old certificate stays in use', {
+        error,
+      });
+    }
+  }, intervalMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+function readStamp({ certFile, keyFile }: TlsFiles): string {
+  return [certFile, keyFile]
+    .map((file) => {
+      const stat = statSync(file, { throwIfNoEntry: false });
+      return stat === undefined ? '' : `${stat.ino}:${stat.size}:${stat.mtimeMs}`;
+    })
+    .join('|');
+}
+
+// The gateway as a handler of a node:http server, and of frameworks on it: Express, Fastify, Koa, Next.js.
+
+export interface NodeHandlerOptions {
+  readonly telemetry?: Telemetry;
+  /** After this time without a byte, a client that does not read or send is disconnected. Default 60,000. */
+  readonly idleTimeoutMs?: number;
+}
+
+export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => void;
+
+/**
+ * Mount it before parsers of bodies, because the gateway verifies the body as it was sent. The path is the one that the client sent
+ * (`originalUrl` of Express): name the mount point in `basePath` of `openGateway`.
+ */
+export function toNodeHandler(
+  gateway: Pick<Gateway, 'handle'>,
+  { telemetry = silentTelemetry, idleTimeoutMs = 60_000 }: NodeHandlerOptions = {},
+): NodeHandler {
+  const connections = new WeakMap<Socket, Connection>();
+  const connect = (socket: Socket): Connection => {
+    const known = connections.get(socket);
+    if (known !== undefined) return known;
+    const secure = socket instanceof TLSSocket;
+    const connection = new Connection(socket, {
+      gateway,
+      telemetry,
+      listener: undefined,
+      secure,
+      idleTimeoutMs,
+      isClosing: () => false,
+    });
+    connections.set(socket, connection);
+    socket.once('close', () => connection.lose());
+    return connection;
+  };
+  return (request, response) => {
+    const { originalUrl } = request as { readonly originalUrl?: string };
+    if (originalUrl !== undefined) request.url = originalUrl;
+    connect(request.socket).take({ request, response, awaitsContinue: false });
+  };
 }

@@ -1,6 +1,6 @@
 /** Ends a process that must not go on, once it has had time to answer; the primary or the service manager starts another one. */
 import type { Telemetry } from '../../ports/telemetry.ts';
-import { endAtOnce } from './end-at-once.ts';
+import { endAtOnce } from './node-workers.ts';
 
 const answerMs = 1_000;
 

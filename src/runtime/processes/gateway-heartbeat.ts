@@ -4,7 +4,7 @@ import { lastMinute, RequestHistory } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
 import type { DescribeGateway } from '../../workers/supervision/heartbeats.ts';
 import { packageVersion } from '../cli/version.ts';
-import { processName } from './diagnostics/node-diagnostics.ts';
+import { processName } from './node-diagnostics.ts';
 import { runtimeName } from './node-telemetry.ts';
 import { processPlace } from './node-workers.ts';
 

@@ -3,6 +3,8 @@
  * damaged or the file is too short. The primary process names the page for the others, and the node ends after several faults that it cannot
  * explain (docs/adr/0036-first-contact-with-a-damaged-page.md).
  */
+
+import fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../telemetry/log.ts';
@@ -14,13 +16,13 @@ const withinMs = 600_000;
 /** Processes that met the same page end within this time of each other. */
 const togetherMs = 10_000;
 
-export interface Death {
+interface Death {
   readonly pid: number | undefined;
   readonly signal: string | null;
 }
 
 /** What the primary process does about a death. */
-export interface FaultVerdict {
+interface FaultVerdict {
   /** A page is named that explains the fault: no process reads it again, so the next process need not wait. */
   readonly isExplained: boolean;
   /** The node should end. */
@@ -106,4 +108,36 @@ export class MemoryFaults {
       this.#log('ERROR', 'the search for damaged pages of the metadata file failed', { cause, file });
     }
   }
+}
+
+// The resident memory of this process by kind. RSS alone misleads: it includes pages of lmdb's map, which the kernel reclaims whenever it
+// needs memory.
+
+/** Lines of `/proc/self/status`, in KiB. */
+const kinds = [
+  ['anonymous', 'RssAnon'],
+  ['mapped_files', 'RssFile'],
+  ['shared', 'RssShmem'],
+] as const;
+
+/** The last three kinds exist on Linux only. They add up to the resident memory. */
+export function processMemory(): readonly (readonly [kind: string, bytes: number])[] {
+  const { heapTotal, external } = process.memoryUsage();
+  return [['heap', heapTotal], ['external', external], ...residentMemory()];
+}
+
+function residentMemory(): [string, number][] {
+  let status: string;
+  try {
+    status = fs.readFileSync('/proc/self/status', 'latin1');
+  } catch {
+    // Not Linux, or no permission (Deno).
+    return [];
+  }
+  const found: [string, number][] = [];
+  for (const line of status.split('\n')) {
+    const kind = kinds.find(([, name]) => line.startsWith(`${name}:`))?.[0];
+    if (kind !== undefined) found.push([kind, Number.parseInt(line.slice(line.indexOf(':') + 1), 10) * 1024]);
+  }
+  return found;
 }

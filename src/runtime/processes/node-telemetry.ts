@@ -1,21 +1,27 @@
 /** Telemetry of a Node process: logs as JSON lines on standard error, metrics through prom-client. */
 import cluster from 'node:cluster';
+import { readFile } from 'node:fs/promises';
+import { describeServerOfUrl } from '../../base/text/printable.ts';
+import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
-import type { Telemetry } from '../../ports/telemetry.ts';
-import { foldRepeats } from '../../telemetry/fold-repeats.ts';
-import { configureLog, createLog } from '../../telemetry/log.ts';
+import { systemClock, systemRandom } from '../../ports/clock.ts';
+import type { Announcement, Siblings } from '../../ports/siblings.ts';
+import type { LogLevel, LogLevelControl, Telemetry } from '../../ports/telemetry.ts';
+import type { Tracer } from '../../ports/trace.ts';
+import { configureLog, createLog, foldRepeats } from '../../telemetry/log.ts';
 import { type PromMetrics, promMetrics } from '../../telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../telemetry/telemetry.ts';
+import { awsApi, type Systems } from '../../telemetry/tracing/call-attributes.ts';
+import { OtlpExporter, readOtlpHeaders } from '../../telemetry/tracing/otlp.ts';
+import { createTracer } from '../../telemetry/tracing/tracer.ts';
 import { packageVersion } from '../cli/version.ts';
-import { certificateExpiries } from './diagnostics/certificate-expiries.ts';
-import { measureEventLoopLag } from './diagnostics/event-loop-lag.ts';
-import { recentLines } from './diagnostics/node-diagnostics.ts';
-
-import { gatherFromPeers } from './metrics/node-metrics.ts';
-import { processMemory } from './process-memory.ts';
+import { processMemory } from './memory-faults.ts';
+import { certificateExpiries, measureEventLoopLag, processName, recentLines } from './node-diagnostics.ts';
+import { gatherFromPeers } from './node-metrics.ts';
+import { announceToProcesses } from './node-siblings.ts';
 
 /** Standard output is for the operator at the terminal, standard error for log collectors. */
-export function logToStandardError(level: Config['SVC_LOG_LEVEL']): void {
+function logToStandardError(level: Config['SVC_LOG_LEVEL']): void {
   configureLog({
     level,
     write: (line) => {
@@ -62,3 +68,138 @@ function sampleProcess(metrics: PromMetrics, config: Config): void {
     metrics.set('svc_event_loop_lag_seconds', [], lag.read());
   });
 }
+
+// Traces of a Node process: which are kept, and where they are sent.
+
+interface NodeTracing {
+  readonly tracer: Tracer | undefined;
+  /** Sends what is queued, within the time-out of the collector. */
+  close(): Promise<void>;
+}
+
+export async function nodeTracing(config: Config, telemetry: Telemetry): Promise<NodeTracing> {
+  const name = processName();
+  const exporter = await openExporter(config, telemetry, name);
+  const tracer = createTracer({
+    clock: systemClock,
+    random: systemRandom(),
+    process: name,
+    sample: config.SVC_TRACE_SAMPLE,
+    browser: config.SVC_TRACE_BROWSER,
+    ...(exporter === undefined ? {} : { export: (document) => exporter.add(document) }),
+  });
+  return { tracer, close: async () => exporter?.close() };
+}
+
+async function openExporter(
+  config: Config,
+  telemetry: Telemetry,
+  instance: string,
+): Promise<OtlpExporter | undefined> {
+  const { SVC_OTLP_ENDPOINT: endpoint, SVC_OTLP_HEADERS, SVC_OTLP_HEADERS_FILE, SVC_OTLP_CA_FILE } = config;
+  if (endpoint === undefined) return undefined;
+  const fromFile = SVC_OTLP_HEADERS_FILE && (await readFile(SVC_OTLP_HEADERS_FILE, 'utf8'));
+  const { openPoster } = await import('../../backends/post-json.ts');
+  const poster = openPoster({
+    url: tracesUrl(endpoint),
+    headers: readOtlpHeaders(SVC_OTLP_HEADERS ?? fromFile ?? ''),
+    ca: SVC_OTLP_CA_FILE && (await readFile(SVC_OTLP_CA_FILE, 'utf8')),
+    timeoutMs: config.SVC_OTLP_TIMEOUT,
+  });
+  const resource = {
+    'service.name': 'sluice',
+    'service.version': packageVersion(),
+    'service.instance.id': instance,
+  };
+  const source = { resource, systems: systemsOf(config) };
+  return new OtlpExporter({ poster, source, telemetry, clock: systemClock });
+}
+
+const metadataSystems: Readonly<Record<string, string>> = {
+  embedded: 'lmdb',
+  'wide-column': 'cassandra',
+  'ordered-kv': 'tikv',
+};
+const dataSystems: Readonly<Record<string, string>> = { 'cluster-pool': 'ceph', 'upstream-store': awsApi };
+const keySystems: Readonly<Record<string, string>> = { transit: 'vault', 'cloud-kms': awsApi };
+
+export function systemsOf(config: Config): Systems {
+  const { SVC_META_BACKEND: metadata, SVC_DATA_BACKEND: data, SVC_KEY_PROVIDER: keys = 'none' } = config;
+  const { SVC_TRANSIT_ADDR, SVC_KMS_ENDPOINT } = config;
+  const provider = keys === 'transit' ? SVC_TRANSIT_ADDR : keys === 'cloud-kms' ? SVC_KMS_ENDPOINT : '';
+  const upstreams = data === 'upstream-store' ? resolveUpstreams(config) : [];
+  const endpoints = new Map(upstreams.map(({ upstream: { id, endpoint } }) => [id, endpoint]));
+  return {
+    metadata: {
+      'db.system.name': metadataSystems[metadata] ?? metadata,
+      ...(metadata === 'wide-column' ? { 'db.namespace': config.SVC_WIDECOL_KEYSPACE } : {}),
+    },
+    data: (cluster) => ({
+      name: dataSystems[data] ?? data,
+      server: describeServerOfUrl(endpoints.get(cluster) ?? ''),
+    }),
+    keys: { name: keySystems[keys] ?? keys, server: describeServerOfUrl(provider ?? '') },
+  };
+}
+
+/** As the specification of OTLP has it: a base address gets the path of the signal. */
+function tracesUrl(endpoint: string): string {
+  const url = new URL(endpoint);
+  if (url.pathname === '/') url.pathname = '/v1/traces';
+  return url.href;
+}
+
+// The level of the log at run time: changed by operators through the admin API, and by SIGUSR2, for every process of the node.
+
+const logLevelTopic = 'log-level';
+/** How long the other processes may take to answer. A signal does not wait for longer. */
+const announceMs = 2_000;
+/** A process that is started again begins with the level of the others. */
+const inherited = 'SLUICE_LOG_LEVEL';
+
+const levels: ReadonlySet<string> = new Set(['DEBUG', 'INFO', 'WARN', 'ERROR'] satisfies LogLevel[]);
+const isLevel = (text: string | undefined): text is LogLevel => text !== undefined && levels.has(text);
+
+interface NodeLogLevel extends LogLevelControl {
+  /** Obeys the other processes of the node, and tells them of a signal. */
+  share(siblings: Siblings): void;
+}
+
+/**
+ * Configures the log of this process.
+ * @param configured what a second SIGUSR2 returns to
+ */
+export function openLogLevel(configured: LogLevel): NodeLogLevel {
+  const given = process.env[inherited];
+  let level = isLevel(given) ? given : configured;
+  let others: Siblings | undefined;
+  logToStandardError(level);
+  const control: NodeLogLevel = {
+    get: () => level,
+    set(next) {
+      level = next;
+      logToStandardError(next);
+      if (cluster.isPrimary) process.env[inherited] = next;
+    },
+    share(siblings) {
+      others = siblings;
+      siblings.heed(logLevelTopic, (about) => {
+        if (isLevel(about)) control.set(about);
+      });
+    },
+  };
+  process.on('SIGUSR2', () => {
+    control.set(level === 'DEBUG' ? configured : 'DEBUG');
+    const announcement = { topic: logLevelTopic, about: level };
+    if (cluster.isPrimary) announceToProcesses(announcement);
+    else void others?.announce(announcement, announceMs);
+  });
+  return control;
+}
+
+/** For the primary: it obeys what its processes announce. */
+export const heedLogLevel =
+  (control: LogLevelControl) =>
+  ({ topic, about }: Announcement): void => {
+    if (topic === logLevelTopic && isLevel(about)) control.set(about);
+  };

@@ -5,13 +5,10 @@ import { backendsCanShare } from '../../config/checks.ts';
 import type { Config } from '../../config.ts';
 import type { Announcement } from '../../ports/siblings.ts';
 import type { Log } from '../../telemetry/log.ts';
-import { expecting } from '../installation/expected-installation.ts';
-import { endAtOnce } from './end-at-once.ts';
+import { expecting } from '../expected-installation.ts';
 import { MemoryFaults } from './memory-faults.ts';
-import { relayMetrics } from './metrics/node-metrics.ts';
+import { relayMetrics } from './node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
-import { isReady, isRefused } from './node-worker-messages.ts';
-import { onStopSignals } from './stop-signals.ts';
 
 /** One per core, where processes can share the backends; otherwise one. */
 export function processCount(config: Config): number {
@@ -32,7 +29,7 @@ const lonePauseMs = 1_000;
 /** How long a process may take beyond its own shutdown timeout. */
 const killAfterMs = 5_000;
 
-export interface ProcessesOptions {
+interface ProcessesOptions {
   readonly count: number;
   readonly log: Log;
   readonly shutdownTimeoutMs: number;
@@ -217,4 +214,57 @@ function closeUntaken({ process }: Worker): void {
     for (const connection of handed.values()) connection.close();
     handed.clear();
   });
+}
+
+// The messages of a starting process to its primary.
+
+const isReady = (message: unknown): message is { readonly url: string; readonly installation?: string } =>
+  (message as { type?: unknown } | null)?.type === 'sluice:ready';
+
+const isRefused = (message: unknown): message is { readonly why: string } =>
+  (message as { type?: unknown } | null)?.type === 'sluice:refused';
+
+/** Reports why this process cannot start, so that the primary prints it once for all of them. */
+export function reportRefused(why: string): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.send === undefined) resolve();
+    else process.send({ type: 'sluice:refused', why }, undefined, undefined, () => resolve());
+  });
+}
+
+/** Reports that this process serves. */
+export function reportReady(url: string, installation: string | undefined): void {
+  process.send?.({ type: 'sluice:ready', url, installation });
+}
+
+// The signals that stop a process.
+
+/** A terminal signals the whole group, and npm and a primary send it on: the same Ctrl-C arrives several times. */
+const sameMs = 1_000;
+
+/**
+ * @param stop called with the first signal
+ * @param again called with each signal that comes at least a second after the first one: the operator does not want to wait any more
+ */
+export function onStopSignals(stop: () => void, again: () => void): void {
+  let firstAt: number | undefined;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      const now = performance.now();
+      if (firstAt === undefined) {
+        firstAt = now;
+        stop();
+      } else if (now - firstAt >= sameMs) again();
+    });
+  }
+}
+
+/**
+ * Ends this process as a kill does. `process.exit` waits for the threads of the pool, and in the middle of a transaction
+ * lmdb's waits for this thread in turn: such a process would never end, and would keep the lock that all writers need.
+ */
+export function endAtOnce(): never {
+  process.kill(process.pid, 'SIGKILL');
+  // The first process of a container cannot kill itself.
+  process.abort();
 }

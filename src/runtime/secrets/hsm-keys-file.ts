@@ -1,6 +1,6 @@
 /** Reads `SVC_HSM_KEYS_FILE`, the keys of the `local-hsm` key provider. */
 import { type HsmKeys, hsmKeys } from '../../config/values/keys.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
+import { StartRefusal } from '../start-refusal.ts';
 import { readSecretFile, type SecretFile } from './secret-file.ts';
 
 export const readHsmKeysFile = (path: string): Promise<SecretFile<HsmKeys>> =>

@@ -6,11 +6,10 @@
 import { stat } from 'node:fs/promises';
 import { masterKeys } from '../../config/values/keys.ts';
 import { pathIn } from '../../config/values/network.ts';
-import { cipherKeyBytes } from '../../ports/crypto/cipher.ts';
-import type { Random } from '../../ports/random.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
-import { keepFile } from './kept-file.ts';
-import { noSecretFile, readSecretFile, type SecretFile } from './secret-file.ts';
+import type { Random } from '../../ports/clock.ts';
+import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import { StartRefusal } from '../start-refusal.ts';
+import { keepFile, noSecretFile, readSecretFile, type SecretFile } from './secret-file.ts';
 
 interface KeptKeys {
   readonly path: string;

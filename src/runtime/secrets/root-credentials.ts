@@ -6,10 +6,10 @@ import { unlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { readCredentials } from '../../config/values/credentials.ts';
-import type { Credential } from '../../ports/crypto/credentials.ts';
-import type { Random } from '../../ports/random.ts';
-import { StartRefusal } from '../installation/start-refusal.ts';
-import { keepFile } from './kept-file.ts';
+import type { Random } from '../../ports/clock.ts';
+import type { Credential } from '../../ports/credentials.ts';
+import { StartRefusal } from '../start-refusal.ts';
+import { keepFile, readSecretFile, type SecretFile } from './secret-file.ts';
 
 /** 32 letters each, so that five random bits are one character, and nothing that a shell could read. */
 const accessAlphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
@@ -73,3 +73,12 @@ async function readKept(path: string): Promise<Credential | undefined> {
   }
   return credential;
 }
+
+// Reads `SVC_CREDENTIALS_FILE`: faults by position, never a secret.
+
+export const readCredentialsFile = (path: string): Promise<SecretFile<readonly Credential[]>> =>
+  readSecretFile(path, {
+    setting: 'SVC_CREDENTIALS_FILE',
+    bytesMax: 16 * 1024 * 1024,
+    read: readCredentials,
+  });

@@ -1,7 +1,7 @@
 /** Faults and delays that a test asks for: requests that meet them are refused as the service would refuse them, or wait. */
-import { nearest } from '../../config/read/nearest.ts';
-import { type ErrorCode, errorCodes } from '../../errors/codes.ts';
-import { fail, type Refusal } from '../../errors/refusal.ts';
+
+import { type ErrorCode, errorCodes, fail, type Refusal } from '../../base/errors.ts';
+import { nearest } from '../../config/entries.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { operationNames } from '../../protocol/operations/operations.ts';
 

@@ -1,19 +1,18 @@
 /** The gateway of a test server, from its start to a `reset`: everything in memory, on a clock that tests advance. */
-import { nodeHasher } from '../../backends/hashing/node.ts';
+import { nodeHasher } from '../../backends/crypto/node.ts';
 import { memoryStore } from '../../backends/metadata/memory/store.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { createGateway } from '../../gateway.ts';
 import { openPortable } from '../../portable-context.ts';
-import { systemClock } from '../../ports/clock.ts';
-import type { Hasher } from '../../ports/crypto/hasher.ts';
-import { systemRandom } from '../../ports/random.ts';
+import { systemClock, systemRandom } from '../../ports/clock.ts';
+import type { Hasher } from '../../ports/cryptography.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { amz, unsignedPayload } from '../../protocol/dialect.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { type Incoming, WireHeaders } from '../../protocol/request/wire.ts';
-import { encode } from '../../signing/encode.ts';
 import { signer } from '../../signing/sign-request.ts';
+import { encode } from '../../signing/signing-key.ts';
 import { type ObservedEvent, observeEvents } from './observed-events.ts';
 import { TestClock } from './test-clock.ts';
 
@@ -162,7 +161,7 @@ function backgroundWork(context: Context): () => Promise<void> {
       import('../../workers/lifecycle.ts'),
       import('../../workers/access-log.ts'),
       import('../../workers/inventory.ts'),
-      import('../../workers/storage/gc.ts'),
+      import('../../workers/gc.ts'),
       import('../../domain/storage/sweep.ts'),
     ]);
     return [

@@ -3,14 +3,13 @@
  * without operator API, console, sinks and engines. Time, faults and delays are the test's.
  */
 import '../../base/assert-runtime.ts';
-import { configWith } from '../../config/read/read-config.ts';
+import type { Refusal } from '../../base/errors.ts';
+import { configWith } from '../../config/read-config.ts';
 import type { Config } from '../../config.ts';
-import { drawRequestId } from '../../domain/objects/version-ids.ts';
-import type { Refusal } from '../../errors/refusal.ts';
+import { drawRequestId } from '../../domain/objects/versions.ts';
 import { receive } from '../../gateway/request.ts';
 import { askedAt, locate } from '../../gateway/stages/locate.ts';
-import { systemClock } from '../../ports/clock.ts';
-import { systemRandom } from '../../ports/random.ts';
+import { systemClock, systemRandom } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { amz, shownDialect } from '../../protocol/dialect.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';

@@ -5,8 +5,7 @@
 
 import { toHex } from '../../base/text/hex.ts';
 import { maskParameters } from '../../base/text/mask-secrets.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { Random } from '../../ports/random.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
 import type {
   Attributes,
   Cause,
@@ -17,12 +16,16 @@ import type {
   TraceDocument,
   TraceEnd,
 } from '../../ports/trace.ts';
-import { failSpan, handOver, takeSpan } from './hand-over.ts';
-import type { Listed } from './running-traces.ts';
-import type { Ended } from './trace-ring.ts';
-import { formatTraceparent, parseTraceparent, type TraceParent } from './traceparent.ts';
-import type { CallRecorder } from './views/call-recorder.ts';
-import { assignPorts } from './views/traced-ports.ts';
+import type { Ended, Listed } from './trace-ring.ts';
+import { assignPorts, type CallRecorder } from './traced-ports.ts';
+import {
+  failSpan,
+  formatTraceparent,
+  handOver,
+  parseTraceparent,
+  type TraceParent,
+  takeSpan,
+} from './traceparent.ts';
 
 /** Calls of one trace; further ones are counted. */
 const callsMax = 96;

@@ -2,8 +2,9 @@
  * The finished traces that a process keeps, chosen by how they ended: every failure, the slowest of each operation and band of
  * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones.
  */
+
+import { hasStatus } from '../../base/request-history.ts';
 import type { Kept, TraceDocument, TraceFilter, TraceSummary } from '../../ports/trace.ts';
-import { matches, summarize } from './trace-filter.ts';
 
 type Shelved = Exclude<Kept, 'running'>;
 
@@ -169,3 +170,92 @@ const isWanted = ({ summary, text }: Entry, filter: TraceFilter): boolean =>
 
 /** A text with a character beyond Latin-1 takes two bytes for each. */
 const sizeOf = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length);
+
+// Which traces an operator asks for.
+
+export function summarize({
+  requestId,
+  traceId,
+  kept,
+  operation,
+  bucket,
+  key,
+  status,
+  code,
+  startedAt,
+  durationMs,
+  stage,
+  process,
+}: TraceDocument): TraceSummary {
+  return {
+    requestId,
+    traceId,
+    kept,
+    operation,
+    bucket,
+    key,
+    ...(status === undefined ? {} : { status }),
+    ...(code === undefined ? {} : { code }),
+    startedAt,
+    durationMs,
+    ...(stage === undefined ? {} : { stage }),
+    process,
+  };
+}
+
+export function matches(
+  summary: TraceSummary,
+  { id, operation, bucket, status, minMs = 0, running }: TraceFilter,
+): boolean {
+  if (id !== undefined && id !== summary.requestId && id !== summary.traceId) return false;
+  if (operation !== undefined && operation !== summary.operation) return false;
+  if (bucket !== undefined && bucket !== summary.bucket) return false;
+  if (status !== undefined && !hasStatus(summary, status)) return false;
+  if (summary.durationMs < minMs) return false;
+  return running === undefined || running === (summary.kept === 'running');
+}
+
+// The traces that are being recorded, the latest first. A list through the traces: a set would cost as much as the rest of a record.
+
+/** Traces that are remembered. A reader that never ends a body would keep its trace. */
+const runningMax = 4_096;
+
+/** What the list keeps in its members. */
+export interface Listed<T> {
+  newer: T | undefined;
+  older: T | undefined;
+  isListed: boolean;
+}
+
+export class RunningTraces<T extends Listed<T>> {
+  #newest: T | undefined;
+  #oldest: T | undefined;
+  #size = 0;
+
+  add(trace: T): void {
+    trace.isListed = true;
+    trace.older = this.#newest;
+    if (this.#newest === undefined) this.#oldest = trace;
+    else this.#newest.newer = trace;
+    this.#newest = trace;
+    this.#size += 1;
+    if (this.#size > runningMax) this.remove(this.#oldest as T);
+  }
+
+  remove(trace: T): void {
+    if (!trace.isListed) return;
+    const { newer, older } = trace;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    if (older === undefined) this.#oldest = newer;
+    else older.newer = newer;
+    trace.isListed = false;
+    trace.newer = undefined;
+    trace.older = undefined;
+    this.#size -= 1;
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let trace = this.#newest; trace !== undefined; trace = trace.older) yield trace;
+  }
+}

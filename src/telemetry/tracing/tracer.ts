@@ -1,12 +1,9 @@
 /** Decides which requests are recorded, and which of those are kept and exported. */
 import { toHex } from '../../base/text/hex.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { Random } from '../../ports/random.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
 import type { TraceBeginning, TraceDocument, TraceFilter, Tracer } from '../../ports/trace.ts';
 import { RecordedTrace } from './recorded-trace.ts';
-import { RunningTraces } from './running-traces.ts';
-import { matches, summarize } from './trace-filter.ts';
-import { TraceRing } from './trace-ring.ts';
+import { matches, RunningTraces, summarize, TraceRing } from './trace-ring.ts';
 import type { TraceParent } from './traceparent.ts';
 
 export interface TracerOptions {

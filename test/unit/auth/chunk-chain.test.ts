@@ -1,10 +1,10 @@
 /** The chunk decoder: any split of the input, and any damage to it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeChunks } from '../../../src/auth/payload/chunk-chain.ts';
-import { nodeHasher } from '../../../src/backends/hashing/node.ts';
-import { portableHasher } from '../../../src/backends/hashing/portable.ts';
-import { Refusal } from '../../../src/errors/refusal.ts';
+import { decodeChunks } from '../../../src/auth/chunk-chain.ts';
+import { nodeHasher } from '../../../src/backends/crypto/node.ts';
+import { portableHasher } from '../../../src/backends/crypto/portable.ts';
+import { Refusal } from '../../../src/base/errors.ts';
 import { amz } from '../../../src/protocol/dialect.ts';
 import type { PieceRing } from '../../../src/protocol/request/wire.ts';
 import type { SignedRequest } from '../../support/sign.ts';

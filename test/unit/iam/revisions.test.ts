@@ -3,10 +3,10 @@
 import { expect, test } from 'vitest';
 import { Revisions } from '../../../src/auth/session/revisions.ts';
 import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
-import { Caches } from '../../../src/base/caches.ts';
-import { configWith } from '../../../src/config/read/read-config.ts';
+import { Caches } from '../../../src/base/bounded-cache.ts';
+import { configWith } from '../../../src/config/read-config.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';
-import { systemRandom } from '../../../src/ports/random.ts';
+import { systemRandom } from '../../../src/ports/clock.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 

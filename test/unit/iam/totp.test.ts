@@ -1,7 +1,7 @@
 /** One-time codes against the tables of the RFCs. */
 import { describe, expect, test } from 'vitest';
-import { portableHasher } from '../../../src/backends/hashing/portable.ts';
-import { base32, codeAt, matchCodes, stepAt } from '../../../src/domain/iam/mfa/totp.ts';
+import { portableHasher } from '../../../src/backends/crypto/portable.ts';
+import { base32, codeAt, matchCodes, stepAt } from '../../../src/domain/iam/mfa.ts';
 
 const hasher = portableHasher();
 const seed = new TextEncoder().encode('12345678901234567890');

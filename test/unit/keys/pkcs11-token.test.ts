@@ -1,10 +1,9 @@
 /** What SoftHSM never does: a token before its last PIN, slow log-ins, and an initialization while calls begin. */
 import { expect, test, vi } from 'vitest';
-import { type Cryptoki, codes, Pkcs11Error, pinFlags } from '../../../src/backends/keys/pkcs11/cryptoki.ts';
-import { pkcs11 } from '../../../src/backends/keys/pkcs11/pkcs11.ts';
-import { SecurityModule } from '../../../src/backends/keys/pkcs11/security-module.ts';
-import { Token } from '../../../src/backends/keys/pkcs11/token.ts';
-import { systemRandom } from '../../../src/ports/random.ts';
+import { type Cryptoki, codes, Pkcs11Error, pinFlags } from '../../../src/backends/keys/cryptoki.ts';
+import { pkcs11 } from '../../../src/backends/keys/pkcs11.ts';
+import { SecurityModule, Token } from '../../../src/backends/keys/pkcs11-token.ts';
+import { systemRandom } from '../../../src/ports/clock.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,9 +1,15 @@
 /** The rules that combine identity, bucket, session and access point policies, ACLs and public access block. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Access, type BucketSide, decide, decideTrust } from '../../../src/auth/policy/decision.ts';
+import {
+  type Access,
+  type BucketSide,
+  decide,
+  decideTrust,
+  type Grant,
+  type Permission,
+} from '../../../src/auth/policy/decision.ts';
 import type { Policy, Trace } from '../../../src/auth/policy/evaluate.ts';
-import type { Grant, Permission } from '../../../src/auth/policy/grants.ts';
 import type { Principal } from '../../../src/auth/policy/request.ts';
 import {
   alice,

@@ -1,11 +1,7 @@
 /** Policy documents: what is accepted, and the position that a refusal names; no element is ignored (docs/security.md). */
 import { describe, expect, test } from 'vitest';
-import { storageActions } from '../../../src/auth/policy/document/actions.ts';
-import {
-  type DocumentOptions,
-  parsePolicy,
-  policySizes,
-} from '../../../src/auth/policy/document/document.ts';
+import { type DocumentOptions, parsePolicy, policySizes } from '../../../src/auth/policy/document.ts';
+import { storageActions } from '../../../src/auth/policy/statement.ts';
 import { describeOperation, operationNames } from '../../../src/protocol/operations/operations.ts';
 import { fill, refusalOf, type Written, write } from './world.ts';
 

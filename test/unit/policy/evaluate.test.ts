@@ -1,7 +1,7 @@
 /** Policies of one kind: results agree with the slow model, traces name each statement, and an error never turns a Deny into an Allow. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parsePolicy } from '../../../src/auth/policy/document/document.ts';
+import { parsePolicy } from '../../../src/auth/policy/document.ts';
 import { evaluate, type Policy, policyBytes, type Trace } from '../../../src/auth/policy/evaluate.ts';
 import type { PolicyRequest } from '../../../src/auth/policy/request.ts';
 import { type ModelStatement, model } from './model.ts';

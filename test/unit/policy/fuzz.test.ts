@@ -1,9 +1,9 @@
 /** Any text as a policy is parsed or refused with MalformedPolicy. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type PolicyKind, parsePolicy } from '../../../src/auth/policy/document/document.ts';
-import { parseJson } from '../../../src/auth/policy/document/json.ts';
+import { type PolicyKind, parsePolicy } from '../../../src/auth/policy/document.ts';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';
+import { parseJson } from '../../../src/auth/policy/json.ts';
 import { isPublicPolicy } from '../../../src/auth/policy/public-status.ts';
 import { ask, fill, refusalOf } from './world.ts';
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { operators } from '../../../src/auth/policy/conditions/operators.ts';
-import { parsePolicy } from '../../../src/auth/policy/document/document.ts';
+import { parsePolicy } from '../../../src/auth/policy/document.ts';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';
 import { type ModelStatement, model } from './model.ts';
 import { alice, anonymous, ask, mallory } from './world.ts';

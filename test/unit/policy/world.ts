@@ -1,12 +1,8 @@
 /** Helpers that write policies and requests in short form. */
-import {
-  type PolicyDocument,
-  type PolicyKind,
-  parsePolicy,
-} from '../../../src/auth/policy/document/document.ts';
+import { type PolicyDocument, type PolicyKind, parsePolicy } from '../../../src/auth/policy/document.ts';
 import type { Policy } from '../../../src/auth/policy/evaluate.ts';
 import { anonymous, type PolicyRequest, type Principal } from '../../../src/auth/policy/request.ts';
-import { Refusal } from '../../../src/errors/refusal.ts';
+import { Refusal } from '../../../src/base/errors.ts';
 
 export const home = '111122223333';
 export const away = '444455556666';

@@ -1,6 +1,6 @@
 /** Lines of access logs in the format of the public service, for any request. */
 import { expect, test } from 'vitest';
-import { type AccessLogEntry, accessLogLine } from '../../../src/domain/deliveries/access-log/log-line.ts';
+import { type AccessLogEntry, accessLogLine } from '../../../src/domain/deliveries/access-log-lines.ts';
 import { loggedOperation } from '../../../src/protocol/reply/access-log.ts';
 
 const entry: AccessLogEntry = {

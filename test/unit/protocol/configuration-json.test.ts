@@ -2,9 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Json, readStrictJson } from '../../../src/base/text/strict-json.ts';
 import { jsonOf, readXml, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
-import type { JsonSchema } from '../../../src/protocol/formats/json-schema.ts';
-import type { JsonFault, JsonShape } from '../../../src/protocol/formats/json-shape.ts';
-import { configurationFamilies, configurationShapes } from '../../../src/protocol/schemas/bucket/families.ts';
+import type { JsonFault, JsonSchema, JsonShape } from '../../../src/protocol/formats/json-shape.ts';
+import { configurationFamilies, configurationShapes } from '../../../src/protocol/schemas/families.ts';
 import { type Dice, openDice } from '../../support/dice.ts';
 import { xmlBodies } from '../../support/xml-bodies.ts';
 

@@ -1,7 +1,7 @@
 /** Every XML body of the API under mutation: an accepted body keeps every element and text, any other is `MalformedXML`. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Refusal } from '../../../src/errors/refusal.ts';
+import { Refusal } from '../../../src/base/errors.ts';
 import { readXml, writeXml } from '../../../src/protocol/formats/codec.ts';
 import { type XmlBody, xmlBodies } from '../../support/xml-bodies.ts';
 import { damaged, everyElement, parseTree, pick, printTree, type Tree } from '../../support/xml-trees.ts';

@@ -1,7 +1,7 @@
 /** The XML combinators: one schema reads, writes, orders and bounds; every error names its place. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Refusal } from '../../../src/errors/refusal.ts';
+import { Refusal } from '../../../src/base/errors.ts';
 import {
   atMostOne,
   attribute,

@@ -1,29 +1,32 @@
 /** Documents as in the reference of the public S3 API, and as its clients send them. */
 import { expect, test } from 'vitest';
 import { readXml, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
-import { listAllMyBucketsResult } from '../../../src/protocol/schemas/account/service.ts';
+import { errorBody } from '../../../src/protocol/reply/render.ts';
+import { listAllMyBucketsResult } from '../../../src/protocol/schemas/account.ts';
 import {
   createBucketConfiguration,
   locationConstraint,
   versioningConfiguration,
-} from '../../../src/protocol/schemas/bucket/bucket.ts';
-import { errorBody } from '../../../src/protocol/schemas/error.ts';
-import { getObjectAttributesResponse } from '../../../src/protocol/schemas/object/attributes.ts';
-import { copyObjectResult } from '../../../src/protocol/schemas/object/copy.ts';
-import { deleteRequest, deleteResult } from '../../../src/protocol/schemas/object/delete.ts';
+} from '../../../src/protocol/schemas/bucket.ts';
 import {
   listObjectsResult,
   listObjectsV2Result,
   listVersionsResult,
-} from '../../../src/protocol/schemas/object/listing.ts';
+} from '../../../src/protocol/schemas/listing.ts';
 import {
   completeMultipartUpload,
   completeMultipartUploadResult,
   initiateMultipartUploadResult,
   listMultipartUploadsResult,
   listPartsResult,
-} from '../../../src/protocol/schemas/object/multipart.ts';
-import { tagging } from '../../../src/protocol/schemas/tagging.ts';
+} from '../../../src/protocol/schemas/multipart.ts';
+import {
+  copyObjectResult,
+  deleteRequest,
+  deleteResult,
+  getObjectAttributesResponse,
+  tagging,
+} from '../../../src/protocol/schemas/object.ts';
 
 const namespace = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 const read = <T>(schema: Xml<T>, root: string, source: string): T =>

@@ -1,8 +1,8 @@
 /** A cluster that does not answer delays work on it, and no other work. */
 import { expect, test } from 'vitest';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
-import { DataUnavailable, type ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
-import { rebalance } from '../../../src/workers/storage/rebalance.ts';
+import { DataUnavailable, type ObjectBytes } from '../../../src/ports/object-bytes.ts';
+import { rebalance } from '../../../src/workers/rebalance.ts';
 import { extentsOn, openClusters } from '../../support/clusters.ts';
 import { domainWorld } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';

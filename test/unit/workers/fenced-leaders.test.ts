@@ -1,11 +1,11 @@
 /** A leader that was paused while its successor worked writes nothing when it resumes (src/metadata/background/leases.ts). */
 import { expect, test } from 'vitest';
+import { rebalanceRows } from '../../../src/metadata/background/clusters.ts';
 import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/background/leases.ts';
-import { rebalanceRows } from '../../../src/metadata/background/rebalance.ts';
 import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
-import { sampleBuckets } from '../../../src/workers/bucket-stats.ts';
-import { compareAll } from '../../../src/workers/storage/fsck.ts';
-import { rebalance } from '../../../src/workers/storage/rebalance.ts';
+import { sampleBuckets } from '../../../src/workers/buckets.ts';
+import { compareAll } from '../../../src/workers/fsck.ts';
+import { rebalance } from '../../../src/workers/rebalance.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
 import { supervise } from '../../../src/workers/supervision/supervisor.ts';
 import type { Unit } from '../../../src/workers/supervision/worker.ts';

@@ -8,12 +8,12 @@ import {
   fromTheStart,
   runFsck,
 } from '../../../src/domain/storage/fsck/fsck.ts';
-import { rebuildIndex } from '../../../src/domain/storage/fsck/rebuild/rebuild.ts';
+import { rebuildIndex } from '../../../src/domain/storage/fsck/rebuild.ts';
 import { findBucket, replaceBucket } from '../../../src/metadata/buckets/buckets.ts';
 import { readUsage, usageChanges } from '../../../src/metadata/buckets/usage.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { type Lock, uploadIndex } from '../../../src/metadata/tables.ts';
-import type { Owner } from '../../../src/ports/storage/object-bytes.ts';
+import type { Owner } from '../../../src/ports/object-bytes.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 import { lateAdditions } from '../../support/late-additions.ts';

@@ -1,7 +1,7 @@
 /** fsck on owners: bytes that two rows own, and owned bytes in the deletion queue. */
 import { expect, test } from 'vitest';
 import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
-import { RepeatedIds } from '../../../src/domain/storage/fsck/repeated-ids.ts';
+import { RepeatedIds } from '../../../src/domain/storage/fsck/owners.ts';
 import { queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { uploadAt } from '../../../src/metadata/objects/uploads.ts';

@@ -3,8 +3,8 @@ import { queueGarbage, queueGarbageAll } from '../../../src/domain/storage/garba
 import { backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
 import { manifestRows } from '../../../src/metadata/objects/objects.ts';
 import { manifests } from '../../../src/metadata/tables.ts';
-import { DataUnavailable, type Extent } from '../../../src/ports/storage/object-bytes.ts';
-import { collectGarbage } from '../../../src/workers/storage/gc.ts';
+import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
+import { collectGarbage } from '../../../src/workers/gc.ts';
 import { ShardPanic } from '../../../src/workers/supervision/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';

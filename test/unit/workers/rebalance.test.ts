@@ -1,12 +1,12 @@
 /** The worker `rebalance`: what it moves, its progress, its sharing of work, and what it leaves where it is. */
 import { expect, test } from 'vitest';
 import { openBucket } from '../../../src/domain/buckets/buckets.ts';
-import { changeCluster } from '../../../src/domain/storage/clusters/change-cluster.ts';
-import { openPace } from '../../../src/domain/storage/rebalance/pace.ts';
-import { rebalanceRows } from '../../../src/metadata/background/rebalance.ts';
+import { changeCluster } from '../../../src/domain/storage/cluster-states.ts';
+import { openPace } from '../../../src/domain/storage/rebalance/evacuations.ts';
+import { rebalanceRows } from '../../../src/metadata/background/clusters.ts';
 import { findLiveHead } from '../../../src/metadata/objects/objects.ts';
-import { ChunkDamaged, type ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
-import { rebalance } from '../../../src/workers/storage/rebalance.ts';
+import { ChunkDamaged, type ObjectBytes } from '../../../src/ports/object-bytes.ts';
+import { rebalance } from '../../../src/workers/rebalance.ts';
 import { clusterRows, evacuate, extentsOn, fsckOf, openPair } from '../../support/clusters.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';

@@ -5,7 +5,7 @@ import { isOwned, openOwnership } from '../../../src/domain/storage/ownership.ts
 import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { backlog } from '../../../src/metadata/background/queues.ts';
 import { findSession, uploadsIn } from '../../../src/metadata/objects/uploads.ts';
-import type { ObjectBytes } from '../../../src/ports/storage/object-bytes.ts';
+import type { ObjectBytes } from '../../../src/ports/object-bytes.ts';
 import {
   type DomainWorld,
   domainWorld,

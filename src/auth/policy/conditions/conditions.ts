@@ -7,7 +7,7 @@
  * a negated Allow hold either.
  */
 
-import { malformed, quoted } from '../document/malformed.ts';
+import { malformed, quoted } from '../json.ts';
 import { type PolicyRequest, unknownFact } from '../request.ts';
 import { type ConditionKey, findForeignKey, findKey } from './keys.ts';
 import { type Matcher, type Operator, operators } from './operators.ts';

@@ -2,8 +2,7 @@
  * The condition operators of the IAM grammar as a table: the type that each reads, and how one value of the policy is compared with one
  * value of the request. `conditions.ts` has the meaning of missing keys, several values and negation.
  */
-
-import { malformed, quoted } from '../document/malformed.ts';
+import { malformed, quoted } from '../json.ts';
 import {
   arnSegments,
   compileArn,
@@ -14,17 +13,155 @@ import {
   splitTokens,
 } from '../patterns.ts';
 import type { PolicyRequest } from '../request.ts';
-import { parsePeer, parseRange, rangeContains } from './addresses.ts';
 import type { KeyType } from './keys.ts';
-import { decodeBinary, parseBase64, parseBool, parseDate, parseNumber } from './scalars.ts';
 import { isPlain, type Plain, parseTemplate, perRequest, type Token } from './variables.ts';
 
+// Numbers, dates and bytes in the notation of policies; undefined for an invalid text.
+
+/** No more digits than a double holds, so that equal means equal. */
+const numberPattern = /^[+-]?\d{1,15}(?:\.\d{1,9})?$/;
+
+const parseNumber = (text: string): number | undefined =>
+  numberPattern.test(text) && text.replace(/\D/g, '').length <= 15 ? Number(text) : undefined;
+
+const datePattern =
+  /^(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?))?)?)?$/;
+const epochPattern = /^\d{5,12}(?:\.\d{1,9})?$/;
+
+/** The offset of a written time zone from UTC, in milliseconds. */
+function zoneMs(zone: string): number {
+  const [, sign, hours, minutes] = /^([+-])(\d\d):?(\d\d)?$/.exec(zone) ?? [];
+  return (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * 60_000;
+}
+
+/** Milliseconds since the epoch, of a W3C date (ISO 8601) or of seconds since the epoch. */
+function parseDate(text: string): number | undefined {
+  if (epochPattern.test(text)) return Number(text) * 1000;
+  const found = datePattern.exec(text);
+  if (found === null) return undefined;
+  const [
+    ,
+    year,
+    month = '01',
+    day = '01',
+    hour = '00',
+    minute = '00',
+    second = '00',
+    fraction = '0',
+    zone = 'Z',
+  ] = found;
+  const written = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  const time = Date.parse(`${written}Z`);
+  // Refuse a date such as February 30, which `Date.parse` turns into a date in March.
+  if (Number.isNaN(time) || new Date(time).toISOString().slice(0, 19) !== written) return undefined;
+  return time + Number(`0.${fraction}`) * 1000 - zoneMs(zone);
+}
+
+const base64Pattern = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** The bytes of a base64 text, as a string of characters 0 to 255. */
+const parseBase64 = (text: string): string | undefined => (base64Pattern.test(text) ? atob(text) : undefined);
+
+const utf8 = new TextEncoder();
+/** The bytes of a text, as a string of characters 0 to 255. */
+const decodeBinary = (text: string): string =>
+  Array.from(utf8.encode(text), (byte) => String.fromCharCode(byte)).join('');
+
+/** `true` and `false` in any case. */
+function parseBool(text: string): boolean | undefined {
+  const lower = text.toLowerCase();
+  return lower === 'true' || lower === 'false' ? lower === 'true' : undefined;
+}
+
+// IP addresses and ranges as conditions compare them; an IPv4 address is also the IPv6 one that maps it.
+
+/** The 128 bits as four words, most significant first; IPv4 addresses are in `::ffff:0:0/96`. */
+export type Address = readonly [number, number, number, number];
+
+const octet = /^(?:0|[1-9]\d{0,2})$/;
+const group = /^[0-9a-f]{1,4}$/i;
+
+function parseFour(text: string): number | undefined {
+  const parts = text.split('.');
+  if (parts.length !== 4) return undefined;
+  let bits = 0;
+  for (const part of parts) {
+    // A leading zero is octal to some readers and decimal to others.
+    if (!octet.test(part) || Number(part) > 255) return undefined;
+    bits = bits * 256 + Number(part);
+  }
+  return bits;
+}
+
+/** Groups of sixteen bits; the last may be written as IPv4 and counts as two. */
+function parseGroups(text: string, mayEndInFour: boolean): readonly number[] | undefined {
+  if (text === '') return [];
+  const parts = text.split(':');
+  const groups: number[] = [];
+  for (const [index, part] of parts.entries()) {
+    const four =
+      mayEndInFour && index === parts.length - 1 && part.includes('.') ? parseFour(part) : undefined;
+    if (four !== undefined) groups.push(Math.floor(four / 65_536), four % 65_536);
+    else if (group.test(part)) groups.push(Number.parseInt(part, 16));
+    else return undefined;
+  }
+  return groups;
+}
+
+/** Undefined when the text is no address. */
+function parseAddress(text: string): Address | undefined {
+  if (!text.includes(':')) {
+    const four = parseFour(text);
+    return four === undefined ? undefined : [0, 0, 0xffff, four];
+  }
+  const halves = text.split('::');
+  if (halves.length > 2) return undefined;
+  const head = parseGroups(halves[0] ?? '', halves.length === 1);
+  const tail = parseGroups(halves[1] ?? '', true);
+  if (head === undefined || tail === undefined) return undefined;
+  const missing = 8 - head.length - tail.length;
+  if (halves.length === 2 ? missing < 1 : missing !== 0) return undefined;
+  const groups = [...head, ...Array<number>(missing).fill(0), ...tail];
+  const word = (at: number): number => (groups[at] ?? 0) * 65_536 + (groups[at + 1] ?? 0);
+  return [word(0), word(2), word(4), word(6)];
+}
+
+/** The address of a peer, which may include the name of an interface (`fe80::1%eth0`). */
+export const parsePeer = (text: string): Address | undefined => parseAddress(text.split('%', 1)[0] ?? '');
+
+export interface Range {
+  readonly base: Address;
+  /** The length of the prefix, of 128 bits. */
+  readonly bits: number;
+}
+
+/** `10.0.0.0/8`, `fd00::/8`, or a single address. */
+export function parseRange(text: string): Range | undefined {
+  const [address = '', prefix, ...rest] = text.split('/');
+  const base = parseAddress(address);
+  if (base === undefined || rest.length > 0) return undefined;
+  const width = address.includes(':') ? 128 : 32;
+  if (prefix !== undefined && (!octet.test(prefix) || Number(prefix) > width)) return undefined;
+  return { base, bits: 128 - width + (prefix === undefined ? width : Number(prefix)) };
+}
+
+export function rangeContains({ base, bits }: Range, address: Address): boolean {
+  for (let word = 0; word < 4; word++) {
+    const count = Math.min(32, Math.max(0, bits - word * 32));
+    if (count === 0) return true;
+    const size = 2 ** (32 - count);
+    if (Math.floor((base[word] as number) / size) !== Math.floor((address[word] as number) / size))
+      return false;
+  }
+  return true;
+}
+
 /** Undefined: the value of the request is not of the operator's kind, so the comparison has no result. */
-export type Answer = boolean | undefined;
+type Answer = boolean | undefined;
 /** 'unresolved': a variable of the policy's value has no value in this request. */
 export type Matcher = (value: string, request: PolicyRequest) => Answer | 'unresolved';
 
-export interface ValuePlace {
+interface ValuePlace {
   readonly at: string;
   readonly variables: boolean;
 }

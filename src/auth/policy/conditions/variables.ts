@@ -3,8 +3,8 @@
  * inserted as plain text, and never read as a wildcard or as the colon of an ARN.
  */
 
-import { keptValueMax } from '../document/compiled-size.ts';
-import { malformed, quoted } from '../document/malformed.ts';
+import { keptValueMax } from '../compiled-size.ts';
+import { malformed, quoted } from '../json.ts';
 import { type PolicyRequest, unknownFact } from '../request.ts';
 import { type ConditionKey, findKey } from './keys.ts';
 

@@ -2,7 +2,7 @@
  * Large arrays that are lent again and again. Fresh ones cost more than what is copied into them: their pages have to be provided, and the
  * runtime collects its whole heap for every few dozen MiB of them.
  */
-import type { BufferRing } from '../../../ports/storage/chunk-store.ts';
+import type { BufferRing } from '../../../ports/chunk-store.ts';
 
 /** Each block of a stored record has a checksum. Not in record.ts, whose native checksums a bundle for workerd cannot load. */
 export const blockBytes = 64 * 1024;

@@ -7,8 +7,10 @@
  * out what it has, and the share counts until that is stored. The part of a chunk that stays in the store's buffer (256 KiB at
  * most) is bounded for each connection, not here.
  */
+
+import type { ChunkMemory } from '../../../ports/chunk-store.ts';
 import { type Clock, systemClock } from '../../../ports/clock.ts';
-import { Share, type ShareBudget } from './write-share.ts';
+import type { BodyMemory } from '../../../ports/object-bytes.ts';
 
 interface Waiter {
   readonly bytes: number;
@@ -144,5 +146,131 @@ export class WriteBudget implements ShareBudget {
       this.#admit();
     }
     this.#isWatching = false;
+  }
+}
+
+// Counts the bytes of bodies that are held whole, up to a bound.
+
+interface BodyBudget extends BodyMemory {
+  readonly usedBytes: number;
+  readonly limitBytes: number;
+}
+
+export function bodyBudget(bytesMax: number): BodyBudget {
+  let taken = 0;
+  return {
+    limitBytes: bytesMax,
+    get usedBytes() {
+      return taken;
+    },
+    take(bytes) {
+      if (taken + bytes > bytesMax) return false;
+      taken += bytes;
+      return true;
+    },
+    give(bytes) {
+      taken -= bytes;
+    },
+  };
+}
+
+// The share of a write budget that one chunk holds, and the pace of its client.
+
+/** A client that sends this much is not slow: the time limit starts again. */
+const paceBytes = 64 * 1024;
+
+/** The budget that a share is taken from; the numbers are bytes. */
+interface ShareBudget {
+  /** Waits until there is room; rejects with the signal's reason. @returns what was taken */
+  take(bytes: number, signal?: AbortSignal): Promise<number>;
+  give(bytes: number): void;
+  /** Takes without waiting. @returns what was taken */
+  pass(bytes: number): number;
+  /** Allows the share to be lent. @returns ms elapsed */
+  park(share: Share): number;
+  unpark(share: Share): void;
+}
+
+/**
+ * Held from the first bytes until the chunk is stored; lent while the client is slow. A store that holds much of the chunk writes that
+ * out first, because its memory is free only when the bytes are stored.
+ */
+export class Share implements ChunkMemory {
+  /** Since when the client has sent nothing (ms elapsed). */
+  since = Number.POSITIVE_INFINITY;
+  readonly #budget: ShareBudget;
+  #bytes: number;
+  /** How much of the chunk the store holds once it has spilled. */
+  #heldBytes = Number.POSITIVE_INFINITY;
+  #spill: () => boolean = () => false;
+  #taken = 0;
+  #arrivedBytes = paceBytes;
+  #isClosed = false;
+
+  constructor(budget: ShareBudget, bytes: number) {
+    this.#budget = budget;
+    this.#bytes = bytes;
+  }
+
+  /** Waits until there is room; rejects with the signal's reason. */
+  async take(signal?: AbortSignal): Promise<void> {
+    if (this.#isClosed) return;
+    const bytes = await this.#budget.take(this.#bytes, signal);
+    // The write may have failed while it waited in line.
+    if (this.#isClosed) this.#budget.give(bytes);
+    else this.#taken = bytes;
+  }
+
+  /** The whole chunk is in memory. */
+  pass(): void {
+    this.#taken = this.#budget.pass(this.#bytes);
+  }
+
+  /** The client is waited for. */
+  park(): void {
+    const now = this.#budget.park(this);
+    if (this.#arrivedBytes < paceBytes) return;
+    this.since = now;
+    this.#arrivedBytes = 0;
+  }
+
+  /** The client sent some. Waits where the share was lent. */
+  async resume(arrivedBytes: number, signal?: AbortSignal): Promise<void> {
+    this.#budget.unpark(this);
+    this.#arrivedBytes += arrivedBytes;
+    if (this.#taken === 0 && this.#bytes > 0) await this.take(signal);
+  }
+
+  spillBy(heldBytes: number, spill: () => boolean): void {
+    this.#heldBytes = heldBytes;
+    this.#spill = spill;
+  }
+
+  /** Makes the store hold little from now on. @returns the bytes that are freed when the store has written them */
+  spill(): number {
+    if (this.#spill()) return Math.max(0, this.#taken - this.#heldBytes);
+    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    return 0;
+  }
+
+  release(): void {
+    this.#bytes = Math.min(this.#bytes, this.#heldBytes);
+    const excess = this.#taken - this.#bytes;
+    if (excess <= 0) return;
+    this.#taken -= excess;
+    this.#budget.give(excess);
+  }
+
+  /** @returns what is taken back */
+  lend(): number {
+    const bytes = this.#taken;
+    this.#taken = 0;
+    return bytes;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#budget.unpark(this);
+    if (this.#taken > 0) this.#budget.give(this.lend());
   }
 }

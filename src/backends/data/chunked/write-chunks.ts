@@ -2,10 +2,9 @@
  * Cuts a source into chunks without copying: each chunk's write pulls its own part of the source, and
  * while the store flushes one chunk the next one is already streaming.
  */
-import type { ChunkRef, ChunkStore } from '../../../ports/storage/chunk-store.ts';
-import { chunkBytes, type Extent, type WriteOptions } from '../../../ports/storage/object-bytes.ts';
-import type { WriteBudget } from './write-budget.ts';
-import type { Share } from './write-share.ts';
+import type { ChunkRef, ChunkStore } from '../../../ports/chunk-store.ts';
+import { chunkBytes, type Extent, type WriteOptions } from '../../../ports/object-bytes.ts';
+import type { Share, WriteBudget } from './write-budget.ts';
 
 /** Chunks of one source that are being flushed while another one streams. */
 const flushingMax = 3;
@@ -239,5 +238,29 @@ class Cutter {
     } catch {
       // The write has failed already, for a reason nearer to the cause.
     }
+  }
+}
+
+/**
+ * Frees large arrays as soon as their readers must have finished with them. Left to the garbage collector they cause a collection of
+ * the whole heap for every 30 MiB of body, and each new array is cold memory.
+ */
+const returnedBytesMin = 16 * 1024;
+
+export class LentArrays {
+  readonly #max: number;
+  readonly #lent: ArrayBuffer[] = [];
+
+  /** @param max how many of them readers may use */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  lend({ buffer, byteLength }: Uint8Array): void {
+    // Free only memory that no other array shares, because decrypted TLS data arrives in slices.
+    if (byteLength < returnedBytesMin || buffer.byteLength !== byteLength) return;
+    this.#lent.push(buffer as ArrayBuffer);
+    // Detaching frees its memory immediately.
+    if (this.#lent.length > this.#max) this.#lent.shift()?.transfer(0);
   }
 }

@@ -1,25 +1,20 @@
 /** Chunks as objects in the pools of a Ceph cluster. */
 
+import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { ChunkRef, ChunkStore } from '../../../ports/storage/chunk-store.ts';
-import { chunkBytes } from '../../../ports/storage/object-bytes.ts';
-import { checkOwner } from './chunk-record.ts';
+import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
+import { checkOwner, decodeRecord, isMark, listedSize, marksIn } from './chunk-record.ts';
 import { Connection } from './connection.ts';
-import { clusterStatus } from './health.ts';
 import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from './librados/driver.ts';
-import { listChunks, namedChunks } from './list-chunks.ts';
-import { marksIn } from './marks.ts';
-import { type PoolNames, Pools } from './pools.ts';
-import { Lane } from './reading/lane.ts';
-import type { ReadBudget } from './reading/read-budget.ts';
-import { readPieces } from './reading/read-pieces.ts';
-import { SlowWrites } from './slow-writes.ts';
-import { ChunkWrite } from './write-chunk.ts';
+import { clusterStatus, type OpenPool, type PoolNames, Pools } from './pools.ts';
+import type { ReadBudget } from './read-budget.ts';
+import { Lane, readPieces } from './read-pieces.ts';
+import { ChunkWrite, SlowWrites } from './write-chunk.ts';
 
 /** Fewer than `namesAtOnce`, the gap up to which an interrupted removal is searched. */
 const removalsAtOnce = 8;
 
-export interface ClusterPoolOptions {
+interface ClusterPoolOptions {
   readonly driver: RadosDriver;
   readonly address: ClusterAddress;
   readonly pools: PoolNames;
@@ -152,4 +147,57 @@ async function removeChunk(pools: Pools, { id, at, lastAt }: ChunkRef): Promise<
       if (!isMissing(error)) throw error;
     }
   }
+}
+
+// Finds chunks again: all of a store by walking over its pools, or some by their names.
+
+/** Records that are read concurrently. */
+const atOnce = 16;
+
+interface Listing {
+  readonly pools: readonly OpenPool[];
+  /** Chunks that this process is writing, which do not count as stored yet. */
+  readonly isOpen: (id: string) => boolean;
+}
+
+/** One walk for any number of prefixes; everything without. */
+async function* listChunks(listing: Listing, prefixes: readonly string[]): AsyncGenerator<StoredChunk> {
+  for (const open of listing.pools) {
+    for await (const listed of open.pool.names()) {
+      const names = listed.filter((name) => !isMark(name));
+      const wanted =
+        prefixes.length === 0
+          ? names
+          : names.filter((name) => prefixes.some((prefix) => name.startsWith(prefix)));
+      for (let at = 0; at < wanted.length; at += atOnce) {
+        yield* await found(listing, open, wanted.slice(at, at + atOnce));
+      }
+    }
+  }
+}
+
+/** Looks in every pool, because an extent may be in any of them. */
+async function namedChunks(listing: Listing, names: readonly string[]): Promise<readonly StoredChunk[]> {
+  const chunks: StoredChunk[] = [];
+  for (const open of listing.pools) chunks.push(...(await found(listing, open, names)));
+  return chunks;
+}
+
+async function found(
+  { isOpen }: Listing,
+  open: OpenPool,
+  ids: readonly string[],
+): Promise<readonly StoredChunk[]> {
+  const chunks = await Promise.all(ids.filter((id) => !isOpen(id)).map((id) => look(open, id)));
+  return chunks.filter((chunk) => chunk !== undefined);
+}
+
+async function look({ pool, place }: OpenPool, id: string): Promise<StoredChunk | undefined> {
+  const attribute = await pool.attribute(id).catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+  const record = attribute === undefined ? undefined : decodeRecord(id, attribute);
+  if (record === undefined) return undefined;
+  return { id, size: listedSize(record), at: place, owner: JSON.parse(record.ownerJson) as Owner };
 }

@@ -1,6 +1,6 @@
 /** The connection to one cluster: opened on demand, and again after it was lost. */
 import type { Clock } from '../../../ports/clock.ts';
-import { ChunkMissing, DataUnavailable } from '../../../ports/storage/object-bytes.ts';
+import { ChunkMissing, DataUnavailable } from '../../../ports/object-bytes.ts';
 import {
   type ClusterAddress,
   errno,

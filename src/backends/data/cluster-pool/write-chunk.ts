@@ -2,19 +2,20 @@
  * The write of one chunk. Usually it is collected as it arrives and written in one operation, all or nothing. A chunk whose client is
  * slow does not stay in memory: the bytes so far are written, marked as begun, and the rest follows piece by piece.
  */
-import type { ChunkMemory } from '../../../ports/storage/chunk-store.ts';
-import { chunkBytes, type Owner } from '../../../ports/storage/object-bytes.ts';
+import type { ChunkMemory } from '../../../ports/chunk-store.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
 import { Buffers, blockBytes, freshBytes } from '../chunked/buffers.ts';
 import { encodeBegun, encodeRecord } from './chunk-record.ts';
 import type { Crc32c, RadosPool, RadosWrite } from './librados/driver.ts';
-import type { Lane } from './reading/lane.ts';
+import type { Lane } from './read-pieces.ts';
 
 /** The piece in which a slow client's chunk is written, and the memory that it takes. */
-export const pieceBytes = 4 * blockBytes;
+const pieceBytes = 4 * blockBytes;
 /** Where arrays of other lengths are joined while they are in the processor's cache. */
 const blocks = new Buffers(blockBytes, 64 * blockBytes);
 
-export interface Incoming {
+interface Incoming {
   readonly id: string;
   readonly owner: Owner;
   /** Undefined when it is not known. */
@@ -23,7 +24,7 @@ export interface Incoming {
   readonly memory?: ChunkMemory | undefined;
 }
 
-export interface WriteParts {
+interface WriteParts {
   readonly pool: RadosPool;
   readonly crc32c: Crc32c;
   /** Bytes that the driver has and that are not stored yet. */
@@ -200,4 +201,46 @@ export function chooseUnit(alignment: number): number {
     if (unit % alignment === 0) return unit;
   }
   return chunkBytes;
+}
+
+// Spills chunks whose clients are slow: their bytes must leave memory, because their share of the write budget is lent.
+
+/** A client that sends nothing for this long is slow. */
+const patienceMs = 100;
+
+export class SlowWrites {
+  readonly #clock: Pick<Clock, 'sleep'>;
+  /** Writes that wait for their clients, and whether they did at the last check. */
+  readonly #waiting = new Map<ChunkWrite, boolean>();
+  #isLooking = false;
+
+  constructor(clock: Pick<Clock, 'sleep'>) {
+    this.#clock = clock;
+  }
+
+  /** Waits for the client; no other task works on its chunk meanwhile. */
+  async await<T>(chunk: ChunkWrite, next: Promise<T>): Promise<T> {
+    if (!chunk.isLarge) return next;
+    this.#waiting.set(chunk, false);
+    void this.#look();
+    try {
+      return await next;
+    } finally {
+      this.#waiting.delete(chunk);
+    }
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    while (this.#waiting.size > 0) {
+      await this.#clock.sleep(patienceMs);
+      for (const [chunk, wasWaiting] of this.#waiting) {
+        if (wasWaiting && chunk.isLarge) chunk.spill();
+        if (wasWaiting) this.#waiting.delete(chunk);
+        else this.#waiting.set(chunk, true);
+      }
+    }
+    this.#isLooking = false;
+  }
 }

@@ -4,23 +4,26 @@
  */
 import fs from 'node:fs';
 import { dirname } from 'node:path';
-import type { Clock } from '../../../ports/clock.ts';
-import type { Random } from '../../../ports/random.ts';
-import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/storage/chunk-store.ts';
+import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
 import { Compactor } from './compaction/compactor.ts';
-import { appendDead } from './compaction/dead.ts';
-import { removalMarks } from './compaction/removal-marks.ts';
+import { appendDead, removalMarks } from './compaction/dead.ts';
 import { type Disk, nodeDisk } from './disk.ts';
 import { filePool, HealthEstimate } from './health.ts';
-import { type LargeParts, readLarge, removeLarge } from './large-chunks.ts';
-import { writeLarge } from './large-writer.ts';
+import {
+  borrowPiece,
+  type LargeParts,
+  pieceBytes,
+  readLarge,
+  removeLarge,
+  returnPiece,
+  writeLarge,
+} from './large-chunks.ts';
 import { type Layout, makeLayout, newName, parsePlace, segmentPath } from './layout.ts';
 import { Lister, type ListerLimits } from './list-chunks.ts';
-import { makerSuffix } from './segments/maker.ts';
-import { cleanUpAfterDead } from './segments/seal-left-open.ts';
+import { cleanUpAfterDead, makerSuffix } from './segments/maker.ts';
 import { SegmentReader } from './segments/segment-reader.ts';
 import { SegmentWriter } from './segments/segment-writer.ts';
-import { smallBytesMax, tellApart } from './small-or-large.ts';
 
 /** Segments whose removals are written concurrently, each with a flush. */
 const removalsAtOnce = 8;
@@ -180,4 +183,60 @@ async function sortOut(chunks: readonly ChunkRef[], lister: Lister): Promise<ToR
     for await (const found of lister.list([chunk.id])) if (found.id === chunk.id) add(found);
   }
   return result;
+}
+
+// Reads the beginning of a source of unknown length, to tell whether it is a small chunk or a large one.
+
+/** The buffer that a large write needs anyway: up to here, to hold a chunk in memory costs nothing more. */
+export const smallBytesMax = pieceBytes;
+
+export type Beginning =
+  | { readonly small: Uint8Array }
+  /** The whole source again, its beginning included. */
+  | { readonly large: AsyncIterator<Uint8Array> };
+
+/**
+ * @param use gets the beginning; what is small is valid only until `use` first awaits anything.
+ */
+export async function tellApart<T>(
+  source: AsyncIterator<Uint8Array>,
+  use: (beginning: Beginning) => Promise<T>,
+): Promise<T> {
+  const first = await source.next();
+  if (first.done) return use({ small: new Uint8Array(0) });
+  const second = await source.next();
+  if (second.done && first.value.length <= smallBytesMax) return use({ small: first.value });
+  if (second.done) return use({ large: again([first.value], source) });
+  if (first.value.length + second.value.length > smallBytesMax) {
+    return use({ large: again([first.value, second.value], source) });
+  }
+  const piece = borrowPiece();
+  try {
+    piece.set(first.value);
+    piece.set(second.value, first.value.length);
+    let filled = first.value.length + second.value.length;
+    for (let step = await source.next(); !step.done; step = await source.next()) {
+      if (filled + step.value.length > pieceBytes) {
+        return await use({ large: again([piece.subarray(0, filled), step.value], source) });
+      }
+      piece.set(step.value, filled);
+      filled += step.value.length;
+    }
+    return await use({ small: piece.subarray(0, filled) });
+  } finally {
+    returnPiece(piece);
+  }
+}
+
+function again(
+  beginning: readonly Uint8Array[],
+  source: AsyncIterator<Uint8Array>,
+): AsyncIterator<Uint8Array> {
+  let turn = 0;
+  return {
+    async next() {
+      const value = beginning[turn++];
+      return value ? { done: false, value } : source.next();
+    },
+  };
 }

@@ -2,12 +2,12 @@
 import fs from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../../ports/clock.ts';
-import type { ClusterStatus } from '../../../ports/storage/object-bytes.ts';
+import type { ClusterStatus } from '../../../ports/object-bytes.ts';
 import { deadBytes, entryBytes } from './compaction/dead.ts';
 import { namesIn } from './large-chunks.ts';
 import { type Layout, segmentNames, segmentPath } from './layout.ts';
+import { readSummary } from './segments/segment-index.ts';
 import type { Current } from './segments/segment-writer.ts';
-import { readSummary } from './segments/summary.ts';
 
 const freshMs = 60_000;
 /** Large files whose size is read; the others are assumed to be like them. */

@@ -1,7 +1,7 @@
 /** Reads the blocks that a range touches, verifies each, and yields them in pieces of at most 256 KiB. */
-import type { BufferRing } from '../../../ports/storage/chunk-store.ts';
-import { type ByteRange, ChunkDamaged } from '../../../ports/storage/object-bytes.ts';
-import { crc32c } from '../../hashing/node.ts';
+import type { BufferRing } from '../../../ports/chunk-store.ts';
+import { type ByteRange, ChunkDamaged } from '../../../ports/object-bytes.ts';
+import { crc32c } from '../../crypto/node.ts';
 import { blockBytes, freshBytes, type LentRing, lentRing } from '../chunked/buffers.ts';
 import type { Disk } from './disk.ts';
 

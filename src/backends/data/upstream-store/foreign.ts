@@ -4,13 +4,11 @@ import type {
   ForeignObject,
   ForeignObjects,
   ForeignPage,
-} from '../../../ports/storage/object-bytes.ts';
+} from '../../../ports/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
-import { foreignListing, readAnswer } from './client/answers.ts';
-import type { Connection } from './client/connection.ts';
-import { etagIn } from './client/etag.ts';
-import { retrying } from './client/retry.ts';
-import { UpstreamError } from './client/upstream-error.ts';
+import { etagIn, foreignListing, readAnswer, UpstreamError } from './answers.ts';
+import { retrying } from './client.ts';
+import type { Connection } from './connection.ts';
 import { ownerIn } from './names.ts';
 
 /** A GET of an object of these classes is refused until it is restored there. */

@@ -1,7 +1,9 @@
 /** The name of an extent upstream, and the back-reference beside it. */
-import type { Owner } from '../../../ports/storage/object-bytes.ts';
+import type { MarkedPlace, Owner, StoredMark } from '../../../ports/object-bytes.ts';
 import { amz } from '../../../protocol/dialect.ts';
-import { encode } from '../../../signing/encode.ts';
+import { encode } from '../../../signing/signing-key.ts';
+import { isGone, UpstreamError } from './answers.ts';
+import type { Connection } from './connection.ts';
 
 /** An extent is one object upstream, so its number is always this one; it ends the id in a listing by prefix. */
 const ending = '.0';
@@ -43,3 +45,58 @@ export function ownerIn(headers: Readonly<Record<string, string>>): Owner | unde
 const toBase64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 const fromBase64 = (text: string): string =>
   new TextDecoder().decode(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)));
+
+// The mark of the installation that a bucket belongs to, under the prefix of the extents. Its name is not that of an
+// extent, so that listings, fsck and the sweep skip it.
+
+const markName = 'installation.json';
+/** A start waits for it. */
+const timeoutMs = 5_000;
+
+export function markIn({ id, bucket, prefix, client }: Connection): MarkedPlace {
+  const key = `${prefix}${markName}`;
+  const read = async (): Promise<StoredMark | undefined> => {
+    try {
+      const { bytes, headers } = await client.ask({ method: 'GET', key, timeoutMs });
+      return { text: new TextDecoder().decode(bytes), revision: headers['etag'] ?? '' };
+    } catch (cause) {
+      if (isGone(cause, 'NoSuchKey')) return undefined;
+      throw cause;
+    }
+  };
+  return {
+    cluster: id,
+    id,
+    path: `bucket ${bucket} at ${key}`,
+    read,
+
+    async write(text, former) {
+      const put = (headers: Readonly<Record<string, string>>): Promise<unknown> =>
+        client.ask({
+          method: 'PUT',
+          key,
+          headers: { 'content-type': 'application/json', ...headers },
+          body: new TextEncoder().encode(text),
+          timeoutMs,
+        });
+      try {
+        await put(unchanged(former));
+      } catch (cause) {
+        // Another gateway was first: what it wrote is compared.
+        if (isGone(cause, 'NoSuchKey')) return;
+        const { status } = cause instanceof UpstreamError ? cause : { status: 0 };
+        if (status === 412 || status === 409) return;
+        if (status !== 501) throw cause;
+        // An upstream without conditional writes: a gateway that writes between this read and the write is not seen.
+        const now = await read();
+        if (now?.text === former?.text && now?.revision === former?.revision) await put({});
+      }
+    },
+  };
+}
+
+/** The condition that no other gateway has written since the former mark was read. */
+function unchanged(former: StoredMark | undefined): Readonly<Record<string, string>> {
+  if (former === undefined) return { 'if-none-match': '*' };
+  return former.revision === '' ? {} : { 'if-match': former.revision };
+}

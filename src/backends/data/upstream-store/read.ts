@@ -1,15 +1,9 @@
 /** Reading a range: passed through as one, and taken up where it broke off. */
-import {
-  type ByteRange,
-  ChunkDamaged,
-  ChunkMissing,
-  type Extent,
-} from '../../../ports/storage/object-bytes.ts';
-import { LentArrays } from '../chunked/lent-arrays.ts';
-import type { UpstreamReply } from './client/client.ts';
-import type { Connection } from './client/connection.ts';
-import { Attempts } from './client/retry.ts';
-import { isGone, UpstreamError } from './client/upstream-error.ts';
+import { type ByteRange, ChunkDamaged, ChunkMissing, type Extent } from '../../../ports/object-bytes.ts';
+import { LentArrays } from '../chunked/write-chunks.ts';
+import { isGone, UpstreamError } from './answers.ts';
+import { Attempts, type UpstreamReply } from './client.ts';
+import type { Connection } from './connection.ts';
 import { toKey } from './names.ts';
 
 /** Ranges up to this size are returned as one array. */

@@ -1,31 +1,41 @@
 /** The `upstream-store` backend: extents as objects of other S3 services, a bucket of one each cluster. */
 
-import type { Clock } from '../../../ports/clock.ts';
-import type { Hasher } from '../../../ports/crypto/hasher.ts';
-import type { Random } from '../../../ports/random.ts';
-import type { BodyMemory } from '../../../ports/storage/body-memory.ts';
+import { fail } from '../../../base/errors.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Hasher } from '../../../ports/cryptography.ts';
 import {
+  type BodyMemory,
   ChunkMissing,
   type ClusterHealth,
   DataUnavailable,
+  type Extent,
+  type FoundExtent,
+  type HeldUpload,
   type ObjectBytes,
+  type Owner,
+  type UploadBytes,
+  UploadGone,
+  unknownSize,
   unreachable,
-} from '../../../ports/storage/object-bytes.ts';
+} from '../../../ports/object-bytes.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import type { WriteBudget } from '../chunked/write-budget.ts';
-import { openUpstreamClient } from './client/client.ts';
-import type { Connection } from './client/connection.ts';
-import type { Upstream } from './client/settings.ts';
-import { findExtents } from './find.ts';
+import { isGone, listing, readAnswer, uploadListing } from './answers.ts';
+import { openUpstreamClient, retrying, type Upstream } from './client.ts';
+import type { Connection } from './connection.ts';
 import { foreignObjects } from './foreign.ts';
-import { markIn } from './marks.ts';
-import { smallMax } from './put.ts';
+import { markIn, ownerHeaders, ownerIn, parseKey, toKey } from './names.ts';
 import { readRange } from './read.ts';
-import { removeExtents } from './remove.ts';
-import { heldUploads } from './uploads/held-uploads.ts';
-import { headObject } from './uploads/uploads.ts';
+import {
+  abortUpload,
+  assemble,
+  beginUpload,
+  headObject,
+  removeObject,
+  type UpstreamUpload,
+} from './uploads.ts';
 import { Vouching } from './vouching.ts';
-import { singleMax, writeExtent } from './write.ts';
+import { put, singleMax, smallMax, writeExtent } from './write.ts';
 
 export interface UpstreamStoreOptions {
   readonly clock: Clock;
@@ -124,3 +134,154 @@ async function checkHealth({ id: cluster, bucket: pool, client }: Connection): P
     };
   }
 }
+
+// The extents upstream under a prefix of ids: objects with their back-references, and incomplete uploads.
+
+/** Back-references are read one by one, several concurrently. */
+const headsMax = 16;
+
+export async function* findExtents(connection: Connection, prefix: string): AsyncGenerator<FoundExtent> {
+  const under = `${connection.prefix}${prefix}`;
+  for await (const page of listObjects(connection, under)) {
+    for (let from = 0; from < page.length; from += headsMax) {
+      const found = await Promise.all(
+        page.slice(from, from + headsMax).map((each) => lookAt(connection, each)),
+      );
+      for (const each of found) if (each !== undefined) yield each;
+    }
+  }
+  for await (const { key } of listUploads(connection, under)) {
+    const id = parseKey(connection.prefix, key);
+    if (id !== undefined)
+      yield { extent: { cluster: connection.id, id, size: unknownSize }, owner: ownerOfUnfinished(id) };
+  }
+}
+
+/** Undefined for an object that no gateway stored, and for one that was deleted since it was listed. */
+async function lookAt(connection: Connection, key: string): Promise<FoundExtent | undefined> {
+  const id = parseKey(connection.prefix, key);
+  const stored = id === undefined ? undefined : await headObject(connection, key);
+  const owner = stored && ownerIn(stored.headers);
+  if (id === undefined || stored === undefined || owner === undefined) return undefined;
+  return { extent: { cluster: connection.id, id, size: stored.size }, owner };
+}
+
+/** An upload shows nothing but its name: what belongs to a session carries the session's id at its end. */
+function ownerOfUnfinished(id: string): Owner {
+  const [, uploadId] = /\.([0-9a-f]{32})$/.exec(id) ?? [];
+  return { bucketId: '', key: '', ...(uploadId === undefined ? {} : { uploadId }) };
+}
+
+async function* listObjects(connection: Connection, prefix: string): AsyncGenerator<readonly string[]> {
+  let token: string | undefined;
+  do {
+    const query: [string, string][] = [
+      ['list-type', '2'],
+      ['prefix', prefix],
+    ];
+    if (token !== undefined) query.push(['continuation-token', token]);
+    const page = await retrying(connection, {}, async () => {
+      const { bytes } = await connection.client.ask({ method: 'GET', query });
+      return readAnswer(listing, 'ListBucketResult', bytes);
+    });
+    yield page.Contents.map(({ Key }) => Key);
+    token = page.IsTruncated ? page.NextContinuationToken : undefined;
+  } while (token !== undefined);
+}
+
+export async function* listUploads(connection: Connection, prefix: string): AsyncGenerator<UpstreamUpload> {
+  let after: readonly [string, string][] | undefined = [];
+  while (after !== undefined) {
+    const query: readonly [string, string][] = [['uploads', ''], ['prefix', prefix], ...after];
+    const page = await retrying(connection, {}, async () => {
+      const { bytes } = await connection.client.ask({ method: 'GET', query });
+      return readAnswer(uploadListing, 'ListMultipartUploadsResult', bytes);
+    });
+    for (const { Key, UploadId } of page.Upload) yield { key: Key, uploadId: UploadId };
+    const { NextKeyMarker, NextUploadIdMarker = '' } = page;
+    after =
+      page.IsTruncated && NextKeyMarker !== undefined
+        ? [
+            ['key-marker', NextKeyMarker],
+            ['upload-id-marker', NextUploadIdMarker],
+          ]
+        : undefined;
+  }
+}
+
+// Removing extents: an object each, and uploads under the name of one whose size is unknown.
+
+/** Single deletions, because not every S3 service deletes several objects in one request. */
+const parallelMax = 16;
+
+export async function removeExtents(connection: Connection, extents: readonly Extent[]): Promise<void> {
+  for (let from = 0; from < extents.length; from += parallelMax) {
+    const removals = extents.slice(from, from + parallelMax).map((each) => removeExtent(connection, each));
+    for (const { status, ...outcome } of await Promise.allSettled(removals))
+      if (status === 'rejected') throw (outcome as PromiseRejectedResult).reason;
+  }
+}
+
+async function removeExtent(connection: Connection, { id, size, foreign }: Extent): Promise<void> {
+  // The gateway did not store it, and others may read it.
+  if (foreign !== undefined) return;
+  const key = toKey(connection.prefix, id);
+  if (size === unknownSize) {
+    // First, so that no completion on its way makes an object of it afterwards.
+    for await (const upload of listUploads(connection, key))
+      if (upload.key === key) await abortUpload(connection, upload);
+  }
+  await removeObject(connection, key);
+}
+
+// Multipart uploads of clients as multipart uploads of the upstream: each part is forwarded, and the result is one object.
+
+export const heldUploads = (connectionTo: (cluster: string, cause?: Cause) => Connection): UploadBytes => ({
+  async begin({ cluster, id, owner, cause }) {
+    const connection = connectionTo(cluster, cause);
+    const key = toKey(connection.prefix, id);
+    const { uploadId } = await beginUpload(connection, { key, headers: ownerHeaders(owner) });
+    return { cluster, bucket: connection.bucket, key, uploadId };
+  },
+
+  async writePart(source, { upload, part, size, confirm, claimed, signal, cause }) {
+    // Upstreams want to know, and a part is too much to hold.
+    if (size === undefined) throw fail('MissingContentLength');
+    const query = buildQuery(upload, part);
+    try {
+      const receipt = await put(connectionTo(upload.cluster, cause), {
+        key: upload.key,
+        query,
+        source,
+        size,
+        confirm,
+        claimed,
+        signal,
+      });
+      return { part, size, receipt };
+    } catch (cause) {
+      if (isGone(cause, 'NoSuchUpload'))
+        throw new UploadGone(`no upload ${upload.uploadId} upstream`, { cause });
+      throw cause;
+    }
+  },
+
+  complete(upload, parts, cause) {
+    const size = parts.reduce((sum, part) => sum + part.size, 0);
+    const listed = parts.map(({ part, receipt }) => ({ part, etag: receipt }));
+    return assemble(connectionTo(upload.cluster, cause), upload, { parts: listed, size });
+  },
+
+  async discard(upload, cause) {
+    const connection = connectionTo(upload.cluster, cause);
+    // First, so that no completion on its way makes an object of it afterwards.
+    await abortUpload(connection, upload);
+    await removeObject(connection, upload.key);
+  },
+});
+
+const buildQuery = ({ uploadId }: HeldUpload, part: number) =>
+  [
+    ['partNumber', String(part)],
+    ['uploadId', uploadId],
+  ] as const;

@@ -5,10 +5,9 @@
 
 import { toHex } from '../../../base/text/hex.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { Hasher } from '../../../ports/crypto/hasher.ts';
-import type { UpstreamClient } from './client/client.ts';
-import { encryptionIn, etagIn, isMd5 } from './client/etag.ts';
-import { UpstreamError } from './client/upstream-error.ts';
+import type { Hasher } from '../../../ports/cryptography.ts';
+import { encryptionIn, etagIn, isMd5, UpstreamError } from './answers.ts';
+import type { UpstreamClient } from './client.ts';
 
 export interface VouchingOptions {
   readonly client: UpstreamClient;

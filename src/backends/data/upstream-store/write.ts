@@ -1,13 +1,14 @@
 /** Stores an extent as one upstream object: in one request where its length is known, in parts where it is not. */
-
-import { gather } from '../../../base/gather.ts';
-import { fail } from '../../../errors/refusal.ts';
-import type { Extent, WriteOptions } from '../../../ports/storage/object-bytes.ts';
-import type { Connection } from './client/connection.ts';
+import { gather } from '../../../base/concurrency.ts';
+import { fail } from '../../../base/errors.ts';
+import { ContentMismatch, type Extent, type WriteOptions } from '../../../ports/object-bytes.ts';
+import { etagIn, isMd5, UpstreamError } from './answers.ts';
+import { retrying, type UpstreamRequest } from './client.ts';
+import type { Connection } from './connection.ts';
 import { ownerHeaders, toKey } from './names.ts';
-import { put, putWhole } from './put.ts';
-import { assemble } from './uploads/assemble.ts';
-import { abortUpload, beginUpload, type UploadedPart } from './uploads/uploads.ts';
+import { UploadBody } from './upload-body.ts';
+import { abortUpload, assemble, beginUpload, type UploadedPart } from './uploads.ts';
+import { wrongSha256 } from './vouching.ts';
 
 /** The most that an upstream takes in one request. */
 export const singleMax = 5 * 1024 ** 3;
@@ -114,6 +115,70 @@ async function upload(
   } catch (cause) {
     // The caller queues the extent, which removes what this leaves; report the first error.
     await abortUpload(connection, begun).catch(() => {});
+    throw cause;
+  }
+}
+
+// Stores a body of known length in one request: an object, or a part of an upload.
+
+/** A body of at most so many bytes is gathered first: then it can be sent again. */
+export const smallMax = 128 * 1024;
+
+interface Put extends Pick<WriteOptions, 'confirm' | 'claimed'> {
+  readonly key: string;
+  readonly query?: UpstreamRequest['query'] | undefined;
+  readonly headers?: UpstreamRequest['headers'] | undefined;
+  readonly source: AsyncIterable<Uint8Array>;
+  readonly size: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** @returns the ETag, without quotes */
+export async function put(connection: Connection, { source, size, ...request }: Put): Promise<string> {
+  const { signal } = request;
+  if (size <= smallMax)
+    return putWhole(connection, { ...request, bytes: await gather(source, { size, signal }) });
+  const share = connection.budget?.open(size);
+  const body = new UploadBody(source, { size, share, signal });
+  try {
+    await share?.take(signal);
+    const attempt = () => send(connection, { ...request, body });
+    return await retrying(connection, { signal, isRepeatable: () => !body.isBegun }, attempt);
+  } finally {
+    share?.close();
+    await body.stop();
+  }
+}
+
+interface PutWhole extends Omit<Put, 'source' | 'size'> {
+  readonly bytes: Uint8Array;
+}
+
+const putWhole = (connection: Connection, { bytes, ...request }: PutWhole): Promise<string> =>
+  // A name is used once, so the second of two equal requests changes nothing.
+  retrying(connection, { signal: request.signal }, () => send(connection, { ...request, body: bytes }));
+
+type Sent = Omit<Put, 'source' | 'size'> & Pick<UpstreamRequest, 'body'>;
+
+async function send(connection: Connection, { confirm, claimed, ...request }: Sent): Promise<string> {
+  const { client, vouching } = connection;
+  if (claimed === undefined) {
+    const { headers } = await client.ask({ ...request, method: 'PUT' });
+    const etag = etagIn(headers);
+    if (isMd5(etag, headers)) confirm?.(etag);
+    return etag;
+  }
+  const { sha256, md5 } = claimed;
+  const own = md5 === undefined ? request.headers : { ...request.headers, 'content-md5': md5 };
+  try {
+    const { headers } = await client.ask({ ...request, method: 'PUT', headers: own, sha256 });
+    const etag = etagIn(headers);
+    if (await vouching.holdsFor(headers)) confirm?.(etag);
+    return etag;
+  } catch (cause) {
+    const code = cause instanceof UpstreamError ? cause.code : '';
+    if (code === wrongSha256) throw new ContentMismatch('sha256', { cause });
+    if (code === 'BadDigest' && md5 !== undefined) throw new ContentMismatch('md5', { cause });
     throw cause;
   }
 }

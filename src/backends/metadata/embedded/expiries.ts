@@ -1,9 +1,9 @@
 /** Rows that expire: an index entry for each, sorted by time, and the sweep that removes both when they are due. */
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import { compareBytes, passed, type Span } from '../rows/span.ts';
+import { compareBytes, passed, type Span } from '../key-order.ts';
 import { PageDamaged, passedPage } from './file/damaged-pages.ts';
 import type { Database } from './file/environment.ts';
-import { space } from './file/space.ts';
+import { space } from './file/write-guard.ts';
 import type { Journal } from './journal.ts';
 import { isAlive, type StoredRow } from './rows/codec.ts';
 

@@ -3,13 +3,19 @@
  * transaction, so it applies wholly before the mark or not at all. A missing row refuses commits like a marked one: a process that was
  * stopped for an hour gets refusals, and no bytes are lost.
  */
-import type { Clock } from '../../../ports/clock.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochState, isOpId, parseCounter, parseEpoch } from '../ops/epochs.ts';
-import { secondLookMs } from '../ops/second-look.ts';
+import {
+  type EpochRows,
+  Epochs,
+  epochState,
+  isOpId,
+  parseCounter,
+  parseEpoch,
+  secondLookMs,
+} from '../epochs.ts';
 import type { Database } from './file/environment.ts';
-import { space, textKeyIn } from './file/space.ts';
+import { space, textKeyIn } from './file/write-guard.ts';
 import type { Batch, Journal } from './journal.ts';
 
 /** `[until, state, ...numbers of the ops that were aborted]` */

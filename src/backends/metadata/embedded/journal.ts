@@ -19,7 +19,7 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import type { DiskRoom } from '../../disk-room/disk-room.ts';
+import type { DiskRoom } from '../../disk-room.ts';
 import type { Database } from './file/environment.ts';
 import { hasOverrun, WriteGuard, type WriteGuardOptions } from './file/write-guard.ts';
 import { isRefusedSnapshot } from './rows/damage.ts';
@@ -42,10 +42,10 @@ export interface Batch {
   nextRevision(): number;
 }
 
-export type Work<Result> = (batch: Batch) => Result;
+type Work<Result> = (batch: Batch) => Result;
 
 /** How a work is treated on a full disk. */
-export interface SubmitOptions {
+interface SubmitOptions {
   /** It deletes, or deletions need it: it may use the reserve. Others are refused. */
   readonly frees?: boolean;
 }
@@ -220,4 +220,40 @@ async function findReason(error: unknown): Promise<unknown> {
   if (later === undefined) return error;
   const moment = new Promise((resolve) => setTimeout(resolve, reasonWaitMs, error));
   return Promise.race([later.catch((reason: unknown) => reason), moment]);
+}
+
+// Reads of lmdb never wait, so a walk over many pages would hold the event loop until its end, and with it every request of the process.
+// Each page asks here first: once the walks of one turn of the loop have taken a while, they go on in the next turn.
+
+/** How long scans may hold the event loop together. */
+const turnMs = 10;
+
+export class LoopTurn {
+  readonly #clock: Pick<Clock, 'elapsed'>;
+  readonly #assertOpen: () => void;
+  /** When the first page of the present turn was read; undefined before. */
+  #since: number | undefined;
+
+  /** @param assertOpen throws when the store was closed meanwhile */
+  constructor(clock: Pick<Clock, 'elapsed'>, assertOpen: () => void) {
+    this.#clock = clock;
+    this.#assertOpen = assertOpen;
+  }
+
+  /** Whether the next page must wait for `next`. */
+  isOver(): boolean {
+    const now = this.#clock.elapsed();
+    if (this.#since !== undefined) return now - this.#since >= turnMs;
+    this.#since = now;
+    setImmediate(() => {
+      this.#since = undefined;
+    });
+    return false;
+  }
+
+  /** Resolves in the next turn. */
+  async next(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#assertOpen();
+  }
 }

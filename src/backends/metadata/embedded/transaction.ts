@@ -8,11 +8,11 @@ import {
   type Revision,
   type SideChange,
 } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../rows/order.ts';
+import type { Columns } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
 import { expiryKey } from './expiries.ts';
 import type { Database } from './file/environment.ts';
-import { keyIn } from './file/space.ts';
+import { keyIn } from './file/write-guard.ts';
 import { isBarred } from './intents.ts';
 import type { Batch, Counter } from './journal.ts';
 import { type Codec, type Codecs, isAlive, readRevision, type StoredRow } from './rows/codec.ts';

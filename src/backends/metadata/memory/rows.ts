@@ -3,6 +3,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type {
   AnyTable,
   At,
+  ColumnType,
   Cursor,
   Range,
   Revision,
@@ -10,10 +11,7 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
-import { buildOrder, type Columns } from '../rows/order.ts';
-import { computeSpan, passed, type Span, skipTo } from '../rows/span.ts';
-import { frozenRow, zeroRow } from './frozen-row.ts';
-import { Latest } from './latest.ts';
+import { buildOrder, type Columns, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
 import { SortedMap } from './sorted-map.ts';
 
 /** A row as readers get it, and its expiry. */
@@ -233,4 +231,153 @@ export class MemoryCursor<T extends AnyTable> implements Cursor<T> {
     const prefix = buildOrder(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
     this.#span = skipTo(this.#span, prefix, options.past ?? false);
   }
+}
+
+// A row as the memory backend keeps it: a copy that neither its writer nor its readers can change.
+// Every column is checked against the declaration, so that a row which another backend could not keep
+// fails here first.
+
+function frozenRow(table: AnyTable, row: Columns): Columns {
+  // Copied whole and then processed, because building it column by column costs three times as much.
+  const kept: Record<string, unknown> = { ...row };
+  for (const column in kept) {
+    const type: ColumnType | undefined = table.columns[column];
+    if (type === undefined) throw new Error(`${table.name} declares no column ${column}`);
+    const value = kept[column];
+    if (value === undefined) delete kept[column];
+    else if (type === 'json') kept[column] = frozenCopy(value);
+    else if (type === 'blob' && value instanceof Uint8Array) kept[column] = Uint8Array.from(value);
+    else if (!hasType(type, value)) {
+      throw new Error(`${table.name}.${column} takes ${type}, not ${JSON.stringify(value)}`);
+    }
+  }
+  return Object.freeze(kept);
+}
+
+/** A counter row starts at 0, in every column that is no part of its key. */
+function zeroRow(table: AnyTable, key: Columns): Columns {
+  const keyColumns: readonly string[] = [...table.partition, ...table.sort];
+  const zero: Record<string, unknown> = {};
+  for (const [column, type] of Object.entries(table.columns)) {
+    if (type === 'int' && !keyColumns.includes(column) && !keyColumns.includes(`-${column}`))
+      zero[column] = 0;
+  }
+  return frozenRow(table, { ...zero, ...key });
+}
+
+function hasType(type: Exclude<ColumnType, 'json'>, value: unknown): boolean {
+  switch (type) {
+    case 'text':
+      return typeof value === 'string';
+    case 'int':
+      return Number.isSafeInteger(value);
+    case 'bool':
+      return typeof value === 'boolean';
+    case 'blob':
+      return value instanceof Uint8Array;
+  }
+}
+
+/** A copy as JSON would make it, of what JSON can say. */
+function frozenCopy(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return Object.freeze(value.map(frozenCopy));
+  const copy: Record<string, unknown> = { ...value };
+  for (const name in copy) {
+    if (copy[name] === undefined) delete copy[name];
+    else copy[name] = frozenCopy(copy[name]);
+  }
+  return Object.freeze(copy);
+}
+
+// The latest rows of a log, as lines of JSON outside of the heap: what is kept there for a while and then dropped costs
+// the collector more than all else that is done to it. A log is written with every request and hardly ever read: a
+// reader sorts what was appended since the last read.
+
+const segmentBytes = 256 * 1024;
+
+interface Segment<Value> {
+  readonly bytes: Uint8Array;
+  used: number;
+  lines: number;
+  /** The entries that were parsed so far, up to a byte position. */
+  readonly entries: (readonly [key: string, value: Value])[];
+  read: number;
+}
+
+/** Lines are kept at least, unless their segments have more bytes. */
+interface LatestMax {
+  readonly lines: number;
+  readonly bytes: number;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+class Latest<Value> {
+  readonly #max: LatestMax;
+  readonly #entryOf: (line: string) => readonly [key: string, value: Value];
+  /** The oldest first. */
+  readonly #segments: Segment<Value>[] = [];
+  readonly #ordered = new SortedMap<Value>();
+  #lines = 0;
+  #bytes = 0;
+
+  /** @param entryOf reads what was put */
+  constructor(max: LatestMax, entryOf: (line: string) => readonly [key: string, value: Value]) {
+    this.#max = max;
+    this.#entryOf = entryOf;
+  }
+
+  /** @param line without a line break */
+  put(line: string): void {
+    const last = this.#segments.at(-1);
+    if (last === undefined || !append(last, line)) append(this.#grown(line.length), line);
+    this.#lines += 1;
+    this.#dropOldest();
+  }
+
+  #grown(length: number): Segment<Value> {
+    const bytes = new Uint8Array(Math.max(segmentBytes, 3 * length + 1));
+    const segment = { bytes, used: 0, lines: 0, entries: [], read: 0 };
+    this.#segments.push(segment);
+    this.#bytes += bytes.length;
+    return segment;
+  }
+
+  #dropOldest(): void {
+    const [oldest, next] = this.#segments;
+    if (oldest === undefined || next === undefined) return;
+    if (this.#lines - oldest.lines < this.#max.lines && this.#bytes <= this.#max.bytes) return;
+    this.#segments.shift();
+    this.#lines -= oldest.lines;
+    this.#bytes -= oldest.bytes.length;
+    // Unless it was put again since.
+    for (const [key, value] of oldest.entries)
+      if (this.#ordered.get(key) === value) this.#ordered.delete(key);
+  }
+
+  /** The latest entry under each key; valid until the next put. */
+  get ordered(): SortedMap<Value> {
+    for (const segment of this.#segments) if (segment.read < segment.used) this.#read(segment);
+    return this.#ordered;
+  }
+
+  #read(segment: Segment<Value>): void {
+    const lines = decoder.decode(segment.bytes.subarray(segment.read, segment.used - 1)).split('\n');
+    for (const entry of lines.map(this.#entryOf)) {
+      segment.entries.push(entry);
+      this.#ordered.set(...entry);
+    }
+    segment.read = segment.used;
+  }
+}
+
+/** @returns false where the segment has no space for it */
+function append(segment: Segment<unknown>, line: string): boolean {
+  const { read, written } = encoder.encodeInto(`${line}\n`, segment.bytes.subarray(segment.used));
+  if (read <= line.length) return false;
+  segment.used += written;
+  segment.lines += 1;
+  return true;
 }

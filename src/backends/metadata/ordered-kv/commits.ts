@@ -2,7 +2,7 @@
  * Commits and side changes inside a transaction: lock and read everything that they depend on in one round trip, check, then write.
  */
 
-import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
+import { MultiKeyMutex } from '../../../base/mutex.ts';
 import type {
   AnyTable,
   At,
@@ -12,14 +12,13 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../rows/order.ts';
-import { isAlive, type RowCodec, readRevision } from '../rows/row-codec.ts';
+import type { Columns } from '../key-order.ts';
+import { isAlive, type RowCodec, readRevision } from '../row-codec.ts';
 import { keyOf } from '../rules.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster } from './health.ts';
 import { isBarred, laneKeyAt } from './intents.ts';
-import { type Keys, laneOf, lanes } from './keys.ts';
-import type { Transaction } from './tikv/transactions/transaction.ts';
-import { type Codecs, pack, unpack, unpackRow } from './values.ts';
+import { type Codecs, type Keys, laneOf, lanes, pack, unpack, unpackRow } from './keys.ts';
+import type { Transaction } from './tikv/transaction.ts';
 
 /** The key of a lock, and what happens once its value is known. */
 interface Locked {

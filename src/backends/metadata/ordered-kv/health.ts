@@ -1,8 +1,12 @@
 /** What PD reports about its stores; the first endpoint that answers in time is used. */
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
-import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
-import type { Tls } from './tikv/cluster/channel.ts';
+import { type MetadataHealth, type NodeHealth, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { TikvError } from './tikv/backoff.ts';
+import type { Tls } from './tikv/channel.ts';
+import type { Collection, TikvClient } from './tikv/client.ts';
+import type { Entry, Stretch } from './tikv/snapshot.ts';
+import type { Transaction } from './tikv/transaction.ts';
 
 const endpointMs = 2_000;
 
@@ -102,3 +106,34 @@ function imbalances(stores: readonly PdStore[]): readonly string[] {
     .filter((each) => leaders(each) === 0)
     .map(({ store }) => `raft leader imbalance: store ${store.id} has 0 leaders`);
 }
+
+// The client's errors translated to those that the metadata port promises.
+
+export interface Cluster {
+  now(): Promise<number>;
+  get(key: Uint8Array): Promise<Uint8Array | undefined>;
+  /** Up to `limit` entries of a stretch, as of now. */
+  scan(stretch: Stretch): Promise<readonly Entry[]>;
+  transact<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** Settles abandoned locks and removes old versions. */
+  collect(collection: Collection): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** No answer, an unknown outcome, or conflicts at every attempt: callers can only retry. */
+async function reach<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw cause instanceof TikvError ? new StoreUnavailable(cause.message, { cause }) : cause;
+  }
+}
+
+export const reaching = (client: TikvClient): Cluster => ({
+  now: () => reach(client.now()),
+  get: (key) => reach(client.get(key)),
+  scan: (stretch) => reach(client.snapshot().then((snapshot) => snapshot.scan(stretch))),
+  transact: (work) => reach(client.transact(work)),
+  collect: (collection) => reach(client.collect(collection)),
+  close: () => client.close(),
+});

@@ -3,15 +3,20 @@
  * of a process would wait for each other. So an epoch has a lease row, which the process renews, and `lanes.epoch` rows beside it, of
  * which a commit locks the one of its op. Marking an epoch locks and writes all of them.
  */
-import type { Clock } from '../../../ports/clock.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochState, isOpId, parseCounter, parseEpoch } from '../ops/epochs.ts';
-import { secondLookMs } from '../ops/second-look.ts';
-import type { Cluster } from './cluster.ts';
-import { type Keys, lanes } from './keys.ts';
-import type { Transaction } from './tikv/transactions/transaction.ts';
-import { pack, unpack } from './values.ts';
+import {
+  type EpochRows,
+  Epochs,
+  epochState,
+  isOpId,
+  parseCounter,
+  parseEpoch,
+  secondLookMs,
+} from '../epochs.ts';
+import type { Cluster } from './health.ts';
+import { type Keys, lanes, pack, unpack } from './keys.ts';
+import type { Transaction } from './tikv/transaction.ts';
 
 /** Leases that a sweep reads, page by page. */
 const pageRows = 1024;

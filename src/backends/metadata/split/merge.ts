@@ -3,7 +3,7 @@
  * in the new one, and for a moment in both: the new one is read only as far as the old one was read before, so that no row is missed,
  * and a row that both have counts once.
  */
-import { compareBytes } from '../rows/span.ts';
+import { compareBytes } from '../key-order.ts';
 
 export interface Bounds {
   readonly low: Uint8Array;

@@ -6,11 +6,17 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, commitLimits, type SplitStep } from '../../../ports/metadata-store.ts';
-import { buildOrder, type Columns } from '../rows/order.ts';
-import { beyond, passed, type Span } from '../rows/span.ts';
-import { partitionText } from './layouts.ts';
-import type { MovingRow, Note, Place, Shards } from './shards.ts';
-import { isUpTo, leaves, type Progress } from './state.ts';
+import { beyond, buildOrder, type Columns, passed, type Span } from '../key-order.ts';
+import {
+  isUpTo,
+  leaves,
+  type MovingRow,
+  type Note,
+  type Place,
+  type Progress,
+  partitionText,
+  type Shards,
+} from './layouts.ts';
 
 /** How many rows of a shard are read for one batch: about half of them move. */
 const defaultBatchRows = 128;

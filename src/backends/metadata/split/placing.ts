@@ -3,9 +3,8 @@
 import { shardOf } from '../../../base/shard.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { type AnyTable, type At, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { leaves, locateText, type MovingRow, type Shards } from './layouts.ts';
 import type { Mover } from './mover.ts';
-import type { MovingRow, Shards } from './shards.ts';
-import { leaves, locateText } from './state.ts';
 
 const lookMs = 20;
 /** A batch takes some tenths of a second. If it takes longer, the mover's lease has expired, and a waiting writer resumes the batch. */

@@ -3,7 +3,8 @@
  * process can make that finds the attempt in its intent.
  */
 
-import { MultiKeyMutex } from '../../../base/multi-key-mutex.ts';
+import { MultiKeyMutex } from '../../../base/mutex.ts';
+import type { Random } from '../../../ports/clock.ts';
 import type {
   AnyTable,
   At,
@@ -13,16 +14,15 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import type { Columns } from '../rows/order.ts';
+import type { Columns } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
 import type { Placed } from '../split/placing.ts';
-import type { Folds } from './counters/folds.ts';
+import type { Folds } from './folds.ts';
 import type { Intents, Place } from './intents.ts';
 import { isAlive, outcomeKey, type RawRow } from './rows.ts';
-import type { TableIn, Tables } from './schema/tables.ts';
-import { type Session, type Statement, UnknownOutcome } from './session/session.ts';
+import { type Session, type Statement, UnknownOutcome } from './session.ts';
 import { noteKey } from './shards.ts';
+import type { TableIn, Tables } from './tables.ts';
 
 /** Rounds against other writers, before the commit fails as busy. */
 const attemptsMax = 20;

@@ -1,8 +1,7 @@
 /** The cluster's own report: two queries to one host, and one to each for the size of the keyspace there, cached for ten seconds. */
 import type { MetadataHealth, NodeHealth } from '../../../ports/metadata-store.ts';
 import type { RawRow } from './rows.ts';
-import { codeOf, describeError, responseErrorCodes } from './session/faults.ts';
-import type { Session } from './session/session.ts';
+import { codeOf, describeError, responseErrorCodes, type Session } from './session.ts';
 
 const keptMs = 10_000;
 const keptBy = new WeakMap<Session, { readonly health: Promise<MetadataHealth>; readonly at: number }>();

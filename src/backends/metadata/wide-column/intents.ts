@@ -4,15 +4,21 @@
  * settles every attempt: it puts `aborted` where the outcome belongs, or finds `applied` there and makes the side changes
  * (docs/adr/0008). Lanes are many so that the commits of a process do not take turns at one partition.
  */
-import type { Clock } from '../../../ports/clock.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import { type EpochRows, Epochs, epochState, isOpId, parseCounter, parseEpoch } from '../ops/epochs.ts';
-import { stampAfter, stampAt } from '../ops/op-id.ts';
-import { secondLookMs } from '../ops/second-look.ts';
-import type { Folded } from './counters/counters.ts';
-import { readStatements, writeStatements } from './parameters.ts';
-import { type Session, type Statement, UnknownOutcome } from './session/session.ts';
+import {
+  type EpochRows,
+  Epochs,
+  epochState,
+  isOpId,
+  parseCounter,
+  parseEpoch,
+  secondLookMs,
+  stampAfter,
+  stampAt,
+} from '../epochs.ts';
+import type { Folded } from './counters.ts';
+import { type Session, type Statement, UnknownOutcome } from './session.ts';
 
 const lanes = 64;
 /** All leases are in one partition: they are few, and a sweep reads all of them. */
@@ -42,7 +48,7 @@ interface Lease {
   readonly state: number;
 }
 
-export interface IntentPorts {
+interface IntentPorts {
   readonly session: Session;
   readonly keyspace: string;
   readonly clock: Clock;
@@ -346,3 +352,26 @@ interface Attempt {
   readonly place: string | null;
   readonly side: string | null;
 }
+
+// Statements as text, so that any process can finish a commit that was cut short, without knowing its tables.
+
+type Written = null | string | boolean | number | { readonly big: string } | { readonly bytes: string };
+
+const write = (value: unknown): Written => {
+  if (typeof value === 'bigint') return { big: String(value) };
+  if (value instanceof Uint8Array) return { bytes: Buffer.from(value).toString('base64') };
+  return value as Written;
+};
+const read = (value: Written): unknown => {
+  if (typeof value !== 'object' || value === null) return value;
+  return 'big' in value ? BigInt(value.big) : Buffer.from(value.bytes, 'base64');
+};
+
+const writeStatements = (statements: readonly Statement[]): string =>
+  JSON.stringify(statements.map(({ query, params }) => [query, params.map(write)]));
+
+const readStatements = (text: string): Statement[] =>
+  (JSON.parse(text) as readonly (readonly [string, readonly Written[]])[]).map(([query, params]) => ({
+    query,
+    params: params.map(read),
+  }));

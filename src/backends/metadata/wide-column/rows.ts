@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { shardOf } from '../../../base/shard.ts';
 import type { AnyTable, At, ColumnType, Revision, Stored } from '../../../ports/metadata-store.ts';
-import { buildOrder, type Columns, type TableOrder } from '../rows/order.ts';
-import { type Column, nameColumns, type TableColumns } from './schema/names.ts';
+import { buildOrder, type Columns, type TableOrder } from '../key-order.ts';
+import { type Column, nameColumns, type TableColumns } from './statements.ts';
 
 export const outcomeMark = 0;
 export const rowMark = 1;

@@ -1,12 +1,11 @@
 /** The port of splitting for a shard: its notes, and rows that are put and removed unchanged, with their revisions. */
-import type { Random } from '../../../ports/random.ts';
-import type { Columns } from '../rows/order.ts';
-import type { Span } from '../rows/span.ts';
-import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../split/shards.ts';
-import { boundsIn } from './reading/cursor.ts';
+import type { Random } from '../../../ports/clock.ts';
+import type { Columns, Span } from '../key-order.ts';
+import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../split/layouts.ts';
+import { boundsIn } from './cursor.ts';
 import { noteMark, type RawRow, type Rows, valueIn } from './rows.ts';
-import type { Tables } from './schema/tables.ts';
-import { type Session, type Statement, UnknownOutcome } from './session/session.ts';
+import { type Session, type Statement, UnknownOutcome } from './session.ts';
+import type { Tables } from './tables.ts';
 
 const triesMax = 10;
 

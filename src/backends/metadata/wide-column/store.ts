@@ -2,48 +2,44 @@
  * The metadata port on Cassandra and its kin: partitions are shards, a listing is a
  * fan-out with a merge, a commit is a conditional batch in one partition with an intent that finishes what it began.
  */
-import type { Clock } from '../../../ports/clock.ts';
-import type {
-  Abandoned,
-  AnyTable,
-  At,
-  Change,
-  CommitOptions,
-  Cursor,
-  MetadataStore,
-  Op,
-  Outcome,
-  Range,
-  RowOf,
-  RowPage,
-  SideChange,
-  SortOf,
-  SplitStep,
-  Stored,
+import type { Clock, Random } from '../../../ports/clock.ts';
+import {
+  type Abandoned,
+  type AnyTable,
+  type At,
+  type Change,
+  type CommitOptions,
+  type Cursor,
+  type MetadataStore,
+  type Op,
+  type Outcome,
+  type Range,
+  type RowOf,
+  type RowPage,
+  type SideChange,
+  type SortOf,
+  type SplitStep,
+  type Stored,
+  StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
-import { StoreUnavailable } from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import { stamp } from '../ops/op-id.ts';
-import type { Columns } from '../rows/order.ts';
-import { computeSpan } from '../rows/span.ts';
+import { stamp } from '../epochs.ts';
+import { type Columns, computeSpan } from '../key-order.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
 import { Mover } from '../split/mover.ts';
 import { placed } from '../split/placing.ts';
 import { Commits } from './commits.ts';
-import { sumByName } from './counters/counters.ts';
-import { Folds } from './counters/folds.ts';
-import { hasPendingAdditions, hasPendingPuts } from './counters/pending-additions.ts';
+import { sumByName } from './counters.ts';
+import { boundsIn, everyRow, WideColumnCursor } from './cursor.ts';
+import { Folds, hasPendingAdditions, hasPendingPuts } from './folds.ts';
 import { clusterHealth } from './health.ts';
 import { Intents } from './intents.ts';
-import { boundsIn, WideColumnCursor } from './reading/cursor.ts';
-import { everyRow } from './reading/every-row.ts';
 import { isAlive, type RawRow } from './rows.ts';
-import { migrate } from './schema/migrate.ts';
-import type { SerialSetting } from './schema/serial-scope.ts';
-import { Tables } from './schema/tables.ts';
-import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session/session.ts';
+import { migrate } from './schema.ts';
+import type { SerialSetting } from './serial-scope.ts';
+import { Session, type SessionOptions, type Statement, UnknownOutcome } from './session.ts';
 import { type RowInShard, WideColumnShards } from './shards.ts';
+import { Tables } from './tables.ts';
 
 export interface WideColumnOptions extends SessionOptions {
   /** The replication of a new keyspace, in CQL. */

@@ -1,14 +1,14 @@
 /** Asks the quotas before a body is read, and while one of unknown length arrives (spec, "Quota enforcement"). */
-import { Refusal } from '../../../errors/refusal.ts';
+import { Refusal } from '../../../base/errors.ts';
 import { findVersion } from '../../../metadata/objects/objects.ts';
 import { findSessionPart } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Content } from '../../content/store-bytes.ts';
 import { freedBy } from '../../uploads/part-counts.ts';
-import { type Amount, type Freed, nothing, subtract } from './amounts.ts';
+import { type Amount, type Freed, nothing, subtract } from './exceeded.ts';
 import { assertSize, type Ctx, hasQuota, type Room } from './room.ts';
 
-export interface Admitted {
+interface Admitted {
   readonly bucket: BucketRow;
   /** The key of a whole object; absent for a part, which is no object and may be larger than an object may be. */
   readonly key?: string;

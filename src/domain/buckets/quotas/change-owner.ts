@@ -2,8 +2,9 @@
  * Gives a bucket to another account. The bucket is closed to writers while it leaves the counters of its former account and enters those
  * of the new one, so the quotas and the present usage of both stay exact.
  */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { findBucket, moveBucket, replaceBucket } from '../../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import { accountUsage, counterChanges, holdersOf, readUsage } from '../../../metadata/buckets/usage.ts';
@@ -14,11 +15,11 @@ import { dropDocuments, readDocument, writeDocuments } from '../../configuration
 import { bucketAcl, ownershipControls } from '../../configurations/families.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { assertOpen, openBucket } from '../buckets.ts';
-import { retryInTurn } from '../retry-in-turn.ts';
-import { sum } from './amounts.ts';
+import { retryInTurn } from '../change-bucket.ts';
+import { sum } from './exceeded.ts';
 import { withinMaxBuckets } from './max-buckets.ts';
-import { isSettled, recall } from './recall.ts';
 import { accountHolder, holderScope } from './scopes.ts';
+import { isSettled, recall } from './shares.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 

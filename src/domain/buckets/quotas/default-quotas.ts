@@ -2,21 +2,22 @@
  * The quotas that new buckets, accounts and IAM users begin with: those that operators have set, else those of the settings. A quota is
  * copied when its holder is created, so a changed default leaves what exists as it is.
  */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { changeAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import {
   findQuotaDefault,
   type QuotaDefaultKind,
   type QuotaDefaultRow,
   replaceQuotaDefault,
-} from '../../../metadata/records/quota-defaults.ts';
+} from '../../../metadata/records/limits.ts';
 import type { BucketQuota } from '../../../metadata/tables.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
-import { drawId } from '../../objects/version-ids.ts';
-import { retryInTurn } from '../retry-in-turn.ts';
-import type { AccountQuota } from './account-quota.ts';
+import { drawId } from '../../objects/versions.ts';
+import { retryInTurn } from '../change-bucket.ts';
+import type { AccountQuota } from './quota-limits.ts';
 
 export interface DefaultLimits {
   readonly bucket: Pick<BucketQuota, 'maxBytes' | 'maxObjects' | 'maxBytesPerObject'>;

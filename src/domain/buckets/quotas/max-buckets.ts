@@ -1,15 +1,15 @@
 /** `MaxBuckets`: an account or an IAM user never has more buckets, however many are created at the same moment. */
-import { fail, Refusal } from '../../../errors/refusal.ts';
+import { fail, Refusal } from '../../../base/errors.ts';
 import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { commitShare, commitShares, findAccountQuota, readShares } from '../../../metadata/buckets/quotas.ts';
 import type { AccountQuotaRow } from '../../../metadata/records/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Revision } from '../../../ports/metadata-store.ts';
-import { pauseMs } from '../retry-in-turn.ts';
-import { enterIfLeftOut } from './account-quota.ts';
+import { pauseMs } from '../change-bucket.ts';
 import { exceeded } from './exceeded.ts';
-import type { Ctx } from './recall.ts';
+import { enterIfLeftOut } from './quota-limits.ts';
 import { bucketsOf, holdersFor, ownerOf, type QuotaHolder } from './scopes.ts';
+import type { Ctx } from './shares.ts';
 
 /** A creation that has not ended after this time has died: its commit cannot apply any more. */
 const creatingMsMax = 10 * 60_000;

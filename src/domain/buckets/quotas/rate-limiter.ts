@@ -3,8 +3,9 @@
  * limit. The processes of a node tell each other what they served, ten times a second, so together they keep one limit. Where no limit is
  * set, a request costs a look at the clock.
  */
+
+import { fail, type Refusal } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail, type Refusal } from '../../../errors/refusal.ts';
 import { type RateLimit, readRateLimits } from '../../../metadata/records/limits.ts';
 
 type Ctx = Pick<Context, 'clock' | 'metadata' | 'random' | 'siblings' | 'telemetry'>;

@@ -4,8 +4,7 @@ import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import { accountUsage, partUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import type { Amount, Freed } from './amounts.ts';
-import type { Exceeded } from './exceeded.ts';
+import type { Amount, Exceeded, Freed } from './exceeded.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -24,7 +23,7 @@ export interface Scope {
   buckets(ctx: Ctx): AsyncIterable<BucketRow>;
 }
 
-export const orUnlimited = (limit: number): number => (limit === 0 ? Number.POSITIVE_INFINITY : limit);
+const orUnlimited = (limit: number): number => (limit === 0 ? Number.POSITIVE_INFINITY : limit);
 
 /** The scopes whose room a commit in the bucket needs. */
 export function scopesOf(bucket: BucketRow): readonly Scope[] {

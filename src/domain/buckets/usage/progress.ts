@@ -11,7 +11,7 @@ import {
   type Term,
 } from '../../../metadata/background/tasks.ts';
 import type { MetadataStore, Revision } from '../../../ports/metadata-store.ts';
-import { addDays, dayMs, startOfDay, toDay } from './days.ts';
+import { addDays, dayMs, startOfDay, toDay } from './read-usage.ts';
 import type { BucketSamples } from './samples.ts';
 
 /** A position in the walk over all buckets. */

@@ -18,9 +18,9 @@ import { findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataStore, type Revision } from '../../../ports/metadata-store.ts';
-import { agreesWithRows, type Difference, proveUsage } from '../../storage/fsck/compare/usage.ts';
 import { correctUsage } from '../../storage/fsck/mend.ts';
-import { enterIfLeftOut } from '../quotas/account-quota.ts';
+import { agreesWithRows, type Difference, proveUsage } from '../../storage/fsck/usage.ts';
+import { enterIfLeftOut } from '../quotas/quota-limits.ts';
 import type { BucketPosition } from './progress.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;

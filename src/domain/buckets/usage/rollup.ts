@@ -2,15 +2,13 @@
  * The usage rollup (spec, "Usage rollup worker"): samples the counters of all buckets, and writes the usage of each bucket and storage
  * class once a UTC day has ended. Each step does one page and commits it together with the progress, so a kill repeats nothing.
  */
-import { inParallel } from '../../../base/in-parallel.ts';
+import { inParallel } from '../../../base/concurrency.ts';
 import type { Context } from '../../../context.ts';
 import { findTask, pageTasks, type TaskChange } from '../../../metadata/background/tasks.ts';
 import { bucketSlots, bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts';
-import { closeBucketDay } from '../../../metadata/buckets/day-usage.ts';
-import { readUsage } from '../../../metadata/buckets/usage.ts';
+import { closeBucketDay, readUsage } from '../../../metadata/buckets/usage.ts';
 import type { DayUsageRow } from '../../../metadata/records/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { addDays, startOfDay } from './days.ts';
 import {
   addMissed,
   advance,
@@ -25,6 +23,7 @@ import {
   samplesPrefix,
   toSchedule,
 } from './progress.ts';
+import { addDays, startOfDay } from './read-usage.ts';
 import {
   addBucketSample,
   type BucketSamples,

@@ -4,9 +4,9 @@
  * that is killed loses what it counted since its last write.
  */
 import type { Context } from '../../../context.ts';
-import { trafficChanges } from '../../../metadata/buckets/traffic.ts';
+import { trafficChanges } from '../../../metadata/buckets/usage.ts';
 import type { TrafficRow } from '../../../metadata/records/usage.ts';
-import { dayMs, startOfDay, toDay } from './days.ts';
+import { dayMs, startOfDay, toDay } from './read-usage.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
 

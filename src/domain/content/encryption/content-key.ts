@@ -1,15 +1,15 @@
 /** Keys derived from an object key: one for each extent of the content, and one for the ETag that replaces the MD5. */
-
 import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
-import type { CipherKey } from '../../../ports/crypto/cipher.ts';
-import type { Owner } from '../../../ports/storage/object-bytes.ts';
-import type { ObjectKey } from './key.ts';
+import type { Encryption } from '../../../metadata/objects/properties.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
+import type { CipherKey } from '../../../ports/cryptography.ts';
+import type { Owner } from '../../../ports/object-bytes.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'cipher'>;
 
 /** The object, op and part that an extent belongs to; its key is derived from them. */
-export interface ExtentPlace {
+interface ExtentPlace {
   readonly bucketId: string;
   readonly key: string;
   /** The op under which the extent was written: used once, so it identifies the version too. */
@@ -52,4 +52,25 @@ export function deriveEtag(
 ): string {
   if (encryption.by === 'service') return md5;
   return toHex(hasher.hmacSha256(bytes, `etag\0${md5}`).subarray(0, etagBytes));
+}
+
+// The keys that contents are encrypted under.
+
+/** A key that the client sends with each request; it is never stored. */
+export interface CustomerKey {
+  readonly bytes: Uint8Array;
+  /** Base64 of its MD5. */
+  readonly md5: string;
+}
+
+/** An object key, and how the row stores it. */
+export interface ObjectKey {
+  readonly bytes: Uint8Array;
+  readonly encryption: Encryption;
+}
+
+/** The object that a wrapped key is bound to; it cannot be unwrapped for another one. */
+export interface KeyPlace {
+  readonly bucket: Pick<BucketRow, 'id' | 'name'>;
+  readonly key: string;
 }

@@ -4,10 +4,9 @@
  * only so many names that the provider refuses: further ones wait while that many have no answer yet.
  */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
-import { KeyFailure, type KeyProvider } from '../../../ports/crypto/key-provider.ts';
-import { ask } from './ask-provider.ts';
+import { KeyFailure, type KeyFailureReason, type KeyProvider } from '../../../ports/key-provider.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'keys' | 'config'>;
 
@@ -165,5 +164,114 @@ async function noted<T>({ clock, config }: Ctx, state: NamedKeys, asked: Asked<T
     if (isRefusal(cause) && isOfEveryCaller(asked.of, cause))
       state.names.set(id, { refusal: cause, until: clock.elapsed() + refusedMs });
     throw cause;
+  }
+}
+
+// Asks the key provider, and makes refusals of its failures (spec, "Errors").
+
+type AskProviderCtx = Pick<Context, 'keys' | 'telemetry'>;
+
+const codes = {
+  'unknown-key': 'KMS.NotFoundException',
+  denied: 'KeyDenied',
+  tampered: 'KeyTampered',
+  unavailable: 'KMSUnavailable',
+  throttled: 'KMSUnavailable',
+  'key-unavailable': 'KMSUnavailable',
+} as const satisfies Readonly<Record<KeyFailureReason, string>>;
+
+/** The label values of `svc_kms_decrypt_total`; a missing key counts as a refusal, because no caller can decrypt with it. */
+const outcomes = {
+  'unknown-key': 'denied',
+  denied: 'denied',
+  tampered: 'tampered',
+  unavailable: 'unavailable',
+  throttled: 'unavailable',
+  'key-unavailable': 'unavailable',
+} as const satisfies Readonly<Record<KeyFailureReason, string>>;
+
+/** Refuses a configuration that asks for keys of a provider: without one, every write under it would fail. @throws InvalidArgument */
+export function assertProvider(
+  { keys }: { readonly keys?: KeyProvider | undefined },
+  { name, value }: { readonly name: string; readonly value: string },
+): void {
+  if (keys !== undefined) return;
+  throw fail('InvalidArgument', {
+    message: 'SSE-KMS needs a key provider, and SVC_KEY_PROVIDER is not configured.',
+    elements: { ArgumentName: name, ArgumentValue: value },
+  });
+}
+
+/** @throws KMSUnavailable, KeyDenied, KeyTampered, KMS.NotFoundException */
+export async function ask<T>(
+  { keys }: { readonly keys?: KeyProvider | undefined },
+  question: (keys: KeyProvider) => Promise<T>,
+): Promise<T> {
+  if (keys === undefined) throw fail('KMSUnavailable', 'No key provider is configured.');
+  try {
+    return await question(keys);
+  } catch (cause) {
+    if (cause instanceof KeyFailure) throw fail(codes[cause.reason], { cause });
+    throw cause;
+  }
+}
+
+/** As `ask`, for a question that unwraps a key: its outcome is counted. */
+export const askToUnwrap = (
+  { keys, telemetry }: AskProviderCtx,
+  question: (keys: KeyProvider) => Promise<Uint8Array>,
+): Promise<Uint8Array> =>
+  ask({ keys }, async (provider) => {
+    try {
+      const key = await question(provider);
+      telemetry.keyUnwrapped('ok');
+      return key;
+    } catch (cause) {
+      if (cause instanceof KeyFailure) telemetry.keyUnwrapped(outcomes[cause.reason]);
+      throw cause;
+    }
+  });
+
+// Answers that cost a call to another service: callers that arrive together wait for one call, its answer is kept for a while, and a
+// failure for a short while, so that refused requests do not burden the service.
+
+interface Flight<T> {
+  readonly answer: Promise<T>;
+  /** By the monotonic clock; while the call runs, its answer is waited for. */
+  until: number;
+}
+
+interface FlightTimes {
+  readonly clock: { elapsed(): number };
+  readonly keptMs: number;
+  readonly failureKeptMs: number;
+}
+
+export class TimedFlights<T> {
+  readonly #flights: BoundedCache<Flight<T>>;
+
+  constructor(limits: { readonly name: string; readonly entriesMax: number }) {
+    this.#flights = new BoundedCache(limits);
+  }
+
+  async find(
+    name: string,
+    { clock, keptMs, failureKeptMs }: FlightTimes,
+    call: () => Promise<T>,
+  ): Promise<T> {
+    const known = this.#flights.get(name);
+    if (known !== undefined && clock.elapsed() < known.until) return known.answer;
+    const answer = call();
+    const flight: Flight<T> = { answer, until: Number.POSITIVE_INFINITY };
+    this.#flights.set(name, flight);
+    try {
+      return await answer;
+    } finally {
+      const lasts = await answer.then(
+        () => keptMs,
+        () => failureKeptMs,
+      );
+      flight.until = clock.elapsed() + lasts;
+    }
   }
 }

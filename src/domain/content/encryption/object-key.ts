@@ -1,15 +1,25 @@
 /** Object keys: generated for a write, stored wrapped, unwrapped for a read (docs/adr/0006-encryption.md). */
-import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
-import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import type { BucketRow } from '../../../metadata/tables.ts';
-import { cipherKeyBytes } from '../../../ports/crypto/cipher.ts';
-import { fromBase64, toBase64 } from '../digests.ts';
-import type { CustomerKey, KeyPlace, ObjectKey } from './key.ts';
-import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
-import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './wanted.ts';
 
-export type Ctx = Pick<
+import { fail } from '../../../base/errors.ts';
+import type { Context } from '../../../context.ts';
+import type { Encryption } from '../../../metadata/objects/properties.ts';
+import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import { cipherKeyBytes } from '../../../ports/cryptography.ts';
+import type { Recorder } from '../../events/recorder.ts';
+import { amendVersion } from '../../objects/amend-version.ts';
+import type { Ctx as CommitCtx } from '../../objects/commit-version.ts';
+import { assertRemovable, lockTime } from '../../objects/object-lock.ts';
+import { fromBase64, toBase64 } from '../digests.ts';
+import type { CustomerKey, KeyPlace, ObjectKey } from './content-key.ts';
+import { generateKey, type KeyUser, unwrapKey, wrapKey } from './provided-key.ts';
+import {
+  type ByProvider,
+  type ChosenEncryption,
+  chooseEncryption,
+  type WantedEncryption,
+} from './requested-encryption.ts';
+
+type Ctx = Pick<
   Context,
   'caches' | 'clock' | 'hasher' | 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'
 >;
@@ -80,4 +90,48 @@ export function assertCustomerKey(
       ? 'The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.'
       : 'The encryption parameters are not applicable to this object.',
   );
+}
+
+// Wraps an object's key again under another key, without touching the content (public API "UpdateObjectEncryption").
+
+interface Rewrap {
+  readonly bucket: BucketRow;
+  /** The version that was read. */
+  readonly row: ObjectRow;
+  /** Absent: the latest version. */
+  readonly versionId?: string | undefined;
+  readonly how: ByProvider;
+  readonly user: KeyUser;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+/**
+ * @throws InvalidRequest for a version that is not encrypted, or under a customer's key; AccessDenied for a version that
+ * Object Lock holds, and for keys that the user may not use; OperationAborted when another request replaced the version or
+ * wrapped its key meanwhile
+ */
+export async function rewrapKey(ctx: CommitCtx & Ctx, rewrap: Rewrap): Promise<void> {
+  const { bucket, row, how, user, ...amendment } = rewrap;
+  const { key, encryption } = row;
+  if (encryption === undefined || encryption.by === 'customer')
+    throw fail(
+      'InvalidRequest',
+      `The UpdateObjectEncryption operation doesn't support ${encryption === undefined ? 'unencrypted source objects' : 'source objects with the encryption type SSE-C'}. Only source objects encrypted with SSE-S3 or SSE-KMS are supported.`,
+    );
+  const place = { bucket, key };
+  const { bytes } = await openObjectKey(ctx, place, { encryption, user });
+  const context = encryption.by === 'provider' ? encryption.context : undefined;
+  const wrapped = await wrapKey(ctx, place, { bytes, how: { context, ...how }, user });
+  const now = await lockTime(ctx);
+  await amendVersion(ctx, {
+    bucket,
+    key,
+    ...amendment,
+    amend: (current) => {
+      if (current.encryption?.wrapped !== encryption.wrapped) throw fail('OperationAborted');
+      assertRemovable(current, { now, bypass: false });
+      return { ...current, encryption: wrapped };
+    },
+  });
 }

@@ -1,14 +1,11 @@
 /** Object keys that a key provider wraps. */
 import type { Context } from '../../../context.ts';
-import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import type { KeyContext, KeyDescription, KeyProvider } from '../../../ports/crypto/key-provider.ts';
+import type { Encryption } from '../../../metadata/objects/properties.ts';
+import type { KeyContext, KeyDescription, KeyProvider } from '../../../ports/key-provider.ts';
 import { fromBase64, toBase64 } from '../digests.ts';
-import { ask, askToUnwrap } from './ask-provider.ts';
-import { keyIdOrDefault, withKeyId } from './default-key.ts';
-import type { KeyPlace, ObjectKey } from './key.ts';
-import { askAbout, type NamedKey } from './named-keys.ts';
-import { TimedFlights } from './timed-flights.ts';
-import type { ByProvider } from './wanted.ts';
+import type { KeyPlace, ObjectKey } from './content-key.ts';
+import { ask, askAbout, askToUnwrap, type NamedKey, TimedFlights } from './named-keys.ts';
+import { type ByProvider, keyIdOrDefault, withKeyId } from './requested-encryption.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'hasher' | 'keys' | 'config' | 'telemetry'>;
 export type Provided = Extract<Encryption, { by: 'provider' }>;

@@ -5,9 +5,9 @@
  * off does not decrypt.
  */
 
-import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/crypto/cipher.ts';
-import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/storage/object-bytes.ts';
+import type { Encryption } from '../../../metadata/objects/properties.ts';
+import { type CipherKey, nonceBytes, tagBytes } from '../../../ports/cryptography.ts';
+import { type ByteRange, ChunkDamaged, type Extent } from '../../../ports/object-bytes.ts';
 
 /** The size of a stored segment, with its tag. */
 export const segmentBytes = 64 * 1024;

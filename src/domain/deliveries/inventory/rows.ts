@@ -1,13 +1,15 @@
 /** The versions that an inventory lists, a page at a time, from a position on. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { listedColumns, listedVersionColumns } from '../../../metadata/objects/objects.ts';
-import { type BucketRow, liveSpace, type ObjectRow } from '../../../metadata/tables.ts';
-import type { Inventory } from '../../configurations/inventory.ts';
-import { openSpace, seekTo } from '../../listings/listed-objects.ts';
-import { everyVersion } from '../../listings/listed-versions.ts';
-import { listColumns } from './fields.ts';
+import { type BucketRow, type Grant, headSlot, liveSpace, type ObjectRow } from '../../../metadata/tables.ts';
+import { groupUris, toUser } from '../../access/acl.ts';
+import type { Inventory, InventoryField } from '../../configurations/inventory.ts';
+import { findExpiration, type Lifecycle } from '../../configurations/lifecycle.ts';
+import { everyVersion, openSpace, seekTo } from '../../listings/listed-versions.ts';
+import { shownVersion } from '../../objects/read-object.ts';
 
 /** The last version that was listed. */
 export interface InventoryPlace {
@@ -21,7 +23,7 @@ const pageRows = 200;
 /** Pages that are read by one row of the bucket. */
 const reopenPages = 50;
 
-export interface Walk {
+interface Walk {
   readonly inventory: Inventory;
   readonly after: InventoryPlace | undefined;
   /** The largest number of rows. */
@@ -89,4 +91,140 @@ function openRows(
   const cursor = openSpace(ctx, bucket, { space: liveSpace, prefix, columns });
   if (after !== undefined) seekTo(cursor, liveSpace, { after: after.key });
   return async (count) => (await cursor.next(count)).map(({ row }) => row as ObjectRow);
+}
+
+// The columns of an inventory: https://docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory.html#storage-inventory-contents
+
+/** What fields read beside the version; it is the same for all versions of a run. */
+export interface InventoryFacts {
+  readonly bucket: BucketRow;
+  readonly lifecycle: Lifecycle | undefined;
+  /** The bucket's owner owns all objects, and ACLs have no effect. */
+  readonly isOwnerEnforced: boolean;
+}
+
+/** A moment is in ms since the epoch. */
+export type Value = string | number | boolean | undefined;
+
+interface Field {
+  /** The names in the schemas of CSV and Parquet files. */
+  readonly csv: string;
+  readonly parquet: string;
+  readonly type: 'text' | 'integer' | 'boolean' | 'moment';
+  /** The columns of an object's row that the value is made of, beside those that every listing reads. */
+  readonly reads: readonly (keyof ObjectRow)[];
+  read(row: ObjectRow, facts: InventoryFacts): Value;
+}
+export type InventoryColumn = Field;
+
+type Options = Partial<Pick<Field, 'type' | 'reads'>> & Pick<Field, 'read'>;
+
+function field(csv: string, { type = 'text', reads = [], read }: Options, parquet = snakeCase(csv)): Field {
+  return { csv, parquet, type, reads, read };
+}
+
+const snakeCase = (name: string): string =>
+  name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
+
+/** A delete marker has no content, so fields about content are empty. */
+const ofContent =
+  (read: Field['read']): Field['read'] =>
+  (row, facts) =>
+    row.marker ? undefined : read(row, facts);
+
+const bucketColumn = field('Bucket', { read: (_, { bucket }) => bucket.name });
+const keyColumn = field('Key', { read: ({ key }) => key });
+const ofVersions = [
+  field('VersionId', {
+    read: (row, { bucket }) => (bucket.versioning === '' ? undefined : shownVersion(row)),
+  }),
+  field('IsLatest', { type: 'boolean', read: ({ slot }) => slot === headSlot }),
+  field('IsDeleteMarker', { type: 'boolean', read: ({ marker }) => marker }),
+];
+
+/** In the order of the public service's files. */
+const optional: Readonly<Record<InventoryField, Field>> = {
+  Size: field('Size', { type: 'integer', read: ofContent(({ size }) => size) }),
+  LastModifiedDate: field('LastModifiedDate', {
+    type: 'moment',
+    // Whole seconds, as in the replies to clients.
+    read: ({ modified }) => Math.floor(modified / 1000) * 1000,
+  }),
+  ETag: field('ETag', { read: ofContent(({ etag }) => etag) }, 'e_tag'),
+  StorageClass: field('StorageClass', { read: ofContent(({ storageClass }) => storageClass) }),
+  IsMultipartUploaded: field('IsMultipartUploaded', {
+    type: 'boolean',
+    read: ofContent(({ etag }) => etag.includes('-')),
+  }),
+  ReplicationStatus: field('ReplicationStatus', {
+    reads: ['replication'],
+    read: ({ replication }) => replication,
+  }),
+  EncryptionStatus: field('EncryptionStatus', {
+    reads: ['encryption'],
+    read: ofContent(({ encryption }) =>
+      encryption === undefined
+        ? 'NOT-SSE'
+        : ({ service: 'SSE-S3', provider: 'SSE-KMS', customer: 'SSE-C' } as const)[encryption.by],
+    ),
+  }),
+  ObjectLockRetainUntilDate: field('ObjectLockRetainUntilDate', {
+    type: 'moment',
+    reads: ['lock'],
+    read: ({ lock }) => lock?.retainUntil,
+  }),
+  ObjectLockMode: field('ObjectLockMode', { reads: ['lock'], read: ({ lock }) => lock?.mode }),
+  ObjectLockLegalHoldStatus: field('ObjectLockLegalHoldStatus', {
+    reads: ['lock'],
+    read: ({ lock }) => (lock?.legalHold === undefined ? undefined : lock.legalHold ? 'On' : 'Off'),
+  }),
+  // No object moves between access tiers here.
+  IntelligentTieringAccessTier: field('IntelligentTieringAccessTier', { read: () => undefined }),
+  BucketKeyStatus: field('BucketKeyStatus', {
+    reads: ['encryption'],
+    read: ({ encryption }) =>
+      encryption?.by !== 'provider' ? undefined : encryption.bucketKey === true ? 'ENABLED' : 'DISABLED',
+  }),
+  ChecksumAlgorithm: field('ChecksumAlgorithm', { read: ({ checksum }) => checksum?.algorithm }),
+  ObjectAccessControlList: field('ObjectAccessControlList', {
+    reads: ['acl'],
+    read: ofContent((row, facts) =>
+      aclText(facts.isOwnerEnforced ? undefined : row.acl, ownerIn(row, facts)),
+    ),
+  }),
+  ObjectOwner: field('ObjectOwner', { read: (row, facts) => ownerIn(row, facts) }),
+  LifecycleExpirationDate: field('LifecycleExpirationDate', {
+    type: 'moment',
+    reads: ['headers'],
+    read: ofContent((row, { lifecycle }) => {
+      if (lifecycle === undefined || row.slot !== headSlot) return undefined;
+      const { key, size, modified, headers } = row;
+      return findExpiration(lifecycle, { key, size, modified, tags: headers.tags })?.at;
+    }),
+  }),
+};
+
+/** The columns of the files of a configuration, in order. */
+export function listColumns({ IncludedObjectVersions, OptionalFields = [] }: Inventory): readonly Field[] {
+  const wanted = new Set<string>(OptionalFields);
+  return [
+    bucketColumn,
+    keyColumn,
+    ...(IncludedObjectVersions === 'All' ? ofVersions : []),
+    ...Object.entries(optional).flatMap(([name, each]) => (wanted.has(name) ? [each] : [])),
+  ];
+}
+
+const ownerIn = ({ owner }: ObjectRow, { bucket, isOwnerEnforced }: InventoryFacts): string =>
+  isOwnerEnforced ? bucket.owner : owner;
+
+/** Base64 of the JSON that the public service describes. */
+function aclText(acl: readonly Grant[] | undefined, owner: string): string {
+  const grants = (acl ?? [toUser(owner, 'FULL_CONTROL')]).map(({ grantee, permission }) =>
+    grantee.is === 'user'
+      ? { canonicalId: grantee.id, type: 'CanonicalUser', permission }
+      : { uri: groupUris[grantee.group], type: 'Group', permission },
+  );
+  // The texts are ids and URIs of ASCII characters.
+  return btoa(JSON.stringify({ version: '2022-11-10', status: 'AVAILABLE', grants }));
 }

@@ -1,5 +1,7 @@
 /** The state of inventories that are being written, from which they resume after a kill, and the result of the last one. */
 
+import { fail } from '../../../base/errors.ts';
+import type { Context } from '../../../context.ts';
 import { LeaseLost } from '../../../metadata/background/leases.ts';
 import {
   beginTerm,
@@ -11,8 +13,14 @@ import {
   type TaskKind,
   type Term,
 } from '../../../metadata/background/tasks.ts';
+import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
+import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
+import type { BucketRow } from '../../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../../ports/metadata-store.ts';
-import type { Inventory } from '../../configurations/inventory.ts';
+import { readDocument } from '../../configurations/documents.ts';
+import { bucketInventories, findInventory, type Inventory } from '../../configurations/inventory.ts';
+import { type Recorder, recorded } from '../../events/recorder.ts';
+import { drawId } from '../../objects/versions.ts';
 import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import type { InventoryPlace } from './rows.ts';
 
@@ -86,7 +94,7 @@ export const findResult = async (metadata: Metadata, of: Of): Promise<InventoryR
   (await findTask(metadata, results, nameRun(of)))?.state;
 
 /** Begins a run, unless one of the configuration is under way. @returns the run that is under way then */
-export async function beginRun(
+async function beginRun(
   metadata: Metadata,
   run: InventoryRun,
   then: readonly SideChange[] = [],
@@ -191,4 +199,91 @@ async function removeFiles(metadata: Metadata, run: InventoryRun, from: number):
     if (found !== undefined) changes.push({ remove: { name: found.name }, expect: found.revision });
   }
   if (changes.length > 0) await putTasks(metadata, dataFiles, { changes });
+}
+
+// Which inventories are due: daily ones once in each UTC day, weekly ones once in each week that begins on Sunday (UTC).
+
+type Ctx = Pick<Context, 'metadata' | 'caches' | 'random'>;
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** The first of January 1970 was a Thursday. */
+const sundayOffsetMs = 4 * dayMs;
+/** After a failure the destination is tried again this often. */
+const retryMs = 60 * 60 * 1000;
+
+/** The day or week of a time. */
+const periodOf = ({ Schedule }: Inventory, time: number): number =>
+  Schedule.Frequency === 'Daily'
+    ? Math.floor(time / dayMs)
+    : Math.floor((time + sundayOffsetMs) / (7 * dayMs));
+
+function isDue(inventory: Inventory, last: InventoryResult | undefined, now: number): boolean {
+  if (!inventory.IsEnabled) return false;
+  if (last === undefined) return true;
+  if (last.failure !== undefined) return now - last.finishedAt >= retryMs;
+  return periodOf(inventory, now) > periodOf(inventory, last.startedAt);
+}
+
+/** Begins the runs that are due in all buckets. */
+export async function beginDueInventories(ctx: Ctx, signal: AbortSignal): Promise<void> {
+  for await (const name of everyBucket(ctx.metadata)) {
+    signal.throwIfAborted();
+    const bucket = (await findBucket(ctx.metadata, name))?.row;
+    if (bucket === undefined || bucket.documents[bucketInventories.name] === undefined) continue;
+    for (const inventory of (await readDocument(ctx, bucket, bucketInventories)) ?? []) {
+      const last = await findResult(ctx.metadata, { bucketId: bucket.id, inventory });
+      if (isDue(inventory, last, await ctx.metadata.now())) await beginInventory(ctx, bucket, { inventory });
+    }
+  }
+}
+
+/** Begins a run now, unless one is under way. @returns the run that is under way */
+export async function beginInventory(
+  ctx: Ctx,
+  { id, name }: BucketRow,
+  { inventory, record }: { readonly inventory: Inventory; readonly record?: Recorder | undefined },
+): Promise<InventoryRun> {
+  const begun: InventoryRun = {
+    bucketId: id,
+    bucket: name,
+    inventory,
+    startedAt: await ctx.metadata.now(),
+    fileId: drawId(ctx.random),
+    files: 0,
+    rows: 0,
+  };
+  const { run, isNew } = await beginRun(ctx.metadata, begun, await recorded(record));
+  if (isNew) record?.applied();
+  return run;
+}
+
+/** @throws NoSuchConfiguration */
+export async function openInventory(
+  ctx: Pick<Context, 'metadata' | 'caches'>,
+  bucket: BucketRow,
+  id: string,
+): Promise<Inventory> {
+  const found = findInventory(await readDocument(ctx, bucket, bucketInventories), id);
+  if (found === undefined) throw fail('NoSuchConfiguration');
+  return found;
+}
+
+// How many rows the inventories that are being written have left, estimated from what their buckets hold.
+
+type RowsMetadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
+
+/** Assumes that all versions which the bucket counts are listed: with a prefix, or without old versions, it is too much. */
+export async function countLeft(
+  metadata: RowsMetadata,
+  { bucketId, rows, isListed }: Pick<InventoryRun, 'bucketId' | 'rows' | 'isListed'>,
+): Promise<number> {
+  if (isListed) return 0;
+  const { count } = sumUsage((await readUsage(metadata, bucketId)).values());
+  return Math.max(0, count - rows);
+}
+
+export async function countAllLeft(metadata: RowsMetadata): Promise<number> {
+  let left = 0;
+  for await (const { state } of everyRun(metadata)) left += await countLeft(metadata, state);
+  return left;
 }

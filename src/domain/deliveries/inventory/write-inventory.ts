@@ -3,10 +3,11 @@
  * A step that was interrupted is repeated under the same keys. The rows are read while the run goes on, so a version that changes
  * after the instant that the manifest states is listed as it was when it was read.
  */
+
+import { Refusal } from '../../../base/errors.ts';
 import { toHex } from '../../../base/text/hex.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
-import { Refusal } from '../../../errors/refusal.ts';
 import { assertLeads, type Task, type Term } from '../../../metadata/background/tasks.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
@@ -14,13 +15,17 @@ import { readOwnership } from '../../access/object-ownership.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketLifecycle } from '../../configurations/families.ts';
 import { bucketInventories, findInventory, type Inventory } from '../../configurations/inventory.ts';
-import { drawRequestId } from '../../objects/version-ids.ts';
-import { type MayWrite, services, type Ctx as WriteCtx, writeAsService } from '../service-write.ts';
-import { csvGzip, csvSchema } from './csv.ts';
-import { inventoryKeys, openDestination, wantedEncryption } from './destination.ts';
-import { type InventoryFacts, listColumns } from './fields.ts';
-import { parquet, parquetSchema } from './parquet.ts';
-import { type InventoryPlace, inventoryRows, toPlace } from './rows.ts';
+import type { WantedEncryption } from '../../content/encryption/requested-encryption.ts';
+import { drawRequestId } from '../../objects/versions.ts';
+import {
+  isKeyTooLong,
+  type MayWrite,
+  services,
+  type Ctx as WriteCtx,
+  writeAsService,
+} from '../service-write.ts';
+import { csvGzip, csvSchema, parquet, parquetSchema } from './formats.ts';
+import { type InventoryFacts, type InventoryPlace, inventoryRows, listColumns, toPlace } from './rows.ts';
 import {
   type DataFile,
   endRun,
@@ -301,4 +306,59 @@ async function* manifestText({ metadata }: Ctx, run: InventoryRun): AsyncGenerat
 async function* encoded(texts: Iterable<string> | AsyncIterable<string>): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
   for await (const text of texts) yield encoder.encode(text);
+}
+
+// Where an inventory is written: the bucket as it is now, and the keys (public API "Locating your inventory list").
+
+const namedIn = ({ Destination }: Inventory): string => {
+  const { Bucket } = Destination.S3BucketDestination;
+  return Bucket.slice(Bucket.lastIndexOf(':') + 1);
+};
+
+/** Why an inventory cannot be written now. */
+type Refused = 'no-bucket' | 'other-owner' | 'other-region' | 'key-too-long' | 'denied';
+
+async function openDestination(
+  ctx: Pick<Context, 'metadata'> & { readonly mayWrite: MayWrite },
+  source: BucketRow,
+  run: InventoryRun,
+): Promise<BucketRow | Refused> {
+  const { inventory } = run;
+  const bucket = (await findBucket(ctx.metadata, namedIn(inventory)))?.row;
+  if (bucket === undefined) return 'no-bucket';
+  if (bucket.owner !== source.owner) return 'other-owner';
+  if (bucket.region !== source.region) return 'other-region';
+  const { manifest, dataFile } = inventoryKeys(run);
+  if ([manifest, dataFile(0)].some(isKeyTooLong)) return 'key-too-long';
+  const mayWrite = await ctx.mayWrite({
+    service: services.inventory,
+    bucket,
+    key: manifest,
+    source: { bucket: source.name, account: source.owner },
+  });
+  return mayWrite ? bucket : 'denied';
+}
+
+/** Absent encryption means the default of the destination. */
+function wantedEncryption({ Destination }: Inventory): WantedEncryption {
+  const { Encryption = {} } = Destination.S3BucketDestination;
+  if (Encryption['SSE-KMS'] !== undefined) {
+    const { KeyId } = Encryption['SSE-KMS'];
+    return { by: 'provider', keyId: KeyId };
+  }
+  return Encryption['SSE-S3'] === undefined ? { by: 'default' } : { by: 'service' };
+}
+
+function inventoryKeys({ bucket, inventory, startedAt, fileId }: InventoryRun) {
+  const { Prefix = '', Format } = inventory.Destination.S3BucketDestination;
+  const root = `${Prefix === '' ? '' : `${Prefix.replace(/\/$/, '')}/`}${bucket}/${inventory.Id}`;
+  const [date = '', time = ''] = new Date(startedAt).toISOString().split('T');
+  const minute = time.slice(0, 5).replace(':', '-');
+  const suffix = Format === 'Parquet' ? 'parquet' : 'csv.gz';
+  return {
+    manifest: `${root}/${date}T${minute}Z/manifest.json`,
+    checksum: `${root}/${date}T${minute}Z/manifest.checksum`,
+    symlink: `${root}/hive/dt=${date}-${minute}/symlink.txt`,
+    dataFile: (n: number): string => `${root}/data/${fileId}-${String(n).padStart(5, '0')}.${suffix}`,
+  };
 }

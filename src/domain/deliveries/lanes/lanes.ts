@@ -7,7 +7,7 @@
  * beyond a tenant's share are moved to the waiting lane of their tenant at this target, and the later rows of such an object follow
  * them. So the order of an object holds, and neither a bad event nor a long backlog delays other tenants.
  */
-import { inParallel } from '../../../base/in-parallel.ts';
+import { inParallel } from '../../../base/concurrency.ts';
 import type { Context } from '../../../context.ts';
 import {
   beginLanes,
@@ -24,8 +24,7 @@ import {
 import type { Term } from '../../../metadata/background/tasks.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
 import { type LaneQueue, Pass } from './pass.ts';
-import { forgetFailure, listFailing, storeFailure } from './stored-states.ts';
-import { type Subject, TargetStates } from './target-states.ts';
+import { forgetFailure, listFailing, type Subject, storeFailure, TargetStates } from './target-states.ts';
 import { WaitingRows } from './waiting-rows.ts';
 
 /** Slots of a lane that are delivered at a time. */

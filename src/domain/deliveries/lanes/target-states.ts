@@ -5,8 +5,9 @@
  */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import { fnv32a } from '../../../base/shard.ts';
-import type { Clock } from '../../../ports/clock.ts';
-import type { Random } from '../../../ports/random.ts';
+import { everyTask, findTask, putTask, putTasks, type TaskKind } from '../../../metadata/background/tasks.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
+import type { MetadataStore } from '../../../ports/metadata-store.ts';
 
 /** What a row is about. */
 export interface Subject {
@@ -21,7 +22,7 @@ export interface Subject {
 export const nameObject = (target: string, tenant: string, key: string): string =>
   `${target} ${tenant} ${fnv32a(key).toString(36)}`;
 
-export interface TargetState {
+interface TargetState {
   /** Failed rows since the last delivery; retries of the same object are not counted again. */
   readonly failures: number;
   /** The error of the last one; '' after a delivery. */
@@ -78,7 +79,7 @@ const tenantsMax = 2;
 const targetsMax = 1_024;
 const knownTenantsMax = 10_000;
 /** Objects that are remembered; others are tried again whenever their tenant is. */
-export const objectsMax = 10_000;
+const objectsMax = 10_000;
 const reasonsMax = 5;
 const errorMax = 300;
 
@@ -309,4 +310,53 @@ export class TargetStates {
     const share = (this.#ctx.random.bytes(1)[0] ?? 0) / 255;
     return this.#ctx.clock.elapsed() + longest * (0.5 + share / 2);
   }
+}
+
+// The targets of a queue that take nothing now, or refuse some objects, stored so that every process can show them.
+
+export interface FailingTarget {
+  /** Failures since the last delivery; 0 for a target that takes events of other objects. */
+  readonly failures: number;
+  readonly error: string;
+  /** Store time (ms) of the last change. */
+  readonly at: number;
+  /** The objects that it refuses. */
+  readonly refused?: Refused;
+}
+
+type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit' | 'now'>;
+
+const kindOf = (queue: string): TaskKind<FailingTarget> => ({ kind: `failing-targets-${queue}` });
+/** A target that is no longer used is forgotten after this time. */
+const keptMs = 7 * 24 * 60 * 60 * 1000;
+
+/** Stores the last failure of a target; a concurrent write of the same target may win. */
+export async function storeFailure(
+  metadata: Metadata,
+  queue: string,
+  { target, ...failure }: { readonly target: string } & Omit<FailingTarget, 'at'>,
+): Promise<void> {
+  const at = await metadata.now();
+  const found = await findTask(metadata, kindOf(queue), target);
+  const state: FailingTarget = { ...failure, at };
+  const expect = found?.revision ?? 'absent';
+  await putTask(metadata, kindOf(queue), { name: target, state, expect, expiresAt: at + keptMs });
+}
+
+/** The target has taken something. */
+export async function forgetFailure(metadata: Metadata, queue: string, target: string): Promise<void> {
+  const found = await findTask(metadata, kindOf(queue), target);
+  if (found === undefined) return;
+  await putTasks(metadata, kindOf(queue), {
+    changes: [{ remove: { name: target }, expect: found.revision }],
+  });
+}
+
+export async function listFailing(
+  metadata: Pick<MetadataStore, 'scan'>,
+  queue: string,
+): Promise<ReadonlyMap<string, FailingTarget>> {
+  const failing = new Map<string, FailingTarget>();
+  for await (const { name, state } of everyTask(metadata, kindOf(queue))) failing.set(name, state);
+  return failing;
 }

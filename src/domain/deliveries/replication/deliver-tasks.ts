@@ -1,11 +1,10 @@
 /** Carries out the tasks of the queue `replication`, in order for each object, and stores the replication status of their versions. */
-import { inParallel } from '../../../base/in-parallel.ts';
+import { inParallel } from '../../../base/concurrency.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
-import type { HourlyRow } from '../../../metadata/records/queues.ts';
-import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { HourlyRow, ReplicationPeerRow } from '../../../metadata/records/queues.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
@@ -25,7 +24,7 @@ import {
 } from './authorize-delivery.ts';
 import { destinationOf, nameDestination, taskOf } from './destination.ts';
 import { type Destinations, noVersioning } from './destinations.ts';
-import { DescriptionFailed, explainFailure, Unreplicable } from './explain-failure.ts';
+import { DescriptionFailed, explainFailure, Unreplicable } from './failures.ts';
 import { UnexpectedAnswer } from './send-content.ts';
 import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
 import { type ServiceShipment, sendToService } from './send-to-service.ts';

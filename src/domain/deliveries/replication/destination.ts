@@ -1,5 +1,5 @@
 /** The destination of a replication rule, a bucket on a peer, and that of a row of the queue. */
-import { memoizeLast } from '../../../base/memoize.ts';
+import { memoizeLast } from '../../../base/bounded-cache.ts';
 import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 
 export interface Destination {

@@ -1,20 +1,19 @@
 /** What the replicator remembers about its destinations, so that small versions cost few reads. */
-import { Semaphore } from '../../../base/semaphore.ts';
+import { Semaphore } from '../../../base/mutex.ts';
 import type { Context } from '../../../context.ts';
-import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
+import { findReplicationPeer } from '../../../metadata/background/replication.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
-import type { ReplicationTask } from '../../../metadata/records/queues.ts';
-import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { ReplicationPeerRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Revision, Stored } from '../../../ports/metadata-store.ts';
 import type { PeerAccess, PeerRequests } from '../../../ports/peer-requests.ts';
-import { openPace, type Pace } from '../../storage/rebalance/pace.ts';
+import { openPace, type Pace } from '../../storage/rebalance/evacuations.ts';
 import { type Destination, nameDestination } from './destination.ts';
-import { DescriptionFailed, DestinationAway } from './explain-failure.ts';
+import { DescriptionFailed, DestinationAway } from './failures.ts';
 import { openAccess } from './peers.ts';
-import { LateVersions } from './replication-events.ts';
 import { askSite, type PeerSite } from './send-replica.ts';
 import { askLock } from './send-to-service.ts';
+import { LateVersions } from './store-status.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock' | 'sealer'> & {
   readonly peers: PeerRequests;
@@ -51,7 +50,7 @@ class Recent<V> {
 export const noVersioning = (): DestinationAway =>
   new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
 
-export interface OpenDestination {
+interface OpenDestination {
   readonly peer: ReplicationPeerRow;
   readonly access: PeerAccess;
   readonly pace: Pace | undefined;

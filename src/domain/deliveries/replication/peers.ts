@@ -1,21 +1,23 @@
 /** Replication peers: other S3 services that an operator has named. Their keys are sealed and never shown again. */
+
+import type { Caches } from '../../../base/bounded-cache.ts';
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
+import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
 import {
   commitReplicationPeer,
   findReplicationPeer,
   scanReplicationPeers,
-} from '../../../metadata/background/replication/peers.ts';
+} from '../../../metadata/background/replication.ts';
 import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
-import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/queues.ts';
 import type { PeerAccess } from '../../../ports/peer-requests.ts';
-import { retryInTurn } from '../../buckets/retry-in-turn.ts';
+import { retryInTurn } from '../../buckets/change-bucket.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication } from '../../configurations/families.ts';
 import type { State } from '../../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
-import { readDestination } from './destination.ts';
-import { countWaiting } from './waiting.ts';
+import { destinationOf, nameDestination, readDestination, taskOf } from './destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'random' | 'sealer'>;
 
@@ -38,7 +40,7 @@ export async function openPeer({ metadata }: Pick<Ctx, 'metadata'>, id: string):
   return found.row;
 }
 
-export interface PeerPut {
+interface PeerPut {
   readonly access: PeerAccess;
   readonly bandwidth: number | undefined;
   readonly accounts: readonly PeerAccount[] | undefined;
@@ -135,4 +137,74 @@ export async function openAccess(
     ...(key === undefined ? {} : { key }),
     ...(proxy === undefined ? {} : { proxy }),
   };
+}
+
+// How much waits for replication, by destination. The count is bounded: each slot of the queue gets an equal share of what is left to read, so
+// every destination is found, and its oldest version. A process counts for at most a twentieth of its time.
+
+type WaitingCtx = Pick<Context, 'metadata' | 'clock'> & { readonly caches: Caches };
+
+/** Rows that a count reads. */
+const countedMax = 20_000;
+/** A count is used again for this many times the time that it took. */
+const reusedFor = 20;
+
+interface Waiting {
+  waiting: number;
+  /** The contents that are to be sent. */
+  bytes: number;
+  /** Store time (ms). */
+  oldest: number;
+  /** More versions wait than were counted. */
+  isCut: boolean;
+}
+
+type Counts = ReadonlyMap<string, Readonly<Waiting>>;
+
+class LastCount {
+  last: { readonly counts: Promise<Counts>; until: number } | undefined;
+}
+
+/** The versions that wait, by destination. */
+export function countWaiting(ctx: WaitingCtx): Promise<Counts> {
+  const known = ctx.caches.of(LastCount);
+  const startedAt = ctx.clock.elapsed();
+  if (known.last !== undefined && known.last.until > startedAt) return known.last.counts;
+  const last = { counts: count(ctx), until: Number.POSITIVE_INFINITY };
+  known.last = last;
+  last.counts.then(
+    () => {
+      const now = ctx.clock.elapsed();
+      last.until = now + (now - startedAt) * reusedFor;
+    },
+    () => {
+      known.last = undefined;
+    },
+  );
+  return last.counts;
+}
+
+async function count(ctx: WaitingCtx): Promise<Counts> {
+  const now = await ctx.metadata.now();
+  const counts = new Map<string, Waiting>();
+  const places = await listDueHours(ctx, 'replication', now);
+  let left = countedMax;
+  for (const [index, place] of places.entries()) {
+    const max = Math.ceil(left / (places.length - index));
+    if (max === 0) break;
+    let read = 0;
+    let last: Waiting | undefined;
+    for await (const row of dueRowsOfHour(ctx, place, { now, max })) {
+      const name = nameDestination(destinationOf(row));
+      last = counts.get(name) ?? { waiting: 0, bytes: 0, oldest: row.due, isCut: false };
+      counts.set(name, last);
+      last.waiting += 1;
+      last.bytes += taskOf(row).bytes ?? 0;
+      last.oldest = Math.min(last.oldest, row.due);
+      read += 1;
+    }
+    if (last !== undefined && read >= max) last.isCut = true;
+    left -= read;
+  }
+  return counts;
 }

@@ -2,8 +2,9 @@
  * Resync: queues the versions of a bucket that exist already, page by page. The task keeps the position, so that it continues after a kill;
  * a page that is queued twice is sent twice, and the peer keeps one. Pages wait while the queue is long.
  */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
 import {
   everyTask,
@@ -16,7 +17,7 @@ import {
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../../metadata/objects/objects.ts';
-import type { TaskAmount } from '../../../metadata/records/tasks.ts';
+import type { TaskAmount } from '../../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow, objects } from '../../../metadata/tables.ts';
 import type { SideChange, SortOf } from '../../../ports/metadata-store.ts';
 import { openBucket } from '../../buckets/buckets.ts';

@@ -2,7 +2,7 @@
  * Sends a version to another site, which keeps its id (docs/adr/0020-replicated-versions-keep-their-ids.md). A content that was uploaded in
  * parts is sent in the same parts, so that its ETag is the same.
  */
-import { encodeReplica, type ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import { encodeReplica, type ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import type { ReplicationTask } from '../../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerSending } from '../../../ports/peer-requests.ts';

@@ -4,12 +4,13 @@
  * API Activity of OCSF (https://schema.ocsf.io/1.3.0/classes/api_activity).
  */
 import type { Context } from '../../../context.ts';
-import { requestOfRow } from '../../../metadata/audit/audit.ts';
+import { auditRowsBetween, requestOfRow } from '../../../metadata/audit.ts';
 import type { AuditRow } from '../../../metadata/records/audit.ts';
+import { openTurns } from '../../storage/sweep.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
 
-export interface AuditFormat {
+interface AuditFormat {
   readonly mediaType: string;
   /** The text around the rows, and between two of them. */
   readonly around: readonly [string, string];
@@ -236,3 +237,82 @@ function toOcsfUser({ principal, accessKey, account }: AuditRow) {
     type,
   };
 }
+
+// Streams the audit log, the oldest row first. A slow reader slows the reading of rows, and few rows are in memory.
+
+/** The text that is sent together, in characters. */
+const pieceSize = 32 * 1024;
+
+interface AuditExport {
+  readonly start: number;
+  readonly end: number;
+  readonly format: AuditFormat;
+  /** Ends an export that has found no row yet: a generator is ended from outside only where it yields. */
+  readonly signal?: AbortSignal;
+  matches(row: AuditRow): boolean;
+  /** Whether policies let the caller see a row that matches. */
+  isVisible(row: AuditRow): Promise<boolean>;
+}
+
+export async function* exportAudit(
+  ctx: Pick<Context, 'metadata' | 'config' | 'hasher' | 'clock'>,
+  { start, end, format, signal, matches, isVisible }: AuditExport,
+): AsyncGenerator<Uint8Array> {
+  const { around, between, toText } = format;
+  const encoder = new TextEncoder();
+  let text = around[0];
+  let isFirst = true;
+  const rest = openTurns(ctx.clock, signal);
+  for await (const row of auditRowsBetween(ctx.metadata, { start, end, rest })) {
+    if (!matches(row) || !(await isVisible(row))) continue;
+    text += (isFirst ? '' : between) + toText(ctx, row);
+    isFirst = false;
+    if (text.length < pieceSize) continue;
+    yield encoder.encode(text);
+    text = '';
+  }
+  // No row makes no line.
+  const last = isFirst && around[0] === '' ? '' : text + around[1];
+  if (last !== '') yield encoder.encode(last);
+}
+
+// Which rows of the audit log are asked for.
+
+/** Absent: any. */
+interface AuditFilter {
+  readonly bucket?: string | undefined;
+  readonly action?: string | undefined;
+  /** An ARN, an access key id or an account. */
+  readonly identity?: string | undefined;
+  /** A status such as `403`, or a class of them such as `4xx`. */
+  readonly status?: string | undefined;
+  readonly requestId?: string | undefined;
+  readonly key?: string | undefined;
+  /** The beginning of a key. */
+  readonly keyPrefix?: string | undefined;
+  /** A field that the request changed, or a map of which it changed an entry. */
+  readonly changed?: string | undefined;
+}
+
+export const auditMatcher =
+  ({ bucket, action, identity, status, requestId, key, keyPrefix, changed }: AuditFilter) =>
+  (row: AuditRow): boolean =>
+    (bucket === undefined || row.resource === `bucket:${bucket}`) &&
+    (action === undefined || row.action === action) &&
+    (identity === undefined || [row.principal, row.accessKey, row.account].includes(identity)) &&
+    (status === undefined || isOfStatus(row.status, status)) &&
+    (requestId === undefined || requestOfRow(row).requestId === requestId) &&
+    (key === undefined || namesKey(row, (each) => each === key)) &&
+    (keyPrefix === undefined || namesKey(row, (each) => each.startsWith(keyPrefix))) &&
+    (changed === undefined || changesField(row, changed));
+
+/** Whether the row has a change of the field, or of an entry of that map. */
+const changesField = ({ changes = [] }: AuditRow, changed: string): boolean =>
+  changes.some(({ field }) => field === changed || field.startsWith(`${changed}.`));
+
+/** Whether the row is about such a key, alone or among others. */
+const namesKey = ({ key, keys = [] }: AuditRow, matches: (key: string) => boolean): boolean =>
+  (key !== undefined && matches(key)) || keys.some((each) => matches(each.key));
+
+const isOfStatus = (status: number, asked: string): boolean =>
+  asked.endsWith('xx') ? asked.startsWith(String(status).slice(0, 1)) : asked === String(status);

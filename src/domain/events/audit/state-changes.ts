@@ -3,7 +3,7 @@
  * does not name is never stored, so a secret cannot be.
  */
 import type { AuditChange } from '../../../metadata/records/audit.ts';
-import type { Hasher } from '../../../ports/crypto/hasher.ts';
+import type { Hasher } from '../../../ports/cryptography.ts';
 
 export interface RecordedFields {
   /** Fields of the state whose values are recorded. */

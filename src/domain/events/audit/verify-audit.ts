@@ -1,24 +1,26 @@
 /** Verifies the chain of the audit log and the rows that it covers, and reports the first gap. */
 import type { Context } from '../../../context.ts';
-import { auditHourMs, auditSealDelayMs, auditSlots } from '../../../metadata/audit/audit.ts';
 import {
   type AuditHead,
   type AuditSeal,
+  auditHourMs,
+  auditSealDelayMs,
+  auditSlots,
   findAuditHead,
   findAuditSeal,
   findSealedExtent,
   pageAuditSeals,
-} from '../../../metadata/audit/seals.ts';
-import { openTurns } from '../../storage/turns.ts';
+} from '../../../metadata/audit.ts';
+import { openTurns } from '../../storage/sweep.ts';
 import {
+  compareExtent,
   contentOf,
   digestSlot,
   linkOf,
   openWitness,
   type SlotDigest,
   witnessContext,
-} from './digest-hour.ts';
-import { compareExtent } from './sealed-extent.ts';
+} from './seal-hours.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'clock'>;
 

@@ -1,18 +1,16 @@
 /** Delivers rows of the queue `notify` to their targets, those of an object in order, and removes the ones that are done. */
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
-import { deadLetter } from '../../../metadata/background/dead-letters.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
+import { deadLetter } from '../../../metadata/background/queues.ts';
 import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
 import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import type { Trace } from '../../../ports/trace.ts';
 import { beginDelivery } from '../../deliveries/delivery-trace.ts';
 import type { LaneQueue, Pass } from '../../deliveries/lanes/pass.ts';
 import { nameObject, type Subject } from '../../deliveries/lanes/target-states.ts';
-import { wrapMessage } from './envelope.ts';
-import { describeDelivery } from './messaging-attributes.ts';
+import { describeDelivery, readSubject, wrapMessage } from './envelope.ts';
 import { splitServed } from './served-targets.ts';
-import { readSubject } from './subject.ts';
 
 export type Ctx = Pick<
   Context,

@@ -1,10 +1,13 @@
 /** The text of a message in the form that the `envelope` of its target names. */
+
+import { describeServerOfUrl } from '../../../base/text/printable.ts';
 import type { NotifyTarget } from '../../../config/values/notify-targets.ts';
 import type { HourlyRow } from '../../../metadata/records/queues.ts';
-import type { Hasher } from '../../../ports/crypto/hasher.ts';
-import { decodeKey } from './subject.ts';
+import type { Hasher } from '../../../ports/cryptography.ts';
+import type { SinkTarget } from '../../../ports/event-sink.ts';
+import type { Attributes } from '../../../ports/trace.ts';
 
-export interface Wrapped {
+interface Wrapped {
   readonly body: string;
   readonly contentType: string;
 }
@@ -31,7 +34,7 @@ interface EventRecord {
   };
 }
 
-export interface Wrapping {
+interface Wrapping {
   readonly row: Pick<HourlyRow, 'id' | 'requestId'>;
   readonly envelope: NonNullable<NotifyTarget['envelope']>;
   readonly storageClass: string | undefined;
@@ -157,3 +160,89 @@ const uuidOf = (hash: string): string =>
   `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-a${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
 
 const accountOf = (owner: object): string => (owner as { readonly principalId?: string }).principalId ?? '';
+
+// What a delivery to a target is, by https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/.
+
+interface Messaging {
+  readonly system: string;
+  /** As the protocol of the target names it. */
+  readonly operation: string | ((target: SinkTarget) => string);
+  /** Absent: the target itself. A webhook's path may contain a token. */
+  readonly destination?: (target: SinkTarget) => string | undefined;
+}
+
+const systems: Readonly<Record<SinkTarget['type'], Messaging>> = {
+  webhook: { system: 'webhook', operation: 'POST' },
+  kafka: { system: 'kafka', operation: 'send', destination: ({ topic }) => topic },
+  nats: { system: 'nats', operation: 'publish', destination: ({ subject }) => subject },
+  amqp: {
+    system: 'rabbitmq',
+    operation: 'publish',
+    destination: ({ exchange = '', routingKey = '' }) =>
+      exchange ? `${exchange}:${routingKey}` : routingKey,
+  },
+  redis: {
+    system: 'redis',
+    operation: ({ mode }) => (mode === 'list' ? 'RPUSH' : 'XADD'),
+    destination: ({ key }) => key,
+  },
+  sqs: {
+    system: 'aws_sqs',
+    operation: 'SendMessageBatch',
+    destination: ({ url }) => new URL(url).pathname.split('/').at(-1),
+  },
+  mqtt: { system: 'mqtt', operation: 'publish', destination: ({ topic }) => topic },
+  postgres: { system: 'postgresql', operation: 'INSERT', destination: ({ table }) => table },
+};
+
+/** @param id of a target that the settings may no longer have */
+export function describeDelivery(targets: readonly SinkTarget[], id: string, messages: number): Attributes {
+  const target = targets.find((each) => each.id === id);
+  if (target === undefined) return { 'messaging.destination.name': id };
+  const { system, operation, destination } = systems[target.type];
+  const { routingKey } = target;
+  return {
+    'messaging.system': system,
+    'messaging.operation.type': 'send',
+    'messaging.operation.name': typeof operation === 'string' ? operation : operation(target),
+    'messaging.destination.name': destination?.(target) || id,
+    'messaging.batch.message_count': messages,
+    ...(routingKey === undefined ? {} : { 'messaging.rabbitmq.destination.routing_key': routingKey }),
+    ...describeServerOfUrl(target.url),
+  };
+}
+
+// The bucket and the object that a message is about.
+
+interface Message {
+  /** Of a test event. */
+  readonly Bucket?: string;
+  readonly Records?: readonly {
+    readonly s3: {
+      readonly bucket: { readonly name: string };
+      readonly object: { readonly key: string; readonly sequencer: string };
+    };
+  }[];
+}
+
+export interface Subject {
+  readonly bucket: string;
+  /** Absent in test events. */
+  readonly key?: string;
+  readonly sequencer?: string;
+}
+
+/** Records have encoded keys. */
+export const decodeKey = (key: string): string => decodeURIComponent(key.replaceAll('+', ' '));
+
+export function readSubject(message: object): Subject {
+  // The cast: the events of a bucket build the messages.
+  const { Bucket = '', Records } = message as Message;
+  const s3 = Records?.[0]?.s3;
+  if (s3 === undefined) return { bucket: Bucket };
+  return {
+    bucket: s3.bucket.name,
+    key: decodeKey(s3.object.key),
+    sequencer: s3.object.sequencer,
+  };
+}

@@ -1,15 +1,22 @@
 /** Puts dead letters back into the queue of events, or discards them. */
+
+import type { Refusal } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import type { Refusal } from '../../../errors/refusal.ts';
-import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/dead-letters.ts';
 import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
-import { laneSlot, queuedByHour } from '../../../metadata/background/hourly-queues.ts';
+import {
+  laneOf,
+  laneOfSlot,
+  laneSlot,
+  queuedByHour,
+  scanHours,
+} from '../../../metadata/background/hourly-queues.ts';
+import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/queues.ts';
 import type { DeadLetter, NotifyTask, QueueRow } from '../../../metadata/records/queues.ts';
-import { readSubject, type Subject } from './subject.ts';
+import { readSubject, type Subject } from './envelope.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
-export interface LetterAbout {
+interface LetterAbout {
   readonly bucket: string;
   readonly target: string;
 }
@@ -27,9 +34,9 @@ export interface LetterFilter {
 }
 
 /** Letters that one call changes. */
-export const lettersMax = 1_000;
+const lettersMax = 1_000;
 
-export interface Changed {
+interface Changed {
   readonly letters: number;
   /** More letters match: call again. */
   readonly isTruncated: boolean;
@@ -112,3 +119,46 @@ export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Ch
 
 export const discardLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
   changeLetters(ctx, filter, (row) => ctx.metadata.apply([removeDeadLetter(row)]));
+
+// How many events wait for each target, and since when.
+
+/** Rows that are counted of one target; more are shown as this number. */
+const countedMax = 10_000;
+
+interface TargetBacklog {
+  queued: number;
+  /** Store time. */
+  oldest: number | undefined;
+  deadLetters: number;
+}
+
+export async function countBacklogs(
+  ctx: Ctx,
+  targets: readonly string[],
+): Promise<ReadonlyMap<string, TargetBacklog>> {
+  const counts = new Map(
+    targets.map((id): [string, TargetBacklog] => [id, { queued: 0, oldest: undefined, deadLetters: 0 }]),
+  );
+  const lanes = Map.groupBy(targets, laneOf);
+  const now = await ctx.metadata.now();
+  for await (const place of scanHours(ctx.metadata, 'notify')) {
+    const isCounted = (id: string): boolean => (counts.get(id)?.queued ?? 0) >= countedMax;
+    const here = lanes.get(laneOfSlot(place.slot)) ?? [];
+    if (here.every(isCounted)) continue;
+    for await (const { task, due } of dueRowsOfHour(ctx, place, { now, max: countedMax })) {
+      // The casts: each queue has one type of task.
+      const count = counts.get((task as NotifyTask).sink);
+      if (count === undefined) continue;
+      count.queued = Math.min(count.queued + 1, countedMax);
+      count.oldest = Math.min(count.oldest ?? due, due);
+    }
+  }
+  let read = 0;
+  for await (const { task } of everyDeadLetter(ctx.metadata)) {
+    const count = counts.get((task as DeadLetter).sink);
+    if (count !== undefined) count.deadLetters += 1;
+    read += 1;
+    if (read >= countedMax) break;
+  }
+  return counts;
+}

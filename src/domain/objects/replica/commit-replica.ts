@@ -1,24 +1,21 @@
 /** Commits a replicated version at its place among the versions of its key, or the state of one that exists. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { fail } from '../../../errors/refusal.ts';
-import type { Encryption } from '../../../metadata/objects/encryption.ts';
+import type { Encryption, ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
-import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { assertUnblocked } from '../../access/object-ownership.ts';
-import type { Freed } from '../../buckets/quotas/amounts.ts';
+import type { Freed } from '../../buckets/quotas/exceeded.ts';
 import type { Room } from '../../buckets/quotas/room.ts';
 import type { Recorder } from '../../events/recorder.ts';
 import { assertFits } from '../amend-version.ts';
 import { type Ctx, changeKey } from '../commit-version.ts';
-import { assertLockable, lockAtWrite, lockTime } from '../lock/object-lock.ts';
-import { drawVersion, timeOf } from '../version-ids.ts';
-import type { FreshVersion, Plan } from '../versions.ts';
-import { findById, findNeighbours } from './find-replica.ts';
-import { joinLocks } from './join-locks.ts';
-import { newerNull, planReplica } from './plan-replica.ts';
+import { assertLockable, lockAtWrite, lockTime } from '../object-lock.ts';
+import { drawVersion, type FreshVersion, type Plan, timeOf } from '../versions.ts';
+import { findById, findNeighbours, newerNull, planReplica } from './find-replica.ts';
 import { removeReplica } from './remove-replica.ts';
 import { stampOf } from './stamp.ts';
 
@@ -55,7 +52,7 @@ export interface Replica {
   readonly requestId: string;
 }
 
-export interface ReplicaContent {
+interface ReplicaContent {
   readonly manifest: Manifest;
   readonly encryption?: Encryption;
   readonly uploadId?: string;
@@ -63,7 +60,7 @@ export interface ReplicaContent {
   readonly etagUnverified?: true;
 }
 
-export interface ReplicaCommit {
+interface ReplicaCommit {
   /** Absent: only the state of an existing version is changed. */
   readonly content?: ReplicaContent;
   readonly op?: Op;
@@ -353,5 +350,38 @@ async function withState(
     ...(acl === undefined ? {} : { acl }),
     stamp: document.stamp,
     trace: withSite(document.trace, site),
+  };
+}
+
+// The lock of a version of which two sites have different ones.
+
+const isCurrent = ({ mode, retainUntil = 0 }: Lock, now: number): boolean =>
+  mode !== undefined && retainUntil > now;
+
+/**
+ * The stricter mode, the later end and the legal hold of either, so that a replica never weakens a lock, and all sites arrive at the same
+ * one in any order. A retention that has ended counts as none.
+ * @param now from `lockTime`
+ * @returns `own` itself where `received` adds nothing
+ */
+function joinLocks(own: Lock | undefined, received: Lock | undefined, now: number): Lock | undefined {
+  if (own === undefined || received === undefined) return own ?? received;
+  const retention = joinRetentions(own, received, now);
+  const legalHold = own.legalHold || received.legalHold ? true : own.legalHold;
+  const { mode, retainUntil } = retention;
+  if (mode === own.mode && retainUntil === own.retainUntil && legalHold === own.legalHold) return own;
+  return {
+    ...(mode === undefined || retainUntil === undefined ? {} : { mode, retainUntil }),
+    ...(legalHold === undefined ? {} : { legalHold }),
+  };
+}
+
+function joinRetentions(own: Lock, received: Lock, now: number): Lock {
+  if (!isCurrent(received, now)) return own;
+  if (!isCurrent(own, now)) return received;
+  const isStrict = own.mode === 'COMPLIANCE' || received.mode === 'COMPLIANCE';
+  return {
+    mode: isStrict ? 'COMPLIANCE' : 'GOVERNANCE',
+    retainUntil: Math.max(own.retainUntil ?? 0, received.retainUntil ?? 0),
   };
 }

@@ -1,10 +1,10 @@
 /** Reads the rows of a key that decide about a replicated version. */
 import type { Context } from '../../../context.ts';
-import { historyAt, markerHeadAt, objectsAt } from '../../../metadata/objects/objects.ts';
+import { historyAt, liveHeadAt, markerHeadAt, objectsAt } from '../../../metadata/objects/objects.ts';
 import { type BucketRow, historySpace, type ObjectRow } from '../../../metadata/tables.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import type { KeyState } from '../commit-version.ts';
-import type { Neighbours } from './plan-replica.ts';
+import { type FreshVersion, type Plan, planNewVersion } from '../versions.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 
@@ -50,4 +50,60 @@ async function findNewer(
     })
     .next(1);
   return next?.row;
+}
+
+// Pure functions that plan where a replicated version goes among the versions of its key: versions are sorted by id at every site.
+
+/** The rows of a key that decide the place of a replica. */
+interface Neighbours {
+  readonly bucket: BucketRow;
+  readonly head: Stored<ObjectRow> | undefined;
+  /** The null version, if it is in the history; needed for a null version. */
+  readonly oldNull: Stored<ObjectRow> | undefined;
+  /** The version that comes next after the replica; needed where the head is newer. */
+  readonly newer: ObjectRow | undefined;
+}
+
+interface PlacedReplica {
+  readonly fresh: FreshVersion;
+  readonly version: string;
+  readonly isNull: boolean;
+}
+
+/** The null version of a key, if it is newer than a version id. */
+export const newerNull = ({ head, oldNull }: Neighbours, version: string): ObjectRow | undefined =>
+  [head?.row, oldNull?.row].find((row) => row?.isNull && row.version > version);
+
+/**
+ * A replica that is newer than the head becomes the head. An older one becomes a row of the history; the head's revision is in the
+ * commit, so that no concurrent write can make the place a wrong one.
+ */
+export function planReplica(around: Neighbours, { fresh, version, isNull }: PlacedReplica): Plan {
+  const { bucket, head, oldNull, newer } = around;
+  if (head === undefined || version > head.row.version)
+    return planNewVersion(bucket, head, isNull ? oldNull : undefined, { fresh, version, isNull });
+  const { key } = head.row;
+  const row: ObjectRow = {
+    ...fresh,
+    space: historySpace,
+    slot: version,
+    version,
+    isNull,
+    noncurrentSince: (newer ?? head.row).modified,
+  };
+  const insertion = { put: row, expect: 'absent' } as const;
+  if (!isNull) {
+    const at = head.row.marker ? markerHeadAt(key) : liveHeadAt(key);
+    const changes = [insertion, { check: at, expect: head.revision } as const];
+    return { changes, before: [], gone: [], fresh: row };
+  }
+  const noted = { put: { ...head.row, nullVersion: version }, expect: head.revision };
+  if (oldNull === undefined) return { changes: [insertion, noted], before: [head.row], gone: [], fresh: row };
+  const removal = { remove: historyAt(key, oldNull.row.version), expect: oldNull.revision };
+  return {
+    changes: [insertion, noted, removal],
+    before: [head.row, oldNull.row],
+    gone: [oldNull.row],
+    fresh: row,
+  };
 }

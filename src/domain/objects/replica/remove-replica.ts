@@ -5,8 +5,7 @@ import type { BucketRow } from '../../../metadata/tables.ts';
 import { mfaRequired } from '../../buckets/bucket-versioning.ts';
 import type { Recorder } from '../../events/recorder.ts';
 import { type Ctx, changeKey } from '../commit-version.ts';
-import { drawVersion } from '../version-ids.ts';
-import { planRemoveVersion } from '../versions.ts';
+import { drawVersion, planRemoveVersion } from '../versions.ts';
 import { findById } from './find-replica.ts';
 
 export interface ReplicaRemoval {

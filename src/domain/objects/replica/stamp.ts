@@ -2,13 +2,12 @@
  * Stamps order the changes of tags, ACL and lock of one version across sites: 16 hex digits of a hybrid clock, `-`, the id of the site.
  * The later text wins at every site (docs/adr/0020-replicated-versions-keep-their-ids.md).
  */
-import type { Caches } from '../../../base/caches.ts';
+import type { Caches } from '../../../base/bounded-cache.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import type { Clock } from '../../../ports/clock.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
 import type { MetadataStore } from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import { drawVersion, orderOf } from '../version-ids.ts';
+import { drawVersion, orderOf } from '../versions.ts';
 
 interface Ctx {
   readonly caches: Caches;

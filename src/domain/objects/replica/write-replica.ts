@@ -1,17 +1,18 @@
 /** Receives versions of other sites: stores the content of a version, creates delete markers, changes states. */
+
+import { fail } from '../../../base/errors.ts';
 import { fromHex } from '../../../base/text/hex.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
+import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
-import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
 import { reserveSize } from '../../buckets/quotas/admit.ts';
-import type { Freed } from '../../buckets/quotas/amounts.ts';
+import type { Freed } from '../../buckets/quotas/exceeded.ts';
 import { hasQuota, type Room, withRoom } from '../../buckets/quotas/room.ts';
 import { type Claims, toBase64 } from '../../content/digests.ts';
-import type { ObjectKey } from '../../content/encryption/key.ts';
+import type { ObjectKey } from '../../content/encryption/content-key.ts';
 import { type Content, queueUnowned, storeBytes } from '../../content/store-bytes.ts';
-import { assertNotEmptied } from '../../storage/clusters/assert-not-emptied.ts';
-import { placeWrite } from '../../storage/placement/place-write.ts';
+import { assertNotEmptied } from '../../storage/cluster-states.ts';
+import { placeWrite } from '../../storage/placement.ts';
 import type { Ctx as WriteCtx } from '../write-object.ts';
 import {
   assertReceivable,
@@ -25,7 +26,7 @@ import {
 import { findById } from './find-replica.ts';
 import { stampOf } from './stamp.ts';
 
-export interface ReplicaWrite extends Replica {
+interface ReplicaWrite extends Replica {
   /** Absent: the content is stored unencrypted. */
   readonly objectKey?: ObjectKey | undefined;
   readonly signal: AbortSignal;

@@ -1,12 +1,21 @@
 /** Compares metadata and data in both directions, a page at a time; reports differences, and mends them when the mode allows it. */
-import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
-import type { BucketRow, objects, uploadIndex } from '../../../metadata/tables.ts';
-import { MetadataDamaged, type SortOf } from '../../../ports/metadata-store.ts';
-import { StoredWalk } from './compare/bytes.ts';
-import { OwnersWalk } from './compare/owners.ts';
-import { checkUploads, checkVersions } from './compare/rows.ts';
-import { checkUsage } from './compare/usage.ts';
-import { verifyMetadata } from './compare/verify-metadata.ts';
+
+import type { Context } from '../../../context.ts';
+import {
+  assertLeads,
+  beginTerm,
+  findTask,
+  putTask,
+  type TaskKind,
+  type Term,
+} from '../../../metadata/background/tasks.ts';
+import { bucketSlots, everyBucket, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
+import type { TaskAmount } from '../../../metadata/records/queues.ts';
+import { type BucketRow, type objects, tables, type uploadIndex } from '../../../metadata/tables.ts';
+import { MetadataDamaged, type MetadataFault, type SortOf } from '../../../ports/metadata-store.ts';
+import { countHeld } from '../../buckets/class-stats.ts';
+import { advanceProgress, type Measure } from '../../tasks/progress.ts';
+import { StoredWalk } from './bytes.ts';
 import {
   type FsckContext,
   type FsckMode,
@@ -16,6 +25,9 @@ import {
   nothingSeen,
   openRun,
 } from './findings.ts';
+import { OwnersWalk } from './owners.ts';
+import { checkUploads, checkVersions } from './rows.ts';
+import { checkUsage } from './usage.ts';
 
 export type { FsckContext, FsckFinding, FsckMode, FsckReport, FsckSummary } from './findings.ts';
 
@@ -248,4 +260,117 @@ export async function runFsck(
   const fsck = new Fsck(context, { report, state: fromTheStart(mode) });
   while (!fsck.isDone) await fsck.step(signal);
   return fsck.state.seen;
+}
+
+// The saved position of an fsck run, from which it resumes after a kill and which the operator API reports.
+
+export interface SavedRun {
+  readonly state: FsckState;
+  /** Store times (ms). */
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+}
+export const fsckRuns: TaskKind<SavedRun> = { kind: 'fsck' };
+
+/** What the amounts of a run count. */
+export const comparedCounts = 'versions and extents';
+
+/** A run reads every version, then every extent that is stored. */
+const doneOf = ({ seen }: FsckState): TaskAmount => ({ count: seen.versions + seen.stored });
+
+const measureRun = ({ state, startedAt, finishedAt }: SavedRun): Measure => ({
+  startedAt,
+  finishedAt,
+  done: doneOf(state),
+});
+
+/** By the last count of all buckets: as many extents as versions are assumed. */
+export async function leftToCompare(
+  ctx: Pick<Context, 'metadata'>,
+  { seen: { versions, stored } }: FsckState,
+): Promise<TaskAmount | undefined> {
+  const held = await countHeld(ctx);
+  return held && { count: Math.max(0, held.count - versions) + Math.max(0, held.count - stored) };
+}
+
+/** What a run has compared and has left; `left` is absent where the count of all buckets cannot be read, or does not exist yet. */
+export async function comparedAmounts(ctx: Pick<Context, 'metadata'>, state: FsckState) {
+  const left = await leftToCompare(ctx, state).catch((cause: unknown) => {
+    if (!(cause instanceof MetadataDamaged)) throw cause;
+  });
+  return { done: doneOf(state), ...(left === undefined ? {} : { left }) };
+}
+
+/** The background's run, and that of the command. */
+type RunName = 'worker' | 'command';
+
+export const savedRun = async (
+  { metadata }: Pick<Context, 'metadata'>,
+  name: RunName,
+): Promise<SavedRun | undefined> => (await findTask(metadata, fsckRuns, name))?.state;
+
+/** After it returns, no earlier leader of the worker can save its run. @throws LeaseLost */
+export const beginComparing = ({ metadata }: Pick<Context, 'metadata'>, generation: number): Promise<Term> =>
+  beginTerm(metadata, fsckRuns, generation);
+
+/**
+ * Of two concurrent saves one is lost, which costs repeated work only.
+ * @throws LeaseLost when a later leader of the worker has begun, because its run is ahead of this one
+ */
+export async function saveRun(
+  { metadata }: Pick<Context, 'metadata'>,
+  name: RunName,
+  { term, ...state }: SavedRun & { readonly term?: Term | undefined },
+): Promise<void> {
+  const found = await findTask(metadata, fsckRuns, name);
+  const expect = found?.revision ?? 'absent';
+  const progress = advanceProgress(found?.progress, measureRun(state), await metadata.now());
+  const outcome = await putTask(metadata, fsckRuns, { name, state, progress, expect, term });
+  if (!outcome.applied && term !== undefined) await assertLeads(metadata, fsckRuns, term);
+}
+
+// fsck on the metadata itself: reads every row and compares it with its checksum, before the other checks use the rows.
+
+/** The largest number of reported faults. An overwritten file may have one for each row. */
+const reportedMax = 10_000;
+
+async function verifyMetadata(run: FsckRun): Promise<void> {
+  const faults: MetadataFault[] = [];
+  for await (const found of run.metadata.verify?.(Object.values(tables)) ?? []) {
+    run.signal.throwIfAborted();
+    faults.push(...found.slice(0, reportedMax - faults.length));
+  }
+  if (faults.length === 0) return;
+  const names = await bucketNames(run);
+  for (const { detail, table, row, columns } of faults) {
+    const bucket = names.get(String(columns?.['bucketId'] ?? ''));
+    const key = columns?.['key'];
+    await run.find({
+      kind: 'metadata',
+      detail,
+      ...(table === undefined ? {} : { table }),
+      ...(row === undefined ? {} : { row }),
+      ...(bucket === undefined ? {} : { bucket }),
+      ...(typeof key === 'string' ? { key } : {}),
+    });
+  }
+}
+
+/** The names of the buckets by their ids, as far as their own rows can be read. */
+async function bucketNames({ metadata }: FsckRun): Promise<ReadonlyMap<string, string>> {
+  const names = new Map<string, string>();
+  try {
+    for await (const name of everyBucket(metadata)) {
+      const found = await findBucket(metadata, name).catch(nothingIfDamaged);
+      if (found !== undefined) names.set(found.row.id, name);
+    }
+  } catch (cause) {
+    nothingIfDamaged(cause);
+  }
+  return names;
+}
+
+function nothingIfDamaged(cause: unknown): undefined {
+  if (!(cause instanceof MetadataDamaged)) throw cause;
+  return undefined;
 }

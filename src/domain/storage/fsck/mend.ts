@@ -18,9 +18,9 @@ import { type UsageDelta, usageChanges } from '../../../metadata/buckets/usage.t
 import { uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { Revision, SideChange, Stored } from '../../../ports/metadata-store.ts';
-import { ChunkMissing, type Extent, type Owner } from '../../../ports/storage/object-bytes.ts';
-import { removeSeenVersion } from '../../objects/remove-version.ts';
-import { drawId } from '../../objects/version-ids.ts';
+import { ChunkMissing, type Extent, type Owner } from '../../../ports/object-bytes.ts';
+import { removeSeenVersion } from '../../objects/delete-object.ts';
+import { drawId } from '../../objects/versions.ts';
 import { freedBy, heldBy, partChanges } from '../../uploads/part-counts.ts';
 import { queueOrphan } from '../garbage.ts';
 import type { FsckRun, Mended } from './findings.ts';

@@ -3,7 +3,7 @@
  * adds what it moved; a process that dies loses what it has not added yet, which the end of the drain does not depend on.
  */
 import type { Context } from '../../../context.ts';
-import { everyCluster } from '../../../metadata/background/clusters.ts';
+import { everyCluster, findCluster, putClusters } from '../../../metadata/background/clusters.ts';
 import {
   everyTask,
   findTask,
@@ -12,14 +12,18 @@ import {
   type TaskKind,
 } from '../../../metadata/background/tasks.ts';
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
-import type { TaskAmount, TaskProgress, TaskRow } from '../../../metadata/records/tasks.ts';
-import { chunkBytes, type Extent } from '../../../ports/storage/object-bytes.ts';
+import type { TaskAmount, TaskProgress, TaskRow } from '../../../metadata/records/queues.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Stored } from '../../../ports/metadata-store.ts';
+import { chunkBytes, type Extent } from '../../../ports/object-bytes.ts';
 import { advanceProgress, amountLeft, type Measure } from '../../tasks/progress.ts';
+import { moved } from '../cluster-states.ts';
+import { type DrainProgress, drainProgress } from '../drains.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 type Amount = Required<TaskAmount>;
 
-export interface Evacuation {
+interface Evacuation {
   readonly cluster: string;
   /** Store time (ms) of the drain, as in the cluster's row. */
   readonly since: number;
@@ -139,3 +143,80 @@ export async function leftToEvacuate(ctx: Ctx, cluster: string): Promise<TaskAmo
   if (held.count === 0 && moved.count > 0) return undefined;
   return amountLeft(held, moved);
 }
+
+// The end of a drain: marks a cluster that is empty, and writes the tombstone of one that the settings no longer list.
+
+type SettleDrainedCtx = Pick<Context, 'metadata' | 'bytes' | 'clusterStates' | 'telemetry'>;
+
+/** Whether the state of the cluster says that its chunks are moving away, or that it never should have had any. */
+export const isLeaving = ({ bytes }: Pick<SettleDrainedCtx, 'bytes'>, { id, state }: ClusterRow): boolean =>
+  state === 'evacuating' || (state === 'pending' && !bytes.clusters.includes(id));
+
+const changedMeanwhile = 'The row of the cluster changed meanwhile: ask again.';
+
+/**
+ * Marks a cluster as empty, or removes the mark, or writes the tombstone. A cluster counts as empty only if a second count, after the
+ * mark, finds it empty too: a write whose bytes that count misses reads the mark before it commits (`assertNotEmptied`). Chunks
+ * alone do not remove the mark: they may belong to such a write, which is refused.
+ */
+export async function settleDrained(
+  ctx: SettleDrainedCtx,
+  found: Stored<ClusterRow>,
+): Promise<DrainProgress> {
+  const { slot, emptiedAt, ...row } = found.row;
+  const progress = await drainProgress(ctx, found.row);
+  const { reasons, seen } = progress;
+  const isEmpty = reasons.length === 0;
+  const isListed = ctx.bytes.clusters.includes(row.id);
+  const now = await ctx.metadata.now();
+  const state = isEmpty && !isListed ? moved(row.state, 'deregister') : row.state;
+  const wasMarked = emptiedAt !== undefined;
+  const isMarked = isEmpty || (wasMarked && seen.manifests === 0 && seen.uploads === 0);
+  if (state === undefined || (state === row.state && isMarked === wasMarked)) return progress;
+  const next =
+    state === row.state ? { ...row, ...(isMarked ? { emptiedAt: now } : {}) } : { ...row, state, since: now };
+  const outcome = await putClusters(ctx.metadata, [{ row: next, found }]);
+  if (!outcome.applied) return { ...progress, reasons: [...reasons, changedMeanwhile] };
+  await ctx.clusterStates.changed();
+  const said = state !== row.state ? 'is deregistered' : isEmpty ? 'is empty' : 'holds chunks again';
+  ctx.telemetry.log('INFO', `a cluster that was drained ${said}`, { cluster: row.id, state });
+  return isEmpty && state === row.state ? drainProgress(ctx, { ...next, slot }) : progress;
+}
+
+/** The progress for an operator, who may remove a cluster that is reported empty: marks the cluster first. */
+export async function confirmedProgress(ctx: SettleDrainedCtx, row: ClusterRow): Promise<DrainProgress> {
+  const progress = await drainProgress(ctx, row);
+  const isListed = ctx.bytes.clusters.includes(row.id);
+  if (progress.reasons.length > 0 || row.emptiedAt !== undefined || !isListed) return progress;
+  const found = await findCluster(ctx.metadata, row.id);
+  return found === undefined || found.row.state !== row.state
+    ? { ...progress, reasons: [changedMeanwhile] }
+    : settleDrained(ctx, found);
+}
+
+// Limits how fast bytes move: an average rate, kept by waiting.
+
+/** Waits until this many further bytes are within the rate. */
+export type Pace = (bytes: number, signal: AbortSignal) => Promise<void>;
+
+/** Shorter waits are added to the next one, because timers are not exact. */
+const waitMsMin = 10;
+
+export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond: number): Pace {
+  /** When the bytes admitted so far are within the average rate. */
+  let paidAt = 0;
+  return async (bytes, signal) => {
+    const now = clock.elapsed();
+    paidAt = Math.max(paidAt, now) + (bytes * 1000) / bytesPerSecond;
+    if (paidAt - now >= waitMsMin) await clock.sleep(paidAt - now, signal);
+    signal.throwIfAborted();
+  };
+}
+
+/** The pace that also waits until clients leave room for background work. */
+export const behindClients =
+  (pace: Pace, yieldToClients: (signal: AbortSignal) => Promise<void>): Pace =>
+  async (count, signal) => {
+    await yieldToClients(signal);
+    await pace(count, signal);
+  };

@@ -4,22 +4,22 @@
  * the client's change stays and the copies are discarded. Nothing else about the version changes, so Object Lock stays as it was.
  */
 import type { Context } from '../../../context.ts';
-import { releaseForeign } from '../../../metadata/background/imports.ts';
-import { findVersion } from '../../../metadata/objects/objects.ts';
-import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import type { Op } from '../../../ports/metadata-store.ts';
+import { releaseForeign } from '../../../metadata/background/clusters.ts';
+import { findVersion, manifestParts, manifestRow } from '../../../metadata/objects/objects.ts';
+import type { BucketRow, Manifest, ManifestPart, ObjectRow } from '../../../metadata/tables.ts';
+import { commitLimits, type Op, type SideChange } from '../../../ports/metadata-store.ts';
 import {
+  ChunkDamaged,
   type Extent,
   type FoundExtent,
   type Owner,
   unknownSize,
-} from '../../../ports/storage/object-bytes.ts';
+  type WriteOptions,
+} from '../../../ports/object-bytes.ts';
 import { giveUp } from '../../content/store-bytes.ts';
 import { changeKey } from '../../objects/commit-version.ts';
 import { queueGarbage, queueGarbageAll } from '../garbage.ts';
-import { copyExtent } from './copy-extent.ts';
-import type { Pace } from './pace.ts';
-import { type Piece, readStretches, type Stretch, stillHolds, withCopies } from './stretches.ts';
+import type { Pace } from './evacuations.ts';
 
 export type Ctx = Pick<
   Context,
@@ -133,4 +133,121 @@ async function takeOver(ctx: Ctx, { bucket, row }: Move, given: TakeOver): Promi
 async function discard({ metadata }: Ctx, copies: readonly Extent[]): Promise<void> {
   const due = await metadata.now();
   await metadata.apply([queueGarbage(copies, { id: copies[0]?.id ?? '', requestId, due })]);
+}
+
+// Splits a manifest into pieces that one commit can replace: its inline extents, or one of its rows.
+
+type StretchesCtx = Pick<Context, 'metadata'>;
+
+interface Stretch {
+  readonly pieces: readonly Piece[];
+  /** Set for a manifest that has rows of its own. */
+  readonly segment?: number;
+}
+
+/** An extent, with its part number for a multipart object. */
+type Piece = { readonly extent: Extent } | ManifestPart;
+
+async function* readStretches(ctx: StretchesCtx, manifest: Manifest): AsyncGenerator<Stretch> {
+  const inline = inlinePieces(manifest);
+  if (inline !== undefined) yield { pieces: inline };
+  else if ('manifestId' in manifest) {
+    let segment = 0;
+    for await (const pieces of manifestParts(ctx.metadata, manifest.manifestId)) {
+      yield { pieces, segment };
+      segment += 1;
+    }
+  }
+}
+
+/** Whether a version still has these extents in this place. */
+async function stillHolds(
+  ctx: StretchesCtx,
+  { manifest }: ObjectRow,
+  { pieces, segment }: Stretch,
+): Promise<boolean> {
+  const now = segment === undefined ? inlinePieces(manifest) : await readSegment(ctx, manifest, segment);
+  return now?.length === pieces.length && now.every((piece, i) => isSame(piece.extent, pieces[i]?.extent));
+}
+
+const isSame = (one: Extent, other: Extent | undefined): boolean =>
+  one.id === other?.id && one.cluster === other.cluster;
+
+function inlinePieces(manifest: Manifest): readonly Piece[] | undefined {
+  if ('extents' in manifest) return manifest.extents.map((extent) => ({ extent }));
+  if (manifest.whole !== undefined) return [{ extent: manifest.whole }];
+  return 'parts' in manifest ? manifest.parts : undefined;
+}
+
+async function readSegment(
+  ctx: StretchesCtx,
+  manifest: Manifest,
+  segment: number,
+): Promise<readonly Piece[] | undefined> {
+  if (!('manifestId' in manifest)) return undefined;
+  return (await manifestParts(ctx.metadata, manifest.manifestId, segment).next()).value ?? undefined;
+}
+
+/** The row with other extents in one stretch, and the side changes that must be committed with it. */
+interface Replaced {
+  readonly row: ObjectRow;
+  readonly then: readonly SideChange[];
+}
+
+/** @param copies by the ids of the extents that they replace @param id names the manifest's rows, where it needs some */
+function withCopies(
+  row: ObjectRow,
+  { pieces, segment }: Stretch,
+  { copies, id }: { readonly copies: ReadonlyMap<string, Extent>; readonly id: string },
+): Replaced {
+  const { manifest } = row;
+  const next = pieces.map((piece) => ({ ...piece, extent: copies.get(piece.extent.id) ?? piece.extent }));
+  if ('extents' in manifest)
+    return { row: { ...row, manifest: { extents: next.map(({ extent }) => extent) } }, then: [] };
+  const [{ extent: whole } = {}] = next;
+  if (manifest.whole !== undefined && whole !== undefined)
+    return { row: { ...row, manifest: { ...manifest, whole } }, then: [] };
+  // The cast is safe: manifests without parts returned above.
+  const parts = next as readonly ManifestPart[];
+  if ('manifestId' in manifest) return { row, then: [manifestRow(manifest.manifestId, segment ?? 0, parts)] };
+  const inline = { ...row, manifest: { parts } };
+  if (JSON.stringify(inline).length <= rowMax) return { row: inline, then: [] };
+  // The notes of copies may be longer than those of the originals.
+  const segmented = { manifestId: id, partCount: parts.length, offsets: [0] };
+  return { row: { ...row, manifest: segmented }, then: [manifestRow(id, 0, parts)] };
+}
+
+/** A row of this length fits, however its store counts the overhead. */
+const rowMax = commitLimits.rowBytes - 1024;
+
+// Copies an extent to another cluster, byte for byte as it is stored, and verifies the copy.
+
+type CopyExtentCtx = Pick<Context, 'bytes' | 'hasher'>;
+
+interface ExtentCopy extends Pick<WriteOptions, 'cluster' | 'id' | 'owner' | 'storageClass'> {
+  readonly pace: Pace;
+  readonly signal: AbortSignal;
+}
+
+/** @throws ChunkDamaged when the copy differs from the original */
+async function copyExtent(
+  { bytes, hasher }: CopyExtentCtx,
+  from: Extent,
+  { pace, signal, ...into }: ExtentCopy,
+): Promise<Extent> {
+  const read = hasher.create('crc32c');
+  async function* source(): AsyncGenerator<Uint8Array> {
+    for await (const piece of bytes.read(from, undefined, signal)) {
+      await pace(piece.length, signal);
+      read.update(piece);
+      yield piece;
+    }
+  }
+  const copy = await bytes.write(source(), { ...into, size: from.size, signal });
+  const arrived = hasher.create('crc32c');
+  for await (const piece of bytes.read(copy, undefined, signal)) arrived.update(piece);
+  const sum = arrived.digest();
+  if (read.digest().some((byte, i) => byte !== sum[i]))
+    throw new ChunkDamaged(`extent ${from.id} did not arrive on ${into.cluster} as it was read`);
+  return copy;
 }

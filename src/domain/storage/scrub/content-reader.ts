@@ -1,15 +1,22 @@
 /** Reads one content after another for a step of the scrub, and classifies read failures. */
-
 import { toHex } from '../../../base/text/hex.ts';
 import type { Context } from '../../../context.ts';
-import type { Hash } from '../../../ports/crypto/hasher.ts';
-import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import type { Extent } from '../../../ports/storage/object-bytes.ts';
-import type { ReadFault } from '../fsck/compare/extent-faults.ts';
+import { objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
+import { findSession, findSessionPart } from '../../../metadata/objects/uploads.ts';
+import type { BucketRow, ObjectRow, UploadPart, UploadRow } from '../../../metadata/tables.ts';
+import type { Hash } from '../../../ports/cryptography.ts';
+import {
+  MetadataDamaged,
+  type MetadataStore,
+  type Revision,
+  type Stored,
+} from '../../../ports/metadata-store.ts';
+import { ChunkMissing, type Extent } from '../../../ports/object-bytes.ts';
+import { timeOf } from '../../objects/versions.ts';
+import { type ReadFault, readFault } from '../fsck/bytes.ts';
+import { comparableMd5 } from '../fsck/rows.ts';
 import type { ScrubBudget } from './budget.ts';
-import type { Content } from './content.ts';
-import { readOn } from './read-content.ts';
-import type { DamagedContent, ScrubCounts, ScrubRun, Within } from './state.ts';
+import type { DamagedContent, ScrubCounts, ScrubRun, Within } from './saved-scrub.ts';
 
 /** Attempts to read a row that changes while its bytes are read. */
 const looksMax = 8;
@@ -21,7 +28,7 @@ export interface Digest {
   read: number;
 }
 
-export interface ReaderOptions {
+interface ReaderOptions {
   readonly run: ScrubRun;
   readonly budget: ScrubBudget;
   /** Store time. */
@@ -158,3 +165,149 @@ export class ContentReader {
     });
   }
 }
+
+// Reads the stored bytes of a version or part from a position, as far as a budget allows.
+
+/** A multiple of the blocks of every store, so that no block is read twice. */
+const stepBytes = 1024 * 1024;
+/** For a store whose every request costs money. */
+const requestBytes = 16 * 1024 * 1024;
+
+/** `read`: the position that was reached; `next`: the beginning of the chunk after a fault. */
+type ReadOn =
+  | { readonly ended: 'whole'; readonly read: number }
+  | { readonly ended: 'budget'; readonly read: number }
+  | {
+      readonly ended: 'fault';
+      readonly read: number;
+      readonly next: number;
+      readonly fault: ReadFault;
+      readonly extent: Extent;
+    };
+
+interface ReadOnOptions {
+  readonly from: number;
+  readonly budget: ScrubBudget;
+  readonly signal: AbortSignal;
+  /** Gets the bytes in order; an array is valid during the call only. */
+  readonly take?: (bytes: Uint8Array) => void;
+  /** Called for each chunk that was read to its end. */
+  readonly onChunk: () => void;
+  readonly onBytes: (count: number) => void;
+}
+
+async function readOn(
+  { bytes }: Pick<Context, 'bytes'>,
+  extents: AsyncIterable<Extent>,
+  { from, budget, signal, take, onChunk, onBytes }: ReadOnOptions,
+): Promise<ReadOn> {
+  const { pieceBytes } = bytes;
+  const step = Number.isFinite(pieceBytes) ? Math.min(stepBytes, pieceBytes) : requestBytes;
+  const chunkEnd = (at: number, size: number): number =>
+    Number.isFinite(pieceBytes) ? Math.min(size, (Math.floor(at / pieceBytes) + 1) * pieceBytes) : size;
+  let begin = 0;
+  for await (const extent of extents) {
+    for (let at = Math.max(0, from - begin); at < extent.size; ) {
+      signal.throwIfAborted();
+      if (budget.isSpent) return { ended: 'budget', read: begin + at };
+      const endOfChunk = chunkEnd(at, extent.size);
+      const end = Math.min(endOfChunk, at + step);
+      budget.read(end - at);
+      try {
+        let got = 0;
+        for await (const piece of bytes.read(extent, { start: at, end: end - 1 }, signal)) {
+          got += piece.length;
+          take?.(piece);
+        }
+        if (got !== end - at) throw new ChunkMissing(`extent ${extent.id} ends before byte ${end - 1}`);
+        onBytes(got);
+      } catch (cause) {
+        if (signal.aborted) throw cause;
+        const fault = readFault(cause);
+        return { ended: 'fault', read: begin + at, next: begin + endOfChunk, fault, extent };
+      }
+      if (end === endOfChunk) onChunk();
+      at = end;
+    }
+    begin += extent.size;
+  }
+  return { ended: 'whole', read: begin };
+}
+
+// The unit that the scrub reads: a version, or a part of an open upload.
+
+type Ctx = { readonly metadata: MetadataStore };
+
+interface Content {
+  /** Unique among all contents. */
+  readonly name: string;
+  readonly labels: Pick<DamagedContent, 'bucket' | 'bucketId' | 'key' | 'version' | 'uploadId' | 'part'>;
+  readonly revision: Revision;
+  /** The MD5 of its bytes, where its row has it. */
+  readonly md5?: string | undefined;
+  extents(): AsyncIterable<Extent>;
+  /** Reads its row again; undefined when the row is gone or names other content. */
+  again(): Promise<Content | undefined>;
+}
+
+/** The largest lead of a gateway's clock. Later times are wrong, and do not show when a row was written. */
+const clockSkewMax = 15 * 60_000;
+
+/** Whether bytes were stored during the pass: then the next pass reads them, so that writers cannot prolong a pass forever. */
+export const isNewer = (
+  writtenAt: number,
+  { startedAt, now }: { readonly startedAt: number; readonly now: number },
+): boolean => writtenAt >= startedAt && writtenAt <= now + clockSkewMax;
+
+/** A time before which none of a version's bytes were stored. */
+export const bytesSince = ({ uploadId, modified }: ObjectRow): number =>
+  uploadId === undefined ? modified : timeOf(uploadId);
+
+export function versionContent(ctx: Ctx, bucket: BucketRow, { row, revision }: Stored<ObjectRow>): Content {
+  const { space, key, slot, version } = row;
+  return {
+    name: `${bucket.id}/${version}`,
+    labels: { bucket: bucket.name, bucketId: bucket.id, key, version },
+    revision,
+    md5: comparableMd5(row),
+    extents: () => readExtents(ctx.metadata, row.manifest),
+    async again() {
+      const found = await ctx.metadata.get(objectsAt(bucket), { space, key, slot });
+      return found?.row.version === version ? versionContent(ctx, bucket, found) : undefined;
+    },
+  };
+}
+
+interface PartPlace {
+  readonly bucket: BucketRow;
+  readonly key: string;
+}
+
+export function partContent(
+  ctx: Ctx,
+  place: PartPlace,
+  { row, revision, stored }: Stored<UploadRow> & { readonly stored: UploadPart },
+): Content {
+  const { bucket, key } = place;
+  const { uploadId, part } = row;
+  return {
+    name: `${bucket.id}/${uploadId}/${part}`,
+    labels: { bucket: bucket.name, bucketId: bucket.id, key, uploadId, part },
+    revision,
+    async *extents() {
+      yield stored.extent;
+    },
+    async again() {
+      const session = (await findSession(ctx.metadata, uploadId))?.row.session;
+      if (session === undefined || !isOpen(session)) return undefined;
+      const found = await findSessionPart(ctx.metadata, uploadId, part);
+      const now = found?.row.stored;
+      if (found === undefined || now?.extent.id !== stored.extent.id) return undefined;
+      return partContent(ctx, place, { ...found, stored: now });
+    },
+  };
+}
+
+/** Whether the session still owns its parts. */
+export const isOpen = ({ state }: { readonly state: string }): boolean =>
+  state === 'uploading' || state === 'completing';

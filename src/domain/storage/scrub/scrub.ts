@@ -9,11 +9,18 @@ import { objectsAt } from '../../../metadata/objects/objects.ts';
 import { findSession, scanParts, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, UploadIndexRow } from '../../../metadata/tables.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import { nextSound } from '../fsck/next-sound.ts';
+import { nextSound } from '../fsck/findings.ts';
 import type { ScrubBudget } from './budget.ts';
-import { bytesSince, isNewer, isOpen, partContent, versionContent } from './content.ts';
-import { ContentReader, type Digest } from './content-reader.ts';
-import type { DamagedContent, ScrubPosition, ScrubRun, WithinUpload } from './state.ts';
+import {
+  bytesSince,
+  ContentReader,
+  type Digest,
+  isNewer,
+  isOpen,
+  partContent,
+  versionContent,
+} from './content-reader.ts';
+import type { DamagedContent, ScrubPosition, ScrubRun, WithinUpload } from './saved-scrub.ts';
 
 export type ScrubContext = Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
 

@@ -1,7 +1,8 @@
 /** GetBucketCors, PutBucketCors, DeleteBucketCors. */
+
+import { fail } from '../../../base/errors.ts';
 import { bucketCors, type CorsRule } from '../../../domain/configurations/families.ts';
-import { fail } from '../../../errors/refusal.ts';
-import { corsConfiguration } from '../../../protocol/schemas/bucket/cors.ts';
+import { corsConfiguration } from '../../../protocol/schemas/bucket.ts';
 import { type Checks, checkEach } from '../../common/checks.ts';
 import { document } from '../../common/document.ts';
 

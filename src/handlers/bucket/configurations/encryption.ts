@@ -1,16 +1,15 @@
 /** GetBucketEncryption, PutBucketEncryption, DeleteBucketEncryption. */
 import { assertAccountMayUse } from '../../../auth/session/key-user.ts';
+import { fail, Refusal } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { bucketEncryption } from '../../../domain/configurations/families.ts';
-import { assertProvider } from '../../../domain/content/encryption/ask-provider.ts';
+import { assertProvider } from '../../../domain/content/encryption/named-keys.ts';
 import { findKey } from '../../../domain/content/encryption/provided-key.ts';
-import { fail, Refusal } from '../../../errors/refusal.ts';
 import {
   type ServerSideEncryptionRule,
   serverSideEncryptionConfiguration,
-} from '../../../protocol/schemas/bucket/encryption.ts';
-import type { Configuring } from '../../common/configuration.ts';
-import { document } from '../../common/document.ts';
+} from '../../../protocol/schemas/bucket.ts';
+import { type Configuring, document } from '../../common/document.ts';
 
 function checkRule(ctx: Context, { ApplyServerSideEncryptionByDefault }: ServerSideEncryptionRule) {
   const { SSEAlgorithm, KMSMasterKeyID } = ApplyServerSideEncryptionByDefault ?? {};

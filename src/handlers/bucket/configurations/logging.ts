@@ -1,15 +1,15 @@
 /** GetBucketLogging, PutBucketLogging. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { readDocument } from '../../../domain/configurations/documents.ts';
 import { bucketLogging, type Logging, ownershipControls } from '../../../domain/configurations/families.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { bucketLoggingStatus } from '../../../protocol/schemas/bucket/logging.ts';
-import { readGrantee } from '../../access/acl/acl-body.ts';
+import { bucketLoggingStatus } from '../../../protocol/schemas/bucket.ts';
+import { readGrantee } from '../../common/acl.ts';
 import { convertEach } from '../../common/checks.ts';
-import type { Configuring } from '../../common/configuration.ts';
-import { document } from '../../common/document.ts';
+import { type Configuring, document } from '../../common/document.ts';
 import { checkPrefix } from '../rules/rule-checks.ts';
 
 const refused = (TargetBucket: string, message: string) =>

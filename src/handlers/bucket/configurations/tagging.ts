@@ -1,9 +1,10 @@
 /** GetBucketTagging, PutBucketTagging, DeleteBucketTagging. */
+
+import { fail } from '../../../base/errors.ts';
 import { bucketTagging, type Tagging } from '../../../domain/configurations/families.ts';
-import { fail } from '../../../errors/refusal.ts';
-import { tagging } from '../../../protocol/schemas/tagging.ts';
+import { tagging } from '../../../protocol/schemas/object.ts';
 import { document } from '../../common/document.ts';
-import { checkTag } from '../../object/headers/tagging-header.ts';
+import { checkTag } from '../../object/headers/write-headers.ts';
 
 const tagsMax = 50;
 

@@ -1,22 +1,20 @@
 /** GetBucketVersioning and PutBucketVersioning. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import {
   assertVersioningAllowed,
   setVersioning,
   takesMfa,
 } from '../../../domain/buckets/bucket-versioning.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
-import {
-  type VersioningConfiguration,
-  versioningConfiguration,
-} from '../../../protocol/schemas/bucket/bucket.ts';
+import { type VersioningConfiguration, versioningConfiguration } from '../../../protocol/schemas/bucket.ts';
 import { firstRefusal } from '../../common/checks.ts';
-import type { Configuration, Configuring, Prepared } from '../../common/configuration.ts';
-import { hasShownMfa } from '../../common/mfa.ts';
-import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
+import { hasShownMfa } from '../../common/claims.ts';
+import type { Configuration, Configuring, Prepared } from '../../common/document.ts';
+import { emptyReply, xmlReply } from '../../common/failure.ts';
 import type { HandlerOf } from '../../handler.ts';
 
 export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>

@@ -1,7 +1,8 @@
 /** GetBucketWebsite, PutBucketWebsite, DeleteBucketWebsite. */
+
+import { fail } from '../../../base/errors.ts';
 import { bucketWebsite, type RoutingRule, type Website } from '../../../domain/configurations/families.ts';
-import { fail } from '../../../errors/refusal.ts';
-import { websiteConfiguration } from '../../../protocol/schemas/bucket/website.ts';
+import { websiteConfiguration } from '../../../protocol/schemas/bucket.ts';
 import { type Checks, checkEach } from '../../common/checks.ts';
 import { document } from '../../common/document.ts';
 

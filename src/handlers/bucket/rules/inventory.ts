@@ -1,4 +1,6 @@
 /** Get, Put, Delete and List of BucketInventoryConfiguration. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { readDocument, reviseDocument } from '../../../domain/configurations/documents.ts';
 import {
@@ -8,8 +10,7 @@ import {
   withInventory,
   withoutInventory,
 } from '../../../domain/configurations/inventory.ts';
-import { assertProvider } from '../../../domain/content/encryption/ask-provider.ts';
-import { fail } from '../../../errors/refusal.ts';
+import { assertProvider } from '../../../domain/content/encryption/named-keys.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
@@ -18,12 +19,12 @@ import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import {
   inventoryConfiguration,
   listInventoryConfigurationsResult,
-} from '../../../protocol/schemas/bucket/inventory.ts';
-import type { ReadFacts } from '../../common/body-facts.ts';
+} from '../../../protocol/schemas/deliveries.ts';
+import type { ReadFacts } from '../../common/body.ts';
 import { firstRefusal } from '../../common/checks.ts';
-import type { Configuration, Configuring, Prepared } from '../../common/configuration.ts';
-import { readToken, writeToken } from '../../common/continuation-token.ts';
-import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
+import type { Configuration, Configuring, Prepared } from '../../common/document.ts';
+import { emptyReply, xmlReply } from '../../common/failure.ts';
+import { readToken, writeToken } from '../../common/parameters.ts';
 import type { HandlerOf } from '../../handler.ts';
 import { bucketOfArn, checkPrefix } from './rule-checks.ts';
 

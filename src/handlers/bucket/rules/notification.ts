@@ -1,4 +1,6 @@
 /** GetBucketNotificationConfiguration, PutBucketNotificationConfiguration. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { bucketNotification } from '../../../domain/configurations/families.ts';
 import {
@@ -11,16 +13,13 @@ import {
   readKeyFilter,
   type TargetedRule,
 } from '../../../domain/configurations/notification.ts';
-import { explainUnserved } from '../../../domain/events/deliver/served-targets.ts';
-import { refusingTargets } from '../../../domain/events/deliver/validate-targets.ts';
+import { explainUnserved, refusingTargets } from '../../../domain/events/deliver/served-targets.ts';
 import { testEvents } from '../../../domain/events/events.ts';
-import { drawId } from '../../../domain/objects/version-ids.ts';
-import { fail } from '../../../errors/refusal.ts';
+import { drawId } from '../../../domain/objects/versions.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { notificationConfiguration } from '../../../protocol/schemas/bucket/notification.ts';
+import { notificationConfiguration } from '../../../protocol/schemas/deliveries.ts';
 import type { CheckedPart } from '../../common/checks.ts';
-import type { Configuring } from '../../common/configuration.ts';
-import { document } from '../../common/document.ts';
+import { type Configuring, document } from '../../common/document.ts';
 import { utf8Length } from '../../common/parameters.ts';
 
 const idMax = 255;

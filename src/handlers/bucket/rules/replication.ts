@@ -2,7 +2,8 @@
 
 import { authorize } from '../../../auth/authorization/authorize.ts';
 import { replicationService, roleAsker } from '../../../auth/authorization/replication-role.ts';
-import { toWireClass } from '../../../config/values/storage-classes.ts';
+import { fail } from '../../../base/errors.ts';
+import { toWireClass } from '../../../config/values/clusters.ts';
 import type { Context } from '../../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
 import {
@@ -21,13 +22,11 @@ import { openAccess } from '../../../domain/deliveries/replication/peers.ts';
 import { resyncExisting } from '../../../domain/deliveries/replication/resync.ts';
 import { PeerRefused, UnexpectedAnswer } from '../../../domain/deliveries/replication/send-content.ts';
 import { askSite } from '../../../domain/deliveries/replication/send-replica.ts';
-import { fail } from '../../../errors/refusal.ts';
-import { findReplicationPeer } from '../../../metadata/background/replication/peers.ts';
-import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
+import { findReplicationPeer } from '../../../metadata/background/replication.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/queues.ts';
 import { PeerSilent } from '../../../ports/peer-requests.ts';
-import { replicationConfiguration } from '../../../protocol/schemas/bucket/replication.ts';
-import type { Configuring } from '../../common/configuration.ts';
-import { document } from '../../common/document.ts';
+import { replicationConfiguration } from '../../../protocol/schemas/replication.ts';
+import { type Configuring, document } from '../../common/document.ts';
 import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1;

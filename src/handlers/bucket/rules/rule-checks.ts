@@ -1,8 +1,8 @@
 /** Rules that the rules of lifecycle and replication have in common. */
 
-import { drawId } from '../../../domain/objects/version-ids.ts';
-import { fail } from '../../../errors/refusal.ts';
-import type { Random } from '../../../ports/random.ts';
+import { fail } from '../../../base/errors.ts';
+import { drawId } from '../../../domain/objects/versions.ts';
+import type { Random } from '../../../ports/clock.ts';
 import { utf8Length } from '../../common/parameters.ts';
 
 interface Named {

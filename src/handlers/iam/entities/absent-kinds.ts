@@ -3,16 +3,16 @@
  * Clients such as Terraform ask for them before they delete a user or role, and give up at `InvalidAction`. Lists are empty; one that
  * is named does not exist.
  */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { getNamed } from '../../../domain/iam/entities.ts';
-import { fail } from '../../../errors/refusal.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
 import { oneOf, optional, text } from '../../../protocol/operations/parameters.ts';
-import { rootArn } from '../../../protocol/request/arns.ts';
-import { pageFields } from '../../../protocol/schemas/account/iam.ts';
+import { rootArn } from '../../../protocol/request/action-query.ts';
+import { pageFields } from '../../../protocol/schemas/account.ts';
 import { type ActionName, action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { page, pathPrefix, roleName, userName, userOrCaller } from '../fields.ts';
+import { type ActionRequest, page, pathPrefix, roleName, userName, userOrCaller } from '../fields.ts';
 import { holderResource, userResource } from '../resources.ts';
 
 /** An id or a name of anything. */

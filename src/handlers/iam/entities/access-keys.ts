@@ -1,5 +1,5 @@
 /** The actions on access keys: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html and its neighbours. */
-import { callerOf } from '../../../auth/session/principal.ts';
+import { callerOf } from '../../../auth/session/sessions.ts';
 import type { Context } from '../../../context.ts';
 import type { Recorder } from '../../../domain/events/recorder.ts';
 import {
@@ -19,17 +19,16 @@ import {
 import { element, many, token } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { oneOf, optional } from '../../../protocol/operations/parameters.ts';
-import { rootArn } from '../../../protocol/request/arns.ts';
+import { rootArn } from '../../../protocol/request/action-query.ts';
 import {
   accessKey,
   accessKeyLastUsed,
   accessKeyMetadata,
   membersMax,
   pageFields,
-} from '../../../protocol/schemas/account/iam.ts';
+} from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { accessKeyId, page, pageIn, userName, userOrCaller } from '../fields.ts';
+import { type ActionRequest, accessKeyId, page, pageIn, userName, userOrCaller } from '../fields.ts';
 import { userResource } from '../resources.ts';
 
 type Ctx = Context & { readonly record?: Recorder | undefined };

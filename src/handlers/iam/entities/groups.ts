@@ -15,11 +15,20 @@ import type { GroupRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { optional } from '../../../protocol/operations/parameters.ts';
-import { groupArn } from '../../../protocol/request/arns.ts';
-import { group, membersMax, pageFields, user } from '../../../protocol/schemas/account/iam.ts';
+import { groupArn } from '../../../protocol/request/action-query.ts';
+import { group, membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { groupName, page, pageEnd, pageFrom, pageIn, path, pathPrefix, userName } from '../fields.ts';
+import {
+  type ActionRequest,
+  groupName,
+  page,
+  pageEnd,
+  pageFrom,
+  pageIn,
+  path,
+  pathPrefix,
+  userName,
+} from '../fields.ts';
 import { holderResource, movedResource, userResource } from '../resources.ts';
 import { shownUser } from '../shown.ts';
 

@@ -1,7 +1,10 @@
 /** The actions on virtual MFA devices: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateVirtualMFADevice.html and its neighbours. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { findNamed, getNamed } from '../../../domain/iam/entities.ts';
 import {
+  base32,
   createDevice,
   type DeviceHolder,
   type DeviceName,
@@ -10,18 +13,25 @@ import {
   enableDevice,
   listDevices,
   userOfDevice,
-} from '../../../domain/iam/mfa/mfa.ts';
-import { base32 } from '../../../domain/iam/mfa/totp.ts';
-import { fail } from '../../../errors/refusal.ts';
+} from '../../../domain/iam/mfa.ts';
 import type { DeviceRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { oneOf, optional, text } from '../../../protocol/operations/parameters.ts';
-import { deviceArn, parseArn, rootArn, userArn } from '../../../protocol/request/arns.ts';
-import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../../protocol/schemas/account/iam.ts';
+import { deviceArn, parseArn, rootArn, userArn } from '../../../protocol/request/action-query.ts';
+import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { mfaCode, page, pageEnd, pageFrom, path, serialNumber, userName, userOrCaller } from '../fields.ts';
+import {
+  type ActionRequest,
+  mfaCode,
+  page,
+  pageEnd,
+  pageFrom,
+  path,
+  serialNumber,
+  userName,
+  userOrCaller,
+} from '../fields.ts';
 import { userResource } from '../resources.ts';
 
 const deviceName = text({

@@ -1,21 +1,19 @@
 /** The actions on the tags of users, roles and managed policies: the same three for each. */
 import type { Awaitable } from '../../../base/awaitable.ts';
 import type { Context } from '../../../context.ts';
-import { getNamed } from '../../../domain/iam/entities.ts';
-import { changePolicyTags, getPolicy } from '../../../domain/iam/policies/managed-policies.ts';
+import { getNamed, mergeTags, withoutTags } from '../../../domain/iam/entities.ts';
+import { changePolicyTags, getPolicy } from '../../../domain/iam/managed-policies.ts';
 import { updateRole } from '../../../domain/iam/roles.ts';
-import { mergeTags, withoutTags } from '../../../domain/iam/tags.ts';
 import { updateUser } from '../../../domain/iam/users.ts';
 import type { IamTag } from '../../../metadata/iam.ts';
 import { element } from '../../../protocol/formats/codec.ts';
 import type { Parameter } from '../../../protocol/operations/parameters.ts';
-import { pageFields, tagList } from '../../../protocol/schemas/account/iam.ts';
+import { pageFields, tagList } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { page, pageIn, policyArnField, someTags, tagKeys } from '../fields.ts';
+import { type ActionRequest, page, pageIn, policyArnField, someTags, tagKeys } from '../fields.ts';
 import { holderResource, policyNamed } from '../resources.ts';
 import { type GivenTags, shownTags, tagFacts, toIamTags } from '../shown.ts';
-import { holders } from './holders.ts';
+import { holders } from './users.ts';
 
 type Tags = readonly IamTag[];
 interface Change {

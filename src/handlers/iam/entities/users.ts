@@ -1,27 +1,31 @@
 /** The actions on users: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateUser.html and its neighbours. */
-import { callerOf } from '../../../auth/session/principal.ts';
+import { callerOf } from '../../../auth/session/sessions.ts';
 import type { Context } from '../../../context.ts';
-import { getNamed, listEntities } from '../../../domain/iam/entities.ts';
+import { accountLimits, readCounts } from '../../../domain/iam/account.ts';
+import { getNamed, listEntities, type Named } from '../../../domain/iam/entities.ts';
+import { listDevices } from '../../../domain/iam/mfa.ts';
 import { createUser, deleteUser, type UserUpdate, updateUser } from '../../../domain/iam/users.ts';
 import type { UserRecord } from '../../../metadata/iam.ts';
-import { element, many } from '../../../protocol/formats/codec.ts';
-import { optional } from '../../../protocol/operations/parameters.ts';
-import { userArn } from '../../../protocol/request/arns.ts';
-import { membersMax, pageFields, user } from '../../../protocol/schemas/account/iam.ts';
+import { element, int, many, token } from '../../../protocol/formats/codec.ts';
+import { optional, type Parameter } from '../../../protocol/operations/parameters.ts';
+import { userArn } from '../../../protocol/request/action-query.ts';
+import { membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
 import {
+  type ActionRequest,
+  groupName,
   page,
   pageEnd,
   pageFrom,
   path,
   pathPrefix,
   policyArnField,
+  roleName,
   tags,
   userName,
   userOrCaller,
 } from '../fields.ts';
-import { movedResource, policyNamed, userResource } from '../resources.ts';
+import { holderResource, movedResource, policyNamed, userResource } from '../resources.ts';
 import { boundaryField, shownUser, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const userNamed = (ctx: Context, request: ActionRequest, name: string | undefined): Promise<UserRecord> =>
@@ -126,3 +130,84 @@ export const DeleteUser = action(
     run: (ctx, { identity }, { UserName }) => deleteUser(ctx, identity.owner, UserName),
   },
 );
+
+// GetAccountSummary: how many there are of what is limited, and the limits.
+
+const summary = many(element({ key: token, value: int() }), { name: 'entry', max: 50 });
+
+export const GetAccountSummary = action(
+  'GetAccountSummary',
+  {},
+  {
+    resource: () => '*',
+    result: element({ SummaryMap: summary }),
+    async run(ctx, { identity: { owner } }) {
+      const counts = await readCounts(ctx, owner);
+      const inUse = await listDevices(ctx, owner, {
+        after: undefined,
+        max: accountLimits.devices,
+        keep: ({ user }) => user !== undefined,
+      });
+      const values: Readonly<Record<string, number>> = {
+        Users: counts.users,
+        UsersQuota: accountLimits.users,
+        Groups: counts.groups,
+        GroupsQuota: accountLimits.groups,
+        Roles: counts.roles,
+        RolesQuota: accountLimits.roles,
+        Policies: counts.policies,
+        PoliciesQuota: accountLimits.policies,
+        MFADevices: counts.devices,
+        MFADevicesInUse: inUse.items.length,
+        AccountMFAEnabled: Number(inUse.items.some(({ user }) => user === '')),
+        AccountAccessKeysPresent: 1,
+        AccessKeysPerUserQuota: 2,
+        AttachedPoliciesPerUserQuota: 10,
+        AttachedPoliciesPerGroupQuota: 10,
+        AttachedPoliciesPerRoleQuota: 10,
+        GroupsPerUserQuota: 10,
+        PolicySizeQuota: 6_144,
+        UserPolicySizeQuota: 2_048,
+        GroupPolicySizeQuota: 5_120,
+        RolePolicySizeQuota: 10_240,
+        AssumeRolePolicySizeQuota: 2_048,
+        VersionsPerPolicyQuota: 5,
+        GlobalEndpointTokenVersion: 2,
+      };
+      return { SummaryMap: Object.entries(values).map(([key, value]) => ({ key, value })) };
+    },
+  },
+);
+
+// Users, groups and roles as actions on their policies name them: a parameter tells the three kinds apart.
+
+const kinds = { User: 'user', Group: 'group', Role: 'role' } as const;
+export type HolderWord = keyof typeof kinds;
+type KindOf<W extends HolderWord> = (typeof kinds)[W];
+
+export interface HolderRules<W extends HolderWord> {
+  readonly kind: KindOf<W>;
+  /** The parameter that names it. */
+  readonly field: `${W}Name`;
+  readonly name: Parameter<string>;
+}
+
+export const holders: { readonly [W in HolderWord]: HolderRules<W> } = {
+  User: { kind: kinds.User, field: 'UserName', name: userName },
+  Group: { kind: kinds.Group, field: 'GroupName', name: groupName },
+  Role: { kind: kinds.Role, field: 'RoleName', name: roleName },
+};
+
+/** Reads the parameter that names the holder. */
+export const holderIn = <W extends HolderWord>(
+  { kind, field }: HolderRules<W>,
+  given: object,
+): Named<KindOf<W>> => ({
+  kind,
+  name: String((given as Readonly<Record<string, unknown>>)[field]),
+});
+
+export const buildResource =
+  <W extends HolderWord>(rules: HolderRules<W>) =>
+  (ctx: Context, request: ActionRequest, given: object): Promise<string> =>
+    holderResource(ctx, request, holderIn(rules, given));

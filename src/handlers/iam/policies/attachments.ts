@@ -3,18 +3,27 @@ import type { Context } from '../../../context.ts';
 import {
   attachedTo,
   attachPolicy,
+  changeBoundary,
   detachPolicy,
   pageEntities,
-} from '../../../domain/iam/policies/attachments.ts';
-import { accountOfPolicy, getPolicy } from '../../../domain/iam/policies/managed-policies.ts';
+} from '../../../domain/iam/attachments.ts';
+import { accountOfPolicy, getPolicy } from '../../../domain/iam/managed-policies.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
 import { oneOf, optional } from '../../../protocol/operations/parameters.ts';
-import { policyArn } from '../../../protocol/request/arns.ts';
-import { attachedPolicies, membersMax, pageFields } from '../../../protocol/schemas/account/iam.ts';
+import { policyArn } from '../../../protocol/request/action-query.ts';
+import { attachedPolicies, membersMax, pageFields } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { buildResource, type HolderWord, holderIn, holders } from '../entities/holders.ts';
-import { page, pageEnd, pageFrom, pageIn, path, pathPrefix, policyArnField } from '../fields.ts';
+import { buildResource, type HolderWord, holderIn, holders } from '../entities/users.ts';
+import {
+  type ActionRequest,
+  page,
+  pageEnd,
+  pageFrom,
+  pageIn,
+  path,
+  pathPrefix,
+  policyArnField,
+} from '../fields.ts';
 import { policyNamed } from '../resources.ts';
 
 function attachmentActions<W extends HolderWord>(word: W) {
@@ -117,3 +126,35 @@ export const ListEntitiesForPolicy = action(
     },
   },
 );
+
+// The actions on the permissions boundaries of users and roles: the same two for each.
+
+function boundaryActions<W extends 'User' | 'Role'>(word: W) {
+  const rules = holders[word];
+  const resource = buildResource(rules);
+  const named = { [rules.field]: rules.name };
+  return {
+    put: action(
+      `Put${word}PermissionsBoundary`,
+      { ...named, PermissionsBoundary: policyArnField },
+      {
+        resource,
+        run: (ctx, request, given: { readonly PermissionsBoundary: string }) =>
+          changeBoundary(ctx, request.identity.owner, {
+            holder: holderIn(rules, given),
+            policy: policyNamed(request, given.PermissionsBoundary),
+          }),
+      },
+    ),
+    remove: action(`Delete${word}PermissionsBoundary`, named, {
+      resource,
+      run: (ctx, { identity }, given) =>
+        changeBoundary(ctx, identity.owner, { holder: holderIn(rules, given), policy: undefined }),
+    }),
+  };
+}
+
+export const { put: PutUserPermissionsBoundary, remove: DeleteUserPermissionsBoundary } =
+  boundaryActions('User');
+export const { put: PutRolePermissionsBoundary, remove: DeleteRolePermissionsBoundary } =
+  boundaryActions('Role');

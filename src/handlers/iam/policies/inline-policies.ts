@@ -1,15 +1,15 @@
 /** The actions on inline policies: the same four for users, groups and roles. */
-import { parsePolicy } from '../../../auth/policy/document/document.ts';
+import { parsePolicy } from '../../../auth/policy/document.ts';
 import {
   deleteInlinePolicy,
   getInlinePolicy,
   listInlinePolicies,
   putInlinePolicy,
-} from '../../../domain/iam/policies/inline-policies.ts';
+} from '../../../domain/iam/inline-policies.ts';
 import { element, text, token } from '../../../protocol/formats/codec.ts';
-import { pageFields, policyNames } from '../../../protocol/schemas/account/iam.ts';
+import { pageFields, policyNames } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import { buildResource, type HolderWord, holderIn, holders } from '../entities/holders.ts';
+import { buildResource, type HolderWord, holderIn, holders } from '../entities/users.ts';
 import { page, pageEnd, pageFrom, policyDocument, policyName } from '../fields.ts';
 import { encodeDocument } from '../shown.ts';
 

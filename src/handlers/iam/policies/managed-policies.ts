@@ -1,7 +1,11 @@
 /** The actions on managed policies: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreatePolicy.html and its neighbours. */
-import { parsePolicy } from '../../../auth/policy/document/document.ts';
-import { withUses } from '../../../domain/iam/policies/attachments.ts';
+import { parsePolicy } from '../../../auth/policy/document.ts';
+import type { Context } from '../../../context.ts';
+import { withUses } from '../../../domain/iam/attachments.ts';
+import { listEntities, type Page } from '../../../domain/iam/entities.ts';
 import {
+  builtInAccount,
+  builtInPolicies,
   createPolicy,
   createVersion,
   deletePolicy,
@@ -11,20 +15,23 @@ import {
   requireVersion,
   setDefaultVersion,
   type Version,
-} from '../../../domain/iam/policies/managed-policies.ts';
+} from '../../../domain/iam/managed-policies.ts';
 import type { PolicyRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
-import { flag, optional, text } from '../../../protocol/operations/parameters.ts';
-import { policyArn } from '../../../protocol/request/arns.ts';
-import { membersMax, pageFields, policy, policyVersion } from '../../../protocol/schemas/account/iam.ts';
+import { flag, oneOf, optional, text } from '../../../protocol/operations/parameters.ts';
+import { policyArn } from '../../../protocol/request/action-query.ts';
+import { membersMax, pageFields, policy, policyVersion } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
 import {
+  type ActionRequest,
   description,
   page,
+  pageEnd,
+  pageFrom,
   pageIn,
   path,
+  pathPrefix,
   policyArnField,
   policyDocument,
   policyName,
@@ -181,5 +188,78 @@ export const DeletePolicyVersion = action(
   {
     resource: byArn,
     run: (ctx, request, given) => deleteVersion(ctx, request.identity.owner, versionNamed(request, given)),
+  },
+);
+
+// ListPolicies: those that every account has, then the account's own.
+
+interface Asked {
+  readonly scope: 'All' | 'AWS' | 'Local';
+  readonly pathPrefix: string;
+  readonly after: string | undefined;
+  readonly max: number;
+  readonly keep: (policy: PolicyRecord) => boolean;
+}
+interface Listed {
+  readonly account: string;
+  readonly policy: PolicyRecord;
+}
+
+/** A prefix of markers: the page ended with a built-in policy. */
+const builtInMark = 'aws/';
+const ownMark = 'own/';
+
+async function builtIn(ctx: Context, account: string, asked: Asked): Promise<readonly PolicyRecord[]> {
+  const { scope, after, keep, pathPrefix: under } = asked;
+  if (scope === 'Local' || after?.startsWith(ownMark)) return [];
+  const from = builtInPolicies.findIndex(({ name }) => builtInMark + name === after) + 1;
+  const all = builtInPolicies.slice(from).map((each) => withUses(ctx, account, each));
+  return (await Promise.all(all)).filter((each) => each.path.startsWith(under) && keep(each));
+}
+
+async function list(ctx: Context, account: string, asked: Asked): Promise<Page<Listed>> {
+  const { scope, after, max, keep, pathPrefix: under } = asked;
+  const first = await builtIn(ctx, account, asked);
+  const items = first.slice(0, max).map((each): Listed => ({ account: builtInAccount, policy: each }));
+  const last = first[max - 1];
+  if (scope === 'AWS')
+    return first.length > max && last ? { items, next: builtInMark + last.name } : { items };
+  if (last !== undefined) return { items, next: builtInMark + last.name };
+  const own = await listEntities(ctx, account, {
+    kind: 'policy',
+    pathPrefix: under,
+    keep,
+    after: after?.startsWith(ownMark) ? after.slice(ownMark.length) : undefined,
+    max: max - items.length,
+  });
+  const all = [...items, ...own.items.map((each): Listed => ({ account, policy: each }))];
+  return own.next === undefined ? { items: all } : { items: all, next: ownMark + own.next };
+}
+
+export const ListPolicies = action(
+  'ListPolicies',
+  {
+    ...page,
+    Scope: optional(oneOf('All', 'AWS', 'Local')),
+    OnlyAttached: optional(flag),
+    PathPrefix: optional(pathPrefix),
+    PolicyUsageFilter: optional(oneOf('PermissionsPolicy', 'PermissionsBoundary')),
+  },
+  {
+    resource: () => '*',
+    result: element({ Policies: many(policy, { name: 'member', max: membersMax }), ...pageFields }),
+    async run(ctx, { identity: { owner } }, given) {
+      const { Scope = 'All', OnlyAttached = false, PathPrefix = '/', PolicyUsageFilter: use } = given;
+      const { items, next } = await list(ctx, owner, {
+        ...pageFrom(given),
+        scope: Scope,
+        pathPrefix: PathPrefix,
+        keep: ({ attachments, boundaries }) =>
+          (!OnlyAttached || attachments > 0) &&
+          (use === undefined || (use === 'PermissionsPolicy' ? attachments : boundaries) > 0),
+      });
+      const Policies = items.map((each) => shownPolicy(each.account, each.policy));
+      return { Policies, ...pageEnd(next) };
+    },
   },
 );

@@ -1,12 +1,15 @@
 /** SimulateCustomPolicy and SimulatePrincipalPolicy: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html */
-import { policiesOfHolder } from '../../../auth/authorization/identity-policies.ts';
-import { type Simulation, simulate } from '../../../auth/authorization/simulate.ts';
-import { parsePolicy } from '../../../auth/policy/document/document.ts';
+import {
+  policiesOfHolder,
+  type Simulation,
+  simulate,
+} from '../../../auth/authorization/identity-policies.ts';
+import { parsePolicy } from '../../../auth/policy/document.ts';
 import type { Policy } from '../../../auth/policy/evaluate.ts';
 import type { Principal } from '../../../auth/policy/request.ts';
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { findNamed } from '../../../domain/iam/entities.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { Holder, RoleRecord, UserRecord } from '../../../metadata/iam.ts';
 import { bool, element, many, optional as optionalElement, token } from '../../../protocol/formats/codec.ts';
 import {
@@ -17,11 +20,10 @@ import {
   structure,
   text,
 } from '../../../protocol/operations/parameters.ts';
-import { parseArn, rootArn } from '../../../protocol/request/arns.ts';
-import { pageFields } from '../../../protocol/schemas/account/iam.ts';
+import { parseArn, rootArn } from '../../../protocol/request/action-query.ts';
+import { pageFields } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import type { ActionRequest } from '../action-request.ts';
-import { page, pageEnd, pageFrom, policyDocument } from '../fields.ts';
+import { type ActionRequest, page, pageEnd, pageFrom, policyDocument } from '../fields.ts';
 
 /** Every pair of an action and a resource is decided. */
 const pairsMax = 1_000;

@@ -1,9 +1,15 @@
 /** Conditional headers, read once for reads, writes and the sources of copies. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Conditions } from '../../../domain/objects/conditions.ts';
-import { fail } from '../../../errors/refusal.ts';
-import type { Authorized } from '../../../gateway/request.ts';
-import { header } from '../../common/own-headers.ts';
+import type { Slice } from '../../../domain/objects/read-object.ts';
+import type { Authorized, AuthorizedInBucket } from '../../../gateway/request.ts';
+import type { ObjectRow } from '../../../metadata/tables.ts';
+import type { Reply } from '../../../protocol/reply/reply.ts';
+import { emptyReply } from '../../common/failure.ts';
+import { header } from '../../common/owners.ts';
 import { defined, parseHttpDate } from '../../common/parameters.ts';
+import { describeObject } from './object-headers.ts';
 
 /** Undefined when the request is unconditional. */
 export const readConditions = ({ wire }: Authorized): Conditions | undefined =>
@@ -57,3 +63,55 @@ export const sourceConditions = (request: Authorized): Conditions | undefined =>
     ifModifiedSince: parseHttpDate(header(request, 'copy-source-if-modified-since')),
     ifUnmodifiedSince: parseHttpDate(header(request, 'copy-source-if-unmodified-since')),
   });
+
+// The 304 of a conditional read, with the headers on validity and freshness that a 200 would have (RFC 9110 §15.4.5).
+
+const kept = new Set([
+  'ETag',
+  'Last-Modified',
+  'Cache-Control',
+  'Expires',
+  '*-version-id',
+  'Content-Security-Policy',
+]);
+
+export const notModified = (request: AuthorizedInBucket, row: ObjectRow): Reply =>
+  emptyReply(
+    304,
+    describeObject(request, row).filter(([name]) => kept.has(name)),
+  );
+
+// The `Range` header (RFC 9110 §14): one range of bytes. An invalid header is ignored, as the RFC requires.
+
+/** @returns undefined for the whole content @throws InvalidRange when the range has no byte of the content */
+export function parseRange(raw: string | undefined, size: number): Slice | undefined {
+  const wanted = raw === undefined ? undefined : positionsIn(raw);
+  if (raw === undefined || wanted === undefined) return undefined;
+  const { first, last } = wanted;
+  if (first === '' && last === '') return undefined;
+  if (first !== '' && last !== '' && Number(first) > Number(last)) return undefined;
+  // A suffix that is longer than the content is all of it, also of nothing (RFC 9110 §14.1.2).
+  if (size === 0 && first === '' && Number(last) > 0) return undefined;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (start > end || start >= size) {
+    throw fail('InvalidRange', {
+      elements: { RangeRequested: raw, ActualObjectSize: size },
+      headers: { 'Content-Range': `bytes */${size}` },
+    });
+  }
+  return { start, end };
+}
+
+/** The first and last position as written, either may be empty; undefined for anything but one range of bytes. */
+function positionsIn(raw: string): { readonly first: string; readonly last: string } | undefined {
+  const equals = raw.indexOf('=');
+  const hyphen = raw.indexOf('-', equals);
+  if (equals < 0 || hyphen < 0) return undefined;
+  if (raw.slice(0, equals).trim().toLowerCase() !== 'bytes') return undefined;
+  const first = raw.slice(equals + 1, hyphen);
+  const last = raw.slice(hyphen + 1).trimEnd();
+  return digits.test(first) && digits.test(last) ? { first, last } : undefined;
+}
+
+const digits = /^\d*$/;

@@ -3,22 +3,22 @@
 import {
   assertMayKnow,
   authorize,
+  isCharged,
   mayKnowAbsence,
   type Question,
 } from '../../../auth/authorization/authorize.ts';
-import { isCharged } from '../../../auth/authorization/requester-pays.ts';
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { reach, reachThrough } from '../../../domain/access/access-points.ts';
+import { assertReadable } from '../../../domain/objects/amend-version.ts';
 import { checkCopySource } from '../../../domain/objects/conditions.ts';
 import { assertObject, lookUpVersion } from '../../../domain/objects/read-object.ts';
-import { assertReadable } from '../../../domain/objects/restore.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { Authorized, AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { percentDecode } from '../../../protocol/request/wire.ts';
-import { assertKey } from '../../common/key.ts';
-import { header } from '../../common/own-headers.ts';
+import { header } from '../../common/owners.ts';
+import { assertKey } from '../../common/parameters.ts';
 import { sourceConditions } from './conditions.ts';
 
 export interface CopySource {

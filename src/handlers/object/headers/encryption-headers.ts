@@ -1,17 +1,17 @@
 /** The encryption headers of requests and replies (public API "Protecting data with server-side encryption"). */
 
+import { fail } from '../../../base/errors.ts';
 import { type JsonObject, readStrictJson } from '../../../base/text/strict-json.ts';
 import type { Context } from '../../../context.ts';
 import { fromBase64, toBase64 } from '../../../domain/content/digests.ts';
-import type { CustomerKey } from '../../../domain/content/encryption/key.ts';
+import type { CustomerKey } from '../../../domain/content/encryption/content-key.ts';
 import { arnName } from '../../../domain/content/encryption/provided-key.ts';
-import type { WantedEncryption } from '../../../domain/content/encryption/wanted.ts';
-import { fail } from '../../../errors/refusal.ts';
+import type { WantedEncryption } from '../../../domain/content/encryption/requested-encryption.ts';
 import type { Authorized } from '../../../gateway/request.ts';
-import type { Encryption } from '../../../metadata/objects/encryption.ts';
-import { cipherKeyBytes } from '../../../ports/crypto/cipher.ts';
+import type { Encryption } from '../../../metadata/objects/properties.ts';
+import { cipherKeyBytes } from '../../../ports/cryptography.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { header } from '../../common/own-headers.ts';
+import { header } from '../../common/owners.ts';
 import { utf8Length } from '../../common/parameters.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;

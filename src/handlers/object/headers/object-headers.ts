@@ -1,15 +1,20 @@
 /** Headers that describe an object: read from a write, shown by a read (public API "Object metadata"). */
+
+import { fail } from '../../../base/errors.ts';
+import type { Context } from '../../../context.ts';
+import { bucketLifecycle } from '../../../domain/configurations/families.ts';
+import { expirationHeader, findAbort, findExpiration } from '../../../domain/configurations/lifecycle.ts';
+import { readRules } from '../../../domain/lifecycle/due-action.ts';
 import { shownVersion } from '../../../domain/objects/read-object.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { Authorized } from '../../../gateway/request.ts';
-import type { ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
+import type { BucketRow, ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
 import { asciiHeader, encodeWords, headerText } from '../../../protocol/formats/header-text.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { header, headersUnder } from '../../common/own-headers.ts';
+import { header, headersUnder } from '../../common/owners.ts';
 import { defined, utf8Length } from '../../common/parameters.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 import { sandboxHeader } from './sandbox.ts';
-import { parseTags } from './tagging-header.ts';
+import { parseTags } from './write-headers.ts';
 
 /** Stored as they were sent, returned under the same names. */
 const systemHeaders = [
@@ -224,5 +229,37 @@ export function checksumHeaders(checksum: ObjectRow['checksum']): HeaderPair[] {
   return [
     [`*-checksum-${checksum.algorithm.toLowerCase()}`, checksum.value],
     ['*-checksum-type', checksum.type],
+  ];
+}
+
+// The reply headers about objects and uploads that lifecycle rules will remove.
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'config'>;
+type Bucket = Pick<BucketRow, 'id' | 'name' | 'documents'>;
+
+/** Whether there are rules; most buckets have none, and then there is no promise. */
+export const hasLifecycle = ({ documents }: Pick<Bucket, 'documents'>): boolean =>
+  documents[bucketLifecycle.name] !== undefined;
+
+/** When the version expires. It must be the latest one of its key. */
+export async function expirationHeaders(ctx: Ctx, bucket: Bucket, row: ObjectRow): Promise<HeaderPair[]> {
+  const lifecycle = await readRules(ctx, bucket);
+  const { key, size, modified, headers } = row;
+  const due = lifecycle && findExpiration(lifecycle, { key, size, modified, tags: headers.tags });
+  return due === undefined ? [] : [['*-expiration', expirationHeader(due)]];
+}
+
+/** When an open upload will be aborted. */
+export async function abortHeaders(
+  ctx: Ctx,
+  bucket: Bucket,
+  upload: { readonly key: string; readonly initiated: number },
+): Promise<HeaderPair[]> {
+  const lifecycle = await readRules(ctx, bucket);
+  const due = lifecycle && findAbort(lifecycle, upload);
+  if (due === undefined) return [];
+  return [
+    ['*-abort-date', new Date(due.at).toUTCString()],
+    ['*-abort-rule-id', encodeURIComponent(due.rule)],
   ];
 }

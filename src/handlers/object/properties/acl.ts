@@ -1,4 +1,6 @@
 /** GetObjectAcl, PutObjectAcl, and the ACL that a write asks for. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { isPlainAcl, toUser } from '../../../domain/access/acl.ts';
 import {
@@ -10,13 +12,10 @@ import {
 } from '../../../domain/access/object-ownership.ts';
 import { ownershipControls } from '../../../domain/configurations/families.ts';
 import { amendVersion } from '../../../domain/objects/amend-version.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
-import { aclReply } from '../../access/acl/acl-body.ts';
-import { givenAcl, namesAcl } from '../../access/acl/given-acl.ts';
-import { readPutAcl } from '../../access/acl/put-acl.ts';
-import { emptyReply } from '../../common/xml-reply.ts';
+import { aclReply, givenAcl, namesAcl, readPutAcl } from '../../common/acl.ts';
+import { emptyReply } from '../../common/failure.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
 

@@ -2,26 +2,25 @@
 
 import { authorize } from '../../../auth/authorization/authorize.ts';
 import { openKeyUser } from '../../../auth/session/key-user.ts';
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { assertMayDecrypt } from '../../../domain/content/encryption/provided-key.ts';
 import { contentSize } from '../../../domain/content/encryption/segments.ts';
 import { checkRead } from '../../../domain/objects/conditions.ts';
 import { partsFrom } from '../../../domain/objects/read-object.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { Checksum, ObjectRow } from '../../../metadata/tables.ts';
 import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
-} from '../../../protocol/schemas/object/attributes.ts';
-import { header } from '../../common/own-headers.ts';
-import { xmlReply } from '../../common/xml-reply.ts';
+} from '../../../protocol/schemas/object.ts';
+import { xmlReply } from '../../common/failure.ts';
+import { header } from '../../common/owners.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { openDescribedKey } from '../content-key.ts';
-import { partChecksumFields, toChecksumFields } from '../headers/checksum-fields.ts';
-import { readConditions } from '../headers/conditions.ts';
-import { notModified } from '../headers/not-modified.ts';
+import { notModified, readConditions } from '../headers/conditions.ts';
 import { versionHeader } from '../headers/object-headers.ts';
+import { partChecksumFields, toChecksumFields } from '../headers/write-headers.ts';
 
 const attributes = ['ETag', 'Checksum', 'ObjectParts', 'StorageClass', 'ObjectSize'] as const;
 type Attribute = (typeof attributes)[number];

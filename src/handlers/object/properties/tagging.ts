@@ -1,16 +1,17 @@
 /** GetObjectTagging, PutObjectTagging and DeleteObjectTagging. */
+
+import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { amendVersion } from '../../../domain/objects/amend-version.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
-import { tagging } from '../../../protocol/schemas/tagging.ts';
-import type { ReadFacts } from '../../common/body-facts.ts';
+import { tagging } from '../../../protocol/schemas/object.ts';
+import type { ReadFacts } from '../../common/body.ts';
+import { emptyReply, xmlReply } from '../../common/failure.ts';
 import { utf8Length } from '../../common/parameters.ts';
-import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
-import { type Tags, tagsIn } from '../headers/tagging-header.ts';
+import { type Tags, tagsIn } from '../headers/write-headers.ts';
 
 /** The size of everything stored beside the content, tags included, because it is in the object's row. */
 const storedMax = 12 * 1024;

@@ -7,7 +7,7 @@ import type { Context } from '../../../context.ts';
 import { groupUris } from '../../../domain/access/acl.ts';
 import type { ReplicaEffect, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
-import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import type { Grant, ObjectRow } from '../../../metadata/tables.ts';
 
 interface Implied {

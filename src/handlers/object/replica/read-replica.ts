@@ -1,18 +1,18 @@
 /** What a request says about a replicated version: its id, its document, and its owner, ACL and encryption at this site. */
 import { authorize } from '../../../auth/authorization/authorize.ts';
-import { toWireClass } from '../../../config/values/storage-classes.ts';
+import { fail } from '../../../base/errors.ts';
+import { toWireClass } from '../../../config/values/clusters.ts';
 import type { Context } from '../../../context.ts';
 import { isPlainAcl } from '../../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../../domain/access/object-ownership.ts';
-import type { WantedEncryption } from '../../../domain/content/encryption/wanted.ts';
+import type { WantedEncryption } from '../../../domain/content/encryption/requested-encryption.ts';
 import type { Replica, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
-import { fail } from '../../../errors/refusal.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
-import type { ReplicaDocument } from '../../../metadata/objects/replica.ts';
+import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import type { ObjectHeaders } from '../../../metadata/tables.ts';
-import { readReplica } from '../../../protocol/schemas/object/replica.ts';
+import { readReplica } from '../../../protocol/schemas/replica.ts';
 import { checkStoredHeaders } from '../headers/object-headers.ts';
-import { checkTagging } from '../headers/tagging-header.ts';
+import { checkTagging } from '../headers/write-headers.ts';
 import { assertMayHave } from './implied-actions.ts';
 
 /** The version id in the query. */

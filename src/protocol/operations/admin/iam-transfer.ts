@@ -11,8 +11,7 @@ import {
   jsonText,
 } from '../../formats/json.ts';
 import { policyTextMax } from './iam.ts';
-import { mention, noResource } from './resources.ts';
-import { type AdminRows, count, longText, next, pagingBy } from './row.ts';
+import { type AdminRows, count, longText, mention, next, noResource, pagingBy } from './row.ts';
 
 /** Records of a page, and of a request. */
 export const transferredMax = 100;

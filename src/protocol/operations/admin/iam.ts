@@ -9,8 +9,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { mention, noResource, part } from './resources.ts';
-import { type AdminRows, count, isoTime, longText, next, paging } from './row.ts';
+import { type AdminRows, count, isoTime, longText, mention, next, noResource, paging, part } from './row.ts';
 
 const name = (max: number) =>
   jsonText({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });

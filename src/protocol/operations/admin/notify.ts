@@ -10,8 +10,19 @@ import {
   jsonText,
 } from '../../formats/json.ts';
 import { failingFields } from './replication.ts';
-import { mention, noResource, scope } from './resources.ts';
-import { type AdminRows, bucketName, count, isoTime, longText, moment, next, paging } from './row.ts';
+import {
+  type AdminRows,
+  bucketName,
+  count,
+  isoTime,
+  longText,
+  mention,
+  moment,
+  next,
+  noResource,
+  paging,
+  scope,
+} from './row.ts';
 
 const letters = jsonObject({
   target: jsonOptional(jsonText()),

@@ -11,8 +11,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { mention, noResource, scope } from './resources.ts';
-import { type AdminRows, bucketName, count, isoTime, longText } from './row.ts';
+import { type AdminRows, bucketName, count, isoTime, longText, mention, noResource, scope } from './row.ts';
 
 const level = jsonChoice(['DEBUG', 'INFO', 'WARN', 'ERROR']);
 

@@ -10,16 +10,18 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { mention, noResource, scope } from './resources.ts';
 import {
   type AdminRows,
   bucketName,
   count,
   isoTime,
   longText,
+  mention,
   moment,
   next,
+  noResource,
   paging,
+  scope,
   seconds,
 } from './row.ts';
 

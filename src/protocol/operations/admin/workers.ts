@@ -8,8 +8,7 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { scope } from './resources.ts';
-import { type AdminRows, bucketName, count, longText, next, pagingBy, seconds } from './row.ts';
+import { type AdminRows, bucketName, count, longText, next, pagingBy, scope, seconds } from './row.ts';
 
 const lastError = jsonOptional(jsonObject({ at: seconds, message: longText }));
 

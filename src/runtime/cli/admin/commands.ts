@@ -1,6 +1,6 @@
 /** The commands of `sluice admin`, derived from the table of operations: `clusters drain <id> --mode=…` is DrainCluster. */
 import { isOptional } from '../../../protocol/formats/json.ts';
-import type { JsonSchema } from '../../../protocol/formats/json-schema.ts';
+import type { JsonSchema } from '../../../protocol/formats/json-shape.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
@@ -122,7 +122,7 @@ export function findAdminCommand(args: readonly string[]): AdminCommand | undefi
   );
 }
 
-export const isReading = (words: readonly string[]): boolean => ['get', 'list'].includes(words.at(-1) ?? '');
+const isReading = (words: readonly string[]): boolean => ['get', 'list'].includes(words.at(-1) ?? '');
 
 export function usageOf({ words, parameters, flags }: AdminCommand): string {
   const options = flags.map(({ flag, isRequired, schema }) => {

@@ -5,7 +5,7 @@ import { formatStatus } from './status-page.ts';
 import { formatTask, type Task } from './task-line.ts';
 
 /** The operation that shows how far another is. */
-export const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperationName>>> = {
+const watchedBy: Partial<Readonly<Record<AdminOperationName, AdminOperationName>>> = {
   DrainCluster: 'GetDrainProgress',
   ReshardBucket: 'GetReshardBucket',
   StartFsck: 'GetFsck',
@@ -94,7 +94,7 @@ export function progressLine(state: State): string {
 
 const pollMs = { first: 200, longest: 2_000 } as const;
 
-export interface Watch {
+interface Watch {
   readonly client: AdminClient;
   readonly name: AdminOperationName;
   readonly path: Readonly<Record<string, string>>;
@@ -166,4 +166,40 @@ export async function showAnew({
     await print(isTerminal ? `${home}${page}\n` : `${page}\n`);
     await new Promise((resolve) => setTimeout(resolve, anewMs));
   }
+}
+
+/** Lines that change while work goes on: rewritten in place on a terminal, and one below the other in a pipe. */
+interface LiveLines {
+  /** Replaces the lines before. In a pipe, only lines that are new. */
+  show(lines: readonly string[]): void;
+  /** Removes them from a terminal. */
+  clear(): void;
+}
+
+const clearLine = '\r\u001b[K';
+const upOne = '\u001b[1A';
+
+export function openLiveLines(
+  out: Pick<NodeJS.WriteStream, 'write'> & { readonly isTTY?: boolean; readonly columns?: number },
+): LiveLines {
+  let shown: readonly string[] = [];
+  const isTerminal = out.isTTY === true;
+  const clear = (): void => {
+    // What a pipe has got stays there, so that it does not get the same line again.
+    if (!isTerminal) return;
+    if (shown.length > 0) out.write(clearLine + (upOne + clearLine).repeat(shown.length - 1));
+    shown = [];
+  };
+  return {
+    clear,
+    show(lines) {
+      if (isTerminal) {
+        clear();
+        // A line that wraps would not be removed as a whole.
+        const width = Math.max(20, (out.columns ?? 80) - 1);
+        out.write(lines.map((line) => line.slice(0, width)).join('\n'));
+      } else for (const line of lines) if (!shown.includes(line)) out.write(`${line}\n`);
+      shown = lines;
+    },
+  };
 }

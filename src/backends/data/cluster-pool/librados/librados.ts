@@ -4,7 +4,7 @@
  */
 import type { KoffiFunc, LibraryHandle } from 'koffi';
 import { installCommand } from '../../../../base/optional-packages.ts';
-import { crc32c } from '../../../hashing/node.ts';
+import { crc32c } from '../../../crypto/node.ts';
 import { type Crc32c, DriverMissing } from './driver.ts';
 
 /** An address in C's memory. */

@@ -4,17 +4,17 @@
  * never gets another record.
  */
 import fs from 'node:fs';
-import { rmdir } from 'node:fs/promises';
-import type { Clock } from '../../../../ports/clock.ts';
-import type { Random } from '../../../../ports/random.ts';
-import { isStorageFull } from '../../../../ports/storage/storage-room.ts';
+import { type FileHandle, open, rename, rmdir, unlink } from 'node:fs/promises';
+import { isStorageFull } from '../../../../ports/chunk-store.ts';
+import type { Clock, Random } from '../../../../ports/clock.ts';
+import { crc32c } from '../../../crypto/node.ts';
 import type { Disk } from '../disk.ts';
 import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from '../layout.ts';
-import { isMakerDead, isNamedMakerDead, makerSuffix } from '../segments/maker.ts';
-import { sealLeftOpen } from '../segments/seal-left-open.ts';
-import { readSummary, type Summary, summarize, writeSummary } from '../segments/summary.ts';
-import { deadBytes, entryBytes } from './dead.ts';
-import { packSegment } from './pack-segment.ts';
+import { isMakerDead, isNamedMakerDead, makerSuffix, openSegment, sealLeftOpen } from '../segments/maker.ts';
+import { readSummary, type Summary, summarize, writeSummary } from '../segments/segment-index.ts';
+import { readSegment } from '../segments/segment-scan.ts';
+import { deadBytes, entryBytes, readDead } from './dead.ts';
+import { encodePackedHead, encodePackedTable, packedHeadBytes } from './packed.ts';
 
 /** The age that decides where the death of the owning process cannot be detected: an owner seals its segment after ten idle minutes. */
 const abandonedMs = 60 * 60_000;
@@ -24,7 +24,7 @@ const tidyMs = 10 * 60_000;
 /** Files that are checked before the event loop gets its turn. */
 const looksAtOnce = 64;
 
-export interface CompactorParts {
+interface CompactorParts {
   readonly layout: Layout;
   readonly disk: Disk;
   readonly clock: Clock;
@@ -173,3 +173,108 @@ export class Compactor {
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+// Compacts a sealed segment: writes its live records to a new file, which replaces the segment.
+
+const copyBytes = 1024 * 1024;
+
+interface PackParts {
+  readonly layout: Layout;
+  readonly disk: Disk;
+  /** The path of the new file before it replaces the segment. */
+  readonly temporary: string;
+  readonly signal: AbortSignal;
+  /** Checked last: another packer may have taken over after a long pause of this process. */
+  readonly stillOurs: () => boolean;
+}
+
+interface Live {
+  readonly offset: number;
+  readonly position: number;
+  readonly length: number;
+}
+
+/**
+ * Readers that have the old file open go on with it; locators keep their offsets, which the new file's
+ * table translates. A crash leaves the old file or the new one, and either is right.
+ */
+async function packSegment(parts: PackParts, segment: string): Promise<void> {
+  const { layout, disk } = parts;
+  const dead = readDead(layout, segment);
+  const live: Live[] = [];
+  const summary = { first: '', last: '', records: 0, bytes: 0, deadSeen: dead.seen, damaged: false };
+  const scan = readSegment(layout, segment);
+  for await (const found of scan.batches()) {
+    for (const { header, offset, position } of found) {
+      if (dead.offsets.has(offset)) continue;
+      const length = header.headerBytes + header.size;
+      live.push({ offset, position, length });
+      if (summary.records++ === 0 || header.id < summary.first) summary.first = header.id;
+      if (header.id > summary.last) summary.last = header.id;
+      summary.bytes += length;
+    }
+  }
+  if (scan.damaged) return writeSummary(layout, segment, { ...summary, damaged: true });
+  if (live.length === 0) return removeSegment(parts, segment);
+  if (!(await copyLive(parts, segment, live))) return;
+  await disk.flushDirectory(layout.segments);
+  writeSummary(layout, segment, summary satisfies Summary);
+}
+
+/** The `.seg` file is removed first: without it the others have no meaning and are removed later. */
+async function removeSegment({ layout, disk, stillOurs }: PackParts, segment: string): Promise<void> {
+  if (!stillOurs()) return;
+  for (const file of ['seg', 'sum', 'dead', 'open'] as const) {
+    fs.rmSync(segmentPath(layout, segment, file), { force: true });
+  }
+  await disk.flushDirectory(layout.segments);
+}
+
+async function copyLive(parts: PackParts, segment: string, live: readonly Live[]): Promise<boolean> {
+  const source = openSegment(parts.layout, segment);
+  if (!source) return false;
+  const file = await open(parts.temporary, 'wx', fileMode);
+  try {
+    await writePacked(parts, { from: source.fd, file, live });
+    await parts.disk.flush(file.fd);
+    if (!parts.stillOurs()) throw new Error(`another process compacts segment ${segment}`);
+    await rename(parts.temporary, segmentPath(parts.layout, segment, 'seg'));
+    return true;
+  } catch (error) {
+    await unlink(parts.temporary).catch(() => {});
+    throw error;
+  } finally {
+    await file.close();
+    fs.closeSync(source.fd);
+  }
+}
+
+async function writePacked(
+  { disk, signal }: PackParts,
+  { from, file, live }: { readonly from: number; readonly file: FileHandle; readonly live: readonly Live[] },
+): Promise<void> {
+  const buffer = Buffer.allocUnsafeSlow(copyBytes);
+  const moves: { from: number; to: number }[] = [];
+  let to = packedHeadBytes;
+  for (let at = 0; at < live.length; ) {
+    // Neighbours are copied together.
+    const start = (live[at] as Live).position;
+    let end = start;
+    for (let next = live[at]; next?.position === end; next = live[++at]) {
+      moves.push({ from: next.offset, to: to + next.position - start });
+      end += next.length;
+    }
+    for (let position = start; position < end; ) {
+      signal.throwIfAborted();
+      const piece = buffer.subarray(0, Math.min(copyBytes, end - position));
+      if ((await disk.read(from, piece, position)) !== piece.length) throw new Error('a segment shrank');
+      await disk.write(file.fd, piece, to);
+      position += piece.length;
+      to += piece.length;
+    }
+  }
+  const table = encodePackedTable(moves);
+  await disk.write(file.fd, table, to);
+  const head = { count: moves.length, recordsEnd: to, tableCrc: crc32c(table) };
+  await disk.write(file.fd, encodePackedHead(head), 0);
+}

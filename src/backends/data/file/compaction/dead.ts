@@ -4,9 +4,10 @@
  * torn one must not shift those after it. An entry with the other checksum revokes a removal: for one offset the last entry counts.
  */
 import fs from 'node:fs';
-import { StorageFull } from '../../../../ports/storage/storage-room.ts';
+import { BoundedCache } from '../../../../base/bounded-cache.ts';
+import { type ChunkRef, type RemovalMarks, StorageFull } from '../../../../ports/chunk-store.ts';
 import type { Disk } from '../disk.ts';
-import { fileMode, isMissing, type Layout, segmentPath } from '../layout.ts';
+import { fileMode, isMissing, type Layout, parsePlace, segmentPath } from '../layout.ts';
 
 export const entryBytes = 8;
 const deadMask = 0x5ea1dead;
@@ -22,11 +23,8 @@ export const appendDead = (parts: DeadParts, segment: string, offsets: readonly 
   append(parts, segment, { offsets, mask: deadMask });
 
 /** Revokes removals. A compaction that has read the file before reclaims their space all the same. */
-export const appendKept = async (
-  parts: DeadParts,
-  segment: string,
-  offsets: readonly number[],
-): Promise<void> => void (await append(parts, segment, { offsets, mask: keptMask }));
+const appendKept = async (parts: DeadParts, segment: string, offsets: readonly number[]): Promise<void> =>
+  void (await append(parts, segment, { offsets, mask: keptMask }));
 
 async function append(
   { layout, disk }: DeadParts,
@@ -51,7 +49,7 @@ async function append(
   }
 }
 
-export interface Dead {
+interface Dead {
   readonly offsets: ReadonlySet<number>;
   /** The file's length when it was read. */
   readonly seen: number;
@@ -80,4 +78,46 @@ export function readDead(layout: Layout, segment: string): Dead {
 /** The length of the `.dead` file: a cheap hint at how much a packing would give back. */
 export function deadBytes(layout: Layout, segment: string): number {
   return fs.statSync(segmentPath(layout, segment, 'dead'), { throwIfNoEntry: false })?.size ?? 0;
+}
+
+// The removal marks of small chunks: until its segment is packed, a removed chunk can be read, and its mark taken back.
+
+const segmentsMax = 64;
+const bytesMax = 4 * 1024 * 1024;
+/** An entry of a set of numbers. */
+const offsetBytes = 40;
+
+export function removalMarks(parts: {
+  readonly layout: Layout;
+  readonly disk: Disk;
+}): RemovalMarks<ChunkRef> {
+  const { layout } = parts;
+  const read = new BoundedCache<Dead>({
+    name: 'segment-removals',
+    entriesMax: segmentsMax,
+    bytes: {
+      max: bytesMax,
+      sizeOf: ({ offsets }, segment) => offsets.size * offsetBytes + segment.length + offsetBytes,
+    },
+  });
+  const offsetsIn = (segment: string): ReadonlySet<number> => {
+    const known = read.get(segment);
+    // The file only grows.
+    if (known !== undefined && known.seen === deadBytes(layout, segment)) return known.offsets;
+    const dead = readDead(layout, segment);
+    read.set(segment, dead);
+    return dead.offsets;
+  };
+  return {
+    async isMarked({ at }) {
+      if (at === undefined) return false;
+      const { segment, offset } = parsePlace(at);
+      return offsetsIn(segment).has(offset);
+    },
+    async unmark({ at }) {
+      if (at === undefined) return;
+      const { segment, offset } = parsePlace(at);
+      if (offsetsIn(segment).has(offset)) await appendKept(parts, segment, [offset]);
+    },
+  };
 }

@@ -6,7 +6,16 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import process from 'node:process';
-import { fileMode } from '../layout.ts';
+import { ChunkDamaged } from '../../../../ports/object-bytes.ts';
+import {
+  decodePackedHead,
+  decodePackedTable,
+  isPacked,
+  type PackedTable,
+  packedHeadBytes,
+  packedTableBytes,
+} from '../compaction/packed.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from '../layout.ts';
 
 interface Maker {
   /** Boot, process and time namespace: process ids and start times compare only within one. */
@@ -117,5 +126,69 @@ function readStart(pid: string): string | undefined {
       .at(19);
   } catch {
     return undefined;
+  }
+}
+
+// Opens a segment for reading, packed or not.
+
+interface OpenSegment {
+  readonly fd: number;
+  readonly inode: number;
+  readonly table: PackedTable | undefined;
+}
+
+/** Undefined when there is no such segment (any more). The caller closes the descriptor. */
+export function openSegment(layout: Layout, segment: string): OpenSegment | undefined {
+  let fd: number;
+  try {
+    fd = fs.openSync(segmentPath(layout, segment, 'seg'), 'r');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+  try {
+    return { fd, inode: fs.fstatSync(fd).ino, table: readTable(fd, segment) };
+  } catch (error) {
+    fs.closeSync(fd);
+    throw error;
+  }
+}
+
+function readTable(fd: number, segment: string): PackedTable | undefined {
+  const head = Buffer.alloc(packedHeadBytes);
+  const count = fs.readSync(fd, head, 0, head.length, 0);
+  if (!isPacked(head.subarray(0, count))) return undefined;
+  const decoded = decodePackedHead(head.subarray(0, count));
+  const size = fs.fstatSync(fd).size;
+  if (decoded && size === decoded.recordsEnd + packedTableBytes(decoded.count)) {
+    const bytes = Buffer.alloc(packedTableBytes(decoded.count));
+    fs.readSync(fd, bytes, 0, bytes.length, decoded.recordsEnd);
+    const table = decodePackedTable(decoded, bytes);
+    if (table) return table;
+  }
+  throw new ChunkDamaged(`the table of packed segment ${segment} is damaged`);
+}
+
+// Seals segments that processes left open when they died, and removes their temporary files.
+
+/** If the owner lives after all, it acknowledges nothing more in this segment, because it checks `.open`. */
+export function sealLeftOpen(layout: Layout, segment: string): void {
+  fs.rmSync(segmentPath(layout, segment, 'open'), { force: true });
+  // Removed only now: what the maker wrote into the segment before is counted by the next summary.
+  fs.rmSync(segmentPath(layout, segment, 'sum'), { force: true });
+}
+
+/** At the start of a process: seals the segments of killed processes, and removes their temporary files. */
+export function cleanUpAfterDead(layout: Layout): void {
+  try {
+    for (const name of fs.readdirSync(layout.segments)) {
+      if (!name.endsWith('.open')) continue;
+      const segment = name.slice(0, -'.open'.length);
+      if (isMakerDead(segmentPath(layout, segment, 'open'))) sealLeftOpen(layout, segment);
+    }
+    for (const name of fs.readdirSync(layout.temporary))
+      if (isNamedMakerDead(name)) fs.rmSync(`${layout.temporary}/${name}`, { force: true });
+  } catch {
+    // A disk that refuses this must not prevent reading. The compactor tries again.
   }
 }

@@ -11,7 +11,7 @@ import {
 } from '../../chunked/record.ts';
 import { type PackedTable, packedHeadBytes, unlocate } from '../compaction/packed.ts';
 import type { Layout } from '../layout.ts';
-import { openSegment } from './open-segment.ts';
+import { openSegment } from './maker.ts';
 
 const read = promisify(fs.read);
 const windowBytes = 256 * 1024;

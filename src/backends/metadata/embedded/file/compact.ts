@@ -22,10 +22,9 @@ import { checkPages, type PageFault } from './check-pages.ts';
 import { damagedPagesFile } from './damaged-pages.ts';
 import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
 import { assertFormat } from './format.ts';
-import { LatestCommit } from './latest-commit.ts';
-import { dataFile, lockFile } from './meta-page.ts';
+import { dataFile, LatestCommit, lockFile } from './meta-page.ts';
 import { Openings } from './openings.ts';
-import { space } from './space.ts';
+import { space } from './write-guard.ts';
 
 export interface CompactOptions {
   readonly directory: string;

@@ -8,8 +8,8 @@
 import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
-import { compareBytes, type Span } from '../../rows/span.ts';
-import { showKey } from '../rows/show-key.ts';
+import { compareBytes, type Span } from '../../key-order.ts';
+import { showKey } from '../rows/damage.ts';
 import {
   checkHeaders,
   childAt,

@@ -16,16 +16,15 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { open, type RootDatabaseOptionsWithPath } from 'lmdb';
+import { isStorageReadOnly } from '../../../../ports/chunk-store.ts';
 import { StoreRefused } from '../../../../ports/metadata-store.ts';
-import { isStorageReadOnly } from '../../../../ports/storage/storage-room.ts';
 import { CheckedDatabase, type RawDatabase } from '../rows/checked-database.ts';
 import { Values } from '../rows/values.ts';
 import { checkPages } from './check-pages.ts';
 import { DamagedPages, nameNotedPages } from './damaged-pages.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
 import { isNewFile, noteFormat } from './format.ts';
-import { LatestCommit } from './latest-commit.ts';
-import { dataFile, latestMeta } from './meta-page.ts';
+import { dataFile, LatestCommit, latestMeta } from './meta-page.ts';
 import { Openings } from './openings.ts';
 import { ReadNotes } from './read-notes.ts';
 

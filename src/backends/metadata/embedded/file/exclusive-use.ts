@@ -10,8 +10,7 @@ import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RootDatabase } from 'lmdb';
 import { StoreRefused } from '../../../../ports/metadata-store.ts';
-import type { LatestCommit } from './latest-commit.ts';
-import { dataFile, lockFile } from './meta-page.ts';
+import { dataFile, type LatestCommit, lockFile } from './meta-page.ts';
 
 /** The directory where a compaction writes the new file. */
 export const draftDirectory = (directory: string): string => join(directory, 'compacting');

@@ -2,7 +2,7 @@
 import { StoreRefused } from '../../../../ports/metadata-store.ts';
 import type { CheckedDatabase } from '../rows/checked-database.ts';
 import { checksumBytes } from '../rows/row-checksum.ts';
-import { textKeyIn } from './space.ts';
+import { textKeyIn } from './write-guard.ts';
 
 /** 1: rows without a checksum. 2: a checksum before every value. */
 export const storeFormat = 2;

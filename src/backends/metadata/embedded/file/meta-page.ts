@@ -2,7 +2,7 @@
  * The two meta pages at the beginning of lmdb's file, read without lmdb: lmdb maps the file, and a page that a truncated
  * file no longer has ends the process by SIGBUS. Layout: `MDB_meta` of liblmdb 1.0, which lmdb-js builds in.
  */
-import { fstatSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const dataFile = (directory: string): string => join(directory, 'data.mdb');
@@ -78,7 +78,7 @@ const inBothMetas = new DataView(bothMetas.buffer);
  * The number of the latest commit, by one short read for each transaction. The meta page of an even number is the first.
  * @returns undefined where the meta pages cannot be read: other pages than of 4 KiB, or a damaged or truncated file
  */
-export function latestTransaction(descriptor: number): number | undefined {
+function latestTransaction(descriptor: number): number | undefined {
   const wanted = guessedPageBytes + pageHeaderBytes + metaBytes;
   if (readSync(descriptor, bothMetas, 0, wanted, 0) < wanted) return undefined;
   let latest: number | undefined;
@@ -97,4 +97,135 @@ function readPage(descriptor: number, at: number, length: number): MetaPage | un
   return readSync(descriptor, bytes, 0, length, at) < pageHeaderBytes + metaBytes
     ? undefined
     : readMeta(bytes);
+}
+
+// Keeps a transaction from overwriting commits that it does not know. lmdb notes the number of the latest commit in `lock.mdb`, for all
+// processes. In lmdb-js 3.5.6 each process that opens the file replaces that note, without a lock, by the number that it read before it
+// mapped the file (`mdb_env_open2` in mdb.c). If another process has committed in between, the note names an earlier commit. The next
+// transaction then begins there, and either undoes the commits after it, or fails with MDB_BAD_TXN because it meets pages of later
+// commits.
+//
+// The two meta pages of the file always name the latest commit. So each transaction compares its number with theirs before it reads or
+// writes anything, corrects the note under the write lock if necessary, and begins again.
+
+/** The transaction read and wrote nothing; the next one begins at the latest commit. */
+export class StaleTransaction extends Error {}
+
+/** `lock.mdb` begins with a magic number, the number of its layout, and the number of the latest commit. */
+const lockMagic = 0xbeef_c0de;
+const noteAt = 8;
+const lockHeadBytes = 16;
+/** Attempts of `correctAfterOpening`; the check of the next transaction does the rest. */
+const turnsMax = 10;
+
+/**
+ * Closing any descriptor of `lock.mdb` releases every lock that the process has on it, including lmdb's. So a descriptor stays open until
+ * no store of this process uses the directory.
+ */
+interface LockUse {
+  users: number;
+  descriptor: number | undefined;
+}
+const lockUses = new Map<string, LockUse>();
+
+/** For an open environment. Close it after the environment. */
+export class LatestCommit {
+  readonly #directory: string;
+  readonly #data: number;
+  readonly #lock: LockUse;
+  #lastRead: number | undefined;
+  #isFresh = false;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#data = openSync(dataFile(directory), 'r');
+    this.#lock = lockUses.get(directory) ?? { users: 0, descriptor: undefined };
+    this.#lock.users += 1;
+    lockUses.set(directory, this.#lock);
+  }
+
+  /**
+   * Call it first in a transaction, which holds the write lock.
+   * @throws StaleTransaction where it began at an earlier commit; the note is corrected then
+   */
+  assertKnown(transaction: number): void {
+    const latest = this.correct(transaction);
+    if (latest === undefined) return;
+    throw new StaleTransaction(
+      `transaction ${transaction} began after commit ${latest}, because another process opened the metadata file`,
+    );
+  }
+
+  /**
+   * Corrects the note under the write lock.
+   * @param transaction the number of the one that holds the lock
+   * @returns the latest commit, where the note named an earlier one
+   */
+  correct(transaction: number): number | undefined {
+    const latest = latestTransaction(this.#data);
+    if (latest === undefined || transaction > latest) return undefined;
+    this.#correctNote(latest);
+    return latest;
+  }
+
+  /**
+   * Corrects the note immediately after this process has opened the file, without waiting for the write lock, because readers of all
+   * processes begin where it says. That may overwrite the number of a concurrent commit, so the meta pages are read again.
+   */
+  correctAfterOpening(): void {
+    for (let turn = 0; turn < turnsMax; turn += 1) {
+      const latest = latestTransaction(this.#data);
+      try {
+        if (latest === undefined || this.noted() >= latest) return;
+      } catch (cause) {
+        // A compaction is replacing the files; `joinUsers` refuses them.
+        if ((cause as { readonly code?: unknown }).code === 'ENOENT') return;
+        throw cause;
+      }
+      this.#correctNote(latest);
+    }
+  }
+
+  /** The number of the latest commit; undefined where the meta pages cannot be read. */
+  read(): number | undefined {
+    return latestTransaction(this.#data);
+  }
+
+  /** As `read`, by one system call for all callers of one synchronous piece of code: idle workers ask one after the other. */
+  readOnce(): number | undefined {
+    if (this.#isFresh) return this.#lastRead;
+    this.#lastRead = this.read();
+    this.#isFresh = true;
+    queueMicrotask(() => {
+      this.#isFresh = false;
+    });
+    return this.#lastRead;
+  }
+
+  /** The number of the commit with which a read that begins now begins, or of an earlier one. */
+  noted(): number {
+    this.#lock.descriptor ??= openSync(lockFile(this.#directory), 'r+');
+    const head = new Uint8Array(lockHeadBytes);
+    const numbers = new DataView(head.buffer);
+    readSync(this.#lock.descriptor, head, 0, lockHeadBytes, 0);
+    if (numbers.getUint32(0, true) !== lockMagic)
+      throw new Error(`${lockFile(this.#directory)} is no lock file of lmdb`);
+    return Number(numbers.getBigUint64(noteAt, true));
+  }
+
+  #correctNote(latest: number): void {
+    // Opens the file.
+    this.noted();
+    const note = new Uint8Array(lockHeadBytes - noteAt);
+    new DataView(note.buffer).setBigUint64(0, BigInt(latest), true);
+    writeSync(this.#lock.descriptor as number, note, 0, note.length, noteAt);
+  }
+
+  close(): void {
+    closeSync(this.#data);
+    this.#lock.users -= 1;
+    if (this.#lock.users > 0) return;
+    lockUses.delete(this.#directory);
+    if (this.#lock.descriptor !== undefined) closeSync(this.#lock.descriptor);
+  }
 }

@@ -6,12 +6,16 @@
  * - After a meta page that it cannot write, the next transaction never begins and keeps a thread of Node's pool. The store
  *   therefore commits nothing more after a failure that this guard did not foresee, and the process has to be replaced.
  */
-import { accessSync, closeSync, constants, openSync, writeSync } from 'node:fs';
+import { accessSync, closeSync, constants, fstatSync, openSync, writeSync } from 'node:fs';
+import {
+  isStorageFull,
+  isStorageReadOnly,
+  StorageFull,
+  StorageReadOnly,
+} from '../../../../ports/chunk-store.ts';
 import { StoreUnavailable } from '../../../../ports/metadata-store.ts';
-import { isStorageFull, isStorageReadOnly, StorageReadOnly } from '../../../../ports/storage/storage-room.ts';
-import type { DiskRoom } from '../../../disk-room/disk-room.ts';
-import { ensureHeadroom } from './headroom.ts';
-import { dataFile } from './meta-page.ts';
+import type { DiskRoom } from '../../../disk-room.ts';
+import { dataFile, latestMeta } from './meta-page.ts';
 
 export interface WriteGuardOptions {
   readonly directory: string;
@@ -102,3 +106,51 @@ export function hasOverrun(error: unknown): boolean {
   }
   return false;
 }
+
+// Blocks behind the last page of lmdb's file. On a full disk a deletion needs new pages, and space that the ballast gives back may be taken by
+// another program first. The space is therefore turned into blocks of the file itself, where lmdb writes its next pages without a new block.
+
+/** The transactions of many deletions: the pages that one frees are used again by the second after it. */
+const targetBytes = 2 * 1024 * 1024;
+/** Below this the file is extended. */
+const lowBytes = 512 * 1024;
+/** What the transaction of a deletion may need. */
+const bytesMin = 64 * 1024;
+const piece = new Uint8Array(64 * 1024);
+
+/**
+ * Call it inside a write transaction: no other process may use the pages behind the last one meanwhile.
+ * @throws StorageFull where there is not enough space for a deletion
+ */
+function ensureHeadroom(descriptor: number, room: Pick<DiskRoom, 'spend'>): void {
+  const meta = latestMeta(descriptor);
+  if (meta === undefined) return;
+  const end = (meta.lastPage + 1) * meta.pageBytes;
+  let size = Math.max(end, fstatSync(descriptor).size);
+  if (size - end >= lowBytes) return;
+  room.spend();
+  try {
+    while (size - end < targetBytes) size += writeSync(descriptor, piece, 0, piece.length, size);
+  } catch {
+    // The disk is full: what was written counts.
+  }
+  if (size - end < bytesMin)
+    throw new StorageFull(`metadata: no space is left for a deletion (${size - end} bytes)`);
+}
+
+// The kinds of keys in lmdb, rows and others: the first byte of a key.
+
+/** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
+export const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
+
+/** A key of a kind: its byte and the rest. */
+export function keyIn(name: keyof typeof space, rest: Uint8Array): Uint8Array {
+  const key = new Uint8Array(rest.length + 1);
+  key[0] = space[name];
+  key.set(rest, 1);
+  return key;
+}
+
+const encoder = new TextEncoder();
+export const textKeyIn = (name: keyof typeof space, rest: string): Uint8Array =>
+  keyIn(name, encoder.encode(rest));

@@ -6,11 +6,11 @@
  */
 import type { RootDatabase } from 'lmdb';
 import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
-import type { Wanted } from '../../rows/packed-row.ts';
-import { compareBytes, type Span } from '../../rows/span.ts';
+import { compareBytes, type Span } from '../../key-order.ts';
+import type { Wanted } from '../../row-codec.ts';
 import type { PageFault } from '../file/check-pages.ts';
 import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
-import { type LatestCommit, StaleTransaction } from '../file/latest-commit.ts';
+import { type LatestCommit, StaleTransaction } from '../file/meta-page.ts';
 import type { Openings } from '../file/openings.ts';
 import { type ReadNotes, rowsPerNote } from '../file/read-notes.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';

@@ -1,10 +1,10 @@
 /** The codecs of the embedded backend, which notes with the data how its rows are laid out. */
 import type { AnyTable } from '../../../../ports/metadata-store.ts';
-import { assertSameLayout, RowCodec } from '../../rows/row-codec.ts';
+import { assertSameLayout, RowCodec } from '../../row-codec.ts';
 import { type Database, keyBytesMax } from '../file/environment.ts';
-import { textKeyIn } from '../file/space.ts';
+import { textKeyIn } from '../file/write-guard.ts';
 
-export { isAlive, readRevision, type StoredRow } from '../../rows/row-codec.ts';
+export { isAlive, readRevision, type StoredRow } from '../../row-codec.ts';
 
 export class Codec extends RowCodec {
   /** The record of the columns of this table, until the first write has stored it. */

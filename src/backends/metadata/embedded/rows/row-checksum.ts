@@ -39,7 +39,7 @@ const wordAt = (bytes: Uint8Array, at: number): number =>
   ((bytes[at + 3] as number) << 24);
 
 /** XXH32 of the bytes from `from` up to `to`. */
-export function xxh32(bytes: Uint8Array, range: { from: number; to: number }, seed: number): number {
+function xxh32(bytes: Uint8Array, range: { from: number; to: number }, seed: number): number {
   const { from, to } = range;
   return ((bytes.byteOffset + from) & 3) === 0 && littleEndian
     ? hashAligned(bytes, from, to, seed)

@@ -1,7 +1,6 @@
 /** Values of lmdb: the checksum of key and value, then msgpack. The checksum is verified whenever a value is read. */
 import { Packr } from 'msgpackr';
-import { decodeText } from '../../rows/node-text.ts';
-import { readSome, type Wanted } from '../../rows/packed-row.ts';
+import { decodeNodeText as decodeText, readSome, type Wanted } from '../../row-codec.ts';
 import { checksumBytes, readChecksum, rowChecksum, writeChecksum } from './row-checksum.ts';
 
 /** msgpackr's RESERVE_START_SPACE: the low byte of the mode is the number of bytes to leave free before the value. */

@@ -1,6 +1,5 @@
 /** Waiting between attempts: doubling, with some of it left to chance, until a budget is spent. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Unreachable } from './errors.ts';
 
 const firstMs = 2;
 const restartsMax = 16;
@@ -46,3 +45,16 @@ export class Backoff {
     if (!(await this.tryWait())) throw new Unreachable(why, { cause });
   }
 }
+
+// The failures of this client's calls.
+
+export class TikvError extends Error {}
+
+/** No server answered in time. The outcome of the last attempt is unknown. */
+export class Unreachable extends TikvError {}
+
+/** A transaction met another one: nothing of it was applied, and it may be tried again as a whole. */
+export class Conflict extends TikvError {}
+
+/** Whether the transaction was applied is unknown: its commit was sent and not answered. */
+export class Undetermined extends TikvError {}

@@ -1,17 +1,17 @@
 /** A TiKV cluster as its users see it: snapshots to read, transactions to write. See README.md. */
-import { Backoff } from './backoff.ts';
-import type { Tls } from './cluster/channel.ts';
-import { PlacementDriver } from './cluster/placement-driver.ts';
-import { Regions } from './cluster/regions.ts';
-import { Sender } from './cluster/sender.ts';
-import { Stores } from './cluster/stores.ts';
-import { Conflict, Undetermined } from './errors.ts';
-import { type Collection, collect } from './transactions/garbage.ts';
-import { Locks } from './transactions/locks.ts';
-import { latest, Snapshot } from './transactions/snapshot.ts';
-import { type Parts, Transaction } from './transactions/transaction.ts';
+import { Backoff, Conflict, Undetermined } from './backoff.ts';
+import type { Tls } from './channel.ts';
+import { Locks } from './locks.ts';
+import { decodeKey, fromWide, type LockInfo, toWide } from './messages.ts';
+import { PlacementDriver } from './placement-driver.ts';
+import { Regions } from './regions.ts';
+import { Sender } from './sender.ts';
+import { latest, Snapshot } from './snapshot.ts';
+import { Stores } from './stores.ts';
+import { toTimestamp } from './timestamps.ts';
+import { type Parts, Transaction } from './transaction.ts';
 
-export interface ClientOptions {
+interface ClientOptions {
   /** PD's endpoints, `host:port`. */
   readonly endpoints: readonly string[];
   readonly tls?: Tls | undefined;
@@ -112,4 +112,68 @@ export class TikvClient {
     const settled = work.catch(() => undefined).finally(() => this.#background.delete(settled));
     this.#background.add(settled);
   }
+}
+
+// Old versions: TiKV drops those before the safe point in PD, which a client must advance. In a cluster with TiDB that is TiDB; in one
+// without, this client, under the same name. Locks from before the safe point are settled first, because afterwards the outcome of
+// their transactions could not be determined.
+
+/** Locks that are resolved in one request. */
+const page = 256;
+const noKey = new Uint8Array(0);
+
+export interface Collection {
+  /** The age from which a version may be dropped. */
+  readonly ageMs: number;
+  /** A safe point that is no older than this beyond the age was moved by another, and stays. */
+  readonly everyMs: number;
+}
+
+type Swept = Pick<Parts, 'pd' | 'sender' | 'locks' | 'budgetMs'>;
+
+async function collect(parts: Swept, { ageMs, everyMs }: Collection): Promise<void> {
+  const { pd, budgetMs } = parts;
+  const now = await pd.timestamp();
+  const wanted = now - toTimestamp(ageMs);
+  const current = await pd.safePoint(new Backoff(budgetMs));
+  if (current > wanted - toTimestamp(everyMs)) return;
+  // Backups and change feeds hold it back.
+  const allowed = await pd.claimSafePoint(wanted, new Backoff(budgetMs));
+  const safe = await clearLocks(parts, allowed);
+  if (safe > current) await pd.moveSafePoint(safe, new Backoff(budgetMs));
+}
+
+/** @returns the latest timestamp before which there are no locks */
+async function clearLocks({ sender, locks, budgetMs }: Swept, until: bigint): Promise<bigint> {
+  let safe = until;
+  for (let from: Uint8Array = noKey; ; ) {
+    const backoff = new Backoff(budgetMs);
+    const region = await sender.locate(from, backoff, 'at');
+    const request = { start_key: from, end_key: noKey, max_version: toWide(until), limit: page };
+    const answer = await sender.inRegion('ScanLock', region, { request, backoff });
+    if (answer === undefined) {
+      await backoff.wait('no store serves ScanLock');
+      continue;
+    }
+    const found = answer.locks ?? [];
+    const oldest = await oldestHeld(found, (some) => locks.resolve(some, { readsAt: 0n, backoff }));
+    if (oldest <= safe) safe = oldest - 1n;
+    const last = found.at(-1);
+    if (last !== undefined && found.length === page) from = Buffer.concat([last.key, Buffer.of(0)]);
+    else if (region.end.length === 0) return safe;
+    else from = decodeKey(region.end);
+  }
+}
+
+/** The start of the oldest transaction that lives on. */
+async function oldestHeld(
+  found: readonly LockInfo[],
+  resolve: (locks: readonly LockInfo[]) => Promise<{ readonly isHeld: boolean }>,
+): Promise<bigint> {
+  let oldest = 0xffff_ffff_ffff_ffffn;
+  for (const lock of found) {
+    const start = fromWide(lock.lock_version);
+    if ((await resolve([lock])).isHeld && start < oldest) oldest = start;
+  }
+  return oldest;
 }

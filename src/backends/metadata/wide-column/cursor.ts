@@ -1,0 +1,219 @@
+/** A scan: each shard is read in slices, which are merged into one order. */
+import type {
+  AnyTable,
+  At,
+  CopiedRow,
+  Cursor,
+  Range,
+  RowOf,
+  RowPage,
+  SortOf,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
+import type { Layouts } from '../split/layouts.ts';
+import { type Bounds, ShardMerge, type Slice } from '../split/merge.ts';
+import { sumByName, throughDeserts } from './counters.ts';
+import type { Folds } from './folds.ts';
+import { isAlive, type RawRow, type Rows, rowMark, valueIn } from './rows.ts';
+import type { Session } from './session.ts';
+import type { Scans } from './statements.ts';
+import type { TableIn, Tables } from './tables.ts';
+
+/**
+ * How many rows the first read of a shard requests: its share of the page and three standard deviations of a share drawn by a hash, so
+ * that few shards are read twice and few rows are read in vain.
+ */
+const expectedSlice = (share: number): number => Math.ceil(share + 3 * Math.sqrt(share)) + 1;
+
+interface Scanned<T> {
+  readonly session: Session;
+  readonly tables: Tables;
+  readonly layouts: Layouts;
+  readonly folds: Folds;
+  readonly now: () => Promise<number>;
+  readonly at: At<T>;
+}
+
+export class WideColumnCursor<T extends AnyTable> implements Cursor<T> {
+  readonly #scanned: Scanned<T>;
+  readonly #table: TableIn;
+  readonly #partition: Uint8Array;
+  readonly #only: number | undefined;
+  readonly #scans: Scans;
+  #span: Span;
+
+  constructor(scanned: Scanned<T>, range: Range<T>) {
+    const { tables, at } = scanned;
+    this.#scanned = scanned;
+    this.#table = tables.of(at.table);
+    const { order } = this.#table.rows;
+    this.#partition = order.partitionKey(at.in as Columns);
+    this.#span = computeSpan(order, at.in as Columns, range);
+    this.#only = range.shard;
+    this.#scans = this.#table.scans(range.columns);
+  }
+
+  async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    const { at, layouts } = this.#scanned;
+    if (count <= 0) return [];
+    const isSplit = this.#only === undefined && this.#table.rows.isSpread(at);
+    const read = (to: number): Promise<Page<T>> => this.#page(count, to);
+    const { found, rest } = isSplit ? await layouts.under(at, read) : await read(0);
+    this.#span = rest;
+    return found;
+  }
+
+  /** @param to how many shards the partition has or may by now be splitting into */
+  async #page(count: number, to: number): Promise<Page<T>> {
+    const { at } = this.#scanned;
+    const { rows } = this.#table;
+    const now = await this.#scanned.now();
+    const merge = this.#merge(count, to);
+    const found: Stored<RowOf<T>>[] = [];
+    let rest = this.#span;
+    while (found.length < count) {
+      const row = await merge.next();
+      if (row === undefined) break;
+      rest = passed(rest, Buffer.concat([this.#partition, keyIn(row).subarray(1)]));
+      if (rows.table.kind === 'counter' || isAlive(row, now)) found.push(rows.decode(row, at.in as Columns));
+    }
+    return { found, rest };
+  }
+
+  #merge(count: number, to: number): ShardMerge<RawRow> {
+    const ways = this.#table.rows.spreadOver(this.#scanned.at);
+    const all = Array.from({ length: Math.max(ways, to) }, (_, shard) => shard);
+    const shards = this.#only === undefined ? all : all.filter((shard) => shard === this.#only);
+    return new ShardMerge({
+      shards,
+      splitAt: to > ways ? to / 2 : undefined,
+      bounds: boundsIn(this.#span, this.#partition),
+      reverse: this.#span.reverse,
+      slice: expectedSlice(count / shards.length),
+      keyOf: keyIn,
+      read: (shard, bounds, limit) => this.#read(shard, bounds, limit),
+    });
+  }
+
+  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
+    const { order } = this.#table.rows;
+    const prefix = order.prefix(this.#scanned.at.in as Columns, key as Columns);
+    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+  }
+
+  async #read(shard: number, { low, high }: Bounds, limit: number): Promise<Slice<RawRow>> {
+    const { rows: codec, counter } = this.#table;
+    const { at, session } = this.#scanned;
+    const { reverse } = this.#span;
+    const place = codec.place(at as At<AnyTable>, shard);
+    if (codec.table.kind === 'counter') {
+      const params = [...place, Buffer.from(low), Buffer.from(high)];
+      const rows = await session.readAll(reverse ? counter.scanBack : counter.scan, params);
+      this.#scanned.folds.note(at, { shard, additions: rows.length });
+      return { rows: sumByName(codec, rows), hasMore: false };
+    }
+    const query = reverse ? this.#scans.scanBack : this.#scans.scan;
+    const rows = await throughDeserts({
+      bounds: { low, high },
+      reverse,
+      limit,
+      read: (part, most) =>
+        session.read(query, [...place, Buffer.from(part.low), Buffer.from(part.high), most]),
+    });
+    return { rows, hasMore: rows.length === limit };
+  }
+}
+
+interface Page<T> {
+  readonly found: readonly Stored<RowOf<T>>[];
+  readonly rest: Span;
+}
+
+const keyIn = (row: RawRow): Buffer => row['row_k'] as Buffer;
+/** A span as the slice of a shard that it is. */
+export function boundsIn(
+  { low, high }: Pick<Span, 'low' | 'high'>,
+  partition: Uint8Array,
+): { readonly low: Buffer; readonly high: Buffer } {
+  const beyond = Buffer.of(rowMark + 1);
+  const inside = (bound: Uint8Array): Buffer =>
+    bound.length >= partition.length && compareBytes(bound.subarray(0, partition.length), partition) === 0
+      ? Buffer.concat([Buffer.of(rowMark), bound.subarray(partition.length)])
+      : beyond;
+  return { low: inside(low), high: inside(high) };
+}
+
+// Copies of all rows of a table, partition by partition in the order of Cassandra's tokens.
+
+const rowsPerPage = 1_000;
+
+interface Store {
+  readonly session: Session;
+  readonly tables: Tables;
+  readonly now: () => Promise<number>;
+}
+
+export async function* everyRow(
+  { session, tables, now }: Store,
+  table: AnyTable,
+  position?: string,
+): AsyncGenerator<RowPage> {
+  const { rows: codec } = tables.of(table);
+  const query = `SELECT * FROM ${tables.keyspace}.${table.name}`;
+  const isCounter = table.kind === 'counter';
+  /** The additions of a counter row may be on two pages. */
+  let held: readonly RawRow[] = [];
+  let pageState = position;
+  do {
+    const page = await session.readPage(query, [], { count: rowsPerPage, pageState });
+    pageState = page.pageState;
+    if (isCounter) {
+      const groups = byPartition(codec, [...held, ...page.rows]);
+      held = pageState === undefined ? [] : (groups.pop() ?? []);
+      yield { rows: groups.flatMap((group) => sums(codec, group)) };
+    } else {
+      const at = await now();
+      const rows = page.rows.filter((raw) => isRow(raw) && isAlive(raw, at)).map((raw) => copied(codec, raw));
+      yield pageState === undefined ? { rows } : { rows, position: pageState };
+    }
+  } while (pageState !== undefined);
+}
+
+/** Other rows are outcomes of commits and notes of splits; a partition that has a fence alone has no row key. */
+const isRow = (raw: RawRow): boolean => (raw['row_k'] as Buffer | null)?.[0] === rowMark;
+
+const partitionIn = (codec: Rows, raw: RawRow): Columns => {
+  const row: Record<string, unknown> = {};
+  for (const column of codec.columns.partition) {
+    const value = valueIn(raw, column);
+    row[column.name] = column.type === 'int' ? Number(value) : value;
+  }
+  return row;
+};
+
+function copied(codec: Rows, raw: RawRow): CopiedRow {
+  const { row } = codec.decode<object>(raw, partitionIn(codec, raw));
+  const expiresAt = raw['row_expires'];
+  return expiresAt === null || expiresAt === undefined ? { row } : { row, expiresAt: Number(expiresAt) };
+}
+
+/** Rows of a partition come one after another. */
+function byPartition(codec: Rows, rows: readonly RawRow[]): (readonly RawRow[])[] {
+  const groups: RawRow[][] = [];
+  let current: string | undefined;
+  for (const raw of rows) {
+    const name = JSON.stringify(partitionIn(codec, raw));
+    if (name !== current) groups.push([]);
+    current = name;
+    groups.at(-1)?.push(raw);
+  }
+  return groups;
+}
+
+const sums = (codec: Rows, group: readonly RawRow[]): readonly CopiedRow[] => {
+  const [first] = group;
+  if (first === undefined) return [];
+  const partition = partitionIn(codec, first);
+  return sumByName(codec, group).map((raw) => ({ row: codec.decode<object>(raw, partition).row }));
+};

@@ -1,0 +1,494 @@
+/**
+ * The driver as this backend uses it. Plain writes carry timestamps of the cluster's clock, as this
+ * process estimates it, because the clocks of gateways may be minutes apart and the later write must win.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import cassandra from 'cassandra-driver';
+import { StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { ClusterClock } from './cluster-clock.ts';
+import { ReadFailed } from './counters.ts';
+import type { RawRow } from './rows.ts';
+
+const { Client, types } = cassandra;
+
+interface Tls {
+  /** The trusted certificate authorities; the system's unless given. */
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+  /** The name that the certificate of every node must have; for each its address unless given. */
+  readonly serverName?: string;
+}
+
+export interface SessionOptions {
+  /** `host` or `host:port`. */
+  readonly hosts: readonly string[];
+  readonly localDc: string;
+  readonly keyspace: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly tls?: Tls | undefined;
+  /** Statements that take longer are reported to `onSlow`; 0 or absent: none. */
+  readonly slowMs?: number;
+  readonly onSlow?: (query: string, ms: number) => void;
+}
+
+/** Whose quorum reads, writes and decides: that of the local data center, or that of all replicas (serial-scope.ts). */
+export type SerialScope = 'local' | 'global';
+
+export interface Statement {
+  readonly query: string;
+  readonly params: unknown[];
+}
+
+/** A node that is connected. */
+interface SchemaNode {
+  readonly host: cassandra.Host;
+}
+
+/** A conditional batch was sent, and whether it was applied is unknown. */
+export class UnknownOutcome extends Error {}
+/** A definition was taken, and not every node has heard of it yet. */
+export class Disagreement extends StoreUnavailable {}
+
+/** The timeout for one node; longer than its own timeouts, after which it reports that others do not answer. */
+const answerMs = 12_000;
+/** Longer for a definition: every node has to hear of it. */
+const defineMs = 60_000;
+/** How long the nodes of a cluster may take to exchange a new schema, and how often this is checked. */
+const agreementMs = 10_000;
+const agreementPollMs = 200;
+/** Shorter for health queries, which must report a host that hangs. */
+const probeMs = 5_000;
+/** For questions whose answer a report can go without. */
+const askMs = 2_000;
+/** A connection with this many unanswered statements is closed, and its node avoided. */
+const defunctAfter = 2;
+/** Interval of heartbeats on an idle connection. */
+const heartBeatMs = 5000;
+/** A read that takes so long is also sent to another node. */
+const speculateMs = 500;
+/** Attempts of a serial read under contention, and the growth of the pause between them. */
+const crowdedMax = 6;
+const crowdedMs = 50;
+
+const { localQuorum, localSerial, quorum, serial: globalSerial } = types.consistencies;
+const levels = {
+  local: { consistency: localQuorum, serialConsistency: localSerial },
+  global: { consistency: quorum, serialConsistency: globalSerial },
+} as const satisfies Record<SerialScope, object>;
+
+const defaultPort = 9042;
+
+/** The port of the first host, or the usual one. */
+const parsePort = ([first = '']: readonly string[]): number => {
+  const [, port] = /^(?:\[.*\]|[^:]*):(\d+)$/.exec(first) ?? [];
+  return port === undefined ? defaultPort : Number(port);
+};
+
+interface PageAsked {
+  readonly count: number;
+  readonly pageState: string | undefined;
+}
+
+export class Session {
+  readonly localDc: string;
+  /** The user that it logs in as. */
+  readonly role: string | undefined;
+  /** The data centers whose quorum reads, writes and decides; all of them until the scope of the gateways is known. */
+  scope: SerialScope = 'global';
+  readonly #client: cassandra.Client;
+  readonly clock = new ClusterClock(async () => {
+    const [row] = await this.run('SELECT toUnixTimestamp(now()) AS ms FROM system.local');
+    return Number(row?.['ms']);
+  });
+  readonly #slowMs: number;
+  readonly #onSlow: (query: string, ms: number) => void;
+
+  constructor({ hosts, localDc, username, password, tls, slowMs = 0, onSlow = () => {} }: SessionOptions) {
+    this.localDc = localDc;
+    this.role = username;
+    this.#slowMs = slowMs;
+    this.#onSlow = onSlow;
+    this.#client = new Client({
+      contactPoints: [...hosts],
+      localDataCenter: localDc,
+      // The driver uses it as the port of every node that it discovers.
+      protocolOptions: {
+        port: parsePort(hosts),
+        // `awaitAgreement` waits once for many definitions; the driver would wait after each.
+        maxSchemaAgreementWaitSeconds: 0,
+      },
+      ...(username === undefined ? {} : { credentials: { username, password: password ?? '' } }),
+      ...(tls === undefined ? {} : { sslOptions: toSslOptions(tls) }),
+      queryOptions: { prepare: true },
+      encoding: { useBigIntAsLong: true },
+      socketOptions: { readTimeout: answerMs, defunctReadTimeoutThreshold: defunctAfter },
+      pooling: { heartBeatInterval: heartBeatMs },
+      policies: {
+        retry: new SafeRetries(),
+        speculativeExecution: speculativeReads(speculateMs),
+        // A stamp of the driver's clock would be this gateway's.
+        timestampGeneration: null as never,
+      },
+    });
+  }
+
+  /** @throws StoreRefused where every node that was reached refuses this gateway, or has a wrong certificate */
+  async connect(): Promise<void> {
+    try {
+      await this.#client.connect();
+    } catch (cause) {
+      const why = refusalIn(cause);
+      throw why === undefined
+        ? new StoreUnavailable(describeError(cause), { cause })
+        : new StoreRefused(why, { cause });
+    }
+  }
+
+  /** Statements without parameters and without preparation: definitions, and questions to the system tables. */
+  async run(query: string): Promise<readonly RawRow[]> {
+    return (await reach(this.#client.execute(query, [], { prepare: false }))).rows as unknown as RawRow[];
+  }
+
+  /**
+   * The number of nodes in each data center, including those that are down, as one node reports it now. The driver's own list can miss a
+   * node permanently, because it reads the list first and registers for events afterwards.
+   */
+  async nodes(): Promise<ReadonlyMap<string, number>> {
+    const [host] = this.#client.getState().getConnectedHosts();
+    const options = { prepare: false, ...(host === undefined ? {} : { host }) };
+    const centers = (table: string) =>
+      reach(this.#client.execute(`SELECT data_center FROM system.${table}`, [], options));
+    const nodes = new Map<string, number>();
+    for (const { rows } of [await centers('local'), await centers('peers')])
+      for (const row of rows) {
+        // A joining node has a row before its data center is known.
+        const center = row['data_center'] as string | null;
+        if (center !== null) nodes.set(center, (nodes.get(center) ?? 0) + 1);
+      }
+    return nodes;
+  }
+
+  /** The node that executes a series of schema definitions. */
+  pickNode(): SchemaNode {
+    const [host] = this.#client.getState().getConnectedHosts();
+    if (host === undefined) throw new StoreUnavailable('no node is connected');
+    return { host };
+  }
+
+  /**
+   * Executes a schema definition on one node. The other nodes get it by gossip, about a second later, so a definition that builds on
+   * another one goes to the same node, and `awaitAgreement` follows the last one.
+   */
+  async define(query: string, { host }: SchemaNode): Promise<void> {
+    await reach(this.#client.execute(query, [], { prepare: false, readTimeout: defineMs, host }));
+  }
+
+  /** Returns when every node that is up has the same schema. @throws Disagreement after 10 s */
+  async awaitAgreement(): Promise<void> {
+    for (
+      const until = performance.now() + agreementMs;
+      !(await this.isAgreed());
+      await sleep(agreementPollMs)
+    )
+      if (performance.now() > until) throw new Disagreement('the nodes do not agree on the schema');
+  }
+
+  /** Whether every node that is up has the same schema: a change that one node has applied may not have reached the others. */
+  async isAgreed(): Promise<boolean> {
+    // The driver's types do not know of it.
+    const metadata = this.#client.metadata as unknown as { checkSchemaAgreement(): Promise<boolean> };
+    return metadata.checkSchemaAgreement();
+  }
+
+  async read(
+    query: string,
+    params: unknown[],
+    { serial = false, scope = this.scope }: { readonly serial?: boolean; readonly scope?: SerialScope } = {},
+  ): Promise<readonly RawRow[]> {
+    if (!serial) return this.#read(query, params, levels[scope].consistency);
+    // Under contention in a partition a node gives up early, so the statement is retried.
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#read(query, params, levels[scope].serialConsistency);
+      } catch (cause) {
+        if (tries >= crowdedMax || !isCrowded((cause as Error).cause)) throw cause;
+        await sleep(crowdedMs * tries);
+      }
+    }
+  }
+
+  async #read(query: string, params: unknown[], consistency: number): Promise<readonly RawRow[]> {
+    const found = await this.#timed(
+      query,
+      this.#client.execute(query, params, {
+        prepare: true,
+        consistency,
+        isIdempotent: true,
+        fetchSize: 10_000,
+      }),
+    );
+    return found.rows as unknown as RawRow[];
+  }
+
+  /** Some rows, and where the next ones begin. */
+  async readPage(query: string, params: unknown[], { count, pageState }: PageAsked) {
+    const options = { ...levels[this.scope], prepare: true, isIdempotent: true, fetchSize: count };
+    const from = pageState === undefined ? {} : { pageState };
+    const found = await this.#timed(query, this.#client.execute(query, params, { ...options, ...from }));
+    return { rows: found.rows as unknown as RawRow[], pageState: found.pageState ?? undefined };
+  }
+
+  /** All rows, however many the answer has to be cut into. */
+  async readAll(query: string, params: unknown[]): Promise<readonly RawRow[]> {
+    const rows: RawRow[] = [];
+    let pageState: string | undefined;
+    do {
+      const page = await this.readPage(query, params, { count: 5000, pageState });
+      rows.push(...page.rows);
+      pageState = page.pageState;
+    } while (pageState !== undefined);
+    return rows;
+  }
+
+  /** A plain write of one or several rows, all of them or, should the cluster fail, in the end all of them. */
+  async write(statements: readonly Statement[]): Promise<void> {
+    const [only] = statements;
+    if (only === undefined) return;
+    if (statements.length === 1) {
+      const options = { ...levels[this.scope], prepare: true, isIdempotent: true };
+      const written = this.#client.execute(only.query, only.params, options);
+      await this.#timed(only.query, written);
+      return;
+    }
+    const options = { ...levels[this.scope], prepare: true, logged: true, isIdempotent: true };
+    await this.#timed(only.query, this.#client.batch([...statements], options));
+  }
+
+  /**
+   * A conditional batch in one partition.
+   * @returns whether it was applied
+   * @throws UnknownOutcome
+   */
+  async decide(
+    statements: readonly Statement[],
+    { scope = this.scope }: { readonly scope?: SerialScope } = {},
+  ): Promise<boolean> {
+    try {
+      const options = { ...levels[scope], prepare: true, logged: false };
+      const outcome = this.#client.batch([...statements], options);
+      return (await this.#told(statements[0]?.query ?? '', outcome)).wasApplied();
+    } catch (cause) {
+      if (isRefusedUndone(cause)) throw new StoreUnavailable(describeError(cause), { cause });
+      throw new UnknownOutcome(describeError(cause), { cause });
+    }
+  }
+
+  #timed<T>(query: string, work: Promise<T>): Promise<T> {
+    return reach(this.#told(query, work));
+  }
+
+  /** Reports slow statements, those without an answer included. */
+  async #told<T>(query: string, work: Promise<T>): Promise<T> {
+    const started = performance.now();
+    try {
+      return await work;
+    } finally {
+      const ms = performance.now() - started;
+      if (this.#slowMs > 0 && ms > this.#slowMs) this.#onSlow(query, ms);
+    }
+  }
+
+  /**
+   * Both queries go to the same host: two would each leave itself out of its peers.
+   * @returns the rows, and the addresses of the nodes that this process cannot reach
+   */
+  async probe(
+    localQuery: string,
+    peersQuery: string,
+  ): Promise<{
+    readonly local: readonly RawRow[];
+    readonly peers: readonly RawRow[];
+    readonly down: ReadonlySet<string>;
+  }> {
+    const hosts = this.#client.hosts.values();
+    const host = hosts.find((each) => each.isUp());
+    const options = {
+      prepare: false,
+      consistency: types.consistencies.localOne,
+      readTimeout: probeMs,
+      ...(host === undefined ? {} : { host }),
+    };
+    const [local, peers] = await reach(
+      Promise.all([
+        this.#client.execute(localQuery, [], options),
+        this.#client.execute(peersQuery, [], options),
+      ]),
+    );
+    const down = hosts.filter((each) => !each.isUp()).map(addressOf);
+    return {
+      local: local.rows as unknown as RawRow[],
+      peers: peers.rows as unknown as RawRow[],
+      down: new Set(down),
+    };
+  }
+
+  /**
+   * Asks every connected node for its own virtual table: each has rows of the node that answers.
+   * @returns rows by the address of the node; the error of a node that refuses, or does not answer within two seconds
+   */
+  async askEach(query: string): Promise<ReadonlyMap<string, readonly RawRow[] | Error>> {
+    const retry = new cassandra.policies.retry.FallthroughRetryPolicy();
+    const hosts = this.#client.getState().getConnectedHosts();
+    const answers = hosts.map(async (host): Promise<readonly [string, readonly RawRow[] | Error]> => {
+      const options = { prepare: false, consistency: types.consistencies.localOne, host, retry };
+      const asked = this.#client.execute(query, [], { ...options, readTimeout: askMs, fetchSize: 10_000 });
+      const answer = await asked.then(
+        ({ rows }) => rows as unknown as RawRow[],
+        (cause: unknown) => (cause instanceof Error ? cause : new Error(String(cause))),
+      );
+      return [addressOf(host), answer];
+    });
+    return new Map(await Promise.all(answers));
+  }
+
+  async close(): Promise<void> {
+    await this.#client.shutdown();
+  }
+}
+
+/** Without its port. */
+const addressOf = ({ address }: Pick<cassandra.Host, 'address'>): string => address.replace(/:\d+$/, '');
+
+async function reach<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (isOurFault(cause)) throw cause;
+    const Failure = codeOf(cause) === responseErrorCodes.readFailure ? ReadFailed : StoreUnavailable;
+    throw new Failure(describeError(cause), { cause });
+  }
+}
+
+/** Verification must be requested, because the driver accepts any certificate by default. */
+const toSslOptions = ({ serverName, ...parts }: Tls): object => ({
+  ...parts,
+  rejectUnauthorized: true,
+  ...(serverName === undefined ? {} : { servername: serverName }),
+});
+
+const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.errors;
+
+/** Whether replicas answered but did not agree in time. */
+function isCrowded(cause: unknown): boolean {
+  const causes = cause instanceof NoHostAvailableError ? Object.values(cause.innerErrors as object) : [cause];
+  const codes = causes.map(codeOf);
+  return codes.some(
+    (code) => code === responseErrorCodes.writeTimeout || code === responseErrorCodes.readTimeout,
+  );
+}
+
+/** Why no node will ever accept this gateway; undefined where one of them might later. */
+function refusalIn(cause: unknown): string | undefined {
+  // The data center is not one of the cluster's.
+  if (cause instanceof ArgumentError) return cause.message;
+  if (!(cause instanceof NoHostAvailableError)) return undefined;
+  const reasons = Object.entries(cause.innerErrors as Record<string, Error & { readonly code?: unknown }>);
+  const isFinal = ([, why]: (typeof reasons)[number]): boolean =>
+    why instanceof AuthenticationError || tlsFault.test(`${why.code} ${why.message}`);
+  if (reasons.length === 0 || !reasons.every(isFinal)) return undefined;
+  return reasons.map(([host, { message }]) => `${host}: ${message}`).join('; ');
+}
+
+/** The error codes of OpenSSL and node for a certificate that is invalid or missing. */
+const tlsFault = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_SSL|ERR_TLS/;
+
+// The driver's policies for a slow or dead node: which statements are retried, and on which node.
+
+const { retry } = cassandra.policies;
+
+type Speculation = cassandra.policies.speculativeExecution.SpeculativeExecutionPolicy;
+type Info = Parameters<cassandra.policies.retry.RetryPolicy['onRequestError']>[0];
+type Decision = ReturnType<cassandra.policies.retry.RetryPolicy['onRequestError']>;
+
+/** Times that one statement is sent again. */
+const retriesMax = 2;
+
+/**
+ * Sends what is safe to repeat again, to the next node: reads, and plain writes, which carry their stamp. The driver does not ask
+ * about the others, save for one that a node refused because too few replicas are up: of that nothing has happened.
+ */
+export class SafeRetries extends retry.RetryPolicy {
+  override onRequestError(info: Info): Decision {
+    return this.#again(info);
+  }
+
+  override onReadTimeout(info: Info): Decision {
+    return this.#again(info);
+  }
+
+  override onWriteTimeout(info: Info): Decision {
+    return this.#again(info);
+  }
+
+  override onUnavailable(info: Info): Decision {
+    return info.nbRetry > 0 ? this.rethrowResult() : this.#next();
+  }
+
+  /** At the same consistency, which the driver's types require as an argument. */
+  #next(): Decision {
+    return this.retryResult(undefined as never, false);
+  }
+
+  #again(info: Info): Decision {
+    return info.nbRetry >= retriesMax ? this.rethrowResult() : this.#next();
+  }
+}
+
+/** Sends a read to a second node when the first takes long; one further node at a time. */
+export const speculativeReads = (delayMs: number): Speculation => ({
+  init() {},
+  shutdown() {},
+  getOptions: () => new Map(),
+  newPlan(_keyspace, query) {
+    let sent = 0;
+    const isRead = typeof query === 'string' && query.startsWith('SELECT ');
+    return {
+      nextExecution() {
+        sent += 1;
+        return isRead && sent === 1 ? delayMs : -1;
+      },
+    };
+  },
+});
+
+// What an error of the driver says about the statement that it is for.
+
+export const describeError = (cause: unknown): string =>
+  cause instanceof Error ? cause.message : String(cause);
+export const codeOf = (cause: unknown): number | undefined =>
+  cause instanceof cassandra.errors.ResponseError ? cause.code : undefined;
+
+export const { responseErrorCodes } = cassandra.types;
+/** The server would refuse the statement at any time. */
+const isOurFault = (cause: unknown): boolean => {
+  const code = codeOf(cause);
+  return (
+    cause instanceof TypeError ||
+    cause instanceof cassandra.errors.ArgumentError ||
+    code === responseErrorCodes.syntaxError ||
+    code === responseErrorCodes.invalid ||
+    code === responseErrorCodes.alreadyExists
+  );
+};
+/** The statement cannot have had any effect. */
+const isRefusedUndone = (cause: unknown): boolean => {
+  const code = codeOf(cause);
+  return (
+    isOurFault(cause) ||
+    code === responseErrorCodes.unavailableException ||
+    code === responseErrorCodes.overloaded ||
+    code === responseErrorCodes.isBootstrapping
+  );
+};

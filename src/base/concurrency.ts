@@ -1,0 +1,66 @@
+/**
+ * Bounded parallelism. After a failure no further item begins, and the failure is thrown once those that run have ended: nothing goes on
+ * after the request is answered, or while the caller repeats it.
+ */
+export async function inParallel<T, R>(
+  limit: number,
+  items: readonly T[],
+  work: (item: T, index: number) => Promise<R>,
+): Promise<R[]> {
+  const results = new Array<R>(items.length);
+  const failures: unknown[] = [];
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < items.length && failures.length === 0) {
+      const index = next++;
+      try {
+        results[index] = await work(items[index] as T, index);
+      } catch (cause) {
+        failures.push(cause);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  if (failures.length > 0) throw failures[0];
+  return results;
+}
+
+/** Reads a whole stream of bytes into a new array. */
+interface GatherOptions {
+  /** The length that the stream must have. */
+  readonly size?: number | undefined;
+  /** The length that it may have, and the error for a longer one. */
+  readonly max?: number;
+  readonly tooLong?: () => Error;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** @throws what `tooLong` returns; Error for a stream whose length is not `size` */
+export async function gather(
+  source: AsyncIterable<Uint8Array>,
+  {
+    size,
+    max = size,
+    tooLong = () => new Error(`a source of ${size} bytes gave more`),
+    signal,
+  }: GatherOptions,
+): Promise<Uint8Array<ArrayBuffer>> {
+  let bytes = new Uint8Array(size ?? 0);
+  let length = 0;
+  for await (const piece of source) {
+    signal?.throwIfAborted();
+    if (max !== undefined && length + piece.length > max) throw tooLong();
+    if (length + piece.length > bytes.length) bytes = grown(bytes, length + piece.length);
+    bytes.set(piece, length);
+    length += piece.length;
+  }
+  signal?.throwIfAborted();
+  if (size !== undefined && length !== size) throw new Error(`a source of ${size} bytes gave ${length}`);
+  return length === bytes.length ? bytes : bytes.slice(0, length);
+}
+
+function grown(bytes: Uint8Array, length: number): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(Math.max(length, 2 * bytes.length));
+  larger.set(bytes);
+  return larger;
+}

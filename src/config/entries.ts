@@ -1,0 +1,102 @@
+/** Settings that list things with ids: a comma list of ids, or a JSON array of objects whose fields a table describes. */
+import { fault, type Read, value } from './setting.ts';
+
+interface Field {
+  readonly ask: string;
+  isRight(given: unknown): boolean;
+}
+
+export const matching = (pattern: RegExp, ask: string): Field => ({
+  ask,
+  isRight: (given) => typeof given === 'string' && pattern.test(given),
+});
+export const path = matching(/^./, 'a path');
+
+/** Every field but the id. */
+type Fields<Entry> = Readonly<Record<Exclude<keyof Entry, 'id'>, Field>>;
+
+export interface EntriesRule<Entry> {
+  /** The plural name of the entries. */
+  readonly what: string;
+  readonly fields: Fields<Entry>;
+  /** Checks between two fields of an entry. */
+  readonly together?: (entry: Readonly<Record<string, unknown>>) => string | undefined;
+}
+
+const idPattern = /^[a-z0-9][a-z0-9._-]{0,62}$/;
+const entriesMax = 256;
+
+export function readEntries<Entry>(given: string, rule: EntriesRule<Entry>): Read<readonly Entry[]> {
+  const entries = listed(given);
+  if (entries === undefined) return fault('is neither a comma list of ids nor a JSON array of {"id": …}');
+  if (entries.length === 0 || entries.length > entriesMax)
+    return fault(`needs 1 to ${entriesMax} ${rule.what}`);
+  const faults = entries.flatMap((entry, index) =>
+    findFaults(entry, entries.slice(0, index), rule).map((why) => `: entry ${index + 1} ${why}`),
+  );
+  // The cast: an entry without a fault has these fields and no others.
+  return faults.length > 0 ? { faults } : value(entries as readonly Entry[]);
+}
+
+/** Undefined for what is no list. */
+function listed(given: string): readonly unknown[] | undefined {
+  if (!given.startsWith('[')) {
+    const ids = given.split(',').map((id) => id.trim());
+    return ids.filter((id) => id !== '').map((id) => ({ id }));
+  }
+  try {
+    const parsed: unknown = JSON.parse(given);
+    return Array.isArray(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function findFaults<Entry>(
+  entry: unknown,
+  earlier: readonly unknown[],
+  { fields, together }: EntriesRule<Entry>,
+): readonly string[] {
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return ['is not an object'];
+  const { id, ...others } = entry as Record<string, unknown>;
+  const faults = [...idFaults(id, earlier)];
+  const known = new Map<string, Field>(Object.entries(fields));
+  for (const [name, given] of Object.entries(others)) {
+    const field = known.get(name);
+    if (field === undefined) faults.push(`has an unknown field "${name}"`);
+    else if (!field.isRight(given)) faults.push(`has a ${name} that is not ${field.ask}`);
+  }
+  const clash = together?.(others);
+  return clash === undefined ? faults : [...faults, clash];
+}
+
+function idFaults(id: unknown, earlier: readonly unknown[]): readonly string[] {
+  if (typeof id !== 'string' || !idPattern.test(id))
+    return ['needs an id of a-z, 0-9, ".", "_" and "-", at most 63 long'];
+  const isRepeated = earlier.some((other) => (other as { id?: unknown } | null)?.id === id);
+  return isRepeated ? [`repeats the id "${id}"`] : [];
+}
+
+// Suggests the known name for a mistyped one.
+
+/** Number of single-character edits between two words. */
+function editDistance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column += 1) {
+      const swap = (previous[column - 1] ?? 0) + (left[row - 1] === right[column - 1] ? 0 : 1);
+      current.push(Math.min(swap, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[right.length] ?? 0;
+}
+
+/** Undefined when no name is close: a third of the letters may differ, and a long name compares no further. */
+export function nearest(name: string, known: readonly string[]): string | undefined {
+  if (name.length > 64) return undefined;
+  const scored = known.map((candidate) => ({ candidate, distance: editDistance(name, candidate) }));
+  const best = scored.sort((a, b) => a.distance - b.distance)[0];
+  return best !== undefined && best.distance <= Math.max(2, name.length / 4) ? best.candidate : undefined;
+}

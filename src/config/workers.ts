@@ -1,0 +1,88 @@
+/** The settings of the usage workers. */
+import { bytes, duration, integer, text } from './kinds.ts';
+
+export const usageSettings = {
+  SVC_USAGE_ROLLUP_AT: text({
+    kind: 'time of day',
+    fallback: '00:00',
+    pattern: /^(?:[01]\d|2[0-3]):[0-5]\d$/,
+    otherwise: 'is not a UTC time of day such as 00:00 or 23:59',
+    doc: 'The UTC time of day at which the usage-rollup worker writes the usage of the days that have ended.',
+  }),
+  SVC_USAGE_ROLLUP_INTERVAL: duration({
+    fallback: '24h',
+    range: ['1m', '24h'],
+    doc: 'The time between two ticks of the usage-rollup worker, counted from SVC_USAGE_ROLLUP_AT.',
+  }),
+  SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: integer({
+    fallback: '24',
+    range: ['1', '1440'],
+    outside: 'clamped',
+    doc: 'How many samples of the counters of each bucket the usage-rollup worker takes in an interval.',
+  }),
+  SVC_USAGE_TRAFFIC_INTERVAL: duration({
+    fallback: '10s',
+    range: ['0', '1h'],
+    doc: 'How often a process writes the requests and bytes that it has counted for each bucket and account. A process that is killed loses what it counted since. 0: traffic is not counted.',
+  }),
+  SVC_QUOTA_RECONCILE_INTERVAL: duration({
+    fallback: '6h',
+    range: ['1m', '30d'],
+    doc: 'How often the quota-reconcile worker compares the counters of all buckets with their rows.',
+  }),
+  SVC_QUOTA_RECONCILE_MIN_DRIFT_BYTES: bytes({
+    fallback: '1MiB',
+    range: ['0', '1TiB'],
+    doc: 'A drift of a counter up to this many bytes is not corrected, unless its number of objects is wrong too.',
+  }),
+  SVC_QUOTA_RECONCILE_MIN_DRIFT_RATIO: text({
+    kind: 'percentage',
+    fallback: '0.5%',
+    pattern: /^(?:\d{1,2}(?:\.\d{1,4})?|100)%$/,
+    otherwise: 'is not a percentage such as 0.5%',
+    doc: 'A drift up to this part of what the counter says is not corrected, unless its number of objects is wrong too.',
+  }),
+} as const;
+
+const unlimited = '0 is unlimited.';
+const bytesLimit = (doc: string) =>
+  bytes({ fallback: '0', range: ['0', '8PiB'], doc: `${doc} ${unlimited}` });
+const countLimit = (max: string, doc: string) =>
+  integer({ fallback: '0', range: ['0', max], doc: `${doc} ${unlimited}` });
+const buckets = String(2 ** 31 - 1);
+
+/** Quotas that new buckets, accounts and IAM users begin with. Operators set others at run time. */
+export const quotaSettings = {
+  SVC_DEFAULT_BUCKET_MAX_BYTES: bytesLimit('The maxBytes of new buckets.'),
+  SVC_DEFAULT_BUCKET_MAX_OBJECTS: countLimit('1000000000000', 'The maxObjects of new buckets.'),
+  SVC_DEFAULT_BUCKET_MAX_OBJECT_BYTES: bytesLimit('The maxBytesPerObject of new buckets.'),
+  SVC_DEFAULT_ACCOUNT_MAX_BUCKETS: countLimit(buckets, 'The maxBuckets of new accounts.'),
+  SVC_DEFAULT_ACCOUNT_MAX_BYTES: bytesLimit('The totalMaxBytes of new accounts.'),
+  SVC_DEFAULT_USER_MAX_BUCKETS: countLimit(buckets, 'The maxBuckets of new IAM users.'),
+  SVC_DEFAULT_USER_MAX_BYTES: bytesLimit('The totalMaxBytes of new IAM users.'),
+} as const;
+
+// The settings of the lifecycle worker.
+
+export const lifecycleSettings = {
+  SVC_LIFECYCLE_INTERVAL: duration({
+    fallback: '1m',
+    range: ['10ms', '24h'],
+    doc: 'How often the lifecycle worker looks for buckets with something due. Rules count whole days, so a bucket is due once a day, or when its configuration changes.',
+  }),
+  SVC_LIFECYCLE_DAY: duration({
+    fallback: '24h',
+    range: ['1s', '24h'],
+    doc: 'The length of a day of lifecycle rules, for tests of a configuration; a shorter day deletes objects early, and is logged as a WARN.',
+  }),
+  SVC_LIFECYCLE_RATE: integer({
+    fallback: '20000',
+    range: ['1', '1000000'],
+    doc: 'How many lifecycle actions (deletions, transitions, aborts) a second the worker carries out at most. It carries out fewer while clients are active: they keep about 83 % of their throughput.',
+  }),
+  SVC_LIFECYCLE_BYTES_RATE: bytes({
+    fallback: '64MiB',
+    range: ['64KiB', '1TiB'],
+    doc: 'How many bytes a second the transitions of lifecycle rules copy.',
+  }),
+} as const;

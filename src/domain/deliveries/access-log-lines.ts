@@ -1,0 +1,249 @@
+/**
+ * The lines of access logs, as the public service writes them:
+ * https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html
+ */
+import { maskParameters } from '../../base/text/mask-secrets.ts';
+import type { Context } from '../../context.ts';
+import { queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import type { AccessLogTask } from '../../metadata/records/queues.ts';
+import type { BucketRow, Grant, ObjectRow } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
+import { readOwnership } from '../access/object-ownership.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { bucketLogging, type Logging, type NamedGrantee } from '../configurations/families.ts';
+import { shownVersion } from '../objects/read-object.ts';
+import { drawId } from '../objects/versions.ts';
+
+/** Unknown and absent values are written as `-`. */
+export interface AccessLogEntry extends LoggedAction, RequestFields {}
+
+/** An action of the service itself has these alone. */
+interface LoggedAction {
+  readonly bucketOwner: string;
+  readonly bucket: string;
+  /** ms since the epoch. */
+  readonly time: number;
+  readonly requester: string | undefined;
+  readonly requestId: string;
+  /** Such as `REST.GET.OBJECT`. */
+  readonly operation: string;
+  readonly key: string;
+  readonly objectSize: number | undefined;
+  readonly versionId: string | undefined;
+}
+
+interface RequestFields {
+  readonly remote: string;
+  readonly method: string;
+  readonly target: string;
+  readonly status: number;
+  readonly error: string | undefined;
+  readonly bytesSent: number;
+  readonly totalMs: number;
+  readonly turnAroundMs: number;
+  readonly referer: string | undefined;
+  readonly userAgent: string | undefined;
+  readonly signatureVersion: string | undefined;
+  readonly cipher: string | undefined;
+  readonly authType: string | undefined;
+  readonly host: string | undefined;
+  readonly tlsVersion: string | undefined;
+}
+
+/** Texts of clients are cut to this many characters. */
+const textMax = 2048;
+
+/** Escapes a client's text, so that it cannot end its field or its line. */
+const contained = (raw: string): string =>
+  raw.slice(0, textMax).replace(/["\\\p{Cc}]/gu, (char) => encodeURIComponent(char));
+const quoted = (raw: string | undefined): string => `"${raw ? contained(raw) : '-'}"`;
+const bare = (raw: string | undefined): string => (raw ? contained(raw).replaceAll(' ', '%20') : '-');
+const figure = (value: number | undefined): string => (value ? String(Math.round(value)) : '-');
+
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** `[06/Feb/2026:00:00:38 +0000]` */
+function moment(time: number): string {
+  const [, year, month = '', day, clock] =
+    /^(\d+)-(\d\d)-(\d\d)T([\d:]+)/.exec(new Date(time).toISOString()) ?? [];
+  return `[${day}/${months[Number(month) - 1]}/${year}:${clock} +0000]`;
+}
+
+const encodedKey = (key: string): string =>
+  key === '' ? '-' : encodeURIComponent(key).replaceAll('%2F', '/');
+
+export function accessLogLine(entry: LoggedAction & Partial<AccessLogEntry>): string {
+  const { method, target, totalMs } = entry;
+  return [
+    bare(entry.bucketOwner),
+    bare(entry.bucket),
+    moment(entry.time),
+    bare(entry.remote),
+    bare(entry.requester),
+    entry.requestId,
+    entry.operation,
+    encodedKey(entry.key),
+    quoted(target && `${method} ${maskParameters(target, '-')} HTTP/1.1`),
+    entry.status ?? '-',
+    bare(entry.error),
+    figure(entry.bytesSent),
+    figure(entry.objectSize),
+    totalMs === undefined ? '-' : Math.round(totalMs),
+    figure(entry.turnAroundMs),
+    quoted(entry.referer && maskParameters(entry.referer, '-')),
+    quoted(entry.userAgent),
+    bare(entry.versionId),
+    entry.requestId,
+    bare(entry.signatureVersion),
+    bare(entry.cipher),
+    bare(entry.authType),
+    bare(entry.host),
+    bare(entry.tlsVersion),
+    // Access point ARN and whether an ACL was required: not recorded.
+    '-',
+    '-',
+  ].join(' ');
+}
+
+// Queues a line for the log of a bucket.
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+
+export interface Log {
+  readonly bucket: BucketRow;
+  readonly to: NonNullable<Logging['LoggingEnabled']>;
+}
+
+interface Line {
+  readonly line: string;
+  /** When what the line is about began (ms since the epoch). */
+  readonly time: number;
+  /** Unique in the queue. */
+  readonly id: string;
+  readonly requestId: string;
+}
+
+export function queueLine(
+  ctx: Pick<Ctx, 'caches' | 'metadata' | 'clock'>,
+  { bucket, to }: Log,
+  { line, time, id, requestId }: Line,
+): Promise<SideChange> {
+  const { TargetBucket, TargetPrefix, TargetObjectKeyFormat } = to;
+  const by = TargetObjectKeyFormat?.PartitionedPrefix?.PartitionDateSource;
+  const task: AccessLogTask = {
+    bucketId: bucket.id,
+    bucket: bucket.name,
+    account: bucket.owner,
+    region: bucket.region,
+    time: Math.round(time),
+    target: {
+      bucket: TargetBucket,
+      prefix: TargetPrefix,
+      ...(by === undefined ? {} : { partitionedBy: by }),
+    },
+    line,
+  };
+  return queuedByHour(
+    ctx,
+    { queue: 'access-log', slotKey: bucket.id },
+    { task, id, due: ctx.clock.now(), requestId },
+  );
+}
+
+/** An action of the service itself: no request, so no client, status or time that it took. */
+interface ServiceAction {
+  /** Such as `S3.EXPIRE.OBJECT`. */
+  readonly operation: string;
+  readonly key: string;
+  /** The version that the action made, changed or removed. */
+  readonly version: ObjectRow | undefined;
+  readonly requestId: string;
+}
+
+/** The line of an action, for its commit. Costs nothing where the bucket has no log. */
+export async function lineOfAction(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { operation, key, version, requestId }: ServiceAction,
+): Promise<readonly SideChange[]> {
+  if (!(bucketLogging.name in bucket.documents)) return [];
+  const to = (await readDocument(ctx, bucket, bucketLogging))?.LoggingEnabled;
+  if (to === undefined) return [];
+  const time = ctx.clock.now();
+  const line = accessLogLine({
+    bucketOwner: bucket.owner,
+    bucket: bucket.name,
+    time,
+    requester: 'AmazonS3',
+    requestId,
+    operation,
+    key,
+    objectSize: version?.size,
+    versionId: version === undefined || bucket.versioning === '' ? undefined : shownVersion(version),
+  });
+  return [await queueLine(ctx, { bucket, to }, { line, time, id: drawId(ctx.random), requestId })];
+}
+
+// The bucket that takes an access log, as it is when the log is delivered.
+
+type LogTargetCtx = Pick<Context, 'metadata' | 'caches'>;
+
+/** Why lines are not delivered now. They stay in the queue until its retention. */
+export type KeptFor =
+  /** The target bucket does not exist. */
+  | 'no-bucket'
+  /** The target belongs to another account than the logged bucket: it was deleted and made again by another owner. */
+  | 'other-owner'
+  | 'other-region'
+  /** Log delivery cannot write locked objects (public API). */
+  | 'object-lock'
+  /** The prefix and the rest of the key are longer than keys may be. */
+  | 'key-too-long'
+  | 'quota'
+  /** Neither the policy nor the ACL of the target lets log delivery write, or the account may not use the target's KMS key. */
+  | 'denied'
+  /** Any other failure, such as a storage that does not answer. */
+  | 'error';
+
+export async function openLogTarget(
+  ctx: LogTargetCtx,
+  { name, account, region }: { readonly name: string; readonly account: string; readonly region: string },
+): Promise<BucketRow | KeptFor> {
+  const row = (await findBucket(ctx.metadata, name))?.row;
+  if (row === undefined) return 'no-bucket';
+  if (row.owner !== account) return 'other-owner';
+  if (row.region !== region) return 'other-region';
+  if (row.objectLock) return 'object-lock';
+  return row;
+}
+
+/** The grants on a log object: those of the logged bucket's present configuration, while it names the same target. */
+export async function readLogGrants(
+  ctx: LogTargetCtx,
+  {
+    source,
+    to,
+    target,
+  }: {
+    readonly source: { readonly bucketId: string; readonly bucket: string };
+    readonly to: AccessLogTask['target'];
+    readonly target: BucketRow;
+  },
+): Promise<readonly Grant[]> {
+  const bucket = (await findBucket(ctx.metadata, source.bucket))?.row;
+  if (bucket === undefined || bucket.id !== source.bucketId) return [];
+  const logging = (await readDocument(ctx, bucket, bucketLogging))?.LoggingEnabled;
+  const { TargetGrants = [] } = logging ?? {};
+  if (logging?.TargetBucket !== to.bucket || logging.TargetPrefix !== to.prefix) return [];
+  if (TargetGrants.length === 0 || (await readOwnership(ctx, target)) === 'BucketOwnerEnforced') return [];
+  return TargetGrants.flatMap(({ Grantee, Permission }) => grantTo(Grantee, Permission));
+}
+
+/** Grantees with an e-mail address were resolved when the configuration was stored. */
+function grantTo({ ID, URI }: NamedGrantee, permission: Grant['permission']): readonly Grant[] {
+  if (ID !== undefined) return [toUser(ID, permission)];
+  const group = (Object.keys(groupUris) as Group[]).find((each) => groupUris[each] === URI);
+  return group === undefined ? [] : [toGroup(group, permission)];
+}

@@ -1,0 +1,91 @@
+/** Object Lock: the retention and legal hold of a version, their end, and the lock of a new version. */
+
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import type { BucketRow, Lock, ObjectRow } from '../../metadata/tables.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { objectLock } from '../configurations/families.ts';
+
+export type RetentionMode = NonNullable<Lock['mode']>;
+export interface Retention {
+  readonly mode: RetentionMode;
+  readonly retainUntil: number;
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** The length of a year in the public API. */
+const yearDays = 365;
+
+/** The slower of two clocks, so that a clock that runs ahead releases nothing. */
+export const lockTime = async (ctx: Pick<Context, 'clock' | 'metadata'>): Promise<number> =>
+  Math.min(ctx.clock.now(), await ctx.metadata.now());
+
+/** The retention that holds at a moment. A retention that cannot be read never ends. */
+function heldBy({ mode, retainUntil }: Lock, now: number): RetentionMode | undefined {
+  if (mode === undefined && retainUntil === undefined) return undefined;
+  const isReadable =
+    (mode === 'GOVERNANCE' || mode === 'COMPLIANCE') &&
+    typeof retainUntil === 'number' &&
+    Number.isFinite(retainUntil);
+  if (!isReadable) return 'COMPLIANCE';
+  return retainUntil > now ? mode : undefined;
+}
+
+/** Every value but a plain OFF counts as a legal hold. */
+const isHeldLegally = ({ legalHold }: Lock): boolean => legalHold !== undefined && legalHold !== false;
+
+export const hasLock = ({ lock }: Pick<ObjectRow, 'lock'>): boolean => lock !== undefined;
+
+interface Release {
+  /** From `lockTime`. */
+  readonly now: number;
+  /** The caller asked to bypass GOVERNANCE and has the permission. */
+  readonly bypass: boolean;
+}
+
+const protectedByLock = () => fail('AccessDenied', 'Access Denied because object protected by object lock.');
+
+/** Everything that removes a version calls this within the decision that its commit checks. @throws AccessDenied */
+export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass }: Release): void {
+  if (lock === undefined) return;
+  const mode = heldBy(lock, now);
+  const isReleased = mode === undefined || (mode === 'GOVERNANCE' && bypass);
+  if (!isReleased || isHeldLegally(lock)) throw protectedByLock();
+}
+
+/**
+ * The lock with another retention, or with none. Every caller may extend it in the same mode.
+ * @throws AccessDenied when it would shorten, remove or change the mode of a COMPLIANCE retention, or of a GOVERNANCE one without bypass
+ */
+export function withRetention(
+  lock: Lock | undefined,
+  wanted: Retention | undefined,
+  { now, bypass }: Release,
+): Lock | undefined {
+  const mode = heldBy(lock ?? {}, now);
+  const isLonger =
+    wanted !== undefined &&
+    wanted.mode === lock?.mode &&
+    wanted.retainUntil >= (lock.retainUntil ?? Infinity);
+  if (mode !== undefined && !isLonger && !(mode === 'GOVERNANCE' && bypass)) throw protectedByLock();
+  const { mode: _, retainUntil: __, ...rest } = lock ?? {};
+  return wanted === undefined && rest.legalHold === undefined ? undefined : { ...rest, ...wanted };
+}
+
+/** The lock of a version that is written now: as its request asks, else the default of its bucket. */
+export async function lockAtWrite(
+  ctx: Pick<Context, 'caches' | 'clock' | 'metadata'>,
+  bucket: BucketRow,
+  given: Lock | undefined,
+): Promise<Lock | undefined> {
+  if (given?.mode !== undefined) return given;
+  const rule = (await readDocument(ctx, bucket, objectLock))?.Rule?.DefaultRetention;
+  if (rule === undefined) return given;
+  const days = rule.Days ?? (rule.Years ?? Number.NaN) * yearDays;
+  return { ...given, mode: rule.Mode, retainUntil: ctx.clock.now() + days * dayMs };
+}
+
+/** @throws InvalidRequest */
+export function assertLockable({ objectLock: isEnabled }: Pick<BucketRow, 'objectLock'>): void {
+  if (!isEnabled) throw fail('InvalidRequest', 'Bucket is missing Object Lock Configuration');
+}

@@ -1,0 +1,247 @@
+/**
+ * Makes an index of the objects in an existing upstream bucket, without copying a byte (`sluice import`,
+ * docs/adr/0015-import-of-upstream-objects.md). The position is saved, so that a run resumes after a kill.
+ */
+import { inParallel } from '../../base/concurrency.ts';
+import type { Context } from '../../context.ts';
+import { findReleased } from '../../metadata/background/clusters.ts';
+import { findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import { findHead } from '../../metadata/objects/objects.ts';
+import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
+import type { Extent, ForeignDetails, ForeignObject } from '../../ports/object-bytes.ts';
+import { changeKey } from '../objects/commit-version.ts';
+import { lockAtWrite } from '../objects/object-lock.ts';
+import { drawId, drawVersion, planNewVersion } from '../objects/versions.ts';
+import { advanceProgress, type Measure } from '../tasks/progress.ts';
+import { inlineExtents } from './garbage.ts';
+
+export type ImportCounts = Readonly<Record<ImportResult, number>>;
+
+interface ImportState {
+  /** Every key up to this one was processed; '' at the beginning. */
+  readonly after: string;
+  readonly counts: ImportCounts;
+  /** Store time (ms). Absent in rows of an earlier release. */
+  readonly startedAt?: number;
+  /** Store time (ms); absent while the run is not finished. */
+  readonly finishedAt?: number;
+}
+export const importRuns: TaskKind<ImportState> = { kind: 'import' };
+
+const measureImport = (
+  { startedAt = 0, finishedAt, counts }: ImportState,
+  { bucket, cluster }: Pick<ImportRun, 'bucket' | 'cluster'>,
+): Measure => ({
+  bucket: bucket.name,
+  cluster,
+  startedAt,
+  finishedAt,
+  done: { count: Object.values(counts).reduce((sum, count) => sum + count, 0) },
+});
+
+const begin: ImportState = {
+  after: '',
+  counts: { imported: 0, replaced: 0, changed: 0, present: 0, released: 0, skipped: 0 },
+};
+
+export interface ImportRun extends ImportOptions {
+  /** Objects a second, at most. */
+  readonly rate: number;
+  /** Called after each batch whose position was saved. */
+  readonly progress: (state: ImportState) => void;
+  /** Called for each object that changed upstream since it was imported. */
+  readonly changed: (key: string) => void;
+}
+
+/** Keys of one page of the listing, which bounds what a run holds in memory. */
+const listedMax = 1_000;
+/** Objects between two saved positions; after a kill at most this many are read and committed again. */
+const batchMax = 100;
+const parallelMax = 8;
+
+/** @returns the counts of the whole run, those of the part before a kill included */
+export async function importBucket(ctx: Ctx, run: ImportRun): Promise<ImportCounts> {
+  const name = `${run.bucket.id}/${run.cluster}`;
+  const former = await findTask(ctx.metadata, importRuns, name);
+  const startedAt = await ctx.metadata.now();
+  let state: ImportState =
+    former === undefined || former.state.finishedAt !== undefined ? { ...begin, startedAt } : former.state;
+  const keep = async (next: ImportState): Promise<void> => {
+    state = { startedAt: state.startedAt ?? startedAt, ...next };
+    await savePosition(ctx, run, { name, state });
+    run.progress(state);
+  };
+  for (let isLast = false; !isLast; ) {
+    const { objects, skipped, last } = await list(ctx, run, state.after);
+    isLast = last === undefined;
+    for (let from = 0; from < objects.length; from += batchMax) {
+      const batch = objects.slice(from, from + batchMax);
+      const counts = await importBatch(ctx, run, { batch, counts: state.counts });
+      await keep({ after: batch.at(-1)?.key ?? state.after, counts });
+    }
+    const counts = { ...state.counts, skipped: state.counts.skipped + skipped };
+    await keep({ after: last ?? state.after, counts });
+  }
+  await keep({ ...state, finishedAt: await ctx.metadata.now() });
+  return state.counts;
+}
+
+async function list(ctx: Ctx, { cluster, signal }: ImportRun, after: string) {
+  signal.throwIfAborted();
+  const { foreign } = ctx.bytes;
+  if (foreign === undefined) throw new Error('this data backend has no objects but those of the gateway');
+  return foreign.list(cluster, { after, max: listedMax, signal });
+}
+
+async function importBatch(
+  ctx: Ctx,
+  run: ImportRun,
+  { batch, counts }: { readonly batch: readonly ForeignObject[]; readonly counts: ImportCounts },
+): Promise<ImportCounts> {
+  const { rate, signal } = run;
+  const earliest = ctx.clock.elapsed() + (batch.length * 1000) / rate;
+  const results = await inParallel(parallelMax, batch, async (object) => {
+    signal.throwIfAborted();
+    const result = await importObject(ctx, object, run);
+    if (result === 'changed') run.changed(object.key);
+    return result;
+  });
+  const left = earliest - ctx.clock.elapsed();
+  if (left > 0) await ctx.clock.sleep(left, signal);
+  const next = { ...counts };
+  for (const result of results) next[result] += 1;
+  return next;
+}
+
+/**
+ * Of two concurrent runs one position is lost. Either position is correct: every key before it was handled, so a run that
+ * starts there misses nothing.
+ */
+async function savePosition(
+  ctx: Ctx,
+  run: ImportRun,
+  { name, state }: { readonly name: string; readonly state: ImportState },
+): Promise<void> {
+  const found: Task<ImportState> | undefined = await findTask(ctx.metadata, importRuns, name);
+  const progress = advanceProgress(found?.progress, measureImport(state, run), await ctx.metadata.now());
+  await putTask(ctx.metadata, importRuns, { name, state, progress, expect: found?.revision ?? 'absent' });
+}
+
+// Makes a row for one existing upstream object. Safe to repeat: it does not change a key that has a head.
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'config'>;
+
+/**
+ * - `imported`: the key had no version and has one now.
+ * - `replaced`: the version of an earlier import named a former content of the upstream object; it names the present one now.
+ * - `changed`: the same, but the run does not replace; a read of the version is refused.
+ * - `present`: the key has a version or a delete marker, which stays as it is.
+ * - `released`: a client deleted or replaced the version that an earlier import made from this content.
+ * - `skipped`: the object is gone, another gateway stored it, or its key or headers do not fit into a row.
+ */
+type ImportResult = 'imported' | 'replaced' | 'changed' | 'present' | 'released' | 'skipped';
+
+interface ImportOptions {
+  readonly bucket: BucketRow;
+  readonly cluster: string;
+  /** Reads the headers of each object. */
+  readonly headers: boolean;
+  /** Replaces the version of an earlier import whose upstream object changed since. */
+  readonly again: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Recorded in place of a request id. */
+const requestId = 'import';
+/** The same limit as for keys that clients write (public API). */
+const keyBytesMax = 1024;
+/** Keeps the row of an object small. */
+const headerBytesMax = 8192;
+
+const byteLength = (text: string): number => new TextEncoder().encode(text).length;
+
+async function importObject(ctx: Ctx, listed: ForeignObject, options: ImportOptions): Promise<ImportResult> {
+  const { bucket, cluster, again, signal } = options;
+  const { key } = listed;
+  if (key === '' || key.includes('\0') || !key.isWellFormed() || byteLength(key) > keyBytesMax)
+    return 'skipped';
+  // Check the head before calling the upstream, because in a second run most keys have a version.
+  const seen = await findHead(ctx.metadata, bucket, key);
+  const standing = standingFor(seen?.row, listed, { cluster, again });
+  if (standing !== undefined) return standing;
+  const described = options.headers
+    ? await ctx.bytes.foreign?.describe(cluster, key, signal)
+    : { ...listed, system: {}, user: {} };
+  if (described === undefined) return 'skipped';
+  // A listing has the time in milliseconds, a header in seconds.
+  const details = described.etag === listed.etag ? { ...described, modified: listed.modified } : described;
+  const headers = toObjectHeaders(details);
+  if (byteLength(JSON.stringify(headers)) > headerBytesMax) return 'skipped';
+  return commitImport(ctx, { details, headers }, options);
+}
+
+/** The result for a key that has a head; undefined when a row must be created. */
+function standingFor(
+  head: ObjectRow | undefined,
+  { key, etag }: ForeignObject,
+  { cluster, again }: Pick<ImportOptions, 'cluster' | 'again'>,
+): ImportResult | undefined {
+  if (head === undefined) return undefined;
+  const own = inlineExtents(head.manifest).find(
+    (extent) => extent.cluster === cluster && extent.foreign?.key === key,
+  );
+  if (own === undefined || own.foreign?.etag === etag) return 'present';
+  return again ? undefined : 'changed';
+}
+
+async function commitImport(
+  ctx: Ctx,
+  { details, headers }: { readonly details: ForeignDetails; readonly headers: ObjectHeaders },
+  { bucket, cluster, again }: ImportOptions,
+): Promise<ImportResult> {
+  const { key, size, etag, modified } = details;
+  const id = `import-${drawId(ctx.random)}`;
+  let result: ImportResult = 'present';
+  await changeKey(ctx, {
+    bucket,
+    key,
+    requestId,
+    id,
+    async decide({ bucket: now, head, oldNull }) {
+      const standing = standingFor(head?.row, details, { cluster, again });
+      result = standing ?? (head === undefined ? 'imported' : 'replaced');
+      if (standing !== undefined) return undefined;
+      // Read the release after the head, because one commit removes the version and records the release.
+      const released = await findReleased(ctx.metadata, now.id, { key, cluster });
+      if (head === undefined && released?.etag === etag) {
+        result = 'released';
+        return undefined;
+      }
+      const extent: Extent = { cluster, id, size, foreign: { key, etag } };
+      const lock: Lock | undefined = now.objectLock ? await lockAtWrite(ctx, now, undefined) : undefined;
+      const fresh = {
+        bucketId: now.id,
+        key,
+        marker: false,
+        modified,
+        size,
+        etag,
+        storageClass: now.defaultClass ?? 'STANDARD',
+        // The extent names the upstream object, even where that has no bytes.
+        manifest: { extents: [extent] },
+        headers,
+        owner: now.owner,
+        requestId,
+        conditional: true,
+        ...(lock === undefined ? {} : { lock }),
+      };
+      return planNewVersion(now, head, oldNull, { fresh, version: drawVersion(ctx, head?.row.version) });
+    },
+  });
+  return result;
+}
+
+const toObjectHeaders = ({ system, user }: ForeignDetails): ObjectHeaders => ({
+  ...(Object.keys(system).length === 0 ? {} : { system }),
+  ...(Object.keys(user).length === 0 ? {} : { user }),
+});

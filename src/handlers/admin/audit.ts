@@ -1,0 +1,104 @@
+/** The audit log as JSON: rows, export, and the verification of its chain. */
+
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import {
+  auditFormats,
+  auditMatcher,
+  exportAudit,
+  toAuditJson,
+} from '../../domain/events/audit/audit-formats.ts';
+import { toTime } from '../../domain/events/audit/seal-hours.ts';
+import { type Noted, verifyAudit } from '../../domain/events/audit/verify-audit.ts';
+import { openTurns } from '../../domain/storage/sweep.ts';
+import { type AuditPlace, auditHourOf, readAudit } from '../../metadata/audit.ts';
+import { pageDefault } from '../../protocol/operations/admin/row.ts';
+import { type AdminHandler, jsonReply, readTime } from './call.ts';
+
+export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal }) => {
+  const { limit = pageDefault, after } = query;
+  const { rows, next } = await readAudit(ctx.metadata, {
+    ...readSpan(ctx, query),
+    before: readPlace(after),
+    max: limit,
+    requestId: query.requestId,
+    matches: auditMatcher(query),
+    rest: openTurns(ctx.clock, signal),
+  });
+  return jsonReply({
+    rows: rows.map(toAuditJson),
+    ...(next === undefined
+      ? {}
+      : { searchedTo: new Date(next.time).toISOString(), next: `${next.time}:${next.id}` }),
+  });
+};
+
+export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal, entries }) => {
+  const format = auditFormats[query.format ?? 'jsonl'];
+  return {
+    status: 200,
+    headers: [
+      ['Content-Type', format.mediaType],
+      ['Cache-Control', 'no-store'],
+    ],
+    body: exportAudit(ctx, {
+      ...readSpan(ctx, query),
+      format,
+      signal,
+      matches: auditMatcher(query),
+      isVisible: async (row) => (await entries.denialOf('rows', row)) === undefined,
+    }),
+  };
+};
+
+export const VerifyAudit: AdminHandler<'VerifyAudit'> = async (ctx, { query, signal }) => {
+  const { from, seal, sealedHour } = query;
+  const hour = from === undefined ? undefined : auditHourOf(readTime('from', from));
+  const { head, gap, next, firstLate, ...counts } = await verifyAudit(ctx, {
+    from: hour,
+    noted: readNoted(seal, sealedHour),
+    signal,
+  });
+  return jsonReply({
+    isIntact: gap === undefined,
+    ...(head === undefined
+      ? {}
+      : { since: toTime(head.first), sealedThrough: toTime(head.hour), seal: head.seal }),
+    ...counts,
+    ...(firstLate === undefined ? {} : { sealedLateFrom: toTime(firstLate) }),
+    ...(gap === undefined ? {} : { gap: { ...gap, hour: toTime(gap.hour) } }),
+    ...(next === undefined ? {} : { nextFrom: toTime(next) }),
+  });
+};
+
+/** @throws InvalidArgument for a seal without its hour, or an hour without its seal */
+function readNoted(seal: string | undefined, sealedHour: string | undefined): Noted | undefined {
+  if (seal === undefined && sealedHour === undefined) return undefined;
+  if (seal === undefined || sealedHour === undefined)
+    throw fail('InvalidArgument', {
+      message: 'seal and sealedHour belong together.',
+      field: seal === undefined ? 'seal' : 'sealedHour',
+    });
+  return { seal, hour: auditHourOf(readTime('sealedHour', sealedHour)) };
+}
+
+/** No row is older than the retention or newer than now, so a wide span costs no further reads. */
+function readSpan(
+  { clock, config }: Pick<Context, 'clock' | 'config'>,
+  given: { readonly start?: string | undefined; readonly end?: string | undefined },
+): { readonly start: number; readonly end: number } {
+  const now = clock.now();
+  const kept = now - config.SVC_AUDIT_RETENTION;
+  const start = given.start === undefined ? kept : readTime('start', given.start);
+  const end = given.end === undefined ? now : readTime('end', given.end);
+  if (start > end) throw fail('InvalidArgument', { message: 'start is after end.', field: 'start' });
+  return { start: Math.max(start, kept), end: Math.min(end, now) };
+}
+
+function readPlace(after: string | undefined): AuditPlace | undefined {
+  if (after === undefined) return undefined;
+  const [, time, id = ''] = /^(\d{1,15}):(.*)$/s.exec(after) ?? [];
+  if (time === undefined)
+    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+  return { time: Number(time), id };
+}

@@ -1,0 +1,194 @@
+/** The buckets of all accounts: list, detail, and change of the owner. */
+import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
+import { isPublicPolicy } from '../../auth/policy/public-status.ts';
+import { callerOf } from '../../auth/session/sessions.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { assertNoAccessPoint, assertUnattached } from '../../domain/access/access-points.ts';
+import { isPublicAcl } from '../../domain/access/acl.ts';
+import { readOwnership } from '../../domain/access/object-ownership.ts';
+import { explainKept } from '../../domain/buckets/bucket-remains.ts';
+import { deleteBucket, lookUpBucket, openBucket } from '../../domain/buckets/buckets.ts';
+import { createBucket } from '../../domain/buckets/create-bucket.ts';
+import { changeOwner } from '../../domain/buckets/quotas/change-owner.ts';
+import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
+import { type HeldBucket, pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
+import { openTurns } from '../../domain/storage/sweep.ts';
+import { readUsage } from '../../metadata/buckets/usage.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { bucketsPageDefault } from '../../protocol/operations/admin/objects.ts';
+import { acceptRegion, assertBucketName, firstDocuments } from '../bucket/create-bucket.ts';
+import { emptyReply } from '../common/failure.ts';
+import { type AdminHandler, jsonReply } from './call.ts';
+
+/** Buckets of a page whose policies and ACLs are read at once. */
+const documentsAtOnce = 16;
+
+export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query, signal }) => {
+  const rest = openTurns(ctx.clock, signal);
+  const { prefix = '', versioning, limit = bucketsPageDefault, after, ...filter } = query;
+  const { buckets, next } = await pageHeldBuckets(
+    ctx,
+    { prefix, ...filter, versioning: versioning === 'unset' ? '' : versioning },
+    { after, limit, rest },
+  );
+  const rows = await inParallel(documentsAtOnce, buckets, async (found) => {
+    await rest();
+    return bucketJson(ctx, found);
+  });
+  return jsonReply({ rows, ...(next === undefined ? {} : { next }) });
+};
+
+/** What the list shows of a bucket. */
+async function bucketJson(ctx: Context, { row, classes }: HeldBucket) {
+  const held = [...classes.values()];
+  return {
+    name: row.name,
+    owner: row.owner,
+    ownerName: row.ownerName,
+    created: new Date(row.created).toISOString(),
+    region: row.region,
+    bytes: held.reduce((sum, { bytes }) => sum + bytes, 0),
+    objects: held.reduce((sum, { objects }) => sum + objects, 0),
+    versioning: row.versioning || ('unset' as const),
+    objectLock: row.objectLock,
+    ...(row.quota === undefined ? {} : { quota: row.quota }),
+    ...(row.placement === undefined ? {} : { placement: row.placement }),
+    defaultClass: row.defaultClass ?? 'STANDARD',
+    shards: row.shards,
+    configurations: Object.keys(row.documents).sort(),
+    hasSigningKey: row.signingKey !== undefined,
+    ...(await accessJson(ctx, row)),
+  };
+}
+
+export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
+  const row = await openBucket(ctx, params.get('name') ?? '');
+  // Before the counters are read: they have every commit that was answered by then.
+  const countedAt = await ctx.metadata.now();
+  const classes = await readUsage(ctx.metadata, row.id);
+  return jsonReply({
+    ...(await bucketJson(ctx, { row, classes })),
+    id: row.id,
+    creator: row.creator,
+    mfaDelete: row.mfaDelete === true,
+    ...(row.placementMode === undefined ? {} : { placementMode: row.placementMode || 'weighted' }),
+    ...(row.splittingTo === undefined ? {} : { splittingTo: row.splittingTo }),
+    classes: [...classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
+    countedAt: new Date(countedAt).toISOString(),
+    objectOwnership: await readOwnership(ctx, row),
+    ...(await encryptionJson(ctx, row)),
+    website: (await readDocument(ctx, row, bucketWebsite)) !== undefined,
+    ...(await signingKeyJson(ctx, row)),
+  });
+};
+
+/** Whether policy and ACL, each for itself, give strangers access; a public access block may still refuse it. */
+async function accessJson(ctx: Context, row: BucketRow) {
+  const policy = await readDocument(ctx, row, bucketPolicy);
+  return {
+    policyIsPublic: policy !== undefined && isPublicPolicy(policy.document),
+    aclIsPublic: isPublicAcl((await readDocument(ctx, row, bucketAcl)) ?? []),
+  };
+}
+
+async function encryptionJson(ctx: Context, row: BucketRow) {
+  const [rule] = (await readDocument(ctx, row, bucketEncryption))?.Rule ?? [];
+  const by = rule?.ApplyServerSideEncryptionByDefault;
+  if (by === undefined) return {};
+  const { SSEAlgorithm: algorithm, KMSMasterKeyID: keyId } = by;
+  return { encryption: { algorithm, ...(keyId === undefined ? {} : { keyId }) } };
+}
+
+async function signingKeyJson(ctx: Context, { name, signingKey }: BucketRow) {
+  if (signingKey === undefined) return {};
+  const { keyId, createdAt, isExpired } = await signingKeyStatus(ctx, name);
+  return { signingKey: { keyId, createdAt: new Date(createdAt).toISOString(), isExpired } };
+}
+
+export const PutBucketOwner: AdminHandler<'PutBucketOwner'> = async (
+  ctx,
+  { params, query, body, record },
+) => {
+  const account = await ctx.credentials.account({ owner: body.owner });
+  if (account === undefined)
+    throw fail('InvalidArgument', {
+      message: `There is no account ${body.owner}: an account has a key in the settings.`,
+      field: 'owner',
+    });
+  const name = params.get('name') ?? '';
+  const policy = await readDocument(ctx, await openBucket(ctx, name), bucketPolicy);
+  const isDropped = query.policy === 'drop';
+  await changeOwner(ctx, {
+    bucket: name,
+    without: isDropped ? [bucketPolicy.name] : [],
+    owner: account.owner,
+    ownerName: account.displayName,
+    withObjects: body.objects !== 'stay',
+    record,
+  });
+  if (policy === undefined) return jsonReply({ policy: 'none' });
+  return jsonReply({ policy: isDropped ? 'dropped' : 'kept', policyText: policy.text });
+};
+
+// Creates and deletes buckets for an operator.
+
+export const CreateBucket: AdminHandler<'CreateBucket'> = async (ctx, { body, identity, record }) => {
+  const { name, owner, region, objectLock = false, versioning = false } = body;
+  record?.about(`bucket:${name}`);
+  if (identity === undefined) throw fail('AccessDenied');
+  assertBucketName(name);
+  await assertNoAccessPoint(ctx, name);
+  const account = await ctx.credentials.account({ owner });
+  if (account === undefined)
+    throw fail('InvalidArgument', { message: `There is no account ${owner}.`, field: 'owner' });
+  // The storage protocol answers its owner with the bucket that exists; an operator may have asked for another region or lock.
+  if ((await lookUpBucket(ctx, name)) !== undefined)
+    throw fail('BucketAlreadyExists', {
+      message: `There is a bucket ${name}.`,
+      elements: { BucketName: name },
+    });
+  const { username, userid } = callerOf(identity);
+  const made = {
+    owner: account.owner,
+    region: acceptRegion(ctx.config, region) ?? ctx.config.SVC_REGION,
+    objectLock,
+  };
+  record?.change?.(undefined, { ...made, versioning: versioning || objectLock ? 'Enabled' : 'unset' });
+  const asked = { acl: undefined, ownership: undefined, tags: { TagSet: [] } };
+  const bucket = await createBucket(ctx, {
+    name,
+    ...made,
+    ownerName: account.displayName,
+    creator: username ?? userid,
+    ...(versioning ? { versioning: 'Enabled' as const } : {}),
+    documents: firstDocuments(asked, account.owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
+    record,
+  });
+  return jsonReply(
+    {
+      name: bucket.name,
+      owner: bucket.owner,
+      region: bucket.region,
+      created: new Date(bucket.created).toISOString(),
+      versioning: bucket.versioning || ('unset' as const),
+      objectLock: bucket.objectLock,
+    },
+    201,
+  );
+};
+
+export const DeleteBucket: AdminHandler<'DeleteBucket'> = async (ctx, { params, record, requestId }) => {
+  const bucket = await openBucket(ctx, params.get('name') ?? '');
+  const { owner, region, objectLock, versioning } = bucket;
+  record?.change?.({ owner, region, objectLock, versioning: versioning || 'unset' }, undefined);
+  try {
+    await deleteBucket(ctx, bucket, { record, requestId, assertUnused: () => assertUnattached(ctx, bucket) });
+  } catch (cause) {
+    throw await explainKept(ctx, bucket, cause);
+  }
+  return emptyReply(204);
+};

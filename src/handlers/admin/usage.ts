@@ -1,0 +1,217 @@
+/** The usage feed: rows of closed UTC days, by bucket and by account (spec, "Operator JSON API"). */
+
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { openBucket } from '../../domain/buckets/buckets.ts';
+import {
+  assertClosed,
+  assertTrafficClosed,
+  type ExportFormat,
+  exportLines,
+  type FormatName,
+  storageFormats,
+  trafficFormats,
+} from '../../domain/buckets/usage/export-formats.ts';
+import { addDays, isDay, sumOwned, toDay } from '../../domain/buckets/usage/read-usage.ts';
+import { inTurns, openTurns } from '../../domain/storage/sweep.ts';
+import {
+  everyTrafficOf,
+  everyUsageOf,
+  pageBucketDays,
+  pageBucketTraffic,
+  pageOwnerDays,
+  pagePayerTraffic,
+  type Traffic,
+} from '../../metadata/buckets/usage.ts';
+import type { DayUsageRow } from '../../metadata/records/usage.ts';
+import { pageDefault } from '../../protocol/operations/admin/row.ts';
+import type { AdminQuery } from '../../protocol/operations/admin.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { type AdminHandler, jsonReply } from './call.ts';
+import { type Entries, visible, visibleRows } from './named-resources.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock'>;
+
+export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, { params, query }) => {
+  const { id } = await openBucket(ctx, params.get('name') ?? '');
+  const range = readRange(query, await ctx.metadata.now());
+  const token = readAfter(query.after, 2);
+  const after = token && { day: token[0] ?? '', storageClass: token[1] ?? '' };
+  const rows = await pageBucketDays(ctx.metadata, id, { ...range, after, limit: range.limit + 1 });
+  return pageReply(rows, range.limit, {
+    toJson: (row) => withByteSeconds({ day: row.day, storageClass: row.storageClass }, row),
+    toToken: ({ day, storageClass }) => [day, storageClass],
+  });
+};
+
+export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query, signal, entries }) => {
+  const owner = params.get('user') ?? '';
+  const range = readRange(query, await ctx.metadata.now());
+  const token = readAfter(query.after, 3);
+  const after = token && { day: token[0] ?? '', bucketId: token[1] ?? '', storageClass: token[2] ?? '' };
+  const rows = await pageOwnerDays(ctx.metadata, owner, { ...range, after, limit: range.limit + 1 });
+  return pageReply(rows, range.limit, {
+    entries,
+    toJson: (row) =>
+      withByteSeconds({ bucket: row.bucket, day: row.day, storageClass: row.storageClass }, row),
+    toToken: ({ day, bucketId, storageClass }) => [day, bucketId, storageClass],
+    totals: await sumOwned(ctx, owner, signal),
+  });
+};
+
+interface Asked {
+  readonly day: string;
+  readonly format: FormatName;
+  readonly entries: Entries;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** What an export is about: the rows of a day, whether it is closed, and their formats. */
+const exports = {
+  storage: {
+    assertClosed,
+    open: (ctx: Ctx, asked: Asked) =>
+      exported(ctx, asked, {
+        format: storageFormats[asked.format],
+        rows: everyUsageOf(ctx.metadata, asked.day),
+      }),
+  },
+  traffic: {
+    assertClosed: assertTrafficClosed,
+    open: (ctx: Ctx, asked: Asked) =>
+      exported(ctx, asked, {
+        format: trafficFormats[asked.format],
+        rows: everyTrafficOf(ctx.metadata, asked.day),
+      }),
+  },
+} as const;
+
+/** Rows that a Deny covers cost turns as well, so the turns are counted ahead of them. */
+const exported = <Row extends object>(
+  { clock }: Ctx,
+  { entries, signal }: Asked,
+  { format, rows }: { readonly format: ExportFormat<Row>; readonly rows: AsyncIterable<Row> },
+) => ({
+  mediaType: format.mediaType,
+  body: exportLines(visibleRows(entries, 'rows', inTurns(rows, openTurns(clock, signal))), format),
+});
+
+export const ExportUsage: AdminHandler<'ExportUsage'> = async (ctx, { query, entries, signal }) => {
+  const day = readDay(query.day, 'day');
+  const { of = 'storage', format = 'csv' } = query;
+  await exports[of].assertClosed(ctx, day);
+  const { mediaType, body } = exports[of].open(ctx, { day, format, entries, signal });
+  return {
+    status: 200,
+    headers: [
+      ['Content-Type', mediaType],
+      ['Cache-Control', 'no-store'],
+    ],
+    body,
+  };
+};
+
+// Query parameters and JSON of the usage feed.
+
+/** The default window reaches this many days back. */
+const windowDays = 30;
+
+type RangeQuery = AdminQuery<'GetBucketUsage'>;
+
+/** @throws InvalidArgument naming the parameter */
+function readRange(query: RangeQuery, now: number): { start: string; before: string; limit: number } {
+  const end = readDay(query.end, 'end') ?? toDay(now);
+  const start = readDay(query.start, 'start') ?? addDays(end, -windowDays);
+  if (start > end)
+    throw fail('InvalidArgument', { message: `start (${start}) is after end (${end}).`, field: 'start' });
+  return { start, before: addDays(end, 1), limit: query.limit ?? pageDefault };
+}
+
+function readDay<T extends string | undefined>(given: T, name: string): T {
+  if (given === undefined) return given;
+  // The day after the last one must also have four digits in its year, because days are compared as text.
+  if (!isDay(given) || given === '9999-12-31')
+    throw fail('InvalidArgument', { message: `${name} must be a UTC day such as 2026-01-31.`, field: name });
+  return given;
+}
+
+/** The position that `next` of the page before named. */
+function readAfter(given: string | undefined, parts: number): readonly string[] | undefined {
+  if (given === undefined) return undefined;
+  const read = given.split(':');
+  if (read.length !== parts || !isDay(read[0] ?? ''))
+    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+  return read;
+}
+
+interface Page<Row> {
+  /** Leaves out the rows of resources that policies deny; absent where all rows are of one. */
+  readonly entries?: Entries;
+  readonly toJson: (row: Row) => string;
+  readonly toToken: (row: Row) => readonly string[];
+  readonly totals?: object;
+}
+
+/** @param rows one more than `limit` where more follow */
+async function pageReply<Row extends object>(
+  rows: readonly Row[],
+  limit: number,
+  { entries, toJson, toToken, totals }: Page<Row>,
+): Promise<Reply> {
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const listed = entries === undefined ? shown : await visible(entries, 'rows', shown);
+  const more = rows.length > limit && last !== undefined ? { next: toToken(last).join(':') } : {};
+  const rest = JSON.stringify({ ...(totals === undefined ? {} : { totals }), ...more });
+  const body = `{"rows":[${listed.map(toJson).join(',')}]${rest === '{}' ? '' : `,${rest.slice(1, -1)}`}}`;
+  return { ...jsonReply(undefined), body };
+}
+
+/** `byteSeconds` is written digit by digit: it may be larger than the integers that a `number` holds exactly. */
+function withByteSeconds(named: object, row: DayUsageRow): string {
+  const { byteSeconds, objectCountAvg, objectCountMax } = row;
+  const counts = `"byteSeconds":${byteSeconds},"objectCountAvg":${objectCountAvg},"objectCountMax":${objectCountMax}`;
+  return `${JSON.stringify(named).slice(0, -1)},${counts}}`;
+}
+
+// Requests and bytes by bucket, by account that pays, and UTC day. Those of the present day are what the processes have written so far.
+
+export const GetBucketTraffic: AdminHandler<'GetBucketTraffic'> = async (ctx, { params, query }) => {
+  const { id } = await openBucket(ctx, params.get('name') ?? '');
+  const range = readRange(query, await ctx.metadata.now());
+  const token = readAfter(query.after, 3);
+  const after = token && { day: token[0] ?? '', requester: token[1] ?? '', payer: token[2] ?? '' };
+  const rows = await pageBucketTraffic(ctx.metadata, id, { ...range, after, limit: range.limit + 1 });
+  return pageReply(rows, range.limit, {
+    toJson: ({ day, requester, payer, ...row }) => JSON.stringify({ day, requester, payer, ...amounts(row) }),
+    toToken: ({ day, requester, payer }) => [day, requester, payer],
+  });
+};
+
+export const GetUserTraffic: AdminHandler<'GetUserTraffic'> = async (ctx, { params, query, entries }) => {
+  const payer = params.get('user') ?? '';
+  const range = readRange(query, await ctx.metadata.now());
+  const token = readAfter(query.after, 3);
+  const after = token && { day: token[0] ?? '', bucketId: token[1] ?? '', requester: token[2] ?? '' };
+  const rows = await pagePayerTraffic(ctx.metadata, payer, { ...range, after, limit: range.limit + 1 });
+  return pageReply(rows, range.limit, {
+    entries,
+    toJson: ({ bucket, day, requester, ...row }) =>
+      JSON.stringify({ bucket, day, requester, ...amounts(row) }),
+    toToken: ({ day, bucketId, requester }) => [day, bucketId, requester],
+  });
+};
+
+const amounts = ({
+  requestsA,
+  requestsB,
+  requestsFree,
+  ingressBytes,
+  egressBytes,
+}: Pick<Traffic, 'requestsA' | 'requestsB' | 'requestsFree' | 'ingressBytes' | 'egressBytes'>) => ({
+  requestsA,
+  requestsB,
+  requestsFree,
+  ingressBytes,
+  egressBytes,
+});

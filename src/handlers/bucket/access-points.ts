@@ -1,0 +1,274 @@
+/** Parameters that the operations on access points share, and the access point that they are about. */
+
+import {
+  accessPointFacts,
+  networkOrigin,
+  refuseBarePrincipals,
+} from '../../auth/authorization/bucket-policy.ts';
+import { parsePolicy } from '../../auth/policy/document.ts';
+import { isPublicPolicy } from '../../auth/policy/public-status.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import {
+  accessPointArn,
+  createAccessPoint,
+  deleteAccessPoint,
+  listAccessPoints,
+  openAccessPoint,
+  setAccessPointPolicy,
+} from '../../domain/access/access-points.ts';
+import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { readDocument } from '../../domain/configurations/documents.ts';
+import { publicAccessBlock } from '../../domain/configurations/families.ts';
+import { findAccessPoint } from '../../metadata/buckets/access-points.ts';
+import type { AccessPointRow } from '../../metadata/records/access-points.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
+import { flag, integer, optional, structure, text } from '../../protocol/operations/parameters.ts';
+import {
+  accessPointsMax,
+  createAccessPointResult,
+  getAccessPointPolicyResult,
+  getAccessPointPolicyStatusResult,
+  getAccessPointResult,
+  listAccessPointsResult,
+} from '../../protocol/schemas/access.ts';
+import { readToken, writeToken } from '../common/parameters.ts';
+import { type Asking, action } from '../iam/action.ts';
+import type { ActionRequest } from '../iam/fields.ts';
+
+const account = text({ max: 128 });
+const accessPointName = text({
+  min: 3,
+  max: 50,
+  pattern: /^[a-z0-9][a-z0-9-]{1,48}[a-z0-9](?<!-s3alias|--ol-s3|--xa-s3)$/,
+  must: 'lower-case letters, digits and hyphens, none of these at either end, and no ending that aliases have',
+});
+const bucketName = text({ max: 255 });
+const accountId = { AccountId: optional(account) };
+const bucketAccountId = optional(account);
+const named = { ...accountId, Name: accessPointName };
+const policyText = text({ max: 65_536 });
+
+/** For a new access point each setting is true unless the request says otherwise (public API). */
+const blockFields = optional(
+  structure({
+    BlockPublicAcls: optional(flag),
+    IgnorePublicAcls: optional(flag),
+    BlockPublicPolicy: optional(flag),
+    RestrictPublicBuckets: optional(flag),
+  }),
+);
+
+/** Refuses to show access points of another account. @throws AccessDenied */
+function readAccount(
+  { identity }: ActionRequest,
+  { AccountId }: { readonly AccountId: string | undefined },
+): string {
+  if (AccountId !== undefined && AccountId !== identity.owner) throw fail('AccessDenied');
+  return identity.owner;
+}
+
+// The permission that an operation on an access point requires, and the facts for its conditions.
+
+interface Named {
+  readonly AccountId: string | undefined;
+  readonly Name: string;
+}
+
+/** For an access point that is about to be created, the parameters name it. */
+async function namedPoint({ metadata, config }: Context, request: ActionRequest, given: Named) {
+  const account = readAccount(request, given);
+  const found = await findAccessPoint(metadata, account, given.Name);
+  return { account, name: given.Name, region: found?.row.region ?? config.SVC_REGION };
+}
+
+const formatResource = async (ctx: Context, request: ActionRequest, given: Named): Promise<string> =>
+  accessPointArn(await namedPoint(ctx, request, given));
+
+const readFacts = async (given: Named, { ctx, request }: Asking): Promise<ReadonlyMap<string, string>> =>
+  accessPointFacts(await namedPoint(ctx, request, given));
+
+// CreateAccessPoint, GetAccessPoint, DeleteAccessPoint and ListAccessPoints.
+
+export const CreateAccessPoint = action(
+  'CreateAccessPoint',
+  {
+    ...named,
+    Bucket: bucketName,
+    BucketAccountId: bucketAccountId,
+    PublicAccessBlockConfiguration: blockFields,
+  },
+  {
+    resource: formatResource,
+    facts: readFacts,
+    result: createAccessPointResult,
+    async run(ctx, request, given) {
+      const account = readAccount(request, given);
+      const { Name: name, Bucket: bucket, BucketAccountId: bucketOwner = account } = given;
+      const { BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets } =
+        given.PublicAccessBlockConfiguration ?? {};
+      const block = {
+        BlockPublicAcls: BlockPublicAcls ?? true,
+        IgnorePublicAcls: IgnorePublicAcls ?? true,
+        BlockPublicPolicy: BlockPublicPolicy ?? true,
+        RestrictPublicBuckets: RestrictPublicBuckets ?? true,
+      };
+      const wanted = { account, name, bucket, bucketOwner, block, record: request.record };
+      const row = await createAccessPoint(ctx, wanted);
+      return { AccessPointArn: accessPointArn(row), Alias: row.alias };
+    },
+  },
+);
+
+export const GetAccessPoint = action('GetAccessPoint', named, {
+  resource: formatResource,
+  facts: readFacts,
+  result: getAccessPointResult,
+  async run(ctx, request, given) {
+    const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
+    return {
+      ...(await accessPointFields(ctx, row)),
+      PublicAccessBlockConfiguration: row.block,
+      CreationDate: isoTime(row.created),
+    };
+  },
+});
+
+async function accessPointFields(ctx: Pick<Context, 'metadata'>, row: AccessPointRow) {
+  return {
+    Name: row.name,
+    Bucket: row.bucket,
+    NetworkOrigin: networkOrigin,
+    Alias: row.alias,
+    AccessPointArn: accessPointArn(row),
+    BucketAccountId: await readBucketOwner(ctx, row),
+  };
+}
+
+/** Operators may have given the bucket to another account since; a bucket that is gone had the owner of the row. */
+async function readBucketOwner(ctx: Pick<Context, 'metadata'>, row: AccessPointRow): Promise<string> {
+  const bucket = await lookUpBucket(ctx, row.bucket);
+  return bucket?.id === row.bucketId ? bucket.owner : row.bucketOwner;
+}
+
+/** Buckets that ListAccessPoints reads at the same time. */
+const readsMax = 8;
+
+export const DeleteAccessPoint = action('DeleteAccessPoint', named, {
+  resource: formatResource,
+  facts: readFacts,
+  status: 204,
+  async run(ctx, request, given) {
+    const account = readAccount(request, given);
+    await deleteAccessPoint(ctx, { account, name: given.Name, record: request.record });
+  },
+});
+
+export const ListAccessPoints = action(
+  'ListAccessPoints',
+  {
+    ...accountId,
+    Bucket: optional(bucketName),
+    NextToken: optional(text({ max: 1024 })),
+    MaxResults: optional(integer({ min: 0, max: 2 ** 31 - 1 })),
+  },
+  {
+    resource: () => '*',
+    result: listAccessPointsResult,
+    async run(ctx, request, given) {
+      const { Bucket: bucket, NextToken, MaxResults = accessPointsMax } = given;
+      const { items, next } = await listAccessPoints(ctx, readAccount(request, given), {
+        bucket,
+        after: readToken(NextToken)?.after,
+        max: Math.min(Math.max(MaxResults, 1), accessPointsMax),
+      });
+      return {
+        AccessPointList: await inParallel(readsMax, items, (row) => accessPointFields(ctx, row)),
+        ...(next === undefined ? {} : { NextToken: writeToken({ after: next }) }),
+      };
+    },
+  },
+);
+
+// The policy of an access point: Put, Get, Delete, and whether it is public.
+
+export const PutAccessPointPolicy = action(
+  'PutAccessPointPolicy',
+  { ...named, Policy: policyText },
+  {
+    resource: formatResource,
+    facts: readFacts,
+    async run(ctx, request, given) {
+      const account = readAccount(request, given);
+      const { Name: name, Policy: text } = given;
+      const { row } = await openAccessPoint(ctx, account, name);
+      const accessPoint = accessPointArn(row);
+      const document = parsePolicy(text, { kind: 'access-point', accessPoint });
+      await refuseBarePrincipals(ctx, account, document);
+      const isPublic = isPublicPolicy(document);
+      await setAccessPointPolicy(
+        ctx,
+        { account, name, record: request.record },
+        { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, judged: row }) },
+      );
+    },
+  },
+);
+
+/** Called with the access point that the commit replaces. The block of a bucket applies to access points of its own account. */
+async function assertMayBe(
+  ctx: Context,
+  now: AccessPointRow,
+  { isPublic, judged }: { readonly isPublic: boolean; readonly judged: AccessPointRow },
+): Promise<void> {
+  // Deleted and made again meanwhile, perhaps for another bucket.
+  if (now.alias !== judged.alias)
+    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: judged.name } });
+  if (!isPublic) return;
+  if (now.block.BlockPublicPolicy) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
+  const bucket = await lookUpBucket(ctx, now.bucket);
+  if (bucket === undefined || bucket.owner !== now.account) return;
+  const block = await readDocument(ctx, bucket, publicAccessBlock);
+  if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
+}
+
+async function readAccessPointPolicy(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
+  const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);
+  if (row.policy !== undefined) return row.policy.text;
+  throw fail('NoSuchAccessPointPolicy', { elements: { AccessPointName: given.Name } });
+}
+
+export const GetAccessPointPolicy = action('GetAccessPointPolicy', named, {
+  resource: formatResource,
+  facts: readFacts,
+  result: getAccessPointPolicyResult,
+  run: async (ctx, request, given) => ({ Policy: await readAccessPointPolicy(ctx, request, given) }),
+});
+
+export const DeleteAccessPointPolicy = action('DeleteAccessPointPolicy', named, {
+  resource: formatResource,
+  facts: readFacts,
+  status: 204,
+  async run(ctx, request, given) {
+    const account = readAccount(request, given);
+    await setAccessPointPolicy(
+      ctx,
+      { account, name: given.Name, record: request.record },
+      { text: undefined },
+    );
+  },
+});
+
+export const GetAccessPointPolicyStatus = action('GetAccessPointPolicyStatus', named, {
+  resource: formatResource,
+  facts: readFacts,
+  result: getAccessPointPolicyStatusResult,
+  async run(ctx, request, given) {
+    const document = parsePolicy(await readAccessPointPolicy(ctx, request, given), {
+      kind: 'access-point',
+      isStored: true,
+    });
+    return { PolicyStatus: { IsPublic: isPublicPolicy(document) } };
+  },
+});

@@ -1,0 +1,247 @@
+/** The XML body of an ACL: read into grants, written from them (public API "PutObjectAcl", "GetObjectAcl"). */
+
+import { isAccount } from '../../auth/policy/statement.ts';
+import { fail, Refusal } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import {
+  type AclOf,
+  cannedAcl,
+  type GivenAcl,
+  type Group,
+  grantsMax,
+  groupUris,
+  toGroup,
+  toUser,
+} from '../../domain/access/acl.ts';
+import type { Authorized } from '../../gateway/request.ts';
+import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import {
+  type AccessControlPolicy,
+  accessControlPolicy,
+  type Grantee,
+} from '../../protocol/schemas/access.ts';
+import { type Checks, firstRefusal } from './checks.ts';
+import { xmlReply } from './failure.ts';
+import { header, namedOwner, ownerNames } from './owners.ts';
+import { defined } from './parameters.ts';
+
+const root = 'AccessControlPolicy';
+
+/** @throws MalformedACLError, AccessDenied for another owner, and what grantees are refused with */
+async function readAclBody(
+  ctx: Pick<Context, 'credentials'>,
+  body: Uint8Array,
+  owner: string,
+): Promise<readonly Grant[]> {
+  return readAcl(ctx, parse(body), { owner, checks: firstRefusal });
+}
+
+/** @throws as `readAclBody`, where `checks` does not gather refusals */
+export async function readAcl(
+  ctx: Pick<Context, 'credentials'>,
+  { Owner, AccessControlList }: AccessControlPolicy,
+  { owner, checks }: { readonly owner: string; readonly checks: Checks },
+): Promise<readonly Grant[]> {
+  await checks.at({ path: 'Owner.ID', right: `the owner of the bucket or object, ${owner}` }, () => {
+    if (Owner?.ID === undefined) throw fail('MalformedACLError', 'The Owner of an ACL must have an ID.');
+    // An ACL cannot change the owner.
+    if (Owner.ID !== owner) throw fail('AccessDenied');
+  });
+  const grants: Grant[] = [];
+  for (const [index, { Grantee, Permission }] of AccessControlList.entries()) {
+    const path = `AccessControlList[${index}].Grantee`;
+    const grant = await checks.at({ path }, () => readGrantee(ctx, Grantee, Permission));
+    if (grant !== undefined) grants.push(grant);
+  }
+  return grants;
+}
+
+function parse(body: Uint8Array): AccessControlPolicy {
+  try {
+    return readXml(accessControlPolicy, root, body, { maxBytes: bodyMaxDefault });
+  } catch (cause) {
+    if (cause instanceof Refusal && cause.code === 'MalformedXML')
+      throw fail('MalformedACLError', { message: cause.message, cause });
+    throw cause;
+  }
+}
+
+/** @throws MalformedACLError, and the refusal of an unknown grantee */
+export async function readGrantee(
+  ctx: Pick<Context, 'credentials'>,
+  { type, ID, EmailAddress, URI }: Grantee,
+  permission: Grant['permission'],
+): Promise<Grant> {
+  const [named, ...others] = Object.entries(defined({ ID, EmailAddress, URI }));
+  const wanted = { CanonicalUser: 'ID', AmazonCustomerByEmail: 'EmailAddress', Group: 'URI' }[type];
+  if (named === undefined || others.length > 0 || named[0] !== wanted)
+    throw fail('MalformedACLError', `A Grantee of type ${type} is named by its ${wanted} alone.`);
+  const [, value] = named;
+  if (type === 'CanonicalUser') return userGrant(value, permission);
+  return type === 'Group' ? groupGrant(value, permission) : emailGrant(ctx, value, permission);
+}
+
+export interface ShownAcl {
+  readonly bucket: BucketRow;
+  readonly owner: string;
+  readonly grants: readonly Grant[];
+  readonly headers?: readonly HeaderPair[];
+}
+
+/** The order in which the public service shows them. */
+const groupsFirst = (grants: readonly Grant[]): readonly Grant[] => [
+  ...grants.filter(({ grantee }) => grantee.is === 'group'),
+  ...grants.filter(({ grantee }) => grantee.is === 'user'),
+];
+
+export const aclReply = async (ctx: Pick<Context, 'credentials'>, acl: ShownAcl): Promise<Reply> =>
+  xmlReply(accessControlPolicy, root, await toAcl(ctx, acl), acl.headers);
+
+export async function toAcl(
+  ctx: Pick<Context, 'credentials'>,
+  { bucket, owner, grants }: ShownAcl,
+): Promise<AccessControlPolicy> {
+  const ids = grants.flatMap(({ grantee }) => (grantee.is === 'user' ? [grantee.id] : []));
+  const names = await ownerNames(ctx, bucket, [owner, ...ids]);
+  return {
+    Owner: namedOwner(names, owner),
+    AccessControlList: groupsFirst(grants).map(({ grantee, permission }) => ({
+      Grantee:
+        grantee.is === 'user'
+          ? { type: 'CanonicalUser' as const, ...namedOwner(names, grantee.id) }
+          : { type: 'Group' as const, URI: uriOf(grantee.group) },
+      Permission: permission,
+    })),
+  };
+}
+
+// The ACL in the headers of a request: a canned ACL, or grants (public API "Access control list overview").
+
+type Ctx = Pick<Context, 'credentials'>;
+type Named = Pick<Authorized, 'own'>;
+type Permission = Grant['permission'];
+
+const grantHeaders: readonly (readonly [string, Permission])[] = [
+  ['grant-read', 'READ'],
+  ['grant-write', 'WRITE'],
+  ['grant-read-acp', 'READ_ACP'],
+  ['grant-write-acp', 'WRITE_ACP'],
+  ['grant-full-control', 'FULL_CONTROL'],
+];
+
+const uriOf = (group: Group): string => groupUris[group];
+const groups = Object.keys(groupUris) as readonly Group[];
+
+/** Whether the headers contain an ACL; an empty `acl` header does not count (public API). */
+export const namesAcl = (request: Named): boolean =>
+  (header(request, 'acl') ?? '') !== '' || grantHeaders.some(([name]) => header(request, name) !== undefined);
+
+/**
+ * Undefined when the headers are silent.
+ * @throws InvalidRequest for a canned ACL together with grants; what grantees are refused with
+ */
+export async function givenAcl(ctx: Ctx, request: Named, of: AclOf): Promise<GivenAcl | undefined> {
+  const canned = header(request, 'acl') ?? '';
+  const grants: Grant[] = [];
+  for (const [name, permission] of grantHeaders) {
+    const value = header(request, name);
+    if (value === undefined) continue;
+    if (canned !== '')
+      throw fail('InvalidRequest', 'Specifying both Canned ACLs and Header Grants is not allowed');
+    grants.push(...(await readGrants(ctx, value, { name, permission })));
+    checkCount(grants.length);
+  }
+  if (grants.length > 0) return { grants };
+  return canned === '' ? undefined : { canned: readCanned(of, canned) };
+}
+
+function readCanned(of: AclOf, name: string) {
+  const known = cannedAcl(of, name);
+  if (known !== undefined) return known;
+  throw fail('InvalidArgument', {
+    message: `"${name}" is not a canned ACL`,
+    elements: { ArgumentName: 'acl', ArgumentValue: name },
+  });
+}
+
+const checkCount = (count: number): void => {
+  if (count > grantsMax)
+    throw fail('InvalidRequest', `An access control list holds at most ${grantsMax} grants.`);
+};
+
+/** `id="…", uri="…", emailAddress="…"`; the quotes may be missing, as clients write them. */
+async function readGrants(
+  ctx: Ctx,
+  value: string,
+  { name, permission }: { readonly name: string; readonly permission: Permission },
+): Promise<readonly Grant[]> {
+  const items = value.split(',');
+  checkCount(items.length);
+  const grants: Grant[] = [];
+  for (const item of items) {
+    const [, kind, quoted, bare] = /^(id|uri|emailAddress)=(?:"([^"]*)"|([^"]+))$/i.exec(item.trim()) ?? [];
+    if (kind === undefined)
+      throw fail('InvalidArgument', {
+        message: 'Argument format not recognized',
+        elements: { ArgumentName: name, ArgumentValue: value },
+      });
+    const read = granteeReaders[kind.toLowerCase() as keyof typeof granteeReaders];
+    grants.push(await read(ctx, quoted ?? bare ?? '', permission));
+  }
+  return grants;
+}
+
+/** @throws InvalidArgument */
+function userGrant(id: string, permission: Permission): Grant {
+  if (isAccount(id)) return toUser(id, permission);
+  throw fail('InvalidArgument', {
+    message: 'Invalid id',
+    elements: { ArgumentName: 'CanonicalUser/ID', ArgumentValue: id },
+  });
+}
+
+/** @throws InvalidArgument */
+function groupGrant(uri: string, permission: Permission): Grant {
+  const group = groups.find((each) => groupUris[each] === uri);
+  if (group !== undefined) return toGroup(group, permission);
+  throw fail('InvalidArgument', {
+    message: 'Invalid group uri',
+    elements: { ArgumentName: 'uri', ArgumentValue: uri },
+  });
+}
+
+/** @throws UnresolvableGrantByEmailAddress */
+async function emailGrant(ctx: Ctx, email: string, permission: Permission): Promise<Grant> {
+  const account = await ctx.credentials.account({ email });
+  if (account !== undefined) return toUser(account.owner, permission);
+  throw fail('UnresolvableGrantByEmailAddress', { elements: { EmailAddress: email } });
+}
+
+const granteeReaders = {
+  id: (_ctx: Ctx, value: string, permission: Permission) => userGrant(value, permission),
+  uri: (_ctx: Ctx, value: string, permission: Permission) => groupGrant(value, permission),
+  emailaddress: emailGrant,
+};
+
+// The one ACL that a request to change it brings, by headers or by its body.
+
+/**
+ * @param owner of what the ACL is for
+ * @throws MalformedACLError for headers and a body together, MissingSecurityHeader for neither
+ */
+export async function readPutAcl(
+  ctx: Pick<Context, 'credentials'>,
+  request: Pick<Authorized, 'own' | 'body'>,
+  { of, owner }: { readonly of: AclOf; readonly owner: string },
+): Promise<GivenAcl> {
+  const isNamed = namesAcl(request);
+  if (isNamed && request.body.length > 0)
+    throw fail('MalformedACLError', 'An ACL is given by headers or by a body, not by both.');
+  if (request.body.length > 0) return { grants: await readAclBody(ctx, request.body, owner) };
+  const given = isNamed ? await givenAcl(ctx, request, of) : undefined;
+  if (given !== undefined) return given;
+  throw fail('MissingSecurityHeader', { elements: { MissingHeaderName: 'acl' } });
+}

@@ -1,0 +1,64 @@
+/** The replication peers of the installation: one partition, read and committed as one. */
+import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
+import {
+  type FailedReplication,
+  type QueueRow,
+  type ReplicationPeerRow,
+  type ReplicationTask,
+  replicationPeers,
+} from '../records/queues.ts';
+import { queueAt, queued, queueSlots } from './queues.ts';
+
+const peersAt: At<typeof replicationPeers> = { table: replicationPeers, in: { slot: 0 } };
+
+/** The peers by id, at most `count`. */
+export const scanReplicationPeers = (
+  metadata: Pick<MetadataStore, 'scan'>,
+  count: number,
+): Promise<readonly Stored<ReplicationPeerRow>[]> => metadata.scan(peersAt).next(count);
+
+export const findReplicationPeer = (
+  metadata: Pick<MetadataStore, 'get'>,
+  id: string,
+): Promise<Stored<ReplicationPeerRow> | undefined> => metadata.get(peersAt, { id });
+
+export const commitReplicationPeer = (
+  metadata: Pick<MetadataStore, 'commit'>,
+  change: Change<typeof replicationPeers>,
+  then: readonly SideChange[],
+): Promise<Outcome<typeof replicationPeers>> => metadata.commit(peersAt, [change], { then });
+
+// Versions whose replication was given up: a queue without a worker, which operators list and retry.
+
+const queue = 'replication-failed';
+
+/** The row that replaces a task of the queue `replication`. */
+export function failedReplication(
+  { id, requestId, attempts, due, task }: QueueRow,
+  { error, now }: { readonly error: string; readonly now: number },
+): SideChange {
+  // The cast: each queue has one type of task.
+  const failed: FailedReplication = { ...(task as ReplicationTask), error, since: due };
+  return queued(queue, failed.key, failed, { id, due: now, requestId, attempts });
+}
+
+/** A failure in the order of the list. */
+export type FailurePlace = Pick<QueueRow, 'slot' | 'due' | 'id'>;
+
+/** The failures slot by slot, the oldest of a slot first. */
+export async function* everyFailedReplication(
+  metadata: Pick<MetadataStore, 'scan'>,
+  after?: FailurePlace,
+): AsyncGenerator<QueueRow> {
+  for (let slot = after?.slot ?? 0; slot < queueSlots; slot += 1) {
+    const range = slot === after?.slot ? { after: { due: after.due, id: after.id } } : {};
+    const cursor = metadata.scan(queueAt(queue, slot), range);
+    for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
+      for (const { row } of page) yield row;
+  }
+}
+
+export const removeFailedReplication = ({ slot, due, id }: QueueRow): SideChange => ({
+  at: queueAt(queue, slot),
+  remove: { due, id },
+});

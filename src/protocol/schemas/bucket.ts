@@ -1,0 +1,172 @@
+/** Bodies of CreateBucket, GetBucketLocation and the versioning operations. */
+import {
+  atMostOne,
+  bool,
+  checked,
+  date,
+  element,
+  type Infer,
+  int,
+  limitedByHandler,
+  many,
+  oneOf,
+  optional,
+  text,
+  token,
+} from '../formats/codec.ts';
+import { grantee } from './access.ts';
+import { tag } from './object.ts';
+
+/**
+ * Newer SDKs also send Location, Bucket (both for directory buckets) and Tags. They are read, so that a handler can
+ * honour or refuse them instead of dropping them unseen.
+ */
+export const createBucketConfiguration = element(
+  {
+    LocationConstraint: optional(token),
+    Location: optional(element({ Name: optional(token), Type: optional(token) }, { unknown: 'ignore' })),
+    Bucket: optional(
+      element({ DataRedundancy: optional(token), Type: optional(token) }, { unknown: 'ignore' }),
+    ),
+    Tags: optional(many(tag, { name: 'Tag', ...limitedByHandler })),
+  },
+  { unknown: 'ignore' },
+);
+export type CreateBucketConfiguration = Infer<typeof createBucketConfiguration>;
+
+/** The reply of GetBucketLocation is one element; empty for the default region. */
+export const locationConstraint = token;
+
+export const versioningConfiguration = element({
+  Status: optional(oneOf('Enabled', 'Suspended')),
+  MfaDelete: optional(oneOf('Enabled', 'Disabled')),
+});
+export type VersioningConfiguration = Infer<typeof versioningConfiguration>;
+
+// The body of the CORS operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketCors.html
+
+const corsRule = element({
+  ID: optional(text),
+  AllowedHeader: many(token, limitedByHandler),
+  AllowedMethod: many(token, { ...limitedByHandler, min: 1 }),
+  AllowedOrigin: many(token, { ...limitedByHandler, min: 1 }),
+  ExposeHeader: many(token, limitedByHandler),
+  MaxAgeSeconds: optional(int({ min: 0, max: 2 ** 31 - 1 })),
+});
+
+/** Root `CORSConfiguration`. */
+export const corsConfiguration = element({ CORSRule: many(corsRule, { ...limitedByHandler, min: 1 }) });
+
+// The body of the encryption operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketEncryption.html
+
+const rule = element({
+  ApplyServerSideEncryptionByDefault: optional(
+    element({
+      SSEAlgorithm: oneOf('AES256', 'aws:kms', 'aws:kms:dsse'),
+      KMSMasterKeyID: optional(token),
+    }),
+  ),
+  BucketKeyEnabled: optional(bool),
+  BlockedEncryptionTypes: optional(
+    element({ EncryptionType: many(oneOf('NONE', 'SSE-C'), { min: 1, max: 1 }) }),
+  ),
+});
+export type ServerSideEncryptionRule = Infer<typeof rule>;
+
+/** Root `ServerSideEncryptionConfiguration`. */
+export const serverSideEncryptionConfiguration = element({ Rule: many(rule, { min: 1, max: 1 }) });
+
+/** Root `ObjectEncryption`: https://docs.aws.amazon.com/AmazonS3/latest/API/API_UpdateObjectEncryption.html */
+export const objectEncryption = element({
+  'SSE-KMS': element({ KMSKeyArn: token, BucketKeyEnabled: optional(bool) }),
+});
+
+// The body of the logging operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLogging.html
+
+const targetGrant = element({ Grantee: grantee, Permission: oneOf('FULL_CONTROL', 'READ', 'WRITE') });
+
+const targetObjectKeyFormat = checked(
+  element({
+    SimplePrefix: optional(element({})),
+    PartitionedPrefix: optional(
+      element({ PartitionDateSource: optional(oneOf('EventTime', 'DeliveryTime')) }),
+    ),
+  }),
+  atMostOne('SimplePrefix', 'PartitionedPrefix'),
+);
+
+/** Root `BucketLoggingStatus`; without an element inside it turns logging off. */
+export const bucketLoggingStatus = element({
+  LoggingEnabled: optional(
+    element({
+      TargetBucket: token,
+      TargetPrefix: text,
+      TargetGrants: optional(many(targetGrant, { name: 'Grant', max: 100 })),
+      TargetObjectKeyFormat: optional(targetObjectKeyFormat),
+    }),
+  ),
+});
+
+// Bodies of the Object Lock operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObjectLockConfiguration.html,
+// …/API_PutObjectRetention.html and …/API_PutObjectLegalHold.html
+
+const retentionMode = oneOf('GOVERNANCE', 'COMPLIANCE');
+
+/** The handler checks the limits of the period. */
+const defaultRetention = checked(
+  element({ Mode: retentionMode, Days: optional(int()), Years: optional(int()) }),
+  ({ Days, Years }) =>
+    (Days === undefined) === (Years === undefined) ? 'must hold Days or Years' : undefined,
+);
+export type DefaultRetention = Infer<typeof defaultRetention>;
+
+/** Root `ObjectLockConfiguration`. */
+export const objectLockConfiguration = element({
+  ObjectLockEnabled: optional(oneOf('Enabled')),
+  Rule: optional(element({ DefaultRetention: defaultRetention })),
+});
+export type ObjectLockConfiguration = Infer<typeof objectLockConfiguration>;
+
+/** Root `Retention`; an empty one removes the retention. */
+export const retention = checked(
+  element({ Mode: optional(retentionMode), RetainUntilDate: optional(date) }),
+  ({ Mode, RetainUntilDate }) =>
+    (Mode === undefined) === (RetainUntilDate === undefined)
+      ? undefined
+      : 'must hold both Mode and RetainUntilDate, or neither',
+);
+export type Retention = Infer<typeof retention>;
+
+/** Root `LegalHold`. */
+export const legalHold = element({ Status: oneOf('ON', 'OFF') });
+export type LegalHold = Infer<typeof legalHold>;
+
+// The body of the operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketRequestPayment.html
+
+/** Root `RequestPaymentConfiguration`. */
+export const requestPaymentConfiguration = element({ Payer: oneOf('Requester', 'BucketOwner') });
+
+// The body of the website operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketWebsite.html
+
+const redirect = element({
+  Protocol: optional(token),
+  HostName: optional(token),
+  ReplaceKeyPrefixWith: optional(text),
+  ReplaceKeyWith: optional(text),
+  HttpRedirectCode: optional(token),
+});
+
+const routingRule = element({
+  Condition: optional(
+    element({ KeyPrefixEquals: optional(text), HttpErrorCodeReturnedEquals: optional(token) }),
+  ),
+  Redirect: redirect,
+});
+
+/** Root `WebsiteConfiguration`. The handler checks the rules between its elements, because each has an error of its own. */
+export const websiteConfiguration = element({
+  RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(token) })),
+  IndexDocument: optional(element({ Suffix: text })),
+  ErrorDocument: optional(element({ Key: text })),
+  RoutingRules: optional(many(routingRule, { name: 'RoutingRule', ...limitedByHandler })),
+});

@@ -1,0 +1,106 @@
+/**
+ * The body of the lifecycle operations, both versions of it: a rule has a Filter, or the Prefix of the first version.
+ * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html
+ */
+import {
+  atMostOne,
+  bool,
+  checked,
+  date,
+  element,
+  int,
+  limitedByHandler,
+  many,
+  oneOf,
+  optional,
+  text,
+  token,
+} from '../formats/codec.ts';
+import type { XmlLimits } from '../formats/xml-parse.ts';
+
+/** Without a value it matches the tag with an empty value. */
+const tag = element({ Key: text, Value: optional(text) });
+
+const size = optional(int({ min: 0 }));
+
+const isGiven = (value: unknown): boolean => value !== undefined;
+
+/** Two conditions or more, of which several may be tags (public API). */
+const and = checked(
+  element({
+    Prefix: optional(text),
+    Tag: many(tag, { max: 50 }),
+    ObjectSizeGreaterThan: size,
+    ObjectSizeLessThan: size,
+  }),
+  ({ Tag, ...others }) =>
+    Tag.length + Object.values(others).filter(isGiven).length < 2
+      ? 'must hold two conditions or more'
+      : undefined,
+);
+
+const filterFields = {
+  Prefix: optional(text),
+  Tag: optional(tag),
+  ObjectSizeGreaterThan: size,
+  ObjectSizeLessThan: size,
+  And: optional(and),
+};
+/** One condition at most: several are inside And (public API). */
+const filter = checked(
+  element(filterFields),
+  atMostOne('Prefix', 'Tag', 'ObjectSizeGreaterThan', 'ObjectSizeLessThan', 'And'),
+);
+
+/** Any name; the handler checks the classes of this service. */
+const storageClass = token;
+
+const transition = element({ Date: optional(date), Days: optional(int()), StorageClass: storageClass });
+
+const noncurrentTransition = element({
+  NoncurrentDays: optional(int()),
+  NewerNoncurrentVersions: optional(int()),
+  StorageClass: storageClass,
+});
+
+const transitionsMax = 20;
+
+const rule = checked(
+  element({
+    ID: optional(text),
+    Status: oneOf('Enabled', 'Disabled'),
+    Prefix: optional(text),
+    Filter: optional(filter),
+    Expiration: optional(
+      element({
+        Date: optional(date),
+        Days: optional(int()),
+        ExpiredObjectDeleteMarker: optional(bool),
+      }),
+    ),
+    Transition: many(transition, { max: transitionsMax }),
+    NoncurrentVersionExpiration: optional(
+      element({ NoncurrentDays: optional(int()), NewerNoncurrentVersions: optional(int()) }),
+    ),
+    NoncurrentVersionTransition: many(noncurrentTransition, { max: transitionsMax }),
+    AbortIncompleteMultipartUpload: optional(element({ DaysAfterInitiation: int() })),
+  }),
+  (found) =>
+    (found.Filter === undefined) === (found.Prefix === undefined)
+      ? 'must hold a Filter, or the Prefix of the first version instead'
+      : undefined,
+);
+
+/** A thousand rules with everything in them, but for filters of many tags each. */
+export const lifecycleLimits: XmlLimits = { maxBytes: 1024 * 1024, elementsMax: 50_000 };
+
+const fields = { Rule: many(rule, { ...limitedByHandler, min: 1 }) };
+/** Root `LifecycleConfiguration`. */
+export const lifecycleConfiguration = element(fields);
+
+/** The JSON form has a field for what XML clients send in a header. */
+export const minimumSizeField = 'TransitionDefaultMinimumObjectSize';
+export const lifecycleDocument = element({
+  ...fields,
+  [minimumSizeField]: optional(oneOf('all_storage_classes_128K', 'varies_by_storage_class')),
+});

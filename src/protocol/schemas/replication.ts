@@ -1,0 +1,64 @@
+/**
+ * The body of the replication operations, both versions of it: a rule of the second has a Filter.
+ * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketReplication.html
+ */
+import {
+  atMostOne,
+  checked,
+  element,
+  int,
+  limitedByHandler,
+  many,
+  oneOf,
+  optional,
+  text,
+  token,
+} from '../formats/codec.ts';
+import { tag } from './object.ts';
+
+const status = oneOf('Enabled', 'Disabled');
+const minutes = element({ Minutes: int() });
+
+const filter = checked(
+  element({
+    Prefix: optional(text),
+    Tag: optional(tag),
+    And: optional(element({ Prefix: optional(text), Tag: many(tag, { max: 50 }) })),
+  }),
+  atMostOne('Prefix', 'Tag', 'And'),
+);
+
+const destination = element({
+  Bucket: token,
+  Account: optional(token),
+  StorageClass: optional(token),
+  AccessControlTranslation: optional(element({ Owner: oneOf('Destination') })),
+  EncryptionConfiguration: optional(element({ ReplicaKmsKeyID: optional(token) })),
+  ReplicationTime: optional(element({ Status: status, Time: minutes })),
+  Metrics: optional(element({ Status: status, EventThreshold: optional(minutes) })),
+});
+
+const rule = element({
+  ID: optional(text),
+  Priority: optional(int({ min: 0, max: 2 ** 31 - 1 })),
+  Prefix: optional(text),
+  Filter: optional(filter),
+  Status: status,
+  SourceSelectionCriteria: optional(
+    element({
+      SseKmsEncryptedObjects: optional(element({ Status: status })),
+      ReplicaModifications: optional(element({ Status: status })),
+    }),
+  ),
+  ExistingObjectReplication: optional(element({ Status: status })),
+  Destination: destination,
+  DeleteMarkerReplication: optional(element({ Status: optional(status) })),
+  // An extension, as in MinIO: permanent deletions of versions are replicated too.
+  DeleteReplication: optional(element({ Status: optional(status) })),
+});
+
+/** Root `ReplicationConfiguration`. */
+export const replicationConfiguration = element({
+  Role: token,
+  Rule: many(rule, { ...limitedByHandler, min: 1 }),
+});

@@ -1,0 +1,295 @@
+/** Compares the installation that metadata, chunks and master key belong to, and marks what is new (`metadata/installation.ts`). */
+import { randomUUID } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
+import { readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
+import { everyCluster } from '../metadata/background/clusters.ts';
+import {
+  copyInstallation,
+  explainRefusal,
+  type FoundCluster,
+  type FoundWorld,
+  findInstallation,
+  formatVersion,
+  type InstallationMode,
+  type KeptInstallation,
+  putInstallation,
+} from '../metadata/installation.ts';
+import type { Random } from '../ports/clock.ts';
+import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts';
+import type { MarkedPlace, ObjectBytes, StoredMark } from '../ports/object-bytes.ts';
+import { inDataDir } from './compose/compose-bytes.ts';
+import { keepFile, syncDirectory } from './secrets/secret-file.ts';
+import { StartRefusal } from './start-refusal.ts';
+
+export interface CheckOptions {
+  readonly config: Config;
+  readonly random: Random;
+  readonly mode: InstallationMode;
+  /** Names of the master keys, the current one first. */
+  readonly keys: readonly string[];
+  /** For a store that keeps the marks of its clusters itself. */
+  readonly stored?: MarkedStore | undefined;
+}
+
+export type MarkedStore = Pick<ObjectBytes, 'marks'>;
+
+export interface CheckedInstallation {
+  /** Undefined where fsck inspects one that is lost. */
+  readonly id: string | undefined;
+  /** Clusters whose mark could not be read or written, and why. */
+  readonly away: readonly string[];
+}
+
+/** A cluster, how it is marked, or why that cannot be found out. */
+interface Marking extends FoundCluster {
+  /** @returns false where the store did not take it */
+  put(id: string): Promise<boolean>;
+}
+
+const markName = 'installation.json';
+/** Processes that start together. */
+const attemptsMax = 16;
+
+/**
+ * Whether a master key may be created: only for a new installation, because a new key cannot open what is stored.
+ * @throws StartRefusal
+ */
+export async function isNew(
+  metadata: MetadataStore,
+  { config, mode, stored }: Pick<CheckOptions, 'config' | 'mode' | 'stored'>,
+): Promise<boolean> {
+  if ((await findOrDamage(metadata, mode)) !== undefined) return false;
+  if ((await everyCluster(metadata)).length > 0) return false;
+  if (mode === 'init') return true;
+  const { found: clusters } = await foundClusters(config, stored);
+  // The cause, not that the key is missing.
+  const lost = explainRefusal({ kept: undefined, rows: [], clusters, keys: [], keyFile: undefined }, mode);
+  if (lost !== undefined) {
+    if (await isChanged(metadata, undefined)) return false;
+    throw new StartRefusal(lost, 2);
+  }
+  return clusters.every((each) => each.mark === undefined && !each.holdsChunks);
+}
+
+/** Whether another starting process has changed the row: then the marks that were read may be that process's. */
+const isChanged = async (
+  metadata: MetadataStore,
+  former: Pick<KeptInstallation, 'revision'> | undefined,
+): Promise<boolean> => (await findInstallation(metadata))?.revision !== former?.revision;
+
+interface NothingReadable {
+  readonly state: undefined;
+  readonly revision: undefined;
+  readonly damage: MetadataDamaged;
+}
+
+/**
+ * fsck continues without the row: `inspect` reports the damage, and `adopt` writes the row again.
+ * @throws StartRefusal where the row and its copy are damaged and a gateway starts
+ */
+async function findOrDamage(
+  metadata: MetadataStore,
+  mode: InstallationMode,
+): Promise<KeptInstallation | NothingReadable | undefined> {
+  try {
+    return await findInstallation(metadata);
+  } catch (damage) {
+    if (!(damage instanceof MetadataDamaged)) throw damage;
+    if (mode === 'inspect' || mode === 'adopt') return { state: undefined, revision: undefined, damage };
+    throw new StartRefusal(
+      `the row of the installation and its copy are damaged (${damage.message}); \`sluice fsck --rebuild\` writes them again from the id beside the chunks; docs/recovery.md says what to do`,
+      2,
+      { cause: damage },
+    );
+  }
+}
+
+/** @throws StartRefusal */
+export async function checkInstallation(
+  metadata: MetadataStore,
+  { config, random, mode, keys, stored }: CheckOptions,
+): Promise<CheckedInstallation> {
+  let seen: FoundWorld['seen'];
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const former = await findOrDamage(metadata, mode);
+    const { found: clusters, away } = await foundClusters(config, stored);
+    seen ??= new Map(clusters.map(({ markedAs, mark }) => [markedAs, mark]));
+    const rows = (await everyCluster(metadata)).map(({ row }) => row);
+    const kept = former?.state;
+    const world = { kept, rows, clusters, seen, keys, keyFile: config.SVC_MASTER_KEY_FILE };
+    const refusal = explainRefusal(world, mode);
+    if (refusal !== undefined) {
+      if (await isChanged(metadata, former)) continue;
+      throw new StartRefusal(refusal, 2);
+    }
+    if (mode === 'inspect') return { id: kept?.id, away };
+    const adopted = mode === 'adopt' ? clusters.find(({ mark }) => mark !== undefined)?.mark : undefined;
+    const id = kept?.id ?? adopted ?? Buffer.from(random.bytes(16)).toString('hex');
+    // The row first: a kill before the marks leaves clusters that are new, not chunks without metadata.
+    if (former?.state === undefined) {
+      await putInstallation(metadata, { id, format: formatVersion, clusters: [], isMarking: true }, former);
+      continue;
+    }
+    const markedNow: string[] = [];
+    for (const cluster of clusters)
+      if (cluster.mark === id || (await cluster.put(id))) markedNow.push(cluster.markedAs);
+    const marked = [...new Set([...former.state.clusters, ...markedNow])];
+    const [key] = keys;
+    const { isMarking, ...state } = former.state;
+    const next = { ...state, clusters: marked, ...(key === undefined ? {} : { key }) };
+    const isKnown = next.key === state.key && marked.length === state.clusters.length;
+    const isStored = isKnown && !isMarking && former.revision !== undefined;
+    if (!isStored && !(await putInstallation(metadata, next, former))) continue;
+    await copyInstallation(metadata, isStored ? former.state : next);
+    return { id, away };
+  }
+  throw new Error('the installation never stood still');
+}
+
+interface FoundClusters {
+  readonly found: readonly Marking[];
+  readonly away: readonly string[];
+}
+
+async function foundClusters(config: Config, stored: MarkedStore | undefined): Promise<FoundClusters> {
+  if (stored?.marks !== undefined) return foundIn(stored.marks);
+  if (config.SVC_DATA_BACKEND !== 'file') return { found: [], away: [] };
+  const found = await Promise.all(
+    config.SVC_POOL_CLUSTERS.map(async ({ id, dir }) => {
+      const directory = dir ?? inDataDir(config, 'chunks', id);
+      const former = await readMark(directory);
+      const put = async (installation: string): Promise<boolean> => {
+        await mark(directory, { former, id: installation });
+        return true;
+      };
+      return { id, markedAs: id, directory, mark: former, holdsChunks: holdsChunks(directory), put };
+    }),
+  );
+  return { found, away: [] };
+}
+
+interface ReadMark {
+  readonly stored: StoredMark | undefined;
+  readonly id: string | undefined;
+}
+
+/** A store that does not answer is skipped; it is compared when it answers again. */
+async function foundIn(places: readonly MarkedPlace[]): Promise<FoundClusters> {
+  const away: string[] = [];
+  const leaveOut = (cluster: string, cause: unknown): void =>
+    void away.push(`cluster ${cluster}: ${cause instanceof Error ? cause.message : String(cause)}`);
+  const ask = async (place: MarkedPlace): Promise<Marking | undefined> => {
+    const { cluster, path: directory } = place;
+    const read = async (): Promise<ReadMark> => {
+      const stored = await place.read();
+      const id = stored === undefined ? undefined : idIn(stored.text);
+      if (stored !== undefined && id === undefined)
+        throw new StartRefusal(`the mark in ${directory} is damaged: it names no installation`, 2);
+      return { stored, id };
+    };
+    const put = async (installation: string): Promise<boolean> => {
+      try {
+        await place.write(encodeMark(installation), former.stored);
+        const { id: now } = await read();
+        if (now === installation) return true;
+        throw new StartRefusal(wrongMark(directory, { now, id: installation }), 2);
+      } catch (cause) {
+        if (cause instanceof StartRefusal) throw cause;
+        leaveOut(cluster, cause);
+        return false;
+      }
+    };
+    let former: ReadMark;
+    try {
+      former = await read();
+    } catch (cause) {
+      if (cause instanceof StartRefusal) throw cause;
+      leaveOut(cluster, cause);
+      return undefined;
+    }
+    return { id: cluster, markedAs: place.id, directory, mark: former.id, holdsChunks: false, put };
+  };
+  // In the order of the settings, so that a refusal names the same place at each start.
+  const asked = await Promise.all(places.map(ask));
+  return { found: asked.filter((each) => each !== undefined), away };
+}
+
+const encodeMark = (id: string): string => `${JSON.stringify({ id, format: formatVersion })}\n`;
+
+async function readMark(directory: string): Promise<string | undefined> {
+  const path = join(directory, markName);
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
+    throw new StartRefusal(`${path} cannot be read: ${error.code}`, 2, { cause: error });
+  });
+  if (text === undefined) return undefined;
+  const id = idIn(text);
+  if (id === undefined) throw new StartRefusal(`${path} is damaged: it names no installation`, 2);
+  return id;
+}
+
+function idIn(text: string): string | undefined {
+  try {
+    const { id } = Object(JSON.parse(text)) as { readonly id?: unknown };
+    return typeof id === 'string' ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws StartRefusal where another installation was first */
+async function mark(
+  directory: string,
+  { former, id }: { readonly former: string | undefined; readonly id: string },
+): Promise<void> {
+  if (former === undefined) await keepFile(join(directory, markName), encodeMark(id));
+  else await replaceMark(directory, { former, id });
+  const now = await readMark(directory);
+  if (now !== id) throw new StartRefusal(wrongMark(join(directory, markName), { now, id }), 2);
+}
+
+const wrongMark = (
+  place: string,
+  { now, id }: { readonly now: string | undefined; readonly id: string },
+): string => `the mark in ${place} names installation ${now}, and not ${id}`;
+
+/**
+ * Replaces the mark of another installation. A lock file beside it, shared by the processes of one installation, keeps others from doing the
+ * same meanwhile. The new mark is renamed into place, so that it is never absent.
+ */
+async function replaceMark(
+  directory: string,
+  { former, id }: { readonly former: string; readonly id: string },
+): Promise<void> {
+  const path = join(directory, markName);
+  const claim = `${path}.claim`;
+  const draft = `${path}.${randomUUID()}`;
+  for (let attempt = 0; !(await keepFile(claim, encodeMark(id))); attempt += 1) {
+    const claimed = await readFile(claim, 'utf8').catch(() => undefined);
+    if (claimed === encodeMark(id)) break;
+    // The lock file was removed meanwhile: the mark may be there already.
+    if (claimed === undefined && attempt < attemptsMax) continue;
+    throw new StartRefusal(
+      `another installation is being marked in ${directory}; if no gateway starts there, remove ${claim}`,
+      2,
+    );
+  }
+  try {
+    if ((await readMark(directory)) !== former) return;
+    await keepFile(draft, encodeMark(id));
+    await rename(draft, path);
+    await syncDirectory(directory);
+  } finally {
+    await rm(draft, { force: true });
+    await rm(claim, { force: true });
+  }
+}
+
+const namesIn = (directory: string): readonly string[] =>
+  existsSync(directory) ? readdirSync(directory) : [];
+
+const holdsChunks = (directory: string): boolean =>
+  namesIn(join(directory, 'segments')).some((name) => name.endsWith('.seg')) ||
+  namesIn(join(directory, 'large')).length > 0;

@@ -1,0 +1,117 @@
+/** `bucket-stats`: sums what the buckets hold, a page of them at a time. */
+import type { Context } from '../context.ts';
+import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
+import { emptyings, emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
+import { type Doubling, everyResharding, reshardings, reshardRound } from '../domain/buckets/reshard.ts';
+import { noteTaskError } from '../domain/tasks/progress.ts';
+import type { Term } from '../metadata/background/tasks.ts';
+import { everyBucket } from '../metadata/buckets/buckets.ts';
+import type { LeaseContext } from './supervision/leadership.ts';
+import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+
+type BucketStatsContext = Pick<Context, 'metadata' | 'config' | 'clock' | 'telemetry'>;
+
+const unitBuckets = 100;
+
+const stopShowing = ({ telemetry }: BucketStatsContext): void => {
+  telemetry.bucketClasses([]);
+  telemetry.quotaUse([]);
+  telemetry.signingKeys(undefined);
+};
+
+/** @param generation of the leader's lease */
+export const sampleBuckets = (context: BucketStatsContext, generation = 0, services = unsupervised): Unit => {
+  const { metadata, config, clock, telemetry } = context;
+  let pass: { readonly sample: ClassSample; readonly names: AsyncGenerator<string> } | undefined;
+  let isWatched = false;
+  let term: Term | undefined;
+  return async (signal) => {
+    // A process that no longer leads shows no gauges: the new leader's process shows the same buckets.
+    if (!isWatched) signal.addEventListener('abort', () => stopShowing(context), { once: true });
+    isWatched = true;
+    term ??= await beginSampling(context, generation);
+    pass ??= {
+      sample: new ClassSample(config.SVC_BUCKETSTATS_TOPN, {
+        maxAgeMs: config.SVC_KEY_MAX_AGE,
+        now: clock.now(),
+      }),
+      names: everyBucket(metadata),
+    };
+    const { sample, names } = pass;
+    for (let count = 0; count < unitBuckets; count += 1) {
+      signal.throwIfAborted();
+      const { value, done } = await names.next();
+      if (done !== true) {
+        await sample.add(context, value);
+        services.report({ done: 1 });
+      } else {
+        pass = undefined;
+        await publishSnapshot(context, sample, term);
+        if (!signal.aborted) {
+          telemetry.bucketClasses(sample.largest());
+          telemetry.quotaUse(sample.quotas());
+          telemetry.signingKeys(sample.signingKeys());
+        }
+        return 'idle';
+      }
+    }
+    return 'busy';
+  };
+};
+
+// `force-empty`: deletes the content of buckets that operators want empty, a page of each in turn.
+
+export const emptyBuckets =
+  (
+    context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>,
+    _generation = 0,
+    services = unsupervised,
+  ): Unit =>
+  async (signal) => {
+    let said: 'busy' | 'idle' = 'idle';
+    let panic: ShardPanic | undefined;
+    for await (const task of everyEmptying(context)) {
+      if (signal.aborted) break;
+      said = 'busy';
+      try {
+        await services.yieldToClients(signal);
+        services.report({ done: await emptyPage(context, task) });
+      } catch (cause) {
+        // The other buckets are not to wait for this one; then it is the supervisor's.
+        if (!signal.aborted) await noteTaskError(context, emptyings, { name: task.name, cause });
+        panic ??= new ShardPanic(task.state.bucket, cause);
+      }
+    }
+    if (panic !== undefined) throw panic;
+    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+    return said;
+  };
+
+// `reshard`: moves rows of the buckets that operators want more shards for, a round of each in turn.
+
+export const reshardBuckets = (context: LeaseContext, _generation = 0, services = unsupervised): Unit => {
+  const doublings = new Map<string, Doubling>();
+  return async (signal) => {
+    let said: 'busy' | 'idle' = 'idle';
+    let panic: ShardPanic | undefined;
+    let waitMs = Number.POSITIVE_INFINITY;
+    for await (const task of everyResharding(context)) {
+      if (signal.aborted) break;
+      said = 'busy';
+      try {
+        waitMs = Math.min(waitMs, await reshardRound(context, task, { doublings, signal }));
+        services.report({ done: 1 });
+      } catch (cause) {
+        // The other buckets are not to wait for this one; then it is the supervisor's.
+        waitMs = 0;
+        if (!signal.aborted) await noteTaskError(context, reshardings, { name: task.name, cause });
+        panic ??= new ShardPanic(task.state.bucket, cause);
+      }
+    }
+    if (panic !== undefined) throw panic;
+    // Readers may still be where they were: there is nothing to do before they know.
+    if (said === 'busy' && waitMs > 0) await context.clock.sleep(waitMs, signal);
+    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+    return said;
+  };
+};

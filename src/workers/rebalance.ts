@@ -1,0 +1,220 @@
+/**
+ * `rebalance`: moves bytes off evacuating clusters, and to the clusters that weights ask for where SVC_REBALANCE_WEIGHTS is set. It walks
+ * the buckets slot by slot, each slot under a separate lease.
+ */
+import type { Context } from '../context.ts';
+import { findRewrapping, rewrapStep, saveRewrapping } from '../domain/content/rewrap.ts';
+import { drawId } from '../domain/objects/versions.ts';
+import { buildView } from '../domain/storage/cluster-states.ts';
+import { settledPassFrom } from '../domain/storage/drains.ts';
+import {
+  addMoved,
+  behindClients,
+  isLeaving,
+  openPace,
+  type Pace,
+  reconcileEvacuations,
+  settleDrained,
+  sumAmounts,
+} from '../domain/storage/rebalance/evacuations.ts';
+import { type Ctx as TendCtx, type Tending, walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
+import {
+  claimSlot,
+  everyCluster,
+  findRebalance,
+  rebalanceRows,
+  type SlotRow,
+} from '../metadata/background/clusters.ts';
+import { acquireLease, LeaseLost, slotLease } from '../metadata/background/leases.ts';
+import type { ClusterRow } from '../metadata/records/clusters.ts';
+import type { TaskAmount } from '../metadata/records/queues.ts';
+import type { Stored } from '../ports/metadata-store.ts';
+import { type ClusterView, DataUnavailable } from '../ports/object-bytes.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
+import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+
+type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
+
+/** How often bytes are searched that an earlier weight put elsewhere. */
+const byWeightEveryMs = 60 * 60_000;
+
+interface Round {
+  readonly view: ClusterView;
+  /** The clusters that chunks are to leave. */
+  readonly leaving: readonly ClusterRow[];
+  /** Of these, the clusters with chunks that no pass has found. */
+  readonly unmet: ReadonlySet<string>;
+  readonly byWeight: boolean;
+  readonly now: number;
+  /** A pass is due where the last one began before. */
+  readonly runAt: number;
+  readonly holder: string;
+  readonly pace: Pace;
+}
+
+/** One unit: a turn with every slot that is due and that no other process works on. */
+export const rebalance = (context: RebalanceContext, _generation = 0, services = unsupervised): Unit => {
+  const holder = drawId(context.random);
+  const rate = behindClients(
+    openPace(context.clock, context.config.SVC_REBALANCE_RATE),
+    services.yieldToClients,
+  );
+  const pace: Pace = async (bytes, signal) => {
+    await rate(bytes, signal);
+    services.report({ done: bytes });
+  };
+  return async (signal) => {
+    const round = await openRound(context, { holder, pace, runAt: services.runAt() ?? 0 });
+    if (round === undefined) return 'idle';
+    let worked = false;
+    let panic: ShardPanic | undefined;
+    for (const row of await rebalanceRows(context.metadata)) {
+      if (signal.aborted) break;
+      try {
+        if (isDue(context, round, row)) worked = (await workSlot(context, round, { row, signal })) || worked;
+      } catch (cause) {
+        // Continue with the other slots; the supervisor gets the error at the end.
+        panic ??= new ShardPanic(String(row.slot), cause);
+      }
+    }
+    if (panic !== undefined && !signal.aborted) throw panic;
+    return worked ? 'busy' : 'idle';
+  };
+};
+
+/** Undefined where there is nothing to move. */
+async function openRound(
+  context: RebalanceContext,
+  { holder, pace, runAt }: Pick<Round, 'holder' | 'pace' | 'runAt'>,
+): Promise<Round | undefined> {
+  const { metadata, bytes, config } = context;
+  // The boot step's events come first.
+  await context.clusterStates.view();
+  const found = await everyCluster(metadata);
+  await reconcileEvacuations(
+    context,
+    found.map(({ row }) => row),
+  );
+  const leaving = found.filter(({ row }) => isLeaving(context, row));
+  const byWeight = config.SVC_REBALANCE_WEIGHTS;
+  if (leaving.length === 0 && !byWeight) return undefined;
+  const view = buildView(
+    bytes.clusters,
+    found.map(({ row }) => row),
+  );
+  const unmet = await unmetOn(context, leaving);
+  const now = await metadata.now();
+  return { view, leaving: leaving.map(({ row }) => row), unmet, byWeight, now, runAt, holder, pace };
+}
+
+/** Ends drains that are complete. Called only between passes, because a running pass has no result yet. */
+async function unmetOn(
+  context: RebalanceContext,
+  leaving: readonly Stored<ClusterRow>[],
+): Promise<ReadonlySet<string>> {
+  const unmet = new Set<string>();
+  if ((await rebalanceRows(context.metadata)).some(({ open }) => open !== undefined)) return unmet;
+  for (const found of leaving) {
+    const { id } = found.row;
+    try {
+      const { chunks = 0, gcQueue } = await settleDrained(context, found);
+      if (chunks > 0 && gcQueue === 0) unmet.add(id);
+    } catch (cause) {
+      if (!(cause instanceof DataUnavailable)) throw cause;
+      // The others are not to wait for it.
+      context.telemetry.log('WARN', 'a cluster that is drained is unavailable', { cluster: id, cause });
+    }
+  }
+  return unmet;
+}
+
+/** Whether a pass is under way, or the last one's result is not enough. */
+function isDue({ config }: RebalanceContext, round: Round, { open, ended }: SlotRow): boolean {
+  if (open !== undefined || ended === undefined || ended.startedAt < round.runAt) return true;
+  const age = round.now - ended.endedAt;
+  if (round.byWeight && age >= byWeightEveryMs) return true;
+  return round.leaving.some((row) => {
+    const { id, since } = row;
+    if (ended.startedAt < since || !ended.clusters.includes(id)) return true;
+    const settledFrom = settledPassFrom(row);
+    if (ended.startedAt < settledFrom && round.now >= settledFrom) return true;
+    const isClean = ended.found[id] === undefined && !round.unmet.has(id);
+    return !isClean && age >= config.SVC_REBALANCE_INTERVAL;
+  });
+}
+
+/** @returns whether it had its turn: another process may have the slot */
+async function workSlot(
+  context: RebalanceContext,
+  round: Round,
+  { row: { slot }, signal }: { readonly row: SlotRow; readonly signal: AbortSignal },
+): Promise<boolean> {
+  const { metadata } = context;
+  const { view, byWeight, pace, holder, leaving } = round;
+  const lease = await acquireLease(metadata, {
+    name: slotLease('rebalance', slot),
+    holder,
+    ttlMs: leaseTtlMs,
+  });
+  if (lease === undefined) return false;
+  return withLease(context, { lease, signal }, async (held) => {
+    const clusters = new Set(leaving.map(({ id }) => id));
+    if (!isDue(context, round, await findRebalance(metadata, slot))) return false;
+    const moved = new Map<string, Required<TaskAmount>>();
+    const movedOff: Tending['movedOff'] = (cluster, amount) =>
+      void moved.set(cluster, sumAmounts(moved.get(cluster) ?? { count: 0, bytes: 0 }, amount));
+    const tending = { view, clusters, byWeight, away: new Set<string>(), pace, signal: held, movedOff };
+    try {
+      const claimed = await claimSlot(metadata, slot, lease.generation);
+      const { row } = claimed;
+      if (!isDue(context, round, row)) return false;
+      await walkSlot(context, tending, { claimed, from: isUseful(round, row) ? row : restarted(row) });
+      return true;
+    } catch (cause) {
+      if (!(cause instanceof LeaseLost)) throw cause;
+      // This process was paused meanwhile. What it moved is moved; the successor counts for itself.
+      context.telemetry.log('WARN', 'a lease was lost', { lease: lease.name, cause });
+      return false;
+    } finally {
+      for (const [cluster, amount] of moved) await addMoved(context, cluster, amount);
+    }
+  });
+}
+
+/** A pass that began before a drain has no result for it. */
+const isUseful = ({ leaving }: Round, { open }: SlotRow): boolean =>
+  leaving.every(
+    ({ id, since }) => open === undefined || (open.startedAt >= since && open.clusters.includes(id)),
+  );
+
+const restarted = ({ slot, ended }: SlotRow): SlotRow => ({
+  slot,
+  ...(ended === undefined ? {} : { ended }),
+});
+
+// `rewrap`: wraps stored keys again when an operator asks for it, a page at a time.
+
+export const rewrapKeys =
+  (
+    context: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'keys' | 'telemetry'>,
+    _generation = 0,
+    services = unsupervised,
+  ): Unit =>
+  async () => {
+    const task = await findRewrapping(context);
+    // A process without the provider leaves the task to one that has it.
+    if (task === undefined || task.state.finishedAt !== undefined || context.keys?.rewrap === undefined) {
+      services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+      return 'idle';
+    }
+    const next = await rewrapStep(context, task.state);
+    await saveRewrapping(context, task, next);
+    services.report({ done: looked(next) - looked(task.state) });
+    return 'busy';
+  };
+
+const looked = ({
+  counts: { signingKeys, objects, uploads, current, failed },
+}: {
+  readonly counts: Readonly<Record<'signingKeys' | 'objects' | 'uploads' | 'current' | 'failed', number>>;
+}): number => signingKeys + objects + uploads + current + failed;

@@ -1,0 +1,48 @@
+/** `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time. */
+import type { Context } from '../context.ts';
+import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/audit/seal-hours.ts';
+import { boundQueues, firstLook } from '../domain/events/queue-retention.ts';
+import { openTurns } from '../domain/storage/sweep.ts';
+import { type Unit, unsupervised } from './supervision/worker.ts';
+
+export const boundAllQueues = (
+  context: Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>,
+): Unit => {
+  const looks = firstLook();
+  const show = ({ queues, targets }: Awaited<ReturnType<typeof boundQueues>>): void => {
+    context.telemetry.queueBacklogs(queues);
+    context.telemetry.eventBacklogs(targets);
+  };
+  let isWatched = false;
+  return async (signal) => {
+    // A process that leads no longer shows nothing: the new leader's gauges are about the same queues.
+    if (!isWatched) signal.addEventListener('abort', () => show({ queues: [], targets: [] }), { once: true });
+    isWatched = true;
+    const backlogs = await boundQueues(context, looks, signal);
+    if (!signal.aborted) show(backlogs);
+    return 'idle';
+  };
+};
+
+// `audit-retention`: seals the hours of the audit log, and removes those that have expired (`SVC_AUDIT_RETENTION`).
+
+/** @param generation of the leader's lease */
+export const retainAudit = (
+  context: Pick<Context, 'metadata' | 'hasher' | 'sealer' | 'config' | 'telemetry' | 'clock'>,
+  generation = 0,
+  services = unsupervised,
+): Unit => {
+  let held: HeldSeals | undefined;
+  const rest = openTurns(context.clock);
+  return async (signal) => {
+    held ??= await holdSeals(context, generation);
+    const step = await stepSeals(context, held, async () => {
+      signal.throwIfAborted();
+      await services.yieldToClients(signal);
+      await rest();
+    });
+    held = step.held;
+    if (step.rows !== undefined) services.report({ done: step.rows });
+    return step.rows === undefined ? 'idle' : 'busy';
+  };
+};

@@ -1,0 +1,89 @@
+/**
+ * `node test/tidy/house.ts` prints how `src` is divided: its files and folders, and what they share. The table in docs/status.md has these rows.
+ */
+import { readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+import { sourceFiles } from './source-files.ts';
+
+interface Source {
+  readonly path: string;
+  readonly folder: string;
+  readonly lines: number;
+  readonly exports: readonly string[];
+  /** The names that the file imports, by the file that exports them; `*` where it imports all. */
+  readonly imports: ReadonlyMap<string, readonly string[]>;
+}
+
+const declaration =
+  /^export (?:abstract |async )?(?:function\*?|const|let|class|interface|type|enum) (\w+)/gm;
+const importing =
+  /(?:import|export)\s+(?:type\s+)?(\* as \w+|\{[^}]*\})\s*from\s*'(\.[^']+)'|import\(\s*'(\.[^']+)'/g;
+
+const namesIn = (list: string): readonly string[] =>
+  list.startsWith('*')
+    ? ['*']
+    : list
+        .slice(1, -1)
+        .split(',')
+        .flatMap((name) => /^(?:type )?(\w+)/.exec(name.trim())?.[1] ?? []);
+
+function read(path: string): Source {
+  const text = readFileSync(path, 'utf8');
+  const folder = posix.dirname(path);
+  const imports = new Map<string, readonly string[]>();
+  for (const [, list = '*', from, lazily] of text.matchAll(importing)) {
+    const target = posix.normalize(posix.join(folder, from ?? lazily ?? ''));
+    imports.set(target, [...(imports.get(target) ?? []), ...namesIn(list)]);
+  }
+  const exports = [...text.matchAll(declaration)].map(([, name = '']) => name);
+  return { path, folder, lines: text.split('\n').length - 1, exports, imports };
+}
+
+const sources = sourceFiles().map(read);
+
+function importersOf(path: string): readonly Source[] {
+  return sources.filter(({ imports }) => imports.has(path));
+}
+
+function usesOf(path: string, name: string): number {
+  return importersOf(path).filter(({ imports }) => {
+    const names = imports.get(path) ?? [];
+    return names.includes(name) || names.includes('*');
+  }).length;
+}
+
+/** Pairs of folders in `src/domain` that import each other. */
+function mutualPairs(): number {
+  const edges = new Set<string>();
+  for (const { folder, imports } of sources)
+    for (const target of imports.keys()) edges.add(`${folder} ${posix.dirname(target)}`);
+  return [...edges].filter((edge) => {
+    const [from = '', to = ''] = edge.split(' ');
+    return (
+      from < to && from.startsWith('src/domain') && to.startsWith('src/domain') && edges.has(`${to} ${from}`)
+    );
+  }).length;
+}
+
+const lines = sources.map((source) => source.lines).sort((a, b) => a - b);
+const at = (share: number): number => lines[Math.floor(lines.length * share)] ?? 0;
+const folders = Map.groupBy(sources, ({ folder }) => folder);
+const depth = sources.reduce((sum, { folder }) => sum + folder.split('/').length, 0) / sources.length;
+const onceUsed = sources.flatMap(({ path, exports }) => exports.filter((name) => usesOf(path, name) === 1));
+const rows: readonly (readonly [string, string])[] = [
+  ['files of src', String(sources.length)],
+  ['lines', String(lines.reduce((sum, each) => sum + each, 0))],
+  ['lines of a file: median, 90 %', `${at(0.5)}, ${at(0.9)}`],
+  ['folders above a file, on average', depth.toFixed(1)],
+  [
+    'folders, and those with two files or fewer',
+    `${folders.size}, ${[...folders.values()].filter((each) => each.length <= 2).length}`,
+  ],
+  [
+    'exports, and those that one other file uses',
+    `${sources.flatMap(({ exports }) => exports).length}, ${onceUsed.length}`,
+  ],
+  ['files with one importer', String(sources.filter(({ path }) => importersOf(path).length === 1).length)],
+  ['pairs of folders in src/domain that import each other', String(mutualPairs())],
+];
+for (const [name, value] of rows) process.stdout.write(`${name.padEnd(56)}${value}\n`);
