@@ -20,6 +20,7 @@ const pages = [
     'operations',
     'recovery',
     'runbook',
+    'running',
     'security',
     'status',
     'upstream',
