@@ -13,7 +13,7 @@ const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
  * functions. A name that is missing here fails the build.
  */
 const withoutOperators: Readonly<Record<string, string>> = {
-  'handlers/areas/areas.js': `
+  'handlers/areas.js': `
     export const matchArea = () => undefined;
     export const openAreas = () => async () => { throw new Error('a server for tests has no areas'); };`,
   'protocol/operations/admin.js': `

@@ -1,7 +1,6 @@
 /** The store of a real Ceph cluster against the contracts of its ports, each case in a namespace of its own. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { chunked } from '../../src/backends/data/chunked/chunked.ts';
-import { chunksLeft } from '../../src/backends/data/chunked/record.ts';
+import { chunked, chunksLeft } from '../../src/backends/data/chunked/chunked.ts';
 import type {
   RadosCluster,
   RadosDriver,

@@ -85,7 +85,7 @@ async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): P
 export const OptionsBucket = preflight;
 export const OptionsObject = preflight;
 
-// GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorization/requester-pays.ts`.
+// GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorization/authorize.ts`.
 
 const configuration = document({
   family: requestPayment,

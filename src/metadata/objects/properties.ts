@@ -53,7 +53,7 @@ export type Encryption = {
 );
 
 // The description of a version that travels between sites beside its content (docs/adr/0020-replicated-versions-keep-their-ids.md).
-// `protocol/schemas/object/replica.ts` reads it.
+// `protocol/schemas/replica.ts` reads it.
 
 export interface ReplicaDocument {
   /** The version id, which is the same at every site. */

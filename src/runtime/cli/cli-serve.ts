@@ -22,7 +22,6 @@ import { nodeDiagnostics, processName } from '../processes/node-diagnostics.ts';
 import { joinSiblings } from '../processes/node-siblings.ts';
 import { heedLogLevel, nodeTelemetry, nodeTracing, openLogLevel } from '../processes/node-telemetry.ts';
 import {
-  endAtOnce,
   endWithPrimary,
   onStopSignals,
   processCount,
@@ -31,6 +30,7 @@ import {
   reportRefused,
   superviseProcesses,
 } from '../processes/node-workers.ts';
+import { endAtOnce } from '../processes/process-exit.ts';
 import {
   keptRootCredential,
   mintRootCredential,

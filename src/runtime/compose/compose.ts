@@ -3,9 +3,8 @@
  * them, so that a runtime without a disk never loads lmdb.
  */
 
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { activeMs } from '../../auth/session/account-directory.ts';
 import { openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
@@ -23,7 +22,7 @@ import { openClusterStates } from '../../domain/storage/cluster-states.ts';
 import type { InstallationMode } from '../../metadata/installation.ts';
 import { shareChanges } from '../../metadata/shared-changes.ts';
 import { type Clock, type Random, systemClock, systemRandom } from '../../ports/clock.ts';
-import type { ConsoleAsset, ConsoleAssets } from '../../ports/console-assets.ts';
+import type { ConsoleAssets } from '../../ports/console-assets.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import { type Cipher, cipherKeyBytes, type Hasher, type Sealer } from '../../ports/cryptography.ts';
 import type { Diagnostics } from '../../ports/diagnostics.ts';
@@ -33,6 +32,7 @@ import { noSiblings, type Siblings } from '../../ports/siblings.ts';
 import { type LogLevelControl, silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { measureClusters, timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
+import { consoleFiles } from '../console-files.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
 import { openKeys } from './open-keys.ts';
 import { openMetadata } from './open-metadata.ts';
@@ -248,41 +248,6 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     await Promise.all([sinks, peers, keys, metadata, stored, rooms].map((each) => each?.close?.()));
   };
   return { context, installation, close };
-}
-
-// The console as `npm run build:console` wrote it: files beside the code of this package.
-
-/** In the repository and in the package: `src/runtime` and `dist/runtime` lie equally deep. */
-const builtFolder = fileURLToPath(new URL('../../../dist/console/', import.meta.url));
-
-async function readIfThere(path: string): Promise<Uint8Array | undefined> {
-  try {
-    return new Uint8Array(await readFile(path));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-/** Files are kept once read: a build has few, and their names change with their content. */
-export function consoleFiles(folder = builtFolder): ConsoleAssets {
-  const known = new Map<string, ConsoleAsset>();
-  const readAsset = async (name: string, gzip: boolean): Promise<ConsoleAsset | undefined> => {
-    const bytes = await readIfThere(`${folder}/assets/${name}${gzip ? '.gz' : ''}`);
-    return bytes && { bytes, ...(gzip ? { encoding: 'gzip' as const } : {}) };
-  };
-  return {
-    async page() {
-      const bytes = await readIfThere(`${folder}/page.html`);
-      return bytes && new TextDecoder().decode(bytes);
-    },
-    async read(name, { gzip }) {
-      const key = `${gzip ? 'gzip' : 'plain'} ${name}`;
-      const found = known.get(key) ?? (await readAsset(name, gzip));
-      if (found !== undefined) known.set(key, found);
-      return found;
-    },
-  };
 }
 
 // Finds chunks of clusters that the settings leave out: reads of their objects fail, which looks like data loss.

@@ -1,9 +1,9 @@
-/** Opens the metadata backend that `SVC_META_BACKEND` names: a function for each row of `config/metadata/backends.ts`. */
+/** Opens the metadata backend that `SVC_META_BACKEND` names: a function for each row of `config/metadata.ts`. */
 import type { MetadataBackendName } from '../../config/metadata.ts';
 import type { Config } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import { endForReplacement } from '../processes/end-for-replacement.ts';
+import { endForReplacement } from '../processes/process-exit.ts';
 import { inDataDir, type Parts } from './compose-bytes.ts';
 
 /** Backends are loaded when the settings name them, so that a runtime without a disk never loads lmdb. */

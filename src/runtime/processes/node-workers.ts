@@ -9,6 +9,7 @@ import { expecting } from '../expected-installation.ts';
 import { MemoryFaults } from './memory-faults.ts';
 import { relayMetrics } from './node-metrics.ts';
 import { relayAnnouncements } from './node-siblings.ts';
+import { endAtOnce } from './process-exit.ts';
 
 /** One per core, where processes can share the backends; otherwise one. */
 export function processCount(config: Config): number {
@@ -257,14 +258,4 @@ export function onStopSignals(stop: () => void, again: () => void): void {
       } else if (now - firstAt >= sameMs) again();
     });
   }
-}
-
-/**
- * Ends this process as a kill does. `process.exit` waits for the threads of the pool, and in the middle of a transaction
- * lmdb's waits for this thread in turn: such a process would never end, and would keep the lock that all writers need.
- */
-export function endAtOnce(): never {
-  process.kill(process.pid, 'SIGKILL');
-  // The first process of a container cannot kill itself.
-  process.abort();
 }

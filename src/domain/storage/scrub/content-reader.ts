@@ -124,7 +124,7 @@ export class ContentReader {
     const former = this.digest;
     this.digest = undefined;
     if (former?.name === name && former.read === read) return former;
-    // Not for a store that verifies contents itself, because the ETags may be the store's own (`compares` in `fsck/compare/rows.ts`).
+    // Not for a store that verifies contents itself, because the ETags may be the store's own (`compares` in `fsck/rows.ts`).
     const isWanted = md5 !== undefined && read === 0 && this.#context.bytes.verifies === undefined;
     return isWanted ? { name, md5: this.#context.hasher.create('md5'), read } : undefined;
   }
