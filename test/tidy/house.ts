@@ -1,6 +1,4 @@
-/**
- * `node test/tidy/house.ts` prints how `src` is divided: its files and folders, and what they share. The table in docs/status.md has these rows.
- */
+/** `node test/tidy/house.ts` prints how `src` is divided: its files and folders, and what they share. */
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { sourceFiles } from './source-files.ts';
