@@ -209,7 +209,6 @@ const malformedTrailer = (line: string) =>
 // Reads framed text and content from a body that arrives in arbitrary pieces, without copying the content.
 
 const nothing = new Uint8Array();
-const latin = new TextDecoder('latin1');
 const carriageReturn = 13;
 const lineFeed = 10;
 
@@ -256,7 +255,7 @@ class BodyCursor {
       if (code > 0x7e || code === carriageReturn) return undefined;
     }
     this.#at = end + 2;
-    return latin.decode(this.#piece.subarray(from, end));
+    return ascii.decode(this.#piece.subarray(from, end));
   }
 
   /** A line without its CRLF, as ASCII; one longer than `limit`, or broken in any other way, is refused. */

@@ -22,7 +22,7 @@ export const createTelemetry = ({ log, metrics, busiestMax = 100 }: TelemetryPar
 
 // Requests and what refuses them, in metrics.
 
-type RequestsTold =
+type RequestCalls =
   | 'request'
   | 'requestsInFlight'
   | 'bytesSent'
@@ -35,7 +35,7 @@ type RequestsTold =
   | 'signingKeys'
   | 'spans';
 
-function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Telemetry, RequestsTold> {
+function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Telemetry, RequestCalls> {
   const meters = requestMeters(metrics);
   const busiest = new BusiestBuckets(metrics, busiestMax);
   const received = metrics.meter('svc_http_received_bytes_total', []);
@@ -79,7 +79,7 @@ function requestTelemetry(metrics: Metrics, busiestMax: number): Pick<Telemetry,
 
 // The lives of background workers, in metrics.
 
-type WorkersTold =
+type WorkerCalls =
   | 'workerPanicked'
   | 'workerLeads'
   | 'workerUnitEnded'
@@ -88,7 +88,7 @@ type WorkersTold =
   | 'workerProgressed'
   | 'workerEnded';
 
-const workerTelemetry = (metrics: Metrics): Pick<Telemetry, WorkersTold> => ({
+const workerTelemetry = (metrics: Metrics): Pick<Telemetry, WorkerCalls> => ({
   workerPanicked: (worker, shard) => metrics.add('svc_worker_panic_total', [worker, shard]),
   workerLeads: (worker, leads) => {
     metrics.know('worker', worker);
@@ -115,7 +115,7 @@ const workerTelemetry = (metrics: Metrics): Pick<Telemetry, WorkersTold> => ({
 
 // What is stored, in metrics.
 
-type StorageTold =
+type StorageCalls =
   | 'clusters'
   | 'gcBacklog'
   | 'scrubbed'
@@ -125,7 +125,7 @@ type StorageTold =
   | 'usageDrifts'
   | 'diskRoom';
 
-const storageTelemetry = (metrics: Metrics): Pick<Telemetry, StorageTold> => ({
+const storageTelemetry = (metrics: Metrics): Pick<Telemetry, StorageCalls> => ({
   clusters: (clusters) => {
     metrics.replace(
       'svc_cluster_up',
@@ -185,9 +185,9 @@ const storageTelemetry = (metrics: Metrics): Pick<Telemetry, StorageTold> => ({
 
 // The process and the engines behind it, in metrics.
 
-type EnginesTold = 'backend' | 'backendFailed' | 'onRead' | 'bodyMemory' | 'metrics';
+type EngineCalls = 'backend' | 'backendFailed' | 'onRead' | 'bodyMemory' | 'metrics';
 
-function engineTelemetry(metrics: Metrics): Pick<Telemetry, EnginesTold> {
+function engineTelemetry(metrics: Metrics): Pick<Telemetry, EngineCalls> {
   /** Found once for each call: there are some of them in every request. */
   const tallies = new Map<string, TallyMeter>();
   const tallyOf = (call: string): TallyMeter => {
@@ -211,7 +211,7 @@ function engineTelemetry(metrics: Metrics): Pick<Telemetry, EnginesTold> {
 
 // Queues, and what workers deliver from them, in metrics.
 
-type DeliveriesTold =
+type DeliveryCalls =
   | 'queueBacklogs'
   | 'eventBacklogs'
   | 'queueDropped'
@@ -230,7 +230,7 @@ type DeliveriesTold =
   | 'lifecycleActions'
   | 'lifecyclePasses';
 
-const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, DeliveriesTold> => ({
+const deliveryTelemetry = (metrics: Metrics): Pick<Telemetry, DeliveryCalls> => ({
   queueBacklogs: (backlogs) => {
     const of = (value: 'rows' | 'oldestSeconds') =>
       backlogs.map((each) => [[each.queue], each[value]] as const);

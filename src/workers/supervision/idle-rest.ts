@@ -81,7 +81,7 @@ export class IdleRest {
 // one commit of an embedded store. One timer serves all intervals, because two timers for the same instant may fire a millisecond apart.
 
 const earlyMs = 2;
-const everySecond = (): boolean => true;
+const alwaysDue = (): boolean => true;
 
 interface Wait {
   readonly everyMs: number;
@@ -105,7 +105,7 @@ export class Pulses {
    * Resolves at the next multiple of the interval, or when the signal aborts.
    * @param isDue whether an instant ends the wait; it is cheap and does not throw
    */
-  next(everyMs: number, signal: AbortSignal, isDue = everySecond): Promise<void> {
+  next(everyMs: number, signal: AbortSignal, isDue = alwaysDue): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       const done = (): void => {
