@@ -23,7 +23,7 @@ async function leaders(): Promise<ReadonlyMap<string, readonly string[]>> {
   const byProcess = Map.groupBy(led, ({ process }) => process?.split(':').at(-1) ?? '');
   return new Map([...byProcess].map(([process, rows]) => [process, rows.map(({ worker }) => worker)]));
 }
-const leased = 15;
+const leased = 16;
 
 test('the leases of the workers are spread over the processes of the node', async () => {
   await vi.waitFor(async () => {
