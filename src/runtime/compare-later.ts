@@ -1,7 +1,7 @@
 /** Compares the installation once a store that did not answer at the start does. */
 import type { Clock } from '../ports/clock.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
-import { endAtOnce } from './processes/node-workers.ts';
+import { endAtOnce } from './processes/process-exit.ts';
 import { StartRefusal } from './start-refusal.ts';
 
 const againMs = 5_000;

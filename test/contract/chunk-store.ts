@@ -133,6 +133,17 @@ export function chunkStoreContract(name: string, make: () => Promise<ChunkStoreF
       if (arrays.length === 1) expect(Buffer.compare(arrays[0] as Uint8Array, expected)).toBe(0);
     });
 
+    test('leaves the last array of a range to its consumer while other ranges are read', async () => {
+      const size = 700_000;
+      const [chunk, others] = [await put(store, 'last.0', size), await put(store, 'other.0', size)];
+      const iterator = store.read(chunk, { start: 0, end: size - 1 })[Symbol.asyncIterator]();
+      let last: Uint8Array = new Uint8Array();
+      for (let step = await iterator.next(); step.done !== true; step = await iterator.next())
+        last = step.value;
+      for (let n = 0; n < 3; n++) await expectIntact(store, others);
+      expect(Buffer.compare(last, contentOf('last.0', size).subarray(size - last.length))).toBe(0);
+    });
+
     test('keeps a chunk that is one array, on the shorter way where there is one', async () => {
       for (const size of [1, 4096, 65_536]) {
         const id = `one-array-${size}.0`;

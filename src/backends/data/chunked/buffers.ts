@@ -76,17 +76,26 @@ const ringBytesMax = 4 * blockBytes;
 const ringSparesBytesMax = 16 * 1024 * 1024;
 const ringBuffers = buffersByLength(ringBytesMax, ringSparesBytesMax);
 
-/** The buffers of one stream of reads, which go back to the pool when the stream ends. */
+/** The buffers of one stream, which go back to the pool when the stream ends. */
 export interface LentRing extends BufferRing {
   /** The longest array. */
   readonly pieceBytes: number;
+  /** Where nothing reads the arrays any more. */
   release(): void;
+  /**
+   * Where a consumer requests the end of a range while it still reads its last array: a longer stream then goes on with another range, whose
+   * ring may get these buffers. That one array stays the consumer's.
+   */
+  releaseButLast(): void;
 }
 
 /** @param count how many are valid at a time, the one that is being filled included */
 export function lentRing(count: number): LentRing {
   const ring: ({ readonly from: Buffers; readonly buffer: Uint8Array<ArrayBuffer> } | undefined)[] = [];
   let turn = 0;
+  const release = (): void => {
+    for (const lent of ring.splice(0)) lent?.from.giveBack(lent.buffer);
+  };
   return {
     pieceBytes: ringBytesMax,
     next(length) {
@@ -101,8 +110,10 @@ export function lentRing(count: number): LentRing {
       }
       return lent.buffer.length === length ? lent.buffer : lent.buffer.subarray(0, length);
     },
-    release() {
-      for (const lent of ring.splice(0)) lent?.from.giveBack(lent.buffer);
+    release,
+    releaseButLast() {
+      ring[(turn + count - 1) % count] = undefined;
+      release();
     },
   };
 }

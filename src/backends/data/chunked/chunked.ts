@@ -312,7 +312,7 @@ async function* readAcross(
     }
   } finally {
     await abandon(ahead);
-    buffers.release();
+    buffers.releaseButLast();
   }
 }
 

@@ -37,8 +37,8 @@ export async function* readBlocks(
 ): AsyncGenerator<Uint8Array> {
   const { id, fd, base, size } = blocks;
   const last = Math.floor(Math.min(range.end, size - 1) / blockBytes);
-  const ring: Pick<LentRing, 'next' | 'release'> =
-    buffers === undefined ? lentRing(buffersOfRange) : { next: buffers.next, release() {} };
+  const ring: Pick<LentRing, 'next' | 'releaseButLast'> =
+    buffers === undefined ? lentRing(buffersOfRange) : { next: buffers.next, releaseButLast() {} };
   readers += 1;
   try {
     for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {
@@ -58,7 +58,7 @@ export async function* readBlocks(
     }
   } finally {
     readers -= 1;
-    ring.release();
+    ring.releaseButLast();
   }
 }
 
