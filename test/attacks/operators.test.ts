@@ -20,6 +20,8 @@ test('only the operations on the caller’s own log-in, permissions and keys are
     'CreateOwnAccessKey',
     'PutOwnAccessKey',
     'DeleteOwnAccessKey',
+    'ListOwnLogins',
+    'RevokeOwnLogin',
   ]);
 });
 
