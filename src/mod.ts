@@ -47,13 +47,14 @@ export type {
   OnEvent,
 } from './ports/application.ts';
 export type { ChunkStore } from './ports/chunk-store.ts';
-export { type Clock, type Random, systemClock, systemRandom } from './ports/clock.ts';
+export { type Clock, systemClock } from './ports/clock.ts';
 export type { ConsoleAsset, ConsoleAssets } from './ports/console-assets.ts';
 export type { Credential, Credentials } from './ports/credentials.ts';
 export type { Hasher, Sealer } from './ports/cryptography.ts';
 export { type Cipher, cipherKeyBytes } from './ports/cryptography.ts';
 export type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
 export type { BodyMemory, ClusterStates, ObjectBytes } from './ports/object-bytes.ts';
+export { type Random, systemRandom } from './ports/random.ts';
 export { noSiblings, type Siblings } from './ports/siblings.ts';
 export { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 export type { Reply } from './protocol/reply/reply.ts';

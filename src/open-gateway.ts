@@ -5,7 +5,7 @@
  *     app.all('/s3/*', (c) => storage.fetch(c.req.raw));
  */
 
-import { nearest } from './config/entries.ts';
+import { nearest } from './config/nearest.ts';
 import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
 import { type Config, type SettingName, settingNames } from './config.ts';
 import type { Context } from './context.ts';

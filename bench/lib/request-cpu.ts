@@ -6,7 +6,8 @@
 import { configWith } from '../../src/config/read-config.ts';
 import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
 import { incomingOf } from './incoming.ts';
 import { median } from './percentile.ts';

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
 import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 
 const owner = { bucketId: 'bucket', key: 'some/key' };

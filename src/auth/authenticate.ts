@@ -11,7 +11,7 @@ import type { BodyMemory } from '../ports/object-bytes.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
 import { formBytesMax } from '../protocol/request/action-query.ts';
 import { type Incoming, type Query, type Wire, withBody } from '../protocol/request/wire.ts';
-import { parseTimestamp } from '../signing/signing-key.ts';
+import { parseTimestamp } from '../signing/timestamp.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';

@@ -2,7 +2,7 @@
 import { fail, Refusal } from '../base/errors.ts';
 import { blockText } from './authorization/authorize.ts';
 import type { Identity } from './identity.ts';
-import { principalOf } from './session/sessions.ts';
+import { principalOf } from './session/principal.ts';
 
 export interface Refused {
   readonly identity: Identity;

@@ -1,4 +1,6 @@
-/** The one way to refuse a request: `throw fail('NoSuchKey', { Key: key })`. */
+/** Refusals of requests: the codes, and the exception that carries one. */
+
+// The one way to refuse a request: `throw fail('NoSuchKey', { Key: key })`.
 
 /** Extra elements of the error body; `message` replaces the catalogue's text, `cause` is only logged. */
 export interface RefusalDetails {

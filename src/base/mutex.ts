@@ -1,4 +1,4 @@
-/** A mutex for each key, within this process. Waiters are served in the order of their calls. */
+/** Mutexes and a semaphore of this process. Waiters are served in the order of their calls. */
 import { fail } from './errors.ts';
 
 /** The largest number of waiters for one key, which bounds memory. Clients do not keep that many requests open. */

@@ -3,7 +3,7 @@
 import { maskPasswords } from '../base/text/mask-secrets.ts';
 import { type Config, type Environment, type SettingName, settingNames, settings } from '../config.ts';
 import { checks } from './checks.ts';
-import { nearest } from './entries.ts';
+import { nearest } from './nearest.ts';
 import type { Given, Read, Setting } from './setting.ts';
 
 export const toFlag = (name: SettingName): string =>

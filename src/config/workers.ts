@@ -1,5 +1,7 @@
-/** The settings of the usage workers. */
+/** The settings of usage and lifecycle. */
 import { bytes, duration, integer, text } from './kinds.ts';
+
+// The settings of the usage workers.
 
 export const usageSettings = {
   SVC_USAGE_ROLLUP_AT: text({

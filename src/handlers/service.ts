@@ -1,11 +1,11 @@
-/** ListBuckets: the caller's own, in pages on request; empty for anonymous. */
+/** Operations at service scope: ListBuckets, and the two that operators use. */
 
 import { authorizeAdmin } from '../auth/authorization/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { auditMatcher } from '../domain/events/audit/audit-formats.ts';
 import { readSubject } from '../domain/events/deliver/envelope.ts';
-import { openTurns } from '../domain/storage/sweep.ts';
+import { openTurns } from '../domain/storage/turns.ts';
 import type { Authorized } from '../gateway/request.ts';
 import { readAudit, requestOfRow } from '../metadata/audit.ts';
 import { readDeadLetters } from '../metadata/background/queues.ts';
@@ -21,9 +21,11 @@ import {
   recordsMax,
 } from '../protocol/schemas/account.ts';
 import { type Entries, openEntries, visible } from './admin/named-resources.ts';
-import { xmlReply } from './common/failure.ts';
 import { defined, positionIn, readCount, readToken, writeToken } from './common/parameters.ts';
+import { xmlReply } from './common/xml-reply.ts';
 import type { HandlerOf } from './handler.ts';
+
+// ListBuckets: the caller's own, in pages on request; empty for anonymous.
 
 const bucketsMax = 10_000;
 

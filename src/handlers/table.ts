@@ -83,13 +83,14 @@ import {
   PutObjectRetention,
   retentionFacts,
 } from './object/properties/object-lock.ts';
-import { RestoreObject, UpdateObjectEncryption } from './object/properties/restore-object.ts';
+import { RestoreObject } from './object/properties/restore-object.ts';
 import {
   DeleteObjectTagging,
   GetObjectTagging,
   PutObjectTagging,
   taggingFacts,
 } from './object/properties/tagging.ts';
+import { UpdateObjectEncryption } from './object/properties/update-object-encryption.ts';
 import { PostObject, PutObject } from './object/put-object.ts';
 import * as replicas from './object/replica/replicate.ts';
 import { ListAuditRecords, ListBuckets, ListNotifyDeadLetters } from './service.ts';

@@ -1,4 +1,4 @@
-/** The audit log: a row for every request that changes or would have changed something. */
+/** The audit log and its seals. */
 import { shardOf } from '../base/shard.ts';
 import type { At, Cursor, MetadataStore, Outcome, Revision, SideChange } from '../ports/metadata-store.ts';
 import {
@@ -13,7 +13,9 @@ import {
 } from './background/tasks.ts';
 import { mergeRows, newestFirst } from './objects/objects.ts';
 import { type AuditRow, audit } from './records/audit.ts';
-import type { tasks } from './records/queues.ts';
+import type { tasks } from './records/tasks.ts';
+
+// The audit log: a row for every request that changes or would have changed something.
 
 export const auditHourMs = 60 * 60 * 1000;
 const hourMs = auditHourMs;

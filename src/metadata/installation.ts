@@ -7,7 +7,7 @@
 import { MetadataDamaged, type MetadataStore, type Revision } from '../ports/metadata-store.ts';
 import { findTask, type TaskKind } from './background/tasks.ts';
 import type { ClusterRow } from './records/clusters.ts';
-import { tasks } from './records/queues.ts';
+import { tasks } from './records/tasks.ts';
 
 export const formatVersion = 1;
 

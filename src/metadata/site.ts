@@ -4,11 +4,11 @@
  */
 import type { Caches } from '../base/bounded-cache.ts';
 import { toHex } from '../base/text/hex.ts';
-import type { Random } from '../ports/clock.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { Random } from '../ports/random.ts';
 import { findTask, type TaskKind } from './background/tasks.ts';
 import { findInstallation } from './installation.ts';
-import { tasks } from './records/queues.ts';
+import { tasks } from './records/tasks.ts';
 
 const kind: TaskKind<{ readonly id: string }> = { kind: 'site' };
 

@@ -13,13 +13,16 @@ import type {
   ReplicaDocument,
 } from './objects/properties.ts';
 import { removedVersions } from './objects/removed-versions.ts';
-import { accessPointAliases, accessPoints, ageTables } from './records/access-points.ts';
+import { accessPointAliases, accessPoints } from './records/access-points.ts';
+import { ageTables } from './records/ages.ts';
 import { audit } from './records/audit.ts';
 import { clusterState, importReleased, rebalance } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
 import { quotaDefaults, rateLimits } from './records/limits.ts';
 import { gateways, heartbeats, leases } from './records/processes.ts';
-import { hourlyQueues, queueHours, queues, replicationPeers, tasks } from './records/queues.ts';
+import { hourlyQueues, queueHours, queues } from './records/queues.ts';
+import { replicationPeers } from './records/replication-peers.ts';
+import { tasks } from './records/tasks.ts';
 import { usageTables } from './records/usage.ts';
 
 export type { Checksum, Grant, Lock, ObjectHeaders };

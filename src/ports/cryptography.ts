@@ -1,7 +1,7 @@
-/**
- * AES-256-GCM, the only cipher of the service: native where the runtime has it, SubtleCrypto elsewhere (docs/adr/0006-encryption.md).
- * There is no additional authenticated data, because the context of a text is part of its key.
- */
+/** Ciphers, hashes and the sealing of small secrets, as the service needs them. */
+
+// AES-256-GCM, the only cipher of the service: native where the runtime has it, SubtleCrypto elsewhere (docs/adr/0006-encryption.md). There
+// is no additional authenticated data, because the context of a text is part of its key.
 
 /** A prepared key, for any number of texts. */
 export interface CipherKey {

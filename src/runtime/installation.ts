@@ -1,4 +1,4 @@
-/** Compares the installation that metadata, chunks and master key belong to, and marks what is new (`metadata/installation.ts`). */
+/** Metadata, chunks and master key belong to one installation. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { readFile, rename, rm } from 'node:fs/promises';
@@ -16,12 +16,14 @@ import {
   type KeptInstallation,
   putInstallation,
 } from '../metadata/installation.ts';
-import type { Random } from '../ports/clock.ts';
 import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts';
 import type { MarkedPlace, ObjectBytes, StoredMark } from '../ports/object-bytes.ts';
+import type { Random } from '../ports/random.ts';
 import { inDataDir } from './compose/compose-bytes.ts';
 import { keepFile, syncDirectory } from './secrets/secret-file.ts';
 import { StartRefusal } from './start-refusal.ts';
+
+// Compares the installation that metadata, chunks and master key belong to, and marks what is new (`metadata/installation.ts`).
 
 export interface CheckOptions {
   readonly config: Config;

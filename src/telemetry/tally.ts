@@ -1,9 +1,9 @@
-/**
- * A histogram whose observation is an addition to an array; prom-client's own hashes its labels anew each time, which is
- * 5 % of a small request. To a registry of prom-client it is a metric like any other.
- */
+/** Counters and histograms of the hot path. */
 import type { MetricObjectWithValues, MetricValueWithName } from 'prom-client';
 import type { Meter, Metrics, TallyMeter } from './metrics.ts';
+
+// A histogram whose observation is an addition to an array; prom-client's own hashes its labels anew each time, which is 5 % of a small
+// request. To a registry of prom-client it is a metric like any other.
 
 interface TallyOptions {
   readonly name: string;

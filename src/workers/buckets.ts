@@ -1,4 +1,4 @@
-/** `bucket-stats`: sums what the buckets hold, a page of them at a time. */
+/** `bucket-stats`, `force-empty` and `reshard`. */
 import type { Context } from '../context.ts';
 import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
 import { emptyings, emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
@@ -8,6 +8,8 @@ import type { Term } from '../metadata/background/tasks.ts';
 import { everyBucket } from '../metadata/buckets/buckets.ts';
 import type { LeaseContext } from './supervision/leadership.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+
+// `bucket-stats`: sums what the buckets hold, a page of them at a time.
 
 type BucketStatsContext = Pick<Context, 'metadata' | 'config' | 'clock' | 'telemetry'>;
 

@@ -3,11 +3,11 @@ import type { Context } from '../context.ts';
 import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/object-lock.ts';
-import { behindClients, openPace } from '../domain/storage/rebalance/evacuations.ts';
+import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
 import { noteTaskError } from '../domain/tasks/progress.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
-import type { LifecycleBucketRow } from '../metadata/records/access-points.ts';
+import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;

@@ -9,14 +9,12 @@ import { buildView } from '../domain/storage/cluster-states.ts';
 import { settledPassFrom } from '../domain/storage/drains.ts';
 import {
   addMoved,
-  behindClients,
   isLeaving,
-  openPace,
-  type Pace,
   reconcileEvacuations,
   settleDrained,
   sumAmounts,
 } from '../domain/storage/rebalance/evacuations.ts';
+import { behindClients, openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
 import { type Ctx as TendCtx, type Tending, walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
 import {
   claimSlot,
@@ -27,7 +25,7 @@ import {
 } from '../metadata/background/clusters.ts';
 import { acquireLease, LeaseLost, slotLease } from '../metadata/background/leases.ts';
 import type { ClusterRow } from '../metadata/records/clusters.ts';
-import type { TaskAmount } from '../metadata/records/queues.ts';
+import type { TaskAmount } from '../metadata/records/tasks.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { type ClusterView, DataUnavailable } from '../ports/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';

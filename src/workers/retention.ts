@@ -1,9 +1,11 @@
-/** `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time. */
+/** `queue-retention` and `audit-retention`. */
 import type { Context } from '../context.ts';
 import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/audit/seal-hours.ts';
 import { boundQueues, firstLook } from '../domain/events/queue-retention.ts';
-import { openTurns } from '../domain/storage/sweep.ts';
+import { openTurns } from '../domain/storage/turns.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
+
+// `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time.
 
 export const boundAllQueues = (
   context: Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>,

@@ -4,8 +4,9 @@ import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { liveHeadAt, objectsAt } from '../../src/metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../src/metadata/tables.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import type { TestServer } from '../support/server.ts';
 
 /** A gateway in memory has no store that a second process can open: nothing is done. */

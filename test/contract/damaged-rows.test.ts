@@ -6,8 +6,8 @@ import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { buildOrder } from '../../src/backends/metadata/key-order.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
 import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { branchEntries, flipText, patchFile, zeroPage } from '../support/damage-metadata.ts';
 import { all, head, headsOf, putHeads, ranks, ranksOf, talliesOf } from './metadata-store/tables.ts';
 

@@ -1,6 +1,7 @@
 /** A child process over an embedded store: it runs the requests of its parent and sends back the store's answers. */
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { head, headsOf, talliesOf } from './metadata-store/tables.ts';
 
 const [directory = '', name = '', intentTtlMs = '60000', durable = 'true'] = process.argv.slice(2);

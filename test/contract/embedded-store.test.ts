@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
 import { table } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { all, type Head, head, heads, headsOf, ranksOf } from './metadata-store/tables.ts';
 import { changeByTurns } from './metadata-store/two-releases.ts';
 

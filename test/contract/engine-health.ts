@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { storeHealth } from '../../src/backends/metadata/ordered-kv/health.ts';
 import { orderedKvStore } from '../../src/backends/metadata/ordered-kv/store.ts';
 import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 
 const ports = { clock: systemClock, random: systemRandom() };
 

@@ -1,7 +1,8 @@
 /** A child process over a shared directory: it writes chunks and reports the acknowledged ones, or compacts. */
 import fs from 'node:fs';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { listAll, owner, put } from './chunk-store.ts';
 
 const [directory = '', task = '', name = '', count = '0'] = process.argv.slice(2);

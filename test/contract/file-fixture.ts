@@ -6,8 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 import { type FileChunksOptions, fileChunks } from '../../src/backends/data/file/file-chunks.ts';
 import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
-import { type Clock, systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import { ChunkDamaged, ChunkMissing } from '../../src/ports/object-bytes.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { type ChunkStoreFixture, contentOf, whole } from './chunk-store.ts';
 
 export interface FileFixture extends ChunkStoreFixture {

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fileChunks } from '../../src/backends/data/file/file-chunks.ts';
 import type { ChunkRef, ChunkStore } from '../../src/ports/chunk-store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import { ChunkMissing } from '../../src/ports/object-bytes.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import {
   contentOf,
   expectIntact,

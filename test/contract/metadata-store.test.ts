@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';
 import { metadataStoreContract, timed } from './metadata-store.ts';
 

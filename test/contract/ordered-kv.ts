@@ -1,6 +1,6 @@
 /** An ordered-kv store for the contract, over any TiKV-protocol server. */
 import { orderedKvStore } from '../../src/backends/metadata/ordered-kv/store.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { type Opened, timed } from './metadata-store.ts';
 
 const random = systemRandom();

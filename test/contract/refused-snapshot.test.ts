@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import type { RootDatabase } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { all, head, headsOf, holders } from './metadata-store/tables.ts';
 
 /** The real database beneath the store. */

@@ -11,7 +11,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkPages } from '../../src/backends/metadata/embedded/file/check-pages.ts';
 import { compactFile } from '../../src/backends/metadata/embedded/file/compact.ts';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { all, head, headsOf } from './metadata-store/tables.ts';
 
 /** Called once, when lmdb has opened the file and before the store has used it. */

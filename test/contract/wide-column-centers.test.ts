@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SerialSetting } from '../../src/backends/metadata/wide-column/serial-scope.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import { StoreRefused } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { noCassandraOfOurs, type Ring, startOwnRing } from '../support/engines/cassandra.ts';
 import { fresh, head, heads, headsOf, tallies, talliesOf } from './metadata-store/tables.ts';
 

@@ -8,7 +8,8 @@ import { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
 import { Session, UnknownOutcome } from '../../src/backends/metadata/wide-column/session.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
 import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
-import { type Clock, systemRandom } from '../../src/ports/clock.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { Died, type DiesAt, dyingCommits } from '../support/dying-commits.ts';
 import { type Engine, noCassandra, replicatedOver, startCassandra } from '../support/engines/cassandra.ts';
 import {

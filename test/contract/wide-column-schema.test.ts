@@ -15,8 +15,9 @@ import {
   schemaVersion,
 } from '../../src/backends/metadata/wide-column/schema.ts';
 import { type WideColumnStore, wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import { StoreRefused } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { type Engine, noCassandra, replicatedOver, startCassandra } from '../support/engines/cassandra.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';
 import { startServer, testCredentials } from '../support/server.ts';

@@ -1,6 +1,6 @@
 /** The contract of the metadata port on any Cassandra. */
 import { wideColumnStore } from '../../src/backends/metadata/wide-column/store.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { emptyTables, replicatedOver } from '../support/engines/cassandra.ts';
 import { contractTables } from './metadata-store/tables.ts';
 import { type LawGroup, metadataStoreContract, type Opened, timed } from './metadata-store.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { audited, clearAuditHour, findAuditHead } from '../../src/metadata/audit.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
-import { tasks } from '../../src/metadata/records/queues.ts';
+import { tasks } from '../../src/metadata/records/tasks.ts';
 import { retainAudit } from '../../src/workers/retention.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type Backend, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

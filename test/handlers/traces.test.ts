@@ -1,8 +1,9 @@
 /** Traces that a gateway keeps: which, what they show, and who may read them. */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import type { TraceDocument, TraceSummary } from '../../src/ports/trace.ts';
 import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
 import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';

@@ -6,8 +6,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { findInstallation, type InstallationMode } from '../../src/metadata/installation.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { checkInstallation } from '../../src/runtime/installation.ts';
 import { keepFile } from '../../src/runtime/secrets/secret-file.ts';
 

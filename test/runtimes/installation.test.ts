@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { findInstallation } from '../../src/metadata/installation.ts';
-import { tasks } from '../../src/metadata/records/queues.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { tasks } from '../../src/metadata/records/tasks.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { loadClient, pathOf } from '../support/load-client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 

@@ -2,8 +2,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
-import { type Clock, systemRandom } from '../../src/ports/clock.ts';
+import type { Clock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';
 import { SplitRace } from '../support/split-race.ts';
 

@@ -1,7 +1,8 @@
 /** A process of `openings-long.ts`: it repeatedly opens the metadata file of a running gateway, reads, commits and closes it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { all, head, headsOf } from '../contract/metadata-store/tables.ts';
 import { seeded } from '../support/load-model.ts';
 

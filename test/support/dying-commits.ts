@@ -4,7 +4,7 @@ import { Folds } from '../../src/backends/metadata/wide-column/folds.ts';
 import type { Intents } from '../../src/backends/metadata/wide-column/intents.ts';
 import type { Session } from '../../src/backends/metadata/wide-column/session.ts';
 import { Tables } from '../../src/backends/metadata/wide-column/tables.ts';
-import type { Random } from '../../src/ports/clock.ts';
+import type { Random } from '../../src/ports/random.ts';
 
 export class Died extends Error {}
 export type DiesAt = 'side changes' | 'commit';

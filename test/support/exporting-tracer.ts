@@ -1,6 +1,7 @@
 /** Tracers for tests: one for what operators browse, and one that samples every request, for what leaves the process. */
 import type { Context } from '../../src/context.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import type { TraceDocument } from '../../src/ports/trace.ts';
 import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
 

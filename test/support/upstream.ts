@@ -5,8 +5,9 @@ import { bodyBudget, WriteBudget } from '../../src/backends/data/chunked/write-b
 import type { Upstream } from '../../src/backends/data/upstream-store/client.ts';
 import { upstreamStore } from '../../src/backends/data/upstream-store/store.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { systemClock, systemRandom } from '../../src/ports/clock.ts';
+import { systemClock } from '../../src/ports/clock.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { serve } from '../../src/runtime/node.ts';
 import { alice, type GatewayWorld, type GatewayWorldOptions, openGateway } from './gateway.ts';
 

@@ -19,9 +19,10 @@ import {
   websiteConfiguration,
 } from '../../src/protocol/schemas/bucket.ts';
 import { checksumFields } from '../../src/protocol/schemas/common.ts';
-import { inventoryConfiguration, notificationConfiguration } from '../../src/protocol/schemas/deliveries.ts';
+import { inventoryConfiguration } from '../../src/protocol/schemas/inventory.ts';
 import { lifecycleConfiguration } from '../../src/protocol/schemas/lifecycle.ts';
 import { completeMultipartUpload } from '../../src/protocol/schemas/multipart.ts';
+import { notificationConfiguration } from '../../src/protocol/schemas/notification.ts';
 import { deleteRequest, restoreRequest, tagging } from '../../src/protocol/schemas/object.ts';
 import { replicationConfiguration } from '../../src/protocol/schemas/replication.ts';
 

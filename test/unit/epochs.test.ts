@@ -1,7 +1,8 @@
 /** The ops of a living process that a sweep may abort: those that were given up and never ended. */
 import { expect, test } from 'vitest';
 import { Epochs } from '../../src/backends/metadata/epochs.ts';
-import { type Clock, systemRandom } from '../../src/ports/clock.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 
 const ttlMs = 60_000;
 

@@ -7,7 +7,7 @@ import {
   renewLease,
   slotLease,
 } from '../../src/metadata/background/leases.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const ttlMs = 15_000;

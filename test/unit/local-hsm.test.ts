@@ -6,8 +6,8 @@ import { describeKey } from '../../src/backends/keys/key-requests.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
 import { readConfig } from '../../src/config/read-config.ts';
 import { hsmKeys } from '../../src/config/values/keys.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
 import type { KeyFailure } from '../../src/ports/key-provider.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 
 const random = systemRandom();
 const provider = (keys: Readonly<Record<string, number>>) =>

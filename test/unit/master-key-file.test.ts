@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
 import { keptMasterKeys, readMasterKeyFile } from '../../src/runtime/secrets/master-key-file.ts';
 

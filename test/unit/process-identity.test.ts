@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import { hasEnded, processIdentity } from '../../src/backends/process-identity.ts';
 import { acquireLease } from '../../src/metadata/background/leases.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const own = processIdentity() ?? '';

@@ -11,7 +11,7 @@ import {
   slotOf,
 } from '../../src/metadata/background/queues.ts';
 import type { QueueRow } from '../../src/metadata/records/queues.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const slotKey = 'some key';

@@ -4,7 +4,7 @@ import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
 import { portableCipher, portableHasher } from '../../src/backends/crypto/portable.ts';
 import { masterSealer, type SealingParts } from '../../src/backends/keys/sealing.ts';
-import { systemRandom } from '../../src/ports/clock.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 
 const random = systemRandom();
 const one = random.bytes(32);

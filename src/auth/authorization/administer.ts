@@ -8,7 +8,7 @@ import { fail, type Refusal } from '../../base/errors.ts';
 import type { Credentials } from '../../ports/credentials.ts';
 import type { ResourceRule } from '../../protocol/operations/admin/row.ts';
 import type { Identity } from '../identity.ts';
-import { principalOf } from '../session/sessions.ts';
+import { principalOf } from '../session/principal.ts';
 import { type AuthorizationContext, type Caller, denialText, operatorText, verdictOn } from './authorize.ts';
 
 export interface AdminQuestion {

@@ -27,7 +27,7 @@ import {
 } from '../policy/decision.ts';
 import type { Policy, Trace } from '../policy/evaluate.ts';
 import type { Facts, Principal } from '../policy/request.ts';
-import { principalOf } from '../session/sessions.ts';
+import { principalOf } from '../session/principal.ts';
 import { accessPointResource, accessPointSide, bucketPolicy } from './bucket-policy.ts';
 import { type About, type Asking, collectFacts } from './facts.ts';
 import { readPolicies, withPolicy } from './identity-policies.ts';

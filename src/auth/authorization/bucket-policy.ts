@@ -8,11 +8,11 @@ import { findNamed } from '../../domain/iam/entities.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { Credentials } from '../../ports/credentials.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import { userArn } from '../../protocol/request/action-query.ts';
+import { userArn } from '../../protocol/request/arns.ts';
 import type { AccessPointSide } from '../policy/decision.ts';
 import { type PolicyDocument, parsePolicy } from '../policy/document.ts';
 import { type Policy, policyBytes } from '../policy/evaluate.ts';
-import { callerOf } from '../session/sessions.ts';
+import { callerOf } from '../session/principal.ts';
 
 interface BucketPolicy extends Policy {
   /** The text as the client sent it. */

@@ -5,7 +5,7 @@
  */
 import { signingKeyIdentity } from '../../domain/buckets/signing-key.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { bucketKeyArn } from '../../protocol/request/action-query.ts';
+import { bucketKeyArn } from '../../protocol/request/arns.ts';
 import type { Identity, SignedFor } from '../identity.ts';
 
 /**

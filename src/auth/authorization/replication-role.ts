@@ -8,7 +8,7 @@ import { findNamed } from '../../domain/iam/entities.ts';
 import { readTrust } from '../../domain/iam/roles.ts';
 import { iamRevision, type RoleRecord } from '../../metadata/iam.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { parseArn, roleArn } from '../../protocol/request/action-query.ts';
+import { parseArn, roleArn } from '../../protocol/request/arns.ts';
 import type { Identity } from '../identity.ts';
 import { decide, decideTrust } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document.ts';

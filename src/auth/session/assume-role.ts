@@ -11,7 +11,7 @@ import { readPolicies } from '../authorization/identity-policies.ts';
 import { decide, decideTrust } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document.ts';
 import { evaluate } from '../policy/evaluate.ts';
-import { principalOf } from './sessions.ts';
+import { principalOf } from './principal.ts';
 
 export interface Assumption {
   /** The account of the role. */

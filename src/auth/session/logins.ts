@@ -7,16 +7,17 @@ import { fail, type Refusal } from '../../base/errors.ts';
 import { areEqual, equalsHex, toHex } from '../../base/text/hex.ts';
 import { type Recorder, recorded } from '../../domain/events/recorder.ts';
 import { commitLogin, findLogin, type LoginRow, scanLogins } from '../../metadata/logins.ts';
-import type { Clock, Random } from '../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Credential, Credentials } from '../../ports/credentials.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
+import type { Random } from '../../ports/random.ts';
 import type { Incoming, Wire } from '../../protocol/request/wire.ts';
 import type { Authenticated, Identity } from '../identity.ts';
 import { anonymousPayload } from '../payload.ts';
 import { parsePeer } from '../policy/conditions/operators.ts';
 import { identityOf } from './credentials.ts';
-import { principalOf } from './sessions.ts';
+import { principalOf } from './principal.ts';
 
 interface LoginContext {
   readonly caches: Caches;

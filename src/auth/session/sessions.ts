@@ -2,7 +2,7 @@
  * Temporary credentials. A token contains everything except whether its user or role still exists: that is looked up as for access
  * keys, so a session ends with the next request after its user or role was deleted.
  */
-import { BoundedCache, memoizeEach } from '../../base/bounded-cache.ts';
+import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findProfile } from '../../domain/iam/account-profiles.ts';
@@ -11,9 +11,6 @@ import { findLogin } from '../../metadata/logins.ts';
 import type { Caller, Credential, Session } from '../../ports/credentials.ts';
 import type { Sealer } from '../../ports/cryptography.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
-import { isEntityName, rootArn, userArn } from '../../protocol/request/action-query.ts';
-import type { Identity } from '../identity.ts';
-import { anonymous, type Principal } from '../policy/request.ts';
 import {
   type AccountContext,
   type Accounts,
@@ -226,22 +223,4 @@ function fromBase64(text: string): Uint8Array | undefined {
   }
 }
 
-// The caller as policies see it.
-
 /** A configured key that is not its account's root acts as a user of the account, named by its display name where that is a valid name. */
-const configured = memoizeEach(({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
-  if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
-  const username = isEntityName(displayName) ? displayName : accessKey;
-  return {
-    kind: 'user',
-    account: owner,
-    arn: userArn(owner, { name: username }),
-    userid: accessKey,
-    username,
-  };
-});
-
-export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
-
-export const principalOf = (identity: Identity): Principal =>
-  identity === undefined ? anonymous : callerOf(identity);

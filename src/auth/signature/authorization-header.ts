@@ -3,7 +3,7 @@ import { fail } from '../../base/errors.ts';
 import type { SigningClock } from '../../ports/clock.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import { isoSeconds, parseTimestamp, toTimestamp } from '../../signing/signing-key.ts';
+import { isoSeconds, parseTimestamp, toTimestamp } from '../../signing/timestamp.ts';
 import {
   checkScopeDate,
   checkSignedHeaders,

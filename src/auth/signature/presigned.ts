@@ -3,7 +3,7 @@ import { fail, type Refusal } from '../../base/errors.ts';
 import type { SigningClock } from '../../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../../protocol/dialect.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
-import { isoSeconds, parseTimestamp } from '../../signing/signing-key.ts';
+import { isoSeconds, parseTimestamp } from '../../signing/timestamp.ts';
 import { skewMsMax } from './authorization-header.ts';
 import {
   checkScopeDate,

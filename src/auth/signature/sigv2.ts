@@ -1,6 +1,6 @@
 /**
- * Verifies version-2 presigned queries, which boto3 and s3cmd still create by default. `sigv2-reading.ts` reads the text that
- * they cover.
+ * Verifies version-2 presigned queries, which boto3 and s3cmd still create by default. The text that they
+ * cover is read below.
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
@@ -10,7 +10,7 @@ import { amz, type Dialect, store } from '../../protocol/dialect.ts';
 import { byteString } from '../../protocol/formats/header-text.ts';
 import { isHoisted } from '../../protocol/operations/operations.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
-import { isoSeconds } from '../../signing/signing-key.ts';
+import { isoSeconds } from '../../signing/timestamp.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from '../context.ts';
 import { findKnownKey, type KnownKey } from '../session/credentials.ts';
 import { encodePath } from './canonical-request.ts';

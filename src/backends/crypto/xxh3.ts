@@ -1,5 +1,7 @@
-/** Numbers of 64 bits as two words of 32, low word first: integers of 32 bits are fast, BigInts are not. */
+/** XXH3 with 64 and 128 bits, in plain JavaScript. */
 import type { Hash } from '../../ports/cryptography.ts';
+
+// Numbers of 64 bits as two words of 32, low word first: integers of 32 bits are fast, BigInts are not.
 
 /** The upper word of the product of two unsigned words. */
 export function multiplyHigh(a: number, b: number): number {

@@ -4,7 +4,8 @@
  *
  * Format of a wrapped key: `1 | length of the CKA_ID (1) | CKA_ID | nonce (12) | ciphertext | tag (16)`. The context is authenticated with it.
  */
-import type { Clock, Random } from '../../ports/clock.ts';
+
+import type { Clock } from '../../ports/clock.ts';
 import { cipherKeyBytes, nonceBytes, tagBytes } from '../../ports/cryptography.ts';
 import {
   type KeyContext,
@@ -12,6 +13,7 @@ import {
   KeyFailure,
   type WrappedKey,
 } from '../../ports/key-provider.ts';
+import type { Random } from '../../ports/random.ts';
 import { codes, type FoundKey, Pkcs11Error } from './cryptoki.ts';
 import { bareKeyId, canonicalText } from './key-names.ts';
 import { describeKey, type KeyAccountsOptions } from './key-requests.ts';

@@ -6,7 +6,6 @@
  * objects than that.
  */
 
-import type { Random } from '../../ports/clock.ts';
 import {
   type Cipher,
   cipherKeyBytes,
@@ -15,6 +14,7 @@ import {
   type Sealer,
   tagBytes,
 } from '../../ports/cryptography.ts';
+import type { Random } from '../../ports/random.ts';
 
 const format = 1;
 const nameBytes = 8;

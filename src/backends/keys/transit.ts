@@ -5,7 +5,6 @@
  * the engine's key is not `derived` and the engine ignores the context.
  */
 
-import type { Random } from '../../ports/clock.ts';
 import { cipherKeyBytes, type Hasher } from '../../ports/cryptography.ts';
 import {
   type KeyContext,
@@ -13,6 +12,7 @@ import {
   KeyFailure,
   type WrappedKey,
 } from '../../ports/key-provider.ts';
+import type { Random } from '../../ports/random.ts';
 import type { Cause } from '../../ports/trace.ts';
 import { assertName, type EngineOptions, openEngine } from './engine.ts';
 import { bareKeyId, canonicalText } from './key-names.ts';

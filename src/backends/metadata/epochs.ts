@@ -8,8 +8,9 @@
  */
 
 import { memoizeLast } from '../../base/bounded-cache.ts';
-import type { Clock, Random } from '../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Op } from '../../ports/metadata-store.ts';
+import type { Random } from '../../ports/random.ts';
 
 const opsPerEpoch = 4096;
 const opDigits = 3;

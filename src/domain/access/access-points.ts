@@ -21,7 +21,7 @@ import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/ac
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
 import { lookUpBucket, openBucket, rereadBucket } from '../buckets/buckets.ts';
-import { retryInTurn } from '../buckets/change-bucket.ts';
+import { retryInTurn } from '../buckets/retry-in-turn.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { drawId } from '../objects/versions.ts';
 

@@ -10,7 +10,7 @@ import type { SideChange, Stored } from '../../ports/metadata-store.ts';
 import type { State } from '../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { abortUploadsIn } from '../uploads/upload-session.ts';
-import { retryInTurn } from './change-bucket.ts';
+import { retryInTurn } from './retry-in-turn.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 

@@ -12,7 +12,7 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
-import type { TaskAmount } from '../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';

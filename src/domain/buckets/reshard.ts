@@ -10,7 +10,7 @@ import { everyTask, findTask, putTask, type Task, type TaskKind } from '../../me
 import { findBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
-import type { TaskAmount } from '../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';

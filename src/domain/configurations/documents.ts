@@ -19,7 +19,7 @@ import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { changeRow, type JudgedBucket, openBucket } from '../buckets/buckets.ts';
-import { retryInTurn } from '../buckets/change-bucket.ts';
+import { retryInTurn } from '../buckets/retry-in-turn.ts';
 import type { Recorder } from '../events/recorder.ts';
 import { drawId } from '../objects/versions.ts';
 

@@ -11,7 +11,7 @@ import { findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import { findSession, replaceSession, uploadsIn } from '../../metadata/objects/uploads.ts';
-import type { TaskAmount } from '../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import {
   type BucketRow,
   historySpace,

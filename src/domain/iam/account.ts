@@ -20,7 +20,7 @@ import {
 } from '../../metadata/iam.ts';
 import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { retryInTurn } from '../buckets/change-bucket.ts';
+import { retryInTurn } from '../buckets/retry-in-turn.ts';
 import type { State } from '../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 

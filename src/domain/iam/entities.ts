@@ -1,4 +1,4 @@
-/** Look-ups by name or unique id, and refusals, for users, groups, roles and policies. */
+/** Users, groups, roles and policies: look-ups, unique ids, pages, tags. */
 import { fail, type Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import {
@@ -11,8 +11,10 @@ import {
   scanIam,
   toRecord,
 } from '../../metadata/iam.ts';
-import type { Random } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
 import type { AccountDraft, Ctx } from './account.ts';
+
+// Look-ups by name or unique id, and refusals, for users, groups, roles and policies.
 
 type Reading = Pick<Ctx, 'metadata'>;
 

@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts';
 import { everyTask } from '../../metadata/background/tasks.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { dayMs } from '../../metadata/objects/ages.ts';
-import type { AgeRow } from '../../metadata/records/access-points.ts';
+import type { AgeRow } from '../../metadata/records/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { lockTime } from '../objects/object-lock.ts';

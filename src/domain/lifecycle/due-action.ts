@@ -11,7 +11,7 @@ import {
   objectsAt,
 } from '../../metadata/objects/objects.ts';
 import { findSession, type StoredSession } from '../../metadata/objects/uploads.ts';
-import type { AgeRow } from '../../metadata/records/access-points.ts';
+import type { AgeRow } from '../../metadata/records/ages.ts';
 import { type BucketRow, headSlot, historySpace, type ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import { readDocument } from '../configurations/documents.ts';

@@ -1,6 +1,6 @@
 /** The progress of the lifecycle worker in a bucket: the index of its age, the running pass, and the result of the last one. */
 import type { TaskKind } from '../../metadata/background/tasks.ts';
-import type { AgeKind } from '../../metadata/records/access-points.ts';
+import type { AgeKind } from '../../metadata/records/ages.ts';
 import type { objects } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
 

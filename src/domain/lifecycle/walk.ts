@@ -1,7 +1,7 @@
 /** Reads the entries of the age index that are old enough for a rule, a page at a time. */
 import { agesAt, dayOf } from '../../metadata/objects/ages.ts';
 import { prefixRange } from '../../metadata/objects/objects.ts';
-import type { AgeKind, AgeRow } from '../../metadata/records/access-points.ts';
+import type { AgeKind, AgeRow } from '../../metadata/records/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';

@@ -4,7 +4,7 @@
  */
 
 import { dayMs, dayOf } from '../../metadata/objects/ages.ts';
-import type { AgeKind } from '../../metadata/records/access-points.ts';
+import type { AgeKind } from '../../metadata/records/ages.ts';
 import {
   bornBefore,
   type Lifecycle,

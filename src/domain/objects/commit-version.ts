@@ -10,7 +10,7 @@ import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { refreshBucket } from '../buckets/buckets.ts';
-import { type Amount, type Freed, nothing, sum } from '../buckets/quotas/exceeded.ts';
+import { type Amount, type Freed, nothing, sum } from '../buckets/quotas/amounts.ts';
 import { assertSize, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
 import { isReplicated, replicated, wasSent } from '../configurations/replication.ts';

@@ -18,8 +18,9 @@ import {
   type ObjectRow,
   type objects,
 } from '../../metadata/tables.ts';
-import type { Clock, Random } from '../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Change, SideChange, SortOf, Stored } from '../../ports/metadata-store.ts';
+import type { Random } from '../../ports/random.ts';
 
 /** A version as the writer knows it, before its place is decided. */
 export type FreshVersion = Omit<ObjectRow, 'space' | 'slot' | 'version' | 'isNull' | 'nullVersion'>;

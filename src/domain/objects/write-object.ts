@@ -14,7 +14,7 @@ import type {
 import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
 import { admit } from '../buckets/quotas/admit.ts';
-import type { Freed } from '../buckets/quotas/exceeded.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
 import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import type { ObjectKey } from '../content/encryption/content-key.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';

@@ -1,4 +1,4 @@
-/** The snapshot of the clusters' states that a process places its writes by. */
+/** The states of clusters: the view that a process caches, their transitions, and what brings them in line with the settings. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -13,6 +13,8 @@ import { commitLimits, type SideChange, type Stored } from '../../ports/metadata
 import type { ClusterState, ClusterStates, ClusterView } from '../../ports/object-bytes.ts';
 import { type Recorder, recorded } from '../events/recorder.ts';
 import { defaultPolicy, isOpen } from './placement.ts';
+
+// The snapshot of the clusters' states that a process places its writes by.
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'clock' | 'telemetry' | 'siblings'>;
 

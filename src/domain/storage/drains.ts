@@ -1,4 +1,4 @@
-/** The progress of a drain, and whether the cluster can be removed from the settings. */
+/** Drains of clusters: their effect before they begin, their progress, what is stored and what waits for deletion. */
 import type { Context } from '../../context.ts';
 import { rebalanceRows } from '../../metadata/background/clusters.ts';
 import { allRows, backlogMax, queueSlots } from '../../metadata/background/queues.ts';
@@ -11,6 +11,8 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { type ClusterView, chunkBytes, type ObjectBytes } from '../../ports/object-bytes.ts';
 import { parseCluster } from '../uploads/upload-session.ts';
 import { chooseCluster, readWish } from './placement.ts';
+
+// The progress of a drain, and whether the cluster can be removed from the settings.
 
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 

@@ -2,9 +2,9 @@
  * Whether this process can serve: a recent durable write and read of each backend, by component. A probe is valid for `freshMs`, so
  * that frequent readiness requests cost nothing; after a failure the next request probes again.
  */
-import { describeError } from '../../base/text/mask-secrets.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
-import { type TaskRow, tasks } from '../../metadata/records/queues.ts';
+import { type TaskRow, tasks } from '../../metadata/records/tasks.ts';
 import { isStorageFull } from '../../ports/chunk-store.ts';
 import type { At } from '../../ports/metadata-store.ts';
 import { type Extent, type ObjectBytes, unknownSize } from '../../ports/object-bytes.ts';

@@ -1,7 +1,6 @@
 /** Finishes or undoes the unfinished writes of dead processes. Every gateway runs it; it is idempotent. */
 import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
-import type { Clock } from '../../ports/clock.ts';
 import type { Abandoned } from '../../ports/metadata-store.ts';
 import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
 import { extentsPerTask, queueGarbage } from './garbage.ts';
@@ -116,36 +115,4 @@ async function queueOrphans({ metadata }: SweepContext, orphans: readonly Extent
   await metadata.apply([queueGarbage(orphans, { id: sweepId, requestId: sweepId, due })]);
 }
 
-// Splits long work on the event loop into turns, so that other work runs in between.
-
 /** The longest turn. */
-const turnMs = 10;
-
-/**
- * @param signal ends the work: the function throws its reason once it is aborted, such as by the disconnect of the client that asked
- * @returns a function that the work calls and awaits between its pieces; it waits where the turn is over
- */
-export function openTurns(
-  clock: Pick<Clock, 'elapsed' | 'sleep'>,
-  signal?: AbortSignal,
-): () => Promise<void> {
-  let since = clock.elapsed();
-  let others: Promise<void> | undefined;
-  return async () => {
-    if (others === undefined && clock.elapsed() - since >= turnMs)
-      others = clock.sleep(0).then(() => {
-        since = clock.elapsed();
-        others = undefined;
-      });
-    await others;
-    signal?.throwIfAborted();
-  };
-}
-
-/** The same items, with a rest of `openTurns` ahead of each. */
-export async function* inTurns<T>(items: AsyncIterable<T>, rest: () => Promise<void>): AsyncGenerator<T> {
-  for await (const item of items) {
-    await rest();
-    yield item;
-  }
-}

@@ -2,7 +2,7 @@
 import type { WorkerName } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
 import { findTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
-import type { TaskAmount, TaskRow } from '../../metadata/records/queues.ts';
+import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';
 import { emptyings, leftToEmpty } from '../buckets/force-empty.ts';
 import { leftToReshard, reshardings } from '../buckets/reshard.ts';
 import { leftToRewrap, rewrappings } from '../content/rewrap.ts';
@@ -18,7 +18,7 @@ import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/fsck.ts
 import { importRuns } from '../storage/import.ts';
 import { evacuations, leftToEvacuate, listEvacuations } from '../storage/rebalance/evacuations.ts';
 import { leftToScrub, runName, scrubRuns } from '../storage/scrub/saved-scrub.ts';
-import { backups, leftToBackUp } from './progress.ts';
+import { backups, leftToBackUp } from './backups.ts';
 
 export type LeftCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'bytes'>;
 

@@ -2,11 +2,11 @@
  * How far a long task is: one shape for every kind of task. A task derives it from its state whenever it saves the state, and both are
  * one row and one commit, so that the progress costs no write and survives what the state survives.
  */
-import { describeError } from '../../base/text/mask-secrets.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
-import type { TaskAmount, TaskProgress } from '../../metadata/records/queues.ts';
+import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
 
 /** What a task says about its state. Times are the store's, in ms. */
 export interface Measure extends Pick<TaskProgress, 'startedAt' | 'done' | 'bucket' | 'cluster'> {
@@ -87,35 +87,4 @@ export async function noteTaskError<State>(
       cause: failure,
     });
   }
-}
-
-// The task of `sluice backup`, which its process writes beside running gateways.
-
-export interface BackupRun {
-  /** Store times (ms). */
-  readonly startedAt: number;
-  readonly finishedAt?: number;
-  readonly failure?: string;
-  /** Files of chunks, copied or there already, and their bytes. */
-  readonly done: Required<TaskAmount>;
-  readonly all: Required<TaskAmount>;
-}
-export const backups: TaskKind<BackupRun> = { kind: 'backup' };
-
-const name = 'last';
-
-const measureBackup = ({ startedAt, finishedAt, failure, done }: BackupRun): Measure => ({
-  startedAt,
-  finishedAt,
-  failure,
-  done,
-});
-
-export const leftToBackUp = ({ done, all }: BackupRun): TaskAmount => amountLeft(all, done);
-
-/** Of two backups at the same time, which the lease of gc rules out, one row is lost. */
-export async function saveBackup({ metadata }: Pick<Context, 'metadata'>, state: BackupRun): Promise<void> {
-  const found = await findTask(metadata, backups, name);
-  const progress = advanceProgress(found?.progress, measureBackup(state), await metadata.now());
-  await putTask(metadata, backups, { name, state, progress, expect: found?.revision ?? 'absent' });
 }

@@ -19,7 +19,7 @@ import {
 import type { Op } from '../../ports/metadata-store.ts';
 import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
 import { reserveSize } from '../buckets/quotas/admit.ts';
-import type { Freed } from '../buckets/quotas/exceeded.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
 import { assertNotExceeded, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
 import { contentSize } from '../content/encryption/segments.ts';

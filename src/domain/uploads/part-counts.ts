@@ -15,7 +15,7 @@ import { readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, CountedPart, ObjectRow, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import type { Freed } from '../buckets/quotas/exceeded.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
 import { contentSize } from '../content/encryption/segments.ts';
 import { findAmongVersions } from '../listings/listed-versions.ts';
 

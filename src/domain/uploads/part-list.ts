@@ -5,7 +5,7 @@ import { fromHex, toHex } from '../../base/text/hex.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { HeldPart } from '../../ports/object-bytes.ts';
-import type { Freed } from '../buckets/quotas/exceeded.ts';
+import type { Freed } from '../buckets/quotas/amounts.ts';
 import {
   type ChecksumAlgorithm,
   type CrcName,

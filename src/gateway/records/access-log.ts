@@ -1,6 +1,6 @@
 /** The access log of a bucket: a line for every request to it, refused ones too, written a moment later. */
 import type { Signed } from '../../auth/identity.ts';
-import { principalOf } from '../../auth/session/sessions.ts';
+import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';

@@ -3,7 +3,7 @@
  * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../../auth/identity.ts';
-import { principalOf } from '../../auth/session/sessions.ts';
+import { principalOf } from '../../auth/session/principal.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { type RecordedFields, type State, stateChanges } from '../../domain/events/audit/state-changes.ts';

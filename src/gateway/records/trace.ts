@@ -1,5 +1,5 @@
 /** The trace of a request: what it is about, and when it ends. */
-import { describeServer } from '../../base/text/printable.ts';
+import { describeServer } from '../../base/text/server-address.ts';
 import type { Context } from '../../context.ts';
 import type { Attributes, Trace, TraceBeginning } from '../../ports/trace.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';

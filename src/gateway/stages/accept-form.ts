@@ -11,7 +11,7 @@ import {
 import { fail } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
-import { ownHeaders } from '../../handlers/common/owners.ts';
+import { ownHeaders } from '../../handlers/common/own-headers.ts';
 import { assertKey } from '../../handlers/common/parameters.ts';
 import { amz, type Dialect, shownDialect } from '../../protocol/dialect.ts';
 import { readXml } from '../../protocol/formats/codec.ts';

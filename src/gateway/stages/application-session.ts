@@ -12,7 +12,7 @@ import type {
   AuthorizeAnswer,
 } from '../../ports/application.ts';
 import type { OperationName, OperationRow } from '../../protocol/operations/operations.ts';
-import { applicationArn, isEntityName } from '../../protocol/request/action-query.ts';
+import { applicationArn, isEntityName } from '../../protocol/request/arns.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
 import type { Identified } from '../request.ts';
 

@@ -3,7 +3,7 @@
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { matchArea } from '../../handlers/areas.ts';
-import { header, ownHeaders } from '../../handlers/common/owners.ts';
+import { header, ownHeaders } from '../../handlers/common/own-headers.ts';
 import { describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
 import { select, selectAction } from '../../protocol/operations/select.ts';

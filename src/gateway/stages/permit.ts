@@ -7,7 +7,7 @@ import { bucketAcl } from '../../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../../domain/objects/read-object.ts';
 import { isUploadId } from '../../domain/objects/versions.ts';
 import type { BodyFacts } from '../../handlers/common/body.ts';
-import { header } from '../../handlers/common/owners.ts';
+import { header } from '../../handlers/common/own-headers.ts';
 import { asBegun } from '../../handlers/multipart/create-multipart-upload.ts';
 import { parseTags, type Tags } from '../../handlers/object/headers/write-headers.ts';
 import { handlers } from '../../handlers/table.ts';

@@ -2,7 +2,7 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { header } from '../../handlers/common/owners.ts';
+import { header } from '../../handlers/common/own-headers.ts';
 import { assertKey } from '../../handlers/common/parameters.ts';
 import { describeOperation, type OperationName } from '../../protocol/operations/operations.ts';
 import { select } from '../../protocol/operations/select.ts';

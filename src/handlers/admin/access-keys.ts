@@ -1,6 +1,6 @@
-/** The caller's own access keys: what IAM allows about them, for a page that has no secret to sign requests of IAM with. */
+/** Access keys of the caller and of others, and the signing keys of buckets. */
 import { denialText, verdictOn } from '../../auth/authorization/authorize.ts';
-import { callerOf } from '../../auth/session/sessions.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../domain/buckets/signing-key.ts';
@@ -21,10 +21,12 @@ import {
   updateRootKey,
 } from '../../domain/iam/account-profiles.ts';
 import { findAccessKeyUse } from '../../metadata/iam.ts';
-import { userArn } from '../../protocol/request/action-query.ts';
-import { emptyReply } from '../common/failure.ts';
+import { userArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, seconds } from './call.ts';
 import { assertExactNames } from './iam/entities.ts';
+
+// The caller's own access keys: what IAM allows about them, for a page that has no secret to sign requests of IAM with.
 
 type Ctx = Context & { readonly record?: Recorder | undefined };
 

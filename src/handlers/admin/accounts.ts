@@ -19,8 +19,8 @@ import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../metadata/buckets/usage.ts';
 import type { Account } from '../../ports/credentials.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import { rootArn } from '../../protocol/request/action-query.ts';
-import { emptyReply } from '../common/failure.ts';
+import { rootArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, jsonReply, nameIn } from './call.ts';
 
 const accountJson = ({ owner, displayName, email, status = 'Active', ...flags }: Account) => ({

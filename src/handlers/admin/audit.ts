@@ -10,7 +10,7 @@ import {
 } from '../../domain/events/audit/audit-formats.ts';
 import { toTime } from '../../domain/events/audit/seal-hours.ts';
 import { type Noted, verifyAudit } from '../../domain/events/audit/verify-audit.ts';
-import { openTurns } from '../../domain/storage/sweep.ts';
+import { openTurns } from '../../domain/storage/turns.ts';
 import { type AuditPlace, auditHourOf, readAudit } from '../../metadata/audit.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';
 import { type AdminHandler, jsonReply, readTime } from './call.ts';

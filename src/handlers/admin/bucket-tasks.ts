@@ -1,4 +1,4 @@
-/** Emptying a bucket in the background, and how far that is. */
+/** What runs on one bucket in the background: emptying, resharding, inventories, lifecycle. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -26,8 +26,10 @@ import {
   requestPass,
 } from '../../domain/lifecycle/on-demand.ts';
 import type { LifecycleProgress } from '../../domain/lifecycle/progress.ts';
-import { emptyReply } from '../common/failure.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
+
+// Emptying a bucket in the background, and how far that is.
 
 export const ForceEmptyBucket: AdminHandler<'ForceEmptyBucket'> = async (
   ctx,

@@ -1,7 +1,7 @@
-/** The buckets of all accounts: list, detail, and change of the owner. */
+/** Buckets as operators see all of them, and as each account sees its own. */
 import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
-import { callerOf } from '../../auth/session/sessions.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -16,13 +16,15 @@ import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
 import { type HeldBucket, pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
-import { openTurns } from '../../domain/storage/sweep.ts';
+import { openTurns } from '../../domain/storage/turns.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketsPageDefault } from '../../protocol/operations/admin/objects.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../bucket/create-bucket.ts';
-import { emptyReply } from '../common/failure.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
+
+// The buckets of all accounts: list, detail, and change of the owner.
 
 /** Buckets of a page whose policies and ACLs are read at once. */
 const documentsAtOnce = 16;

@@ -1,4 +1,4 @@
-/** The clusters that chunks are kept on, and what an operator does to them. */
+/** Clusters, their drains, the default class of a bucket, and placement. */
 
 import { fail } from '../../base/errors.ts';
 import { toWireClass } from '../../config/values/clusters.ts';
@@ -12,6 +12,8 @@ import type { ClusterRow } from '../../metadata/records/clusters.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
+
+// The clusters that chunks are kept on, and what an operator does to them.
 
 /** The JSON of a cluster; `listed` says whether the settings of this gateway have it. */
 const clusterJson = (

@@ -2,7 +2,7 @@
 
 import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Json } from '../../base/text/strict-json.ts';
-import { nearest } from '../../config/entries.ts';
+import { nearest } from '../../config/nearest.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
@@ -28,7 +28,7 @@ import { notification } from '../bucket/rules/notification.ts';
 import { replication } from '../bucket/rules/replication.ts';
 import { type Checks, firstRefusal, gatherRefusals, type PartRefusal } from '../common/checks.ts';
 import type { Configuration, Configuring } from '../common/document.ts';
-import { emptyReply } from '../common/failure.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 
 type Call = Pick<AdminRequest, 'params' | 'caller' | 'requestId' | 'signal' | 'record'>;

@@ -1,4 +1,4 @@
-/** The state of the background comparison of metadata and data (fsck), and its start on request. */
+/** fsck, scrub and the wrapping of keys: state, and start on request. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -23,6 +23,8 @@ import {
   saveStep,
 } from '../../domain/storage/scrub/saved-scrub.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
+
+// The state of the background comparison of metadata and data (fsck), and its start on request.
 
 export const GetFsck: AdminHandler<'GetFsck'> = async (ctx) => {
   const run = await savedRun(ctx, 'worker');

@@ -11,8 +11,8 @@ import {
   readRateLimits,
   replaceRateLimit,
 } from '../../metadata/records/limits.ts';
-import { rootArn } from '../../protocol/request/action-query.ts';
-import { emptyReply } from '../common/failure.ts';
+import { rootArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { findAccount } from './accounts.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 

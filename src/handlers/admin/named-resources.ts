@@ -6,7 +6,7 @@ import type { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/buckets/buckets.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
-import { parseArn } from '../../protocol/request/action-query.ts';
+import { parseArn } from '../../protocol/request/arns.ts';
 
 type Ctx = Pick<Context, 'credentials'>;
 export type Fields = Readonly<Record<string, unknown>>;

@@ -6,7 +6,7 @@ import { openBucket } from '../../domain/buckets/buckets.ts';
 import { findExpiration } from '../../domain/configurations/lifecycle.ts';
 import { readRules } from '../../domain/lifecycle/due-action.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
-import { openTurns } from '../../domain/storage/sweep.ts';
+import { openTurns } from '../../domain/storage/turns.ts';
 import { abortSession } from '../../domain/uploads/upload-session.ts';
 import {
   findHead,

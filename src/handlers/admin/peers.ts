@@ -10,7 +10,7 @@ import {
   openPeer,
   putPeer,
 } from '../../domain/deliveries/replication/peers.ts';
-import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/queues.ts';
+import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
 import {
   type PeerAccess,
   type PeerReply,

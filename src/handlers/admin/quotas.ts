@@ -1,4 +1,4 @@
-/** The limits of quotas in requests: a request changes the limits that it names. */
+/** Quotas of buckets, accounts and users, and their defaults. */
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/buckets/buckets.ts';
@@ -17,9 +17,11 @@ import {
 import { accountHolder, type QuotaHolder, userHolder } from '../../domain/buckets/quotas/scopes.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
-import { rootArn, userArn } from '../../protocol/request/action-query.ts';
-import { emptyReply } from '../common/failure.ts';
+import { rootArn, userArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
+
+// The limits of quotas in requests: a request changes the limits that it names.
 
 const bucketLimits = ['maxBytes', 'maxObjects', 'maxBytesPerObject'] as const;
 const accountLimits = ['maxBuckets', 'totalMaxBytes'] as const;

@@ -25,7 +25,7 @@ import {
 } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/objects/versions.ts';
-import type { Random } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
 import type { LogLevel } from '../../ports/telemetry.ts';
 import type { AdminQuery } from '../../protocol/operations/admin.ts';
 import { type AdminHandler, jsonReply } from './call.ts';

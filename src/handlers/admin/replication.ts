@@ -1,4 +1,4 @@
-/** What waits for replication and since when, and the versions whose replication was given up. */
+/** Replication: what waits, what was given up, and resync. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -16,6 +16,8 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { FailedReplication, QueueRow } from '../../metadata/records/queues.ts';
 import { type AdminHandler, failingJson, jsonReply, readTime, runState, seconds } from './call.ts';
+
+// What waits for replication and since when, and the versions whose replication was given up.
 
 export const GetReplicationStatus: AdminHandler<'GetReplicationStatus'> = async (ctx) => {
   const now = await ctx.metadata.now();

@@ -2,7 +2,7 @@
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { principalOf } from '../../auth/session/sessions.ts';
+import { principalOf } from '../../auth/session/principal.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Json } from '../../base/text/strict-json.ts';
 import type { Context } from '../../context.ts';

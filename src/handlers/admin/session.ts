@@ -14,7 +14,7 @@ import {
   setCookie,
   tokenOf,
 } from '../../auth/session/logins.ts';
-import { callerOf, principalOf } from '../../auth/session/sessions.ts';
+import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';

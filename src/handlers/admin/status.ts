@@ -3,7 +3,7 @@
  * the others.
  */
 import { lastMinute, percentileMs, RequestHistory, sumCounts } from '../../base/request-history.ts';
-import { describeError } from '../../base/text/mask-secrets.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import {
   pauseWarnings,

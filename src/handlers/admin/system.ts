@@ -1,4 +1,4 @@
-/** What operators learn about the process that answers, and about leases and deletions of the installation. */
+/** The process that answers and its installation: identity, API document, key provider, log level. */
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import { showSetting, textsOfConfig } from '../../config/read-config.ts';
@@ -10,6 +10,8 @@ import { bucketSlots } from '../../metadata/buckets/buckets.ts';
 import { KeyFailure } from '../../ports/key-provider.ts';
 import { adminOpenApi } from '../../protocol/operations/openapi.ts';
 import { type AdminHandler, jsonReply, seconds } from './call.ts';
+
+// What operators learn about the process that answers, and about leases and deletions of the installation.
 
 export const GetVersion: AdminHandler<'GetVersion'> = async ({ version = 'unknown', config, keys }) =>
   jsonReply({

@@ -1,4 +1,4 @@
-/** The usage feed: rows of closed UTC days, by bucket and by account (spec, "Operator JSON API"). */
+/** The usage feed and the traffic feed. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -13,7 +13,7 @@ import {
   trafficFormats,
 } from '../../domain/buckets/usage/export-formats.ts';
 import { addDays, isDay, sumOwned, toDay } from '../../domain/buckets/usage/read-usage.ts';
-import { inTurns, openTurns } from '../../domain/storage/sweep.ts';
+import { inTurns, openTurns } from '../../domain/storage/turns.ts';
 import {
   everyTrafficOf,
   everyUsageOf,
@@ -29,6 +29,8 @@ import type { AdminQuery } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 import { type Entries, visible, visibleRows } from './named-resources.ts';
+
+// The usage feed: rows of closed UTC days, by bucket and by account (spec, "Operator JSON API").
 
 type Ctx = Pick<Context, 'metadata' | 'clock'>;
 

@@ -1,5 +1,5 @@
-/** The background workers: who leads each, what it did last, and what it has left. */
-import { principalOf } from '../../auth/session/sessions.ts';
+/** Background workers and long tasks. */
+import { principalOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import { type ControlledWorker, controlledWorkers } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
@@ -15,10 +15,12 @@ import {
   type Workers,
 } from '../../domain/tasks/workers.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../metadata/records/processes.ts';
-import type { TaskAmount } from '../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';
 import { tasksPageDefault } from '../../protocol/operations/admin/workers.ts';
 import { type AdminHandler, jsonReply, seconds } from './call.ts';
+
+// The background workers: who leads each, what it did last, and what it has left.
 
 /** The queue that a worker drains. */
 const queueOf: Readonly<Record<string, string>> = {

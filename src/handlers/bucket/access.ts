@@ -1,4 +1,4 @@
-/** PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus. */
+/** Policy, ACL, ownership and public access block of a bucket. */
 import { isAllowed } from '../../auth/authorization/authorize.ts';
 import { bucketPolicy, refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
 import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts';
@@ -24,9 +24,11 @@ import {
 import { aclReply, readAcl, readPutAcl, type ShownAcl, toAcl } from '../common/acl.ts';
 import { firstRefusal } from '../common/checks.ts';
 import { type Configuration, type Configuring, document, type Prepared } from '../common/document.ts';
-import { emptyReply, xmlReply } from '../common/failure.ts';
-import { header } from '../common/owners.ts';
+import { header } from '../common/own-headers.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+
+// PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus.
 
 /** A policy cannot delegate this operation to another account (public API). */
 function assertOwnAccount({ bucket, identity }: AuthorizedInBucket): void {

@@ -1,4 +1,4 @@
-/** HeadBucket, DeleteBucket, GetBucketLocation. */
+/** HeadBucket, DeleteBucket, GetBucketLocation, the preflight of CORS, request payment, and the site of a replica. */
 
 import { authorize } from '../../auth/authorization/authorize.ts';
 import { fail } from '../../base/errors.ts';
@@ -13,8 +13,10 @@ import type { Reply } from '../../protocol/reply/reply.ts';
 import { locationConstraint, requestPaymentConfiguration } from '../../protocol/schemas/bucket.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { document } from '../common/document.ts';
-import { emptyReply, xmlReply } from '../common/failure.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+
+// HeadBucket, DeleteBucket, GetBucketLocation.
 
 export const HeadBucket: HandlerOf<'HeadBucket'> = async (_ctx, { bucket, accessPoint }) =>
   emptyReply(200, [

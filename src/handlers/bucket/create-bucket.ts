@@ -1,5 +1,5 @@
 /** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
-import { callerOf } from '../../auth/session/sessions.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertNoAccessPoint } from '../../domain/access/access-points.ts';
@@ -19,8 +19,8 @@ import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
 import { type CreateBucketConfiguration, createBucketConfiguration } from '../../protocol/schemas/bucket.ts';
 import { givenAcl } from '../common/acl.ts';
 import type { ReadFacts } from '../common/body.ts';
-import { emptyReply } from '../common/failure.ts';
-import { header } from '../common/owners.ts';
+import { header } from '../common/own-headers.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { checkBucketTags } from './configurations/tagging.ts';
 

@@ -1,4 +1,4 @@
-/** DeleteObjects: each key on its own, partial success preserved. */
+/** DeleteObject, and DeleteObjects: each key on its own, partial success preserved. */
 import { authorize } from '../../auth/authorization/authorize.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import type { ErrorCode } from '../../base/errors.ts';
@@ -7,7 +7,7 @@ import { mfaRequired } from '../../domain/buckets/bucket-versioning.ts';
 import { type RecordedRows, withRows } from '../../domain/events/recorder.ts';
 import { deleteObject } from '../../domain/objects/delete-object.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
-import { openTurns } from '../../domain/storage/sweep.ts';
+import { openTurns } from '../../domain/storage/turns.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
@@ -21,8 +21,9 @@ import {
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
 import { hasShownMfa } from '../common/claims.ts';
-import { emptyReply, toFailure, xmlReply } from '../common/failure.ts';
+import { toFailure } from '../common/failure.ts';
 import { assertKey, defined, keyBytesMax } from '../common/parameters.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { deleteConditions, toConditions } from '../object/headers/conditions.ts';
 import { versionHeader } from '../object/headers/object-headers.ts';

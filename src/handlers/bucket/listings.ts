@@ -1,11 +1,11 @@
-/** ListObjects and ListObjectsV2. */
+/** ListObjects, ListObjectsV2 and ListObjectVersions. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { everyVersion, liveObjects, type VersionStart } from '../../domain/listings/listed-versions.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listings/listing.ts';
-import { restoredUntil } from '../../domain/objects/amend-version.ts';
 import { shownVersion } from '../../domain/objects/read-object.ts';
+import { restoredUntil } from '../../domain/objects/restore.ts';
 import { isVersionId } from '../../domain/objects/versions.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findVersion, type ListedRow, type ListedVersionRow } from '../../metadata/objects/objects.ts';
@@ -17,8 +17,8 @@ import {
   listObjectsV2Result,
   listVersionsResult,
 } from '../../protocol/schemas/listing.ts';
-import { xmlReply } from '../common/failure.ts';
-import { header, type OwnerOf, objectOwners } from '../common/owners.ts';
+import { header } from '../common/own-headers.ts';
+import { type OwnerOf, objectOwners } from '../common/owners.ts';
 import {
   isUrlEncoded,
   positionIn,
@@ -27,7 +27,10 @@ import {
   urlEncode,
   writeToken,
 } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+
+// ListObjects and ListObjectsV2.
 
 /** Entries on one page (public API). */
 const pageMax = 1000;

@@ -1,4 +1,4 @@
-/** The XML body of an ACL: read into grants, written from them (public API "PutObjectAcl", "GetObjectAcl"). */
+/** ACLs of buckets and objects in bodies and headers. */
 
 import { isAccount } from '../../auth/policy/statement.ts';
 import { fail, Refusal } from '../../base/errors.ts';
@@ -24,9 +24,12 @@ import {
   type Grantee,
 } from '../../protocol/schemas/access.ts';
 import { type Checks, firstRefusal } from './checks.ts';
-import { xmlReply } from './failure.ts';
-import { header, namedOwner, ownerNames } from './owners.ts';
+import { header } from './own-headers.ts';
+import { namedOwner, ownerNames } from './owners.ts';
 import { defined } from './parameters.ts';
+import { xmlReply } from './xml-reply.ts';
+
+// The XML body of an ACL: read into grants, written from them (public API "PutObjectAcl", "GetObjectAcl").
 
 const root = 'AccessControlPolicy';
 

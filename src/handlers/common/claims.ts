@@ -12,7 +12,7 @@ import {
 import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import { dialects } from '../../protocol/dialect.ts';
 import { isChecksumHeader } from '../../protocol/operations/operations.ts';
-import { header } from './owners.ts';
+import { header } from './own-headers.ts';
 import { defined } from './parameters.ts';
 
 type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;

@@ -17,7 +17,7 @@ import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
 import { type Checks, firstRefusal } from './checks.ts';
-import { emptyReply, xmlReply } from './failure.ts';
+import { emptyReply, xmlReply } from './xml-reply.ts';
 
 interface DocumentRules<T> {
   readonly family: Family<T>;

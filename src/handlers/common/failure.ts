@@ -4,8 +4,6 @@ import { isStorageFull, isStorageReadOnly } from '../../ports/chunk-store.ts';
 import { MetadataDamaged, StoreUnavailable } from '../../ports/metadata-store.ts';
 import { DataUnavailable } from '../../ports/object-bytes.ts';
 import type { Fields, LogLevel } from '../../ports/telemetry.ts';
-import { writeXml, type Xml } from '../../protocol/formats/codec.ts';
-import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
 
 const readOnlyMessage =
   'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';
@@ -72,23 +70,4 @@ export function toFailure(cause: unknown, signal: AbortSignal): Failure {
   };
 }
 
-// Replies with an XML body.
-
 /** Encodes `value` under the root element `root`, in the public API's namespace. */
-export function xmlReply<T>(
-  schema: Xml<T>,
-  root: string,
-  value: T,
-  headers: readonly HeaderPair[] = [],
-): Reply {
-  return {
-    status: 200,
-    headers: [['Content-Type', 'application/xml'], ...headers],
-    body: writeXml(schema, root, value),
-  };
-}
-
-export const emptyReply = (status: number, headers: readonly HeaderPair[] = []): Reply => ({
-  status,
-  headers,
-});

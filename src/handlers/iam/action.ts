@@ -4,7 +4,7 @@
  */
 import { denialText, type Question, verdictOn } from '../../auth/authorization/authorize.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { callerOf, principalOf } from '../../auth/session/sessions.ts';
+import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';

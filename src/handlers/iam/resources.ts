@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts';
 import { findAnyCase, findNamed, type Named } from '../../domain/iam/entities.ts';
 import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import { builtInAccount, type PolicyName } from '../../domain/iam/managed-policies.ts';
-import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/action-query.ts';
+import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/arns.ts';
 import { type ActionRequest, userOrCaller } from './fields.ts';
 import { boundaryArn, resourceTagFacts } from './shown.ts';
 

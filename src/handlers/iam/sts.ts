@@ -1,9 +1,10 @@
-/** The reply with temporary credentials. */
+/** The actions of STS. */
 
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { type Assumption, assertMayAssume } from '../../auth/session/assume-role.ts';
 import { verifyMfa } from '../../auth/session/mfa.ts';
-import { callerOf, packedPercent, type SessionClaims, sealToken } from '../../auth/session/sessions.ts';
+import { callerOf } from '../../auth/session/principal.ts';
+import { packedPercent, type SessionClaims, sealToken } from '../../auth/session/sessions.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findKey } from '../../domain/iam/access-keys.ts';
@@ -14,7 +15,7 @@ import type { IamTag, RoleRecord } from '../../metadata/iam.ts';
 import { element, token } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
-import { parseArn, sessionArn } from '../../protocol/request/action-query.ts';
+import { parseArn, sessionArn } from '../../protocol/request/arns.ts';
 import { assumeRoleResult, credentials } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import {
@@ -29,6 +30,8 @@ import {
 } from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { resourceTagFacts, tagFacts, toIamTags } from './shown.ts';
+
+// The reply with temporary credentials.
 
 export interface NewSession extends Omit<SessionClaims, 'accessKey' | 'secretKey' | 'issuedAt' | 'expires'> {
   readonly seconds: number;

@@ -17,9 +17,9 @@ import {
   completeMultipartUploadResult,
 } from '../../protocol/schemas/multipart.ts';
 import { claimedChecksum } from '../common/claims.ts';
-import { emptyReply, xmlReply } from '../common/failure.ts';
-import { header } from '../common/owners.ts';
+import { header } from '../common/own-headers.ts';
 import { defined } from '../common/parameters.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { writeConditions } from '../object/headers/conditions.ts';
 import { encryptionHeaders } from '../object/headers/encryption-headers.ts';

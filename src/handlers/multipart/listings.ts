@@ -1,4 +1,4 @@
-/** ListMultipartUploads: the open sessions by key, then by age. */
+/** ListMultipartUploads and ListParts. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -20,13 +20,15 @@ import {
   listPartsResult,
 } from '../../protocol/schemas/multipart.ts';
 import { chooseEncoder, readGrouping, toCommonPrefixes } from '../bucket/listings.ts';
-import { xmlReply } from '../common/failure.ts';
 import { type Names, namedOwner, ownerNames } from '../common/owners.ts';
 import { defined, isUrlEncoded, positionIn, readCount } from '../common/parameters.ts';
+import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { abortHeaders, hasLifecycle, quoted } from '../object/headers/object-headers.ts';
 import { partChecksumFields } from '../object/headers/write-headers.ts';
 import { readUploadName } from './upload-part.ts';
+
+// ListMultipartUploads: the open sessions by key, then by age.
 
 export const ListMultipartUploads: HandlerOf<'ListMultipartUploads'> = async (ctx, request) => {
   const { query, bucket } = request;

@@ -11,9 +11,9 @@ import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tab
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { copyPartResult } from '../../protocol/schemas/object.ts';
-import { emptyReply, xmlReply } from '../common/failure.ts';
-import { header } from '../common/owners.ts';
+import { header } from '../common/own-headers.ts';
 import { defined } from '../common/parameters.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { openSourceKey, openUploadKey, readContent } from '../object/content-key.ts';
 import { openCopySource } from '../object/headers/copy-source.ts';

@@ -1,4 +1,4 @@
-/** PutObject: headers and body to a write, its outcome to a reply. */
+/** PutObject, and the form of a browser that stands for one. */
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
@@ -11,7 +11,7 @@ import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
 import { splitTarget } from '../../protocol/request/wire.ts';
 import { postResponse } from '../../protocol/schemas/object.ts';
 import { readClaims } from '../common/claims.ts';
-import { emptyReply } from '../common/failure.ts';
+import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { readContent } from './content-key.ts';
 import { writeConditions } from './headers/conditions.ts';
@@ -26,6 +26,8 @@ import {
 } from './headers/object-headers.ts';
 import { readLock, readStorageClass } from './headers/write-headers.ts';
 import { readAccess } from './properties/acl.ts';
+
+// PutObject: headers and body to a write, its outcome to a reply.
 
 export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
   const row = await writeContent(ctx, request, readContent(request));

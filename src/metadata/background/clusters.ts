@@ -1,4 +1,4 @@
-/** Rows of data clusters: few, in one partition. */
+/** Rows of clusters, of rebalancing and of imports. */
 
 import { shardOf } from '../../base/shard.ts';
 import type { At, MetadataStore, Outcome, Revision, SideChange, Stored } from '../../ports/metadata-store.ts';
@@ -13,6 +13,8 @@ import {
   rebalance,
 } from '../records/clusters.ts';
 import { LeaseLost } from './leases.ts';
+
+// Rows of data clusters: few, in one partition.
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 

@@ -1,8 +1,10 @@
-/** Work for the background: immutable rows, read in order of their due time, slot by slot. */
+/** The queues of the background, and dead letters. */
 import { shardOf } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { mergeRows, newestFirst } from '../objects/objects.ts';
 import { type DeadLetter, type NotifyTask, type QueueRow, queues } from '../records/queues.ts';
+
+// Work for the background: immutable rows, read in order of their due time, slot by slot.
 
 /**
  * The queues with one partition for each slot: `gc` deletes bytes; `notify-dlq` has notifications that could not be delivered,

@@ -1,13 +1,10 @@
-/** The replication peers of the installation: one partition, read and committed as one. */
+/** Replication peers, and the versions whose replication was given up. */
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
-import {
-  type FailedReplication,
-  type QueueRow,
-  type ReplicationPeerRow,
-  type ReplicationTask,
-  replicationPeers,
-} from '../records/queues.ts';
+import type { FailedReplication, QueueRow, ReplicationTask } from '../records/queues.ts';
+import { type ReplicationPeerRow, replicationPeers } from '../records/replication-peers.ts';
 import { queueAt, queued, queueSlots } from './queues.ts';
+
+// The replication peers of the installation: one partition, read and committed as one.
 
 const peersAt: At<typeof replicationPeers> = { table: replicationPeers, in: { slot: 0 } };
 

@@ -1,7 +1,7 @@
 /** The states of the background's long work, by kind and name. */
 import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../ports/metadata-store.ts';
 import { prefixRange } from '../objects/objects.ts';
-import { type TaskProgress, type TaskRow, tasks } from '../records/queues.ts';
+import { type TaskProgress, type TaskRow, tasks } from '../records/tasks.ts';
 import { LeaseLost } from './leases.ts';
 
 const tasksAt = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });

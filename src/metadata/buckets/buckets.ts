@@ -1,4 +1,4 @@
-/** Bucket rows and their indexes. */
+/** Bucket rows, their indexes, and the documents that they name. */
 
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { shardOf } from '../../base/shard.ts';
@@ -7,6 +7,8 @@ import { mergeRows, prefixRange } from '../objects/objects.ts';
 import { announcing, heedChanges } from '../shared-changes.ts';
 import { type BucketRow, buckets } from '../tables.ts';
 import { bucketsAll, bucketsByOwner, documents, type OwnedBucketRow } from './records.ts';
+
+// Bucket rows and their indexes.
 
 type Metadata = Pick<MetadataStore, 'get' | 'scan' | 'commit'>;
 

@@ -1,7 +1,7 @@
-/** What a bucket holds, by storage class: counter rows that change in the commit that changes the objects. */
+/** Counters, usage by day, and traffic of a bucket. */
 import { shardOf } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, RowOf, SideChange, Stored } from '../../ports/metadata-store.ts';
-import type { TaskAmount } from '../records/queues.ts';
+import type { TaskAmount } from '../records/tasks.ts';
 import {
   type DayUsageRow,
   type TrafficRow,
@@ -14,6 +14,8 @@ import {
   usageByOwner,
 } from '../records/usage.ts';
 import type { BucketRow } from '../tables.ts';
+
+// What a bucket holds, by storage class: counter rows that change in the commit that changes the objects.
 
 /** The counters of a bucket are spread over this many rows, so that its writers do not contend for one row. */
 const usageSlots = 64;

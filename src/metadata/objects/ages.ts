@@ -7,7 +7,7 @@ import {
   ages,
   type LifecycleBucketRow,
   lifecycleBuckets,
-} from '../records/access-points.ts';
+} from '../records/ages.ts';
 import { type BucketRow, headSlot, type ObjectRow, type UploadSession } from '../tables.ts';
 
 export const dayMs = 86_400_000;

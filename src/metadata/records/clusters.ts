@@ -1,6 +1,8 @@
-/** The record of a data cluster. */
+/** The records of clusters, of rebalancing and of imports. */
 import { table } from '../../ports/metadata-store.ts';
 import type { ClusterState } from '../../ports/object-bytes.ts';
+
+// The record of a data cluster.
 
 export interface ClusterRow {
   /** Always 0: there are few clusters, and one scan reads them all. */

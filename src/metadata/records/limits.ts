@@ -1,4 +1,4 @@
-/** The rate limits that operators set. */
+/** The records of rate limits and of default quotas. */
 import {
   type At,
   type MetadataStore,
@@ -6,6 +6,8 @@ import {
   type Stored,
   table,
 } from '../../ports/metadata-store.ts';
+
+// The rate limits that operators set.
 
 /** An absent field is unlimited. */
 export interface RateLimit {

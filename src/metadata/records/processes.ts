@@ -1,6 +1,8 @@
-/** The record of a lease. */
+/** The records of leases, heartbeats and gateways. */
 import { table } from '../../ports/metadata-store.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';
+
+// The record of a lease.
 
 /** `generation` grows with every new holder and fences the writes of former holders. */
 export interface LeaseRow {

@@ -1,4 +1,4 @@
-/** The body of the operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutPublicAccessBlock.html */
+/** Bodies about access: public access block, policy status, access points, ACLs, the text of a policy, ownership controls. */
 
 import type { Json } from '../../base/text/strict-json.ts';
 import {

@@ -1,4 +1,4 @@
-/** The entities of an account in IAM's replies: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Types.html */
+/** Bodies of IAM, of STS and of the listings at service scope. */
 import { bool, date, element, int, many, optional, text, token } from '../formats/codec.ts';
 import { owner } from './common.ts';
 

@@ -1,4 +1,4 @@
-/** Bodies of CreateBucket, GetBucketLocation and the versioning operations. */
+/** Bodies about buckets: creation, location, versioning, CORS, encryption, logging, Object Lock, request payment, website. */
 import {
   atMostOne,
   bool,

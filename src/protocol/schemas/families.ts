@@ -16,8 +16,9 @@ import {
   versioningConfiguration,
   websiteConfiguration,
 } from './bucket.ts';
-import { inventoryConfiguration, notificationConfiguration } from './deliveries.ts';
+import { inventoryConfiguration } from './inventory.ts';
 import { lifecycleDocument } from './lifecycle.ts';
+import { notificationConfiguration } from './notification.ts';
 import { tagging } from './object.ts';
 import { replicationConfiguration } from './replication.ts';
 

@@ -1,4 +1,4 @@
-/** The reply of GetObjectAttributes: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObjectAttributes.html */
+/** Bodies about objects: attributes, copies, DeleteObjects, forms, restores, tags. */
 import {
   bool,
   date,

@@ -6,10 +6,10 @@
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeError } from '../../base/text/mask-secrets.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { type BackupRun, saveBackup } from '../../domain/tasks/progress.ts';
+import { type BackupRun, saveBackup } from '../../domain/tasks/backups.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { holdGarbage } from '../../workers/supervision/leadership.ts';
 import type { CommandWatch } from '../cli/command-watch.ts';

@@ -8,7 +8,7 @@ import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:f
 import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/concurrency.ts';
 import { amountLeft } from '../../domain/tasks/progress.ts';
-import type { TaskAmount } from '../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
 
 /** The mark of the installation, which each cluster has. */
 export const markName = 'installation.json';

@@ -1,6 +1,6 @@
 /** The `sluice` command: a table of commands, whose flags are the settings. */
 
-import { nearest } from '../../config/entries.ts';
+import { nearest } from '../../config/nearest.ts';
 import { type Found, type ParsedFlags, parseFlags, showSetting, toFlag } from '../../config/read-config.ts';
 import type { Setting } from '../../config/setting.ts';
 import { type SettingName, settingNames, settings } from '../../config.ts';

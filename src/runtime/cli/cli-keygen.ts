@@ -1,4 +1,4 @@
-/** `sluice keygen`: mints keys and prints them, this once; nothing is stored. */
+/** `sluice keygen` mints keys and prints them, this once; `sluice bucket-secret` derives what a bucket is signed with. Nothing is stored. */
 import { randomBytes } from 'node:crypto';
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';

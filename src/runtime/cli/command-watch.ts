@@ -3,7 +3,7 @@
  * error, so that standard output has only the result. The line is made from the same progress as those of `sluice admin tasks`.
  */
 import { advanceProgress } from '../../domain/tasks/progress.ts';
-import type { TaskAmount, TaskProgress } from '../../metadata/records/queues.ts';
+import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
 import { formatTask } from './admin/task-line.ts';
 import { openLiveLines } from './admin/watch.ts';

@@ -9,9 +9,10 @@ import { pathIn } from '../../config/values/network.ts';
 import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
 import type { ChunkStore } from '../../ports/chunk-store.ts';
-import type { Clock, Random } from '../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
 import type { ObjectBytes } from '../../ports/object-bytes.ts';
+import type { Random } from '../../ports/random.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 
 export interface Parts {

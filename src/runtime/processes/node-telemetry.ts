@@ -1,10 +1,11 @@
 /** Telemetry of a Node process: logs as JSON lines on standard error, metrics through prom-client. */
 import cluster from 'node:cluster';
 import { readFile } from 'node:fs/promises';
-import { describeServerOfUrl } from '../../base/text/printable.ts';
+import { describeServerOfUrl } from '../../base/text/server-address.ts';
 import { resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
-import { systemClock, systemRandom } from '../../ports/clock.ts';
+import { systemClock } from '../../ports/clock.ts';
+import { systemRandom } from '../../ports/random.ts';
 import type { Announcement, Siblings } from '../../ports/siblings.ts';
 import type { LogLevel, LogLevelControl, Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';

@@ -6,8 +6,8 @@
 import { stat } from 'node:fs/promises';
 import { masterKeys } from '../../config/values/keys.ts';
 import { pathIn } from '../../config/values/network.ts';
-import type { Random } from '../../ports/clock.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import type { Random } from '../../ports/random.ts';
 import { StartRefusal } from '../start-refusal.ts';
 import { keepFile, noSecretFile, readSecretFile, type SecretFile } from './secret-file.ts';
 

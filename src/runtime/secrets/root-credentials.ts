@@ -6,8 +6,8 @@ import { unlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { readCredentials } from '../../config/values/credentials.ts';
-import type { Random } from '../../ports/clock.ts';
 import type { Credential } from '../../ports/credentials.ts';
+import type { Random } from '../../ports/random.ts';
 import { StartRefusal } from '../start-refusal.ts';
 import { keepFile, readSecretFile, type SecretFile } from './secret-file.ts';
 

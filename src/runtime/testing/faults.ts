@@ -1,7 +1,7 @@
 /** Faults and delays that a test asks for: requests that meet them are refused as the service would refuse them, or wait. */
 
 import { type ErrorCode, errorCodes, fail, type Refusal } from '../../base/errors.ts';
-import { nearest } from '../../config/entries.ts';
+import { nearest } from '../../config/nearest.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { operationNames } from '../../protocol/operations/operations.ts';
 

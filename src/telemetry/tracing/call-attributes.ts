@@ -2,7 +2,7 @@
  * The attributes of a call of a backend, by https://opentelemetry.io/docs/specs/semconv/: those of databases for metadata, and of RPC, with
  * the names of AWS's SDK where the other side speaks a protocol of AWS, for bytes, keys and peers.
  */
-import { describeServerOfUrl } from '../../base/text/printable.ts';
+import { describeServerOfUrl } from '../../base/text/server-address.ts';
 import type { Attributes, SpanDocument } from '../../ports/trace.ts';
 
 /** A service, by the name of the conventions where they have one: `aws-api`; otherwise a name in lower case. */

@@ -5,7 +5,8 @@
 
 import { toHex } from '../../base/text/hex.ts';
 import { maskParameters } from '../../base/text/mask-secrets.ts';
-import type { Clock, Random } from '../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
 import type {
   Attributes,
   Cause,

@@ -1,6 +1,7 @@
 /** Decides which requests are recorded, and which of those are kept and exported. */
 import { toHex } from '../../base/text/hex.ts';
-import type { Clock, Random } from '../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
 import type { TraceBeginning, TraceDocument, TraceFilter, Tracer } from '../../ports/trace.ts';
 import { RecordedTrace } from './recorded-trace.ts';
 import { matches, RunningTraces, summarize, TraceRing } from './trace-ring.ts';

@@ -3,7 +3,7 @@
  * seconds (every hundred, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
  * worker are written immediately. A worker that was idle all the time is left out of three writes of four: the row of the process says that it lives.
  */
-import { describeError } from '../../base/text/mask-secrets.ts';
+import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
 import {
   heartbeatMs,

@@ -6,7 +6,7 @@ import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
 import { Caches } from '../../../src/base/bounded-cache.ts';
 import { configWith } from '../../../src/config/read-config.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';
-import { systemRandom } from '../../../src/ports/clock.ts';
+import { systemRandom } from '../../../src/ports/random.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { type Cryptoki, codes, Pkcs11Error, pinFlags } from '../../../src/backends/keys/cryptoki.ts';
 import { pkcs11 } from '../../../src/backends/keys/pkcs11.ts';
 import { SecurityModule, Token } from '../../../src/backends/keys/pkcs11-token.ts';
-import { systemRandom } from '../../../src/ports/clock.ts';
+import { systemRandom } from '../../../src/ports/random.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { openBucket } from '../../../src/domain/buckets/buckets.ts';
 import { changeCluster } from '../../../src/domain/storage/cluster-states.ts';
-import { openPace } from '../../../src/domain/storage/rebalance/evacuations.ts';
+import { openPace } from '../../../src/domain/storage/rebalance/pace.ts';
 import { rebalanceRows } from '../../../src/metadata/background/clusters.ts';
 import { findLiveHead } from '../../../src/metadata/objects/objects.ts';
 import { ChunkDamaged, type ObjectBytes } from '../../../src/ports/object-bytes.ts';

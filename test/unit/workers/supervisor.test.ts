@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
 import { acquireLease, leaderLease } from '../../../src/metadata/background/leases.ts';
-import { systemRandom } from '../../../src/ports/clock.ts';
+import { systemRandom } from '../../../src/ports/random.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
 import { supervise } from '../../../src/workers/supervision/supervisor.ts';

@@ -5,7 +5,8 @@
 import fs from 'node:fs';
 import { dirname } from 'node:path';
 import type { ChunkRef, ChunkStore, StoredChunk } from '../../../ports/chunk-store.ts';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Random } from '../../../ports/random.ts';
 import { Compactor } from './compaction/compactor.ts';
 import { appendDead, removalMarks } from './compaction/dead.ts';
 import { type Disk, nodeDisk } from './disk.ts';

@@ -11,7 +11,8 @@
  */
 import fs from 'node:fs';
 import { join } from 'node:path';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Random } from '../../../ports/random.ts';
 
 /** Only the server's account may read the bytes of tenants, also in a directory that was created with wider modes. */
 export const fileMode = 0o600;

@@ -1,9 +1,10 @@
 /** Signed requests to one upstream over kept connections; the one import of undici. */
 import type { Readable } from 'node:stream';
 import undici from 'undici/index.js';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
 import { DataUnavailable } from '../../../ports/object-bytes.ts';
+import type { Random } from '../../../ports/random.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import { unsignedPayload } from '../../../protocol/dialect.ts';
 import { type Signer, signer } from '../../../signing/sign-request.ts';

@@ -1,7 +1,7 @@
 /** The `upstream-store` backend: extents as objects of other S3 services, a bucket of one each cluster. */
 
 import { fail } from '../../../base/errors.ts';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
 import {
   type BodyMemory,
@@ -18,6 +18,7 @@ import {
   unknownSize,
   unreachable,
 } from '../../../ports/object-bytes.ts';
+import type { Random } from '../../../ports/random.ts';
 import type { Cause } from '../../../ports/trace.ts';
 import type { WriteBudget } from '../chunked/write-budget.ts';
 import { isGone, listing, readAnswer, uploadListing } from './answers.ts';

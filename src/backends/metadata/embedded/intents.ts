@@ -3,8 +3,10 @@
  * transaction, so it applies wholly before the mark or not at all. A missing row refuses commits like a marked one: a process that was
  * stopped for an hour gets refusals, and no bytes are lost.
  */
-import type { Clock, Random } from '../../../ports/clock.ts';
+
+import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import {
   type EpochRows,
   Epochs,

@@ -8,7 +8,7 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import {
   type Abandoned,
   type AnyTable,
@@ -30,20 +30,12 @@ import {
   type Stored,
   StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import type { DiskRoom } from '../../disk-room.ts';
+import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
 import { decodeNodeText as decodeText, type Projection } from '../row-codec.ts';
-import {
-  assertClear,
-  assertCommit,
-  assertRow,
-  assertSideChanges,
-  assertUpdate,
-  copiedRow,
-  positionOf,
-  rowsPerPage,
-  tableSpan,
-} from '../rules.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { Expiries } from './expiries.ts';
 import { PageDamaged, passedPage } from './file/damaged-pages.ts';
 import { type Database, openEnvironment } from './file/environment.ts';

@@ -2,7 +2,8 @@
  * The metadata port in memory: the default backend, and the executable model of the port with which every other backend is compared. A
  * commit is evaluated without an `await`, so that nothing can run between its checks and its writes.
  */
-import type { Clock, Random } from '../../../ports/clock.ts';
+
+import type { Clock } from '../../../ports/clock.ts';
 import type {
   Abandoned,
   AnyTable,
@@ -20,6 +21,7 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import { secondLookMs, stamp } from '../epochs.ts';
 import { buildOrder, type Columns, computeSpan } from '../key-order.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';

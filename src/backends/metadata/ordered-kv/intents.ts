@@ -3,8 +3,10 @@
  * of a process would wait for each other. So an epoch has a lease row, which the process renews, and `lanes.epoch` rows beside it, of
  * which a commit locks the one of its op. Marking an epoch locks and writes all of them.
  */
-import type { Clock, Random } from '../../../ports/clock.ts';
+
+import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import {
   type EpochRows,
   Epochs,

@@ -2,7 +2,8 @@
  * The metadata port on TiKV: rows under order-preserving keys, a listing as one range scan,
  * every commit one pessimistic transaction with its side changes inside.
  */
-import type { Clock, Random } from '../../../ports/clock.ts';
+
+import type { Clock } from '../../../ports/clock.ts';
 import type {
   Abandoned,
   AnyTable,
@@ -20,19 +21,11 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
 import { decodeNodeText as decodeText, isAlive, type RowCodec } from '../row-codec.ts';
-import {
-  assertClear,
-  assertCommit,
-  assertRow,
-  assertSideChanges,
-  assertUpdate,
-  copiedRow,
-  positionOf,
-  rowsPerPage,
-  tableSpan,
-} from '../rules.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { Commits } from './commits.ts';
 import { type Cluster, reaching, storeHealth } from './health.ts';
 import { Intents } from './intents.ts';

@@ -4,7 +4,6 @@
  */
 
 import { MultiKeyMutex } from '../../../base/mutex.ts';
-import type { Random } from '../../../ports/clock.ts';
 import type {
   AnyTable,
   At,
@@ -14,6 +13,7 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
 import type { Placed } from '../split/placing.ts';

@@ -4,8 +4,10 @@
  * settles every attempt: it puts `aborted` where the outcome belongs, or finds `applied` there and makes the side changes
  * (docs/adr/0008). Lanes are many so that the commits of a process do not take turns at one partition.
  */
-import type { Clock, Random } from '../../../ports/clock.ts';
+
+import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import {
   type EpochRows,
   Epochs,

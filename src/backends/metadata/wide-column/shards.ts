@@ -1,5 +1,5 @@
 /** The port of splitting for a shard: its notes, and rows that are put and removed unchanged, with their revisions. */
-import type { Random } from '../../../ports/clock.ts';
+import type { Random } from '../../../ports/random.ts';
 import type { Columns, Span } from '../key-order.ts';
 import type { MovingRow, Note, NoteName, NoteValues, Place, Shards } from '../split/layouts.ts';
 import { boundsIn } from './cursor.ts';

@@ -2,7 +2,8 @@
  * The metadata port on Cassandra and its kin: partitions are shards, a listing is a
  * fan-out with a merge, a commit is a conditional batch in one partition with an intent that finishes what it began.
  */
-import type { Clock, Random } from '../../../ports/clock.ts';
+
+import type { Clock } from '../../../ports/clock.ts';
 import {
   type Abandoned,
   type AnyTable,
@@ -22,6 +23,7 @@ import {
   type Stored,
   StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import { stamp } from '../epochs.ts';
 import { type Columns, computeSpan } from '../key-order.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';

@@ -5,7 +5,7 @@ import { findSessionPart } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Content } from '../../content/store-bytes.ts';
 import { freedBy } from '../../uploads/part-counts.ts';
-import { type Amount, type Freed, nothing, subtract } from './exceeded.ts';
+import { type Amount, type Freed, nothing, subtract } from './amounts.ts';
 import { assertSize, type Ctx, hasQuota, type Room } from './room.ts';
 
 interface Admitted {

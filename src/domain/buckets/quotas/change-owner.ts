@@ -15,8 +15,8 @@ import { dropDocuments, readDocument, writeDocuments } from '../../configuration
 import { bucketAcl, ownershipControls } from '../../configurations/families.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { assertOpen, openBucket } from '../buckets.ts';
-import { retryInTurn } from '../change-bucket.ts';
-import { sum } from './exceeded.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
+import { sum } from './amounts.ts';
 import { withinMaxBuckets } from './max-buckets.ts';
 import { accountHolder, holderScope } from './scopes.ts';
 import { isSettled, recall } from './shares.ts';

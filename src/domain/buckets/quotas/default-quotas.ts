@@ -16,7 +16,7 @@ import type { BucketQuota } from '../../../metadata/tables.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { drawId } from '../../objects/versions.ts';
-import { retryInTurn } from '../change-bucket.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
 import type { AccountQuota } from './quota-limits.ts';
 
 export interface DefaultLimits {

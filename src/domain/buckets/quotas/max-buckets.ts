@@ -5,7 +5,7 @@ import { commitShare, commitShares, findAccountQuota, readShares } from '../../.
 import type { AccountQuotaRow } from '../../../metadata/records/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Revision } from '../../../ports/metadata-store.ts';
-import { pauseMs } from '../change-bucket.ts';
+import { pauseMs } from '../retry-in-turn.ts';
 import { exceeded } from './exceeded.ts';
 import { enterIfLeftOut } from './quota-limits.ts';
 import { bucketsOf, holdersFor, ownerOf, type QuotaHolder } from './scopes.ts';

@@ -13,8 +13,8 @@ import type { State } from '../../events/audit/state-changes.ts';
 import { type Recorder, recorded } from '../../events/recorder.ts';
 import { drawId } from '../../objects/versions.ts';
 import { assertOpen, changeBucket, openBucket } from '../buckets.ts';
-import { retryInTurn } from '../change-bucket.ts';
-import { sum } from './exceeded.ts';
+import { retryInTurn } from '../retry-in-turn.ts';
+import { sum } from './amounts.ts';
 import { bucketScope, bucketsOf, holderScope, holdersFor, type QuotaHolder } from './scopes.ts';
 import { type Ctx, fenceBucket, isSettled, recall } from './shares.ts';
 

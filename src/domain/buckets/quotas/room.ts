@@ -1,7 +1,8 @@
 /** The room that one write has under the quotas of its bucket and of the bucket's account. */
 import { holdersOf } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { type Amount, counted, exceeded, exceededIn, type Freed, fits, growth, nothing } from './exceeded.ts';
+import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
+import { exceeded, exceededIn } from './exceeded.ts';
 import { type Scope, scopesOf } from './scopes.ts';
 import type { Hold, Share } from './share.ts';
 import { type Ctx, reserve, usedIn } from './shares.ts';

@@ -4,7 +4,8 @@ import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import { accountUsage, partUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import type { Amount, Exceeded, Freed } from './exceeded.ts';
+import type { Amount, Freed } from './amounts.ts';
+import type { Exceeded } from './exceeded.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 

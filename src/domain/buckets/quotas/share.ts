@@ -1,7 +1,7 @@
 /** What this process may still add under one quota, and the writes that use it. */
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Revision } from '../../../ports/metadata-store.ts';
-import { type Amount, add, counted, fits, nothing, subtract, sum } from './exceeded.ts';
+import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
 import type { Scope } from './scopes.ts';
 
 /** What one write has reserved. It is lost when the share is. */

@@ -16,18 +16,9 @@ import type { QuotaShareRow } from '../../../metadata/records/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { commitLimits, type Stored } from '../../../ports/metadata-store.ts';
 import { changeBucket } from '../buckets.ts';
-import { pauseMs } from '../change-bucket.ts';
-import {
-  type Amount,
-  add,
-  counted,
-  exceededIn,
-  fits,
-  nothing,
-  type ScopeUse,
-  subtract,
-  sum,
-} from './exceeded.ts';
+import { pauseMs } from '../retry-in-turn.ts';
+import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
+import { exceededIn, type ScopeUse } from './exceeded.ts';
 import type { Scope } from './scopes.ts';
 import { type Ask, type Hold, Share } from './share.ts';
 

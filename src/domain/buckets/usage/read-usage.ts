@@ -3,7 +3,7 @@ import { inParallel } from '../../../base/concurrency.ts';
 import type { Context } from '../../../context.ts';
 import { findBucket, pageBuckets } from '../../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../../metadata/buckets/usage.ts';
-import { openTurns } from '../../storage/sweep.ts';
+import { openTurns } from '../../storage/turns.ts';
 import type { Counts } from './samples.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock'>;

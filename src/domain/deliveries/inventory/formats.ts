@@ -1,6 +1,8 @@
-/** Data files as gzipped CSV: every value is quoted, keys are percent-encoded. */
+/** The formats of inventories: CSV and Parquet. */
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { InventoryColumn, InventoryFacts, Value } from './rows.ts';
+
+// Data files as gzipped CSV: every value is quoted, keys are percent-encoded.
 
 export const csvSchema = (columns: readonly InventoryColumn[]): string =>
   columns.map(({ csv }) => csv).join(', ');

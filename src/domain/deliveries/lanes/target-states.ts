@@ -6,8 +6,9 @@
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import { fnv32a } from '../../../base/shard.ts';
 import { everyTask, findTask, putTask, putTasks, type TaskKind } from '../../../metadata/background/tasks.ts';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import type { MetadataStore } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 
 /** What a row is about. */
 export interface Subject {

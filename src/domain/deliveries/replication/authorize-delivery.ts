@@ -4,11 +4,8 @@
  * because peers, roles and owners change (docs/operations/replication.md).
  */
 import type { Context } from '../../../context.ts';
-import type {
-  PeerAccount,
-  ReplicationDestination,
-  ReplicationPeerRow,
-} from '../../../metadata/records/queues.ts';
+import type { ReplicationDestination } from '../../../metadata/records/queues.ts';
+import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { ReplicationRule } from '../../configurations/families.ts';
 import { prefixOf } from '../../configurations/replication.ts';

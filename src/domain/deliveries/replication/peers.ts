@@ -10,9 +10,9 @@ import {
   scanReplicationPeers,
 } from '../../../metadata/background/replication.ts';
 import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
-import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/queues.ts';
+import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { PeerAccess } from '../../../ports/peer-requests.ts';
-import { retryInTurn } from '../../buckets/change-bucket.ts';
+import { retryInTurn } from '../../buckets/retry-in-turn.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication } from '../../configurations/families.ts';
 import type { State } from '../../events/audit/state-changes.ts';

@@ -17,7 +17,7 @@ import {
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../../metadata/objects/objects.ts';
-import type { TaskAmount } from '../../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow, objects } from '../../../metadata/tables.ts';
 import type { SideChange, SortOf } from '../../../ports/metadata-store.ts';
 import { openBucket } from '../../buckets/buckets.ts';

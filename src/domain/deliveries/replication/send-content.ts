@@ -14,7 +14,7 @@ import { toBase64 } from '../../content/digests.ts';
 import type { ObjectKey } from '../../content/encryption/content-key.ts';
 import { contentSize } from '../../content/encryption/segments.ts';
 import { partsFrom, readObject } from '../../objects/read-object.ts';
-import type { Pace } from '../../storage/rebalance/evacuations.ts';
+import type { Pace } from '../../storage/rebalance/pace.ts';
 import type { Destination } from './destination.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {

@@ -6,7 +6,7 @@
 import type { Context } from '../../../context.ts';
 import { auditRowsBetween, requestOfRow } from '../../../metadata/audit.ts';
 import type { AuditRow } from '../../../metadata/records/audit.ts';
-import { openTurns } from '../../storage/sweep.ts';
+import { openTurns } from '../../storage/turns.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
 

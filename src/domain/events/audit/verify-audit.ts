@@ -11,7 +11,7 @@ import {
   findSealedExtent,
   pageAuditSeals,
 } from '../../../metadata/audit.ts';
-import { openTurns } from '../../storage/sweep.ts';
+import { openTurns } from '../../storage/turns.ts';
 import {
   compareExtent,
   contentOf,

@@ -8,7 +8,7 @@ import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { assertUnblocked } from '../../access/object-ownership.ts';
-import type { Freed } from '../../buckets/quotas/exceeded.ts';
+import type { Freed } from '../../buckets/quotas/amounts.ts';
 import type { Room } from '../../buckets/quotas/room.ts';
 import type { Recorder } from '../../events/recorder.ts';
 import { assertFits } from '../amend-version.ts';

@@ -5,8 +5,9 @@
 import type { Caches } from '../../../base/bounded-cache.ts';
 import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
-import type { Clock, Random } from '../../../ports/clock.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import type { MetadataStore } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
 import { drawVersion, orderOf } from '../versions.ts';
 
 interface Ctx {

@@ -6,7 +6,7 @@ import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
 import { reserveSize } from '../../buckets/quotas/admit.ts';
-import type { Freed } from '../../buckets/quotas/exceeded.ts';
+import type { Freed } from '../../buckets/quotas/amounts.ts';
 import { hasQuota, type Room, withRoom } from '../../buckets/quotas/room.ts';
 import { type Claims, toBase64 } from '../../content/digests.ts';
 import type { ObjectKey } from '../../content/encryption/content-key.ts';

@@ -10,7 +10,7 @@ import {
   type Term,
 } from '../../../metadata/background/tasks.ts';
 import { bucketSlots, everyBucket, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
-import type { TaskAmount } from '../../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import { type BucketRow, type objects, tables, type uploadIndex } from '../../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataFault, type SortOf } from '../../../ports/metadata-store.ts';
 import { countHeld } from '../../buckets/class-stats.ts';

@@ -12,8 +12,7 @@ import {
   type TaskKind,
 } from '../../../metadata/background/tasks.ts';
 import type { ClusterRow } from '../../../metadata/records/clusters.ts';
-import type { TaskAmount, TaskProgress, TaskRow } from '../../../metadata/records/queues.ts';
-import type { Clock } from '../../../ports/clock.ts';
+import type { TaskAmount, TaskProgress, TaskRow } from '../../../metadata/records/tasks.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import { chunkBytes, type Extent } from '../../../ports/object-bytes.ts';
 import { advanceProgress, amountLeft, type Measure } from '../../tasks/progress.ts';
@@ -194,29 +193,4 @@ export async function confirmedProgress(ctx: SettleDrainedCtx, row: ClusterRow):
     : settleDrained(ctx, found);
 }
 
-// Limits how fast bytes move: an average rate, kept by waiting.
-
 /** Waits until this many further bytes are within the rate. */
-export type Pace = (bytes: number, signal: AbortSignal) => Promise<void>;
-
-/** Shorter waits are added to the next one, because timers are not exact. */
-const waitMsMin = 10;
-
-export function openPace(clock: Pick<Clock, 'elapsed' | 'sleep'>, bytesPerSecond: number): Pace {
-  /** When the bytes admitted so far are within the average rate. */
-  let paidAt = 0;
-  return async (bytes, signal) => {
-    const now = clock.elapsed();
-    paidAt = Math.max(paidAt, now) + (bytes * 1000) / bytesPerSecond;
-    if (paidAt - now >= waitMsMin) await clock.sleep(paidAt - now, signal);
-    signal.throwIfAborted();
-  };
-}
-
-/** The pace that also waits until clients leave room for background work. */
-export const behindClients =
-  (pace: Pace, yieldToClients: (signal: AbortSignal) => Promise<void>): Pace =>
-  async (count, signal) => {
-    await yieldToClients(signal);
-    await pace(count, signal);
-  };

@@ -19,7 +19,7 @@ import {
 import { giveUp } from '../../content/store-bytes.ts';
 import { changeKey } from '../../objects/commit-version.ts';
 import { queueGarbage, queueGarbageAll } from '../garbage.ts';
-import type { Pace } from './evacuations.ts';
+import type { Pace } from './pace.ts';
 
 export type Ctx = Pick<
   Context,

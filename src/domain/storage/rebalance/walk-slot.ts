@@ -6,13 +6,14 @@ import { bucketsInSlot, findBucket } from '../../../metadata/buckets/buckets.ts'
 import { objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { EndedPass, OpenPass, Remaining } from '../../../metadata/records/clusters.ts';
-import type { TaskAmount } from '../../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type ClusterView, DataUnavailable, type Extent } from '../../../ports/object-bytes.ts';
 import { parseCluster } from '../../uploads/upload-session.ts';
 import { chooseCluster, readWish, type Wish } from '../placement.ts';
-import { amountOf, type Pace, sumAmounts } from './evacuations.ts';
+import { amountOf, sumAmounts } from './evacuations.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
+import type { Pace } from './pace.ts';
 
 /** Versions between two saved positions. */
 const pageRows = 100;

@@ -11,7 +11,7 @@ import {
   type TaskKind,
   type Term,
 } from '../../../metadata/background/tasks.ts';
-import type { TaskAmount } from '../../../metadata/records/queues.ts';
+import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { objects, uploadIndex } from '../../../metadata/tables.ts';
 import type { SortOf } from '../../../ports/metadata-store.ts';
 import { countHeld } from '../../buckets/class-stats.ts';

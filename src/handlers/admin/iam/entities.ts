@@ -14,8 +14,8 @@ import {
 } from '../../../domain/iam/managed-policies.ts';
 import type { IamRecords, IamTag } from '../../../metadata/iam.ts';
 import { pageDefault } from '../../../protocol/operations/admin/row.ts';
-import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../../protocol/request/action-query.ts';
-import { emptyReply } from '../../common/failure.ts';
+import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../../protocol/request/arns.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
 import { findAccount } from '../accounts.ts';
 import { jsonReply, nameIn } from '../call.ts';
 

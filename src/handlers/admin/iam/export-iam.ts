@@ -14,7 +14,7 @@ import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import type { GroupRecord, IamRecords, PolicyRecord, RoleRecord, UserRecord } from '../../../metadata/iam.ts';
 import { transferredMax } from '../../../protocol/operations/admin/iam-transfer.ts';
 import type { AdminBody } from '../../../protocol/operations/admin.ts';
-import { rootArn } from '../../../protocol/request/action-query.ts';
+import { rootArn } from '../../../protocol/request/arns.ts';
 import { findAccount } from '../accounts.ts';
 import { type AdminHandler, jsonReply } from '../call.ts';
 import { boundaryJson, policiesJson } from './entities.ts';

@@ -35,7 +35,7 @@ import { changePolicyTags, createPolicy, createVersion } from '../../../domain/i
 import { createRole, updateRole } from '../../../domain/iam/roles.ts';
 import { createUser, updateUser } from '../../../domain/iam/users.ts';
 import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
-import { rootArn } from '../../../protocol/request/action-query.ts';
+import { rootArn } from '../../../protocol/request/arns.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
 import { policiesJson, readPolicy, toTags } from './entities.ts';
 import { entityKinds, fieldsOfKind, type IamRecord, readRecord } from './export-iam.ts';

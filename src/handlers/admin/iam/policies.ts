@@ -1,4 +1,4 @@
-/** Managed policies, and to what they are attached. */
+/** Managed and inline policies. */
 import { parsePolicy } from '../../../auth/policy/document.ts';
 import type { Context } from '../../../context.ts';
 import { attachPolicy, detachPolicy } from '../../../domain/iam/attachments.ts';
@@ -20,10 +20,12 @@ import {
 import type { PolicyRecord } from '../../../metadata/iam.ts';
 import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
 import { pageDefault } from '../../../protocol/operations/admin/row.ts';
-import { policyArn } from '../../../protocol/request/action-query.ts';
-import { emptyReply } from '../../common/failure.ts';
+import { policyArn } from '../../../protocol/request/arns.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from '../call.ts';
 import { arns, assertExactName, entityJson, listReply, openAccount, readPolicy, toTags } from './entities.ts';
+
+// Managed policies, and to what they are attached.
 
 const kind = 'policy';
 const policyJson = (account: string, found: PolicyRecord) => ({

@@ -1,4 +1,4 @@
-/** Users and their access keys. */
+/** Users, groups and roles. */
 
 import { refuseBarePrincipals } from '../../../auth/authorization/bucket-policy.ts';
 import { parsePolicy } from '../../../auth/policy/document.ts';
@@ -22,8 +22,8 @@ import { createRole, deleteRole, readTrust, updateRole } from '../../../domain/i
 import { createUser, deleteUser, updateUser } from '../../../domain/iam/users.ts';
 import { findAccessKeyUse } from '../../../metadata/iam.ts';
 import { pageDefault } from '../../../protocol/operations/admin/row.ts';
-import { groupArn, roleArn, userArn } from '../../../protocol/request/action-query.ts';
-import { emptyReply } from '../../common/failure.ts';
+import { groupArn, roleArn, userArn } from '../../../protocol/request/arns.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
 import { type AdminHandler, jsonReply, nameIn } from '../call.ts';
 import {
   boundaryJson,
@@ -35,6 +35,8 @@ import {
   tagsJson,
   toTags,
 } from './entities.ts';
+
+// Users and their access keys.
 
 export const ListIamUsers: AdminHandler<'ListIamUsers'> = (ctx, call) =>
   listReply(ctx, call, { kind: 'user', toJson: (account, user) => entityJson(account, 'user', user) });

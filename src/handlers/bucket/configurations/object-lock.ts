@@ -4,7 +4,7 @@ import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { readDocument } from '../../../domain/configurations/documents.ts';
 import { objectLock } from '../../../domain/configurations/families.ts';
-import { assertVersioned, configureObjectLock } from '../../../domain/objects/amend-version.ts';
+import { assertVersioned, configureObjectLock } from '../../../domain/objects/change-lock.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
@@ -15,7 +15,7 @@ import {
 } from '../../../protocol/schemas/bucket.ts';
 import { firstRefusal } from '../../common/checks.ts';
 import type { Configuration, Configuring, Prepared } from '../../common/document.ts';
-import { emptyReply, xmlReply } from '../../common/failure.ts';
+import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
 /** The longest periods of the public API. */

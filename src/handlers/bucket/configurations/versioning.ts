@@ -14,7 +14,7 @@ import { type VersioningConfiguration, versioningConfiguration } from '../../../
 import { firstRefusal } from '../../common/checks.ts';
 import { hasShownMfa } from '../../common/claims.ts';
 import type { Configuration, Configuring, Prepared } from '../../common/document.ts';
-import { emptyReply, xmlReply } from '../../common/failure.ts';
+import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
 export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>

@@ -19,12 +19,12 @@ import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import {
   inventoryConfiguration,
   listInventoryConfigurationsResult,
-} from '../../../protocol/schemas/deliveries.ts';
+} from '../../../protocol/schemas/inventory.ts';
 import type { ReadFacts } from '../../common/body.ts';
 import { firstRefusal } from '../../common/checks.ts';
 import type { Configuration, Configuring, Prepared } from '../../common/document.ts';
-import { emptyReply, xmlReply } from '../../common/failure.ts';
 import { readToken, writeToken } from '../../common/parameters.ts';
+import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 import { bucketOfArn, checkPrefix } from './rule-checks.ts';
 

@@ -18,7 +18,7 @@ import {
 } from '../../../protocol/schemas/lifecycle.ts';
 import { type Checks, convertEach } from '../../common/checks.ts';
 import { document } from '../../common/document.ts';
-import { header } from '../../common/owners.ts';
+import { header } from '../../common/own-headers.ts';
 import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1000;

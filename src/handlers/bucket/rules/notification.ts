@@ -17,7 +17,7 @@ import { explainUnserved, refusingTargets } from '../../../domain/events/deliver
 import { testEvents } from '../../../domain/events/events.ts';
 import { drawId } from '../../../domain/objects/versions.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { notificationConfiguration } from '../../../protocol/schemas/deliveries.ts';
+import { notificationConfiguration } from '../../../protocol/schemas/notification.ts';
 import type { CheckedPart } from '../../common/checks.ts';
 import { type Configuring, document } from '../../common/document.ts';
 import { utf8Length } from '../../common/parameters.ts';

@@ -23,7 +23,7 @@ import { resyncExisting } from '../../../domain/deliveries/replication/resync.ts
 import { PeerRefused, UnexpectedAnswer } from '../../../domain/deliveries/replication/send-content.ts';
 import { askSite } from '../../../domain/deliveries/replication/send-replica.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication.ts';
-import type { ReplicationPeerRow } from '../../../metadata/records/queues.ts';
+import type { ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import { PeerSilent } from '../../../ports/peer-requests.ts';
 import { replicationConfiguration } from '../../../protocol/schemas/replication.ts';
 import { type Configuring, document } from '../../common/document.ts';

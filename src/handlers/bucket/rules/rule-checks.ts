@@ -2,7 +2,7 @@
 
 import { fail } from '../../../base/errors.ts';
 import { drawId } from '../../../domain/objects/versions.ts';
-import type { Random } from '../../../ports/clock.ts';
+import type { Random } from '../../../ports/random.ts';
 import { utf8Length } from '../../common/parameters.ts';
 
 interface Named {

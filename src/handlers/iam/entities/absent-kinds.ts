@@ -9,7 +9,7 @@ import type { Context } from '../../../context.ts';
 import { getNamed } from '../../../domain/iam/entities.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
 import { oneOf, optional, text } from '../../../protocol/operations/parameters.ts';
-import { rootArn } from '../../../protocol/request/action-query.ts';
+import { rootArn } from '../../../protocol/request/arns.ts';
 import { pageFields } from '../../../protocol/schemas/account.ts';
 import { type ActionName, action } from '../action.ts';
 import { type ActionRequest, page, pathPrefix, roleName, userName, userOrCaller } from '../fields.ts';

@@ -1,5 +1,5 @@
 /** The actions on access keys: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html and its neighbours. */
-import { callerOf } from '../../../auth/session/sessions.ts';
+import { callerOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import type { Recorder } from '../../../domain/events/recorder.ts';
 import {
@@ -19,7 +19,7 @@ import {
 import { element, many, token } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { oneOf, optional } from '../../../protocol/operations/parameters.ts';
-import { rootArn } from '../../../protocol/request/action-query.ts';
+import { rootArn } from '../../../protocol/request/arns.ts';
 import {
   accessKey,
   accessKeyLastUsed,

@@ -15,7 +15,7 @@ import type { GroupRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { optional } from '../../../protocol/operations/parameters.ts';
-import { groupArn } from '../../../protocol/request/action-query.ts';
+import { groupArn } from '../../../protocol/request/arns.ts';
 import { group, membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import {

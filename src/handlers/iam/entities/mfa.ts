@@ -18,7 +18,7 @@ import type { DeviceRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { oneOf, optional, text } from '../../../protocol/operations/parameters.ts';
-import { deviceArn, parseArn, rootArn, userArn } from '../../../protocol/request/action-query.ts';
+import { deviceArn, parseArn, rootArn, userArn } from '../../../protocol/request/arns.ts';
 import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import {

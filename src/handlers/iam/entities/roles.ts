@@ -8,7 +8,7 @@ import type { RoleRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { integer, optional } from '../../../protocol/operations/parameters.ts';
-import { roleArn } from '../../../protocol/request/action-query.ts';
+import { roleArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, role } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import {

@@ -1,5 +1,5 @@
 /** The actions on users: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateUser.html and its neighbours. */
-import { callerOf } from '../../../auth/session/sessions.ts';
+import { callerOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { accountLimits, readCounts } from '../../../domain/iam/account.ts';
 import { getNamed, listEntities, type Named } from '../../../domain/iam/entities.ts';
@@ -8,7 +8,7 @@ import { createUser, deleteUser, type UserUpdate, updateUser } from '../../../do
 import type { UserRecord } from '../../../metadata/iam.ts';
 import { element, int, many, token } from '../../../protocol/formats/codec.ts';
 import { optional, type Parameter } from '../../../protocol/operations/parameters.ts';
-import { userArn } from '../../../protocol/request/action-query.ts';
+import { userArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import {

@@ -10,7 +10,7 @@ import {
 import { accountOfPolicy, getPolicy } from '../../../domain/iam/managed-policies.ts';
 import { element, many, token } from '../../../protocol/formats/codec.ts';
 import { oneOf, optional } from '../../../protocol/operations/parameters.ts';
-import { policyArn } from '../../../protocol/request/action-query.ts';
+import { policyArn } from '../../../protocol/request/arns.ts';
 import { attachedPolicies, membersMax, pageFields } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import { buildResource, type HolderWord, holderIn, holders } from '../entities/users.ts';

@@ -20,7 +20,7 @@ import type { PolicyRecord } from '../../../metadata/iam.ts';
 import { element, many } from '../../../protocol/formats/codec.ts';
 import { isoTime } from '../../../protocol/formats/iso-time.ts';
 import { flag, oneOf, optional, text } from '../../../protocol/operations/parameters.ts';
-import { policyArn } from '../../../protocol/request/action-query.ts';
+import { policyArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, policy, policyVersion } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import {

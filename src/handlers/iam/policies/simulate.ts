@@ -20,7 +20,7 @@ import {
   structure,
   text,
 } from '../../../protocol/operations/parameters.ts';
-import { parseArn, rootArn } from '../../../protocol/request/action-query.ts';
+import { parseArn, rootArn } from '../../../protocol/request/arns.ts';
 import { pageFields } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import { type ActionRequest, page, pageEnd, pageFrom, policyDocument } from '../fields.ts';

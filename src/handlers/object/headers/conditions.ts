@@ -1,4 +1,4 @@
-/** Conditional headers, read once for reads, writes and the sources of copies. */
+/** Conditional headers and ranges. */
 
 import { fail } from '../../../base/errors.ts';
 import type { Conditions } from '../../../domain/objects/conditions.ts';
@@ -6,10 +6,12 @@ import type { Slice } from '../../../domain/objects/read-object.ts';
 import type { Authorized, AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
-import { emptyReply } from '../../common/failure.ts';
-import { header } from '../../common/owners.ts';
+import { header } from '../../common/own-headers.ts';
 import { defined, parseHttpDate } from '../../common/parameters.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
 import { describeObject } from './object-headers.ts';
+
+// Conditional headers, read once for reads, writes and the sources of copies.
 
 /** Undefined when the request is unconditional. */
 export const readConditions = ({ wire }: Authorized): Conditions | undefined =>

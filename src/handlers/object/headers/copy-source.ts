@@ -10,14 +10,14 @@ import {
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { reach, reachThrough } from '../../../domain/access/access-points.ts';
-import { assertReadable } from '../../../domain/objects/amend-version.ts';
 import { checkCopySource } from '../../../domain/objects/conditions.ts';
 import { assertObject, lookUpVersion } from '../../../domain/objects/read-object.ts';
+import { assertReadable } from '../../../domain/objects/restore.ts';
 import type { Authorized, AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { percentDecode } from '../../../protocol/request/wire.ts';
-import { header } from '../../common/owners.ts';
+import { header } from '../../common/own-headers.ts';
 import { assertKey } from '../../common/parameters.ts';
 import { sourceConditions } from './conditions.ts';
 

@@ -11,7 +11,7 @@ import type { Authorized } from '../../../gateway/request.ts';
 import type { Encryption } from '../../../metadata/objects/properties.ts';
 import { cipherKeyBytes } from '../../../ports/cryptography.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { header } from '../../common/owners.ts';
+import { header } from '../../common/own-headers.ts';
 import { utf8Length } from '../../common/parameters.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;

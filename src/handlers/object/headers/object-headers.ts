@@ -10,7 +10,7 @@ import type { Authorized } from '../../../gateway/request.ts';
 import type { BucketRow, ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
 import { asciiHeader, encodeWords, headerText } from '../../../protocol/formats/header-text.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { header, headersUnder } from '../../common/owners.ts';
+import { header, headersUnder } from '../../common/own-headers.ts';
 import { defined, utf8Length } from '../../common/parameters.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 import { sandboxHeader } from './sandbox.ts';

@@ -1,4 +1,4 @@
-/** The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them. */
+/** Headers of writes: tags, locks, checksums, storage class. */
 import { isAllowed } from '../../../auth/authorization/authorize.ts';
 import { fail, Refusal } from '../../../base/errors.ts';
 import { toWireClass } from '../../../config/values/clusters.ts';
@@ -11,8 +11,10 @@ import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 import { Query } from '../../../protocol/request/wire.ts';
 import { tagging } from '../../../protocol/schemas/object.ts';
-import { header } from '../../common/owners.ts';
+import { header } from '../../common/own-headers.ts';
 import { defined } from '../../common/parameters.ts';
+
+// The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them.
 
 export type Tags = readonly (readonly [string, string])[];
 

@@ -15,7 +15,7 @@ import { amendVersion } from '../../../domain/objects/amend-version.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import { aclReply, givenAcl, namesAcl, readPutAcl } from '../../common/acl.ts';
-import { emptyReply } from '../../common/failure.ts';
+import { emptyReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
 

@@ -14,8 +14,8 @@ import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
 } from '../../../protocol/schemas/object.ts';
-import { xmlReply } from '../../common/failure.ts';
-import { header } from '../../common/owners.ts';
+import { header } from '../../common/own-headers.ts';
+import { xmlReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { openDescribedKey } from '../content-key.ts';
 import { notModified, readConditions } from '../headers/conditions.ts';

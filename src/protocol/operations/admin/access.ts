@@ -1,4 +1,4 @@
-/** Rows about decisions and access keys. */
+/** Rows about decisions, access keys and log-ins. */
 import {
   jsonAny,
   jsonBoolean,
@@ -24,6 +24,8 @@ import {
   scope,
   seconds,
 } from './row.ts';
+
+// Rows about decisions and access keys.
 
 const text = (pattern: RegExp, must: string) => jsonText({ pattern, must });
 /** `policy` is its name: `bucket policy`, `policy/{name}` (managed), or `user/{name}/{policy}` (inline; also of groups and roles). */

@@ -1,4 +1,4 @@
-/** Rows about one bucket: placement, default class, signing key, quota, and what runs on it in the background. */
+/** Rows about one bucket, and its configurations. */
 
 import type { Json } from '../../../base/text/strict-json.ts';
 import {
@@ -17,6 +17,8 @@ import {
 import { configurationFamilies, configurationShapes } from '../../schemas/families.ts';
 import { weight } from './clusters.ts';
 import { type AdminRows, bucketName, count, longText, mention, noResource, seconds } from './row.ts';
+
+// Rows about one bucket: placement, default class, signing key, quota, and what runs on it in the background.
 
 const placement = jsonMap(weight, { max: 256 });
 const mode = jsonChoice(['weighted', 'strict']);

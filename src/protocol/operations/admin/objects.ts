@@ -1,4 +1,4 @@
-/** Rows about single objects and open uploads, as operators see them. */
+/** Rows about single objects, open uploads, and the buckets of all accounts. */
 import {
   jsonBoolean,
   jsonChoice,
@@ -22,6 +22,8 @@ import {
   pagingBy,
   scope,
 } from './row.ts';
+
+// Rows about single objects and open uploads, as operators see them.
 
 export const versionsPageDefault = 20;
 export const uploadsPageDefault = 100;

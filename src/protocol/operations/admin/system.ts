@@ -1,4 +1,4 @@
-/** The row about the installation on one page. */
+/** Rows about the installation and the process that answers. */
 import {
   jsonBoolean,
   jsonChoice,
@@ -12,6 +12,8 @@ import {
 import { logLine } from './observability.ts';
 import { type AdminRows, count, isoTime, longText } from './row.ts';
 import { task } from './workers.ts';
+
+// The row about the installation on one page.
 
 const requests = {
   seconds: count,

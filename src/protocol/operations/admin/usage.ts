@@ -1,4 +1,4 @@
-/** Rows about quotas, usage and traffic. */
+/** Rows about quotas, rate limits, usage and traffic. */
 import {
   type JsonFields,
   type JsonReader,
@@ -15,6 +15,8 @@ import {
   jsonText,
 } from '../../formats/json.ts';
 import { type AdminRows, alias, bucketName, count, next, paging, scope } from './row.ts';
+
+// Rows about quotas, usage and traffic.
 
 // Rows about rate limits.
 

@@ -1,6 +1,6 @@
 /** Reads the arguments of `sluice admin` by the row of the operation. */
 import { readFileSync } from 'node:fs';
-import { nearest } from '../../../config/entries.ts';
+import { nearest } from '../../../config/nearest.ts';
 import type { AdminCommand, AdminFlag } from './commands.ts';
 
 export class UsageFault extends Error {}

@@ -1,7 +1,7 @@
 /** "Did you mean": the nearest command for unknown words, and the nearest name that the caller may list for one that does not exist. */
 
 import type { AdminClient } from '../../../client/admin-client.ts';
-import { nearest } from '../../../config/entries.ts';
+import { nearest } from '../../../config/nearest.ts';
 import { type AdminOperationName, describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminCommand, adminCommands } from './commands.ts';
 

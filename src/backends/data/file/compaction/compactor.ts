@@ -6,7 +6,8 @@
 import fs from 'node:fs';
 import { type FileHandle, open, rename, rmdir, unlink } from 'node:fs/promises';
 import { isStorageFull } from '../../../../ports/chunk-store.ts';
-import type { Clock, Random } from '../../../../ports/clock.ts';
+import type { Clock } from '../../../../ports/clock.ts';
+import type { Random } from '../../../../ports/random.ts';
 import { crc32c } from '../../../crypto/node.ts';
 import type { Disk } from '../disk.ts';
 import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from '../layout.ts';

@@ -5,8 +5,9 @@
 
 import fs from 'node:fs';
 import type { ChunkRef } from '../../../../ports/chunk-store.ts';
-import type { Clock, Random } from '../../../../ports/clock.ts';
+import type { Clock } from '../../../../ports/clock.ts';
 import type { Owner } from '../../../../ports/object-bytes.ts';
+import type { Random } from '../../../../ports/random.ts';
 import { crc32c } from '../../../crypto/node.ts';
 import { blockBytes } from '../../chunked/buffers.ts';
 import {

@@ -52,31 +52,4 @@ export const listInventoryConfigurationsResult = element({
   NextContinuationToken: optional(text),
 });
 
-// The body of the notification operations:
-// https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketNotificationConfiguration.html
-
 /** AWS accepts at most 100 configurations in a document. */
-const configurationsMax = 100;
-
-/** The names are `prefix` and `suffix`, in any case. */
-const filterRule = element({ Name: token, Value: text });
-const filter = element({ S3Key: optional(element({ FilterRule: many(filterRule, { max: 10 }) })) });
-
-const common = {
-  Id: optional(token),
-  Event: many(token, { min: 1, max: 100 }),
-  Filter: optional(filter),
-};
-
-const topic = element({ ...common, Topic: token });
-const queue = element({ ...common, Queue: token });
-/** InvocationRole is of the first version, and had no effect since. */
-const cloudFunction = element({ ...common, CloudFunction: token, InvocationRole: optional(token) });
-
-/** Root `NotificationConfiguration`; without an element inside it turns notifications off. */
-export const notificationConfiguration = element({
-  TopicConfiguration: many(topic, { max: configurationsMax }),
-  QueueConfiguration: many(queue, { max: configurationsMax }),
-  CloudFunctionConfiguration: many(cloudFunction, { max: configurationsMax }),
-  EventBridgeConfiguration: optional(element({})),
-});

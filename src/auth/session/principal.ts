@@ -1,0 +1,25 @@
+/** The caller as policies see it. */
+import { memoizeEach } from '../../base/bounded-cache.ts';
+import type { Caller } from '../../ports/credentials.ts';
+import { isEntityName, rootArn, userArn } from '../../protocol/request/arns.ts';
+import type { Identity } from '../identity.ts';
+import { anonymous, type Principal } from '../policy/request.ts';
+
+export const configured = memoizeEach(
+  ({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
+    if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
+    const username = isEntityName(displayName) ? displayName : accessKey;
+    return {
+      kind: 'user',
+      account: owner,
+      arn: userArn(owner, { name: username }),
+      userid: accessKey,
+      username,
+    };
+  },
+);
+
+export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
+
+export const principalOf = (identity: Identity): Principal =>
+  identity === undefined ? anonymous : callerOf(identity);

@@ -1,0 +1,48 @@
+/** The state of long background work, from which it resumes after a kill and which the operator API reports. */
+import { table } from '../../ports/metadata-store.ts';
+
+export interface TaskAmount {
+  readonly count: number;
+  readonly bytes?: number;
+}
+
+/** How far a task is. Stored beside its state and in the same commit, so that the two never disagree. Times are the store's, in ms. */
+
+export interface TaskProgress {
+  readonly startedAt: number;
+  readonly updatedAt: number;
+  readonly finishedAt?: number;
+  readonly done: TaskAmount;
+  /** The average of about the last minute; absent before the first measurement. */
+  readonly perSecond?: TaskAmount;
+  /** Where the next measurement of the rate begins. */
+  readonly measured: { readonly at: number; readonly done: TaskAmount };
+  readonly lastError?: { readonly at: number; readonly message: string };
+  /** Why it ended without its result. */
+  readonly failure?: string;
+  /** Names of what it works on. */
+  readonly bucket?: string;
+  readonly cluster?: string;
+}
+
+export interface TaskRow {
+  /** The name of the worker or command that owns the task. */
+  readonly kind: string;
+  /** The subject, such as a bucket's id; '' when there is only one. */
+  readonly name: string;
+  readonly state: unknown;
+  /** Only of tasks that operators follow. */
+  readonly progress?: TaskProgress;
+}
+
+export const tasks = table<TaskRow>()({
+  name: 'tasks',
+  kind: 'conditional',
+  partition: ['kind'],
+  sort: ['name'],
+  columns: { kind: 'text', name: 'text', state: 'json', progress: 'json' },
+});
+
+// The record of a replication peer: another S3 service that versions are replicated to.
+
+/** An account that may name the peer in its rules. */
