@@ -1,7 +1,7 @@
 /** Results of background work, with a link to where they are. What the page itself shows needs no toast. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
 import { t } from '../text/text.ts';
+import { Changes, useChanges } from './changes.ts';
 import { Button } from './form.tsx';
 import { Icon } from './icons.tsx';
 
@@ -16,11 +16,11 @@ const shownMs = 12_000;
 
 let toasts: readonly Toast[] = [];
 let nextId = 0;
-const listeners = new Set<() => void>();
+const changes = new Changes();
 
 function change(next: readonly Toast[]): void {
   toasts = next.slice(-shownMax);
-  for (const each of listeners) each();
+  changes.publish();
 }
 
 export function toast(text: ComponentChildren, tone: Toast['tone'] = 'good'): void {
@@ -31,17 +31,10 @@ export function toast(text: ComponentChildren, tone: Toast['tone'] = 'good'): vo
 }
 
 export function Toasts() {
-  const [shown, setShown] = useState(toasts);
-  useEffect(() => {
-    const listen = () => setShown(toasts);
-    listeners.add(listen);
-    return () => {
-      listeners.delete(listen);
-    };
-  }, []);
+  useChanges(changes);
   return (
     <div class="toasts" role="status">
-      {shown.map(({ id, tone, text }) => (
+      {toasts.map(({ id, tone, text }) => (
         <div key={id} class={`toast tone-${tone}`}>
           <Icon name={tone === 'good' ? 'check' : 'error'} />
           <span>{text}</span>

@@ -67,6 +67,49 @@ export interface Delivery {
   readonly failure?: SinkFailure;
 }
 
+/** An event as the public service describes it: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+export interface EventRecord {
+  readonly eventVersion: string;
+  readonly eventSource: string;
+  readonly awsRegion: string;
+  /** ISO 8601. */
+  readonly eventTime: string;
+  /** Such as `ObjectCreated:Put`. */
+  readonly eventName: string;
+  readonly userIdentity: { readonly principalId: string };
+  readonly requestParameters: { readonly sourceIPAddress: string };
+  readonly responseElements: Readonly<Record<string, string>>;
+  readonly s3: {
+    readonly s3SchemaVersion: string;
+    readonly configurationId: string;
+    readonly bucket: {
+      readonly name: string;
+      readonly ownerIdentity: { readonly principalId: string };
+      readonly arn: string;
+    };
+    readonly object: {
+      /** Form-encoded, as the public service writes it. */
+      readonly key: string;
+      readonly size?: number;
+      readonly eTag?: string;
+      readonly versionId?: string;
+      readonly sequencer: string;
+    };
+  };
+  readonly glacierEventData?: {
+    readonly restoreEventData: {
+      /** ISO 8601. */
+      readonly lifecycleRestorationExpiryTime: string;
+      readonly lifecycleRestoreStorageClass: string;
+    };
+  };
+  readonly lifecycleEventData?: {
+    readonly transitionEventData: { readonly destinationStorageClass: string };
+  };
+  /** Of the events `Replication:*`. */
+  readonly replicationEventData?: object;
+}
+
 export interface EventSink {
   /**
    * Delivers in order, and stops at the first message that fails or when the signal aborts.

@@ -2,11 +2,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { NotifyTask } from '../../src/metadata/records/queues.ts';
+import type { EventRecord } from '../../src/ports/event-sink.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, backends, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';
 import { complete, createUpload, deletion, md5, putPart, setVersioning } from '../support/gateway-bodies.ts';
-import { auditRows, type EventRecord, eventsOf, tasksOf, tickingClock } from '../support/recorded.ts';
+import { auditRows, eventsOf, tasksOf, tickingClock } from '../support/recorded.ts';
 
 const sinks = JSON.stringify([
   { id: 'hooks', accounts: ['*'], type: 'webhook', url: 'https://example.com/hook', token: 'hidden-token' },

@@ -2,6 +2,7 @@
  * No event that its receiver refuses, and no backlog of a bucket, delays the events of others; and the events of an object arrive in their
  * order, whatever fails in between. The receiver records what it saw, and answers by what a test chooses.
  */
+
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
@@ -13,6 +14,7 @@ import { deliverNotifications } from '../../src/workers/notify.ts';
 import { openDice } from '../support/dice.ts';
 import { backends, operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
+import { pausing } from '../support/pausing-store.ts';
 import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
 
 interface Seen {
@@ -185,32 +187,6 @@ function slowScans(context: Context): Context {
     });
   };
   return { ...context, metadata: Object.create(metadata, { scan: { value: scan } }) };
-}
-
-/** Counts calls of a store and stops before one of them until it is woken; the reads of a scan count as calls. */
-function pausing(
-  store: MetadataStore,
-  { isCounted, last }: { isCounted(name: string, call: readonly unknown[]): boolean; readonly last: number },
-) {
-  let calls = 0;
-  let wake: () => void = () => {};
-  const woken = new Promise<void>((resolve) => {
-    wake = resolve;
-  });
-  const over = <Port extends object>(port: Port): Port =>
-    new Proxy(port, {
-      get(target, name) {
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== 'function' || name === 'seek' || name === 'watchCommits') return value;
-        if (name === 'scan') return (...call: unknown[]) => over(value.apply(target, call) as object);
-        return async (...call: unknown[]) => {
-          if (isCounted(String(name), call)) calls += 1;
-          if (calls === last) await woken;
-          return value.apply(target, call);
-        };
-      },
-    });
-  return { metadata: over(store), wake, isAsleep: () => calls >= last };
 }
 
 /** The order of the events of each object as a receiver sees it, repetitions left out. */

@@ -26,25 +26,27 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
+/** The processes that serve. */
+const servingOf = (server: TestServer): readonly number[] =>
+  linesOf(server, 'serving')
+    .map(({ pid }) => pid)
+    .filter(isAlive);
+
 const patience = { timeout: 60_000 };
 
 test('after all processes of a node were killed one is started within a second, and each slot counts its own deaths', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
-  const serving = () =>
-    linesOf(server, 'serving')
-      .map(({ pid }) => pid)
-      .filter(isAlive);
   try {
     for (let round = 1; round <= 2; round += 1) {
-      await expect.poll(() => serving().length, patience).toBe(2);
-      for (const pid of serving()) process.kill(pid, 'SIGKILL');
+      await expect.poll(() => servingOf(server).length, patience).toBe(2);
+      for (const pid of servingOf(server)) process.kill(pid, 'SIGKILL');
       await expect.poll(() => deaths(server).length, patience).toBe(2 * round);
       const [first, second] = deaths(server).slice(-2);
       // First the other process still serves; then no process does.
       expect(first?.pause_ms).toBe(round * 1_000);
       expect(second?.pause_ms).toBe(1_000);
     }
-    await expect.poll(() => serving().length, patience).toBeGreaterThan(0);
+    await expect.poll(() => servingOf(server).length, patience).toBeGreaterThan(0);
   } finally {
     await server.stop();
   }
@@ -52,13 +54,9 @@ test('after all processes of a node were killed one is started within a second, 
 
 test('a connection that a process got in the moment of its death is answered by another process, or reset', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
-  const serving = () =>
-    linesOf(server, 'serving')
-      .map(({ pid }) => pid)
-      .filter(isAlive);
   try {
-    await expect.poll(() => serving().length, patience).toBe(2);
-    const [dying = 0] = serving();
+    await expect.poll(() => servingOf(server).length, patience).toBe(2);
+    const [dying = 0] = servingOf(server);
     // It gets a connection, and dies before it can say so.
     process.kill(dying, 'SIGSTOP');
     const outcomes: string[] = [];
@@ -73,7 +71,7 @@ test('a connection that a process got in the moment of its death is answered by 
     await expect.poll(() => outcomes, patience).toEqual(Array(asked.length - 1).fill('answered 200'));
     process.kill(dying, 'SIGKILL');
     await expect.poll(() => outcomes.length, patience).toBe(asked.length);
-    await expect.poll(() => serving().length, patience).toBe(2);
+    await expect.poll(() => servingOf(server).length, patience).toBe(2);
   } finally {
     await server.stop();
   }
@@ -83,10 +81,6 @@ test('counters of a node do not fall when one of its processes is killed', async
   const server = await startServer({
     env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '', SVC_METRICS_TOKEN: 'a-token-of-metrics' },
   });
-  const serving = () =>
-    linesOf(server, 'serving')
-      .map(({ pid }) => pid)
-      .filter(isAlive);
   const readings = async () => {
     const reply = await fetch(`${server.url}/metrics`, {
       headers: { authorization: 'Bearer a-token-of-metrics', connection: 'close' },
@@ -100,19 +94,19 @@ test('counters of a node do not fall when one of its processes is killed', async
     };
   };
   try {
-    await expect.poll(() => serving().length, patience).toBe(2);
+    await expect.poll(() => servingOf(server).length, patience).toBe(2);
     // A connection each, so that both processes count.
     for (let n = 0; n < 40; n += 1) await fetch(server.url, { headers: { connection: 'close' } });
     const before = await readings();
     expect(before).toMatchObject({ total: 40, count: 40 });
-    const killed = serving()[0] as number;
+    const killed = servingOf(server)[0] as number;
     process.kill(killed, 'SIGKILL');
     await expect.poll(() => isAlive(killed), patience).toBe(false);
     const between = await readings();
     expect(between).toMatchObject({ total: 40, count: 40 });
     // Gauges of the ended process are gone.
     expect(between.memory).toBeLessThan(before.memory);
-    await expect.poll(() => serving().length, patience).toBe(2);
+    await expect.poll(() => servingOf(server).length, patience).toBe(2);
     await fetch(server.url, { headers: { connection: 'close' } });
     expect(await readings()).toMatchObject({ total: 41, count: 41 });
   } finally {
@@ -122,15 +116,11 @@ test('counters of a node do not fall when one of its processes is killed', async
 
 test('a process that ends by a fault of memory is logged with the metadata file and the recovery page, and the node ends after five of them', async () => {
   const server = await startServer({ env: { SVC_PROCESSES: '2', SVC_FSYNC: 'never', SVC_WORKERS: '' } });
-  const serving = () =>
-    linesOf(server, 'serving')
-      .map(({ pid }) => pid)
-      .filter(isAlive);
   const faults = () => linesOf(server, 'a fault of memory ended a process');
   const hasEnded = (): boolean => server.process.exitCode !== null;
   try {
-    await expect.poll(() => serving().length, patience).toBe(2);
-    process.kill(serving()[0] as number, 'SIGBUS');
+    await expect.poll(() => servingOf(server).length, patience).toBe(2);
+    process.kill(servingOf(server)[0] as number, 'SIGBUS');
     await expect.poll(() => faults().length, patience).toBe(1);
     expect(faults()[0]).toMatchObject({
       level: 'ERROR',
@@ -139,7 +129,7 @@ test('a process that ends by a fault of memory is logged with the metadata file 
       message: expect.stringContaining('docs/recovery.md'),
     });
     const kill = (): boolean => {
-      for (const pid of serving()) process.kill(pid, 'SIGSEGV');
+      for (const pid of servingOf(server)) process.kill(pid, 'SIGSEGV');
       return hasEnded();
     };
     await expect.poll(kill, patience).toBe(true);

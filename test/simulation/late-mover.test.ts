@@ -1,37 +1,16 @@
 /** A mover that was paused at any of its calls, while another one finished and clients deleted everything, restores nothing. */
+
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
+import { pausing } from '../support/pausing-store.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';
 import { SplitRace } from '../support/split-race.ts';
 
 const keys = Array.from({ length: 16 }, (_, each) => `key ${each}`);
-
-/** A store that sleeps at its `last` call until it is woken; the reads of a scan count as calls. */
-function sleeping(store: MetadataStore, last: number) {
-  let calls = 0;
-  let wake: () => void = () => {};
-  const woken = new Promise<void>((resolve) => {
-    wake = resolve;
-  });
-  const over = <Port extends object>(port: Port): Port =>
-    new Proxy(port, {
-      get(target, name) {
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== 'function' || name === 'seek') return value;
-        if (name === 'scan') return (...given: unknown[]) => over(value.apply(target, given) as object);
-        return async (...given: unknown[]) => {
-          calls += 1;
-          if (calls === last) await woken;
-          return value.apply(target, given);
-        };
-      },
-    });
-  return { store: over(store), wake, isAsleep: () => calls >= last };
-}
 
 async function split(store: MetadataStore, race: SplitRace, clock: { pass(ms: number): void }) {
   for (let shard = 0; shard < 2; shard += 1)
@@ -58,8 +37,8 @@ test('a late mover does not restore removed rows', async () => {
     for (const key of keys) for (let each = 0; each < 2; each += 1) await race.put(store, key);
     race.layouts.push({ ways: 2, splittingTo: 4, fence: 1 });
     await store.raiseFence(race.at(), 1);
-    const late = sleeping(inner, call);
-    const sleeper = split(shardedMemory(late.store, { clock }), race, time);
+    const late = pausing(inner, { last: call });
+    const sleeper = split(shardedMemory(late.metadata, { clock }), race, time);
     for (let turns = 0; turns < 200 && !late.isAsleep(); turns += 1) await turn();
     slept = late.isAsleep();
     await split(store, race, time);

@@ -1,10 +1,12 @@
 /** Reads the audit rows, events and tasks that a gateway has recorded. */
+
 import type { Context } from '../../src/context.ts';
 import { readAudit } from '../../src/metadata/audit.ts';
 import { type HourlyQueue, rowsOfHour, scanHours } from '../../src/metadata/background/hourly-queues.ts';
 import type { AuditRow } from '../../src/metadata/records/audit.ts';
 import type { NotifyTask, QueueRow } from '../../src/metadata/records/queues.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
+import type { EventRecord } from '../../src/ports/event-sink.ts';
 
 type World = Pick<Context, 'metadata' | 'clock'>;
 
@@ -40,23 +42,6 @@ export async function tasksOf<Task>({ metadata }: World, queue: HourlyQueue): Pr
   for await (const hour of scanHours(metadata, queue))
     rows.push(...(await rowsOfHour(metadata, hour).next(10_000)).map(({ row }) => row));
   return rows.toSorted((a, b) => a.due - b.due || (a.id < b.id ? -1 : 1)).map(({ task }) => task as Task);
-}
-
-/** The fields of an event record that tests use. */
-export interface EventRecord {
-  readonly eventVersion: string;
-  readonly eventName: string;
-  readonly eventTime: string;
-  readonly s3: {
-    readonly configurationId: string;
-    readonly object: {
-      readonly key: string;
-      readonly size?: number;
-      readonly eTag?: string;
-      readonly versionId?: string;
-      readonly sequencer: string;
-    };
-  };
 }
 
 /** Every event in the queue. */

@@ -2,10 +2,11 @@
  * Work on many objects that goes on while other pages are opened: copies, moves, deletions and their undoing, archives. Objects below a
  * prefix are listed while they are worked on, so a prefix may have any number of them.
  */
-import { useEffect, useState } from 'preact/hooks';
+
 import { Unreachable } from '../../app/client.ts';
 import { queries } from '../../app/queries.ts';
 import { storage } from '../../storage/client.ts';
+import { Changes, useChanges } from '../../ui/changes.ts';
 import { copyObject } from './copy.ts';
 import { type Entry, isObject, objectsBelow, type StoredObject } from './listing.ts';
 import { type Marker, type NotDone, notDone, removeObjects } from './remove.ts';
@@ -46,28 +47,18 @@ const triesMax = 4;
 
 let jobs: readonly Job[] = [];
 let nextId = 0;
-const listeners = new Set<() => void>();
-const changed = (): void => {
-  for (const each of listeners) each();
-};
+const changes = new Changes();
 
 /** The jobs of this page, read again whenever one changes. */
 export function useJobs(): readonly Job[] {
-  const [, render] = useState(0);
-  useEffect(() => {
-    const listen = () => render((n) => n + 1);
-    listeners.add(listen);
-    return () => {
-      listeners.delete(listen);
-    };
-  }, []);
+  useChanges(changes);
   return jobs;
 }
 
 export const stopJob = (job: Job): void => job.abort.abort();
 export function clearJob(job: Job): void {
   jobs = jobs.filter((each) => each !== job);
-  changed();
+  changes.publish();
 }
 
 type Pages = AsyncIterable<readonly StoredObject[]>;
@@ -180,7 +171,7 @@ async function transferOne(job: Job, ask: TransferAsk, object: StoredObject): Pr
   const onBytes = (bytes: number) => {
     copied += bytes;
     job.bytes += bytes;
-    changed();
+    changes.publish();
   };
   try {
     await persist(job, () =>
@@ -210,7 +201,7 @@ export function startArchive({ prefix, ...ask }: JobAsk & { readonly prefix: str
       signal: job.abort.signal,
       onBytes(bytes) {
         job.bytes += bytes;
-        changed();
+        changes.publish();
       },
       onObject: (failed) => count(job, [{ size: 0 }], failed === undefined ? [] : [failed]),
     }),
@@ -242,14 +233,14 @@ function start({ also, ...begun }: Begun, work: (job: Job) => Promise<void>): vo
   };
   jobs = [...jobs, job];
   addEventListener('beforeunload', warn);
-  changed();
+  changes.publish();
   const end = (state: Job['state']) => {
     job.state = state;
     if (jobs.every((each) => each.state !== 'running')) removeEventListener('beforeunload', warn);
     for (const bucket of new Set([job.bucket, also ?? job.bucket]))
       queries.invalidateQueries({ queryKey: ['s3', bucket] }).catch(() => {});
     queries.invalidateQueries({ queryKey: ['StatObject'] }).catch(() => {});
-    changed();
+    changes.publish();
   };
   work(job).then(
     () => end('done'),
@@ -268,7 +259,7 @@ function count(job: Job, done: readonly { readonly size: number }[], failed: rea
   job.bytes += done.reduce((sum, { size }) => sum + size, 0);
   job.failures += failed.length;
   job.failed.push(...failed.slice(0, Math.max(0, failedMax - job.failed.length)));
-  changed();
+  changes.publish();
 }
 
 /** Repeats what did not arrive. */

@@ -3,9 +3,10 @@
  * seen are in memory; of the others the page keeps the token and the count, so that a list of any length costs the same.
  */
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { storage } from '../../storage/client.ts';
 import { childrenOf, textIn } from '../../storage/xml.ts';
+import { Changes, useChanges } from '../../ui/changes.ts';
 import type { RowWindow } from '../../ui/table.tsx';
 
 export interface Folder {
@@ -157,7 +158,7 @@ export class Listing implements RowWindow<Entry> {
   readonly #reading = new Set<string>();
   #span: readonly [from: number, to: number] = [0, 0];
   #error: unknown;
-  readonly #listeners = new Set<() => void>();
+  readonly #changes = new Changes();
 
   constructor(level: Pick<PageAsk, 'bucket' | 'prefix'>) {
     this.#level = level;
@@ -192,10 +193,7 @@ export class Listing implements RowWindow<Entry> {
 
   /** Calls back after each change. @returns stops it */
   listen(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-    };
+    return this.#changes.listen(listener);
   }
 
   /** These rows are on the screen: reads the pages around them, and drops those that are far away. */
@@ -225,7 +223,7 @@ export class Listing implements RowWindow<Entry> {
     this.#error = undefined;
     const [from, to] = this.#span;
     for (const { token } of this.#marks.slice(from, to + 1)) await this.#read(token);
-    this.#changed();
+    this.#changes.publish();
   }
 
   #entriesAt(page: number): readonly Entry[] {
@@ -240,9 +238,9 @@ export class Listing implements RowWindow<Entry> {
       if (!this.#pages.has(token) && !this.#reading.has(token))
         this.#read(token).catch((cause: unknown) => {
           this.#error = cause;
-          this.#changed();
+          this.#changes.publish();
         });
-    this.#changed();
+    this.#changes.publish();
   }
 
   async #read(token: string): Promise<void> {
@@ -256,20 +254,15 @@ export class Listing implements RowWindow<Entry> {
       if (at >= this.#span[0] && at <= this.#span[1]) this.#pages.set(token, page);
     } finally {
       this.#reading.delete(token);
-      this.#changed();
+      this.#changes.publish();
     }
-  }
-
-  #changed(): void {
-    for (const each of this.#listeners) each();
   }
 }
 
 /** The listing of a level. It is read again where anything of the bucket has changed. */
 export function useListing(bucket: string, prefix: string, enabled: boolean) {
   const [listing] = useState(() => new Listing({ bucket, prefix }));
-  const [, render] = useState(0);
-  useEffect(() => listing.listen(() => render((n) => n + 1)), [listing]);
+  useChanges(listing);
   const query = useQuery({
     queryKey: ['s3', bucket, 'entries', prefix],
     queryFn: async () => {

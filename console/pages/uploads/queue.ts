@@ -2,10 +2,11 @@
  * The queue of uploads of this tab. It outlives the page that shows it, the log-in, and, as far as multipart uploads go, the tab itself:
  * `remembered.ts` has what a reload needs.
  */
-import { useEffect, useState } from 'preact/hooks';
+
 import { hearLogIn, type LogIn, logIn } from '../../app/log-in.ts';
 import { queries } from '../../app/queries.ts';
 import { writeStored } from '../../app/stored.ts';
+import { Changes, useChanges } from '../../ui/changes.ts';
 import { checkedAtOnce, Hindered, precheck } from './precheck.ts';
 import { forget, lockUpload, type Remembered, remember, rememberedOf } from './remembered.ts';
 import { differenceFrom, type FileMark, fileOf, markOf, type Source } from './sources.ts';
@@ -78,7 +79,7 @@ export class Rate {
 export const queueRate = new Rate();
 
 let uploads: readonly Upload[] = [];
-const listeners = new Set<() => void>();
+const changes = new Changes();
 let isRendering = false;
 
 function changed(): void {
@@ -86,20 +87,13 @@ function changed(): void {
   isRendering = true;
   setTimeout(() => {
     isRendering = false;
-    for (const each of listeners) each();
+    changes.publish();
   }, renderMs);
 }
 
 /** The uploads of the caller in this tab. */
 export function useUploads(): readonly Upload[] {
-  const [, render] = useState(0);
-  useEffect(() => {
-    const listen = () => render((n) => n + 1);
-    listeners.add(listen);
-    return () => {
-      listeners.delete(listen);
-    };
-  }, []);
+  useChanges(changes);
   const now = logIn();
   return now.is === 'in' ? uploads.filter(({ owner }) => owner === now.accessKey) : uploads;
 }

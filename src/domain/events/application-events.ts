@@ -3,10 +3,11 @@
  * the lane of its bucket, so that a handler that fails or hangs for one bucket delays no other. At best effort: the handler is called after
  * the commit, and nothing is stored.
  */
+
 import type { Context } from '../../context.ts';
 import type { ObjectEvent, OnEvent } from '../../ports/application.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Delivery, EventSink, EventSinks, SinkMessage } from '../../ports/event-sink.ts';
+import type { Delivery, EventRecord, EventSink, EventSinks, SinkMessage } from '../../ports/event-sink.ts';
 import { type MetadataStore, type SideChange, table } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TargetedRule } from '../configurations/notification.ts';
@@ -28,24 +29,6 @@ export const deliveryTo = ({
   application,
 }: Pick<Context, 'application'>): 'at-least-once' | 'best-effort' | undefined =>
   application?.onEvent === undefined ? undefined : (application.eventDelivery ?? 'at-least-once');
-
-/** What is read of a record that `buildRecord` of events.ts makes. */
-interface EventRecord {
-  readonly eventTime: string;
-  readonly eventName: string;
-  readonly userIdentity: { readonly principalId: string };
-  readonly requestParameters: { readonly sourceIPAddress: string };
-  readonly s3: {
-    readonly bucket: { readonly name: string; readonly ownerIdentity: { readonly principalId: string } };
-    readonly object: {
-      readonly key: string;
-      readonly size?: number;
-      readonly eTag?: string;
-      readonly versionId?: string;
-      readonly sequencer: string;
-    };
-  };
-}
 
 /** The id of an event that `eventChanges` makes, `<sequencer>/<request id>/…`. */
 const requestIdIn = (id: string): string => id.split('/')[1] ?? '';

@@ -3,10 +3,12 @@
  * notification configuration names, in the commit of the change. Names and messages are the public API's:
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
  */
+
 import type { Context } from '../../context.ts';
 import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
 import type { NotifyTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { EventRecord } from '../../ports/event-sink.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketNotification } from '../configurations/families.ts';
@@ -116,7 +118,7 @@ interface Happened {
   readonly at: number;
 }
 
-function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happened) {
+function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happened): EventRecord {
   const { requestId, principalId, source } = cause;
   const isThere = !/^(ObjectRemoved|LifecycleExpiration)/.test(name);
   return {

@@ -4,40 +4,10 @@
  */
 import { applicationEvents } from '../../domain/events/application-events.ts';
 import { type HourlyRow, hourlyQueues, type NotifyTask } from '../../metadata/records/queues.ts';
+import type { EventRecord } from '../../ports/event-sink.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 
-/** https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
-export interface EventRecord {
-  readonly eventVersion: string;
-  readonly eventSource: string;
-  readonly awsRegion: string;
-  /** ISO 8601. */
-  readonly eventTime: string;
-  /** Such as `ObjectCreated:Put`. */
-  readonly eventName: string;
-  readonly userIdentity: { readonly principalId: string };
-  readonly requestParameters: { readonly sourceIPAddress: string };
-  readonly responseElements: Readonly<Record<string, string>>;
-  readonly s3: {
-    readonly s3SchemaVersion: string;
-    readonly configurationId: string;
-    readonly bucket: {
-      readonly name: string;
-      readonly ownerIdentity: { readonly principalId: string };
-      readonly arn: string;
-    };
-    readonly object: {
-      /** Form-encoded, as the public service writes it. */
-      readonly key: string;
-      readonly size?: number;
-      readonly eTag?: string;
-      readonly versionId?: string;
-      readonly sequencer: string;
-    };
-  };
-  readonly glacierEventData?: object;
-  readonly lifecycleEventData?: object;
-}
+export type { EventRecord };
 
 export interface ObservedEvent extends EventRecord {
   /** The ARNs of the targets that the notifications of the bucket name for this event. */

@@ -4,34 +4,12 @@ import { describeServerOfUrl } from '../../../base/text/server-address.ts';
 import type { NotifyTarget } from '../../../config/values/notify-targets.ts';
 import type { HourlyRow } from '../../../metadata/records/queues.ts';
 import type { Hasher } from '../../../ports/cryptography.ts';
-import type { SinkTarget } from '../../../ports/event-sink.ts';
+import type { EventRecord, SinkTarget } from '../../../ports/event-sink.ts';
 import type { Attributes } from '../../../ports/trace.ts';
 
 interface Wrapped {
   readonly body: string;
   readonly contentType: string;
-}
-
-/** The parts of an event record that the other forms name elsewhere. */
-interface EventRecord {
-  readonly awsRegion: string;
-  readonly eventTime: string;
-  readonly eventName: string;
-  readonly userIdentity: { readonly principalId: string };
-  readonly requestParameters: { readonly sourceIPAddress: string };
-  readonly s3: {
-    readonly bucket: { readonly name: string; readonly arn: string; readonly ownerIdentity: object };
-    readonly object: {
-      readonly key: string;
-      readonly size?: number;
-      readonly eTag?: string;
-      readonly versionId?: string;
-      readonly sequencer: string;
-    };
-  };
-  readonly glacierEventData?: {
-    readonly restoreEventData: { readonly lifecycleRestorationExpiryTime: string };
-  };
 }
 
 interface Wrapping {
