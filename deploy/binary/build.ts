@@ -45,13 +45,13 @@ const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const nativeParts = {
   name: 'native-parts',
   setup(build: PluginBuilder): void {
+    // The path is not the one of the file: a module that requires its own path and namespace gets itself, unfinished.
     build.onResolve({ filter: new RegExp(`^${loader}$`) }, ({ importer }) => {
       const owner = Object.keys(natives).find((name) => importer.includes(`/node_modules/${name}/`));
-      const path = natives[owner ?? ''];
-      return path === undefined ? undefined : { path: join(root, 'node_modules', path), namespace: 'native' };
+      return owner === undefined ? undefined : { path: `${owner}-part`, namespace: 'native' };
     });
     build.onLoad({ filter: /./, namespace: 'native' }, ({ path }) => ({
-      contents: `const part = require(${JSON.stringify(path)}); module.exports = () => part;`,
+      contents: `const part = require(${JSON.stringify(join(root, 'node_modules', natives[path.replace(/-part$/, '')] ?? ''))}); module.exports = () => part;`,
       loader: 'js',
     }));
   },

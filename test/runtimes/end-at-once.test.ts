@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 
-const file = new URL('../../src/runtime/processes/node-workers.ts', import.meta.url).href;
+const file = new URL('../../src/runtime/processes/process-exit.ts', import.meta.url).href;
 const script = `const { endAtOnce } = await import(${JSON.stringify(file)}); endAtOnce(); console.log('alive');`;
 const node = [process.execPath, '--input-type=module', '-e', script];
 const asFirst = ['--user', '--map-root-user', '--pid', '--fork'];
