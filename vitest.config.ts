@@ -1,5 +1,6 @@
 /** How the suites run: files in two processes, because the machine has two cores; slow ones name themselves. */
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** A timeout reports a test that hangs; on a machine that others use a test may take a hundred times its usual time. */
 const testMs = 300_000;
@@ -11,9 +12,23 @@ const poll = { timeout: 60_000 };
 const sharing = ['unit', 'handlers', 'attacks'].map((folder) => `test/${folder}/**/*.test.ts`);
 const common = { pool: 'forks', testTimeout: testMs, hookTimeout: hookMs, expect: { poll } } as const;
 
+/** Files of many minutes: they begin first, because one that begins last runs on alone while the other process has nothing left to do. */
+const slowest = ['wide-column-ring', 'axe', 's3fs', 'engines', 'linearizable', 'paused-leaders', 'kill-engines'];
+
+class SlowestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification): number => {
+      const at = slowest.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+      return at === -1 ? slowest.length : at;
+    };
+    return (await super.sort(files)).toSorted((a, b) => place(a) - place(b));
+  }
+}
+
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    sequence: { sequencer: SlowestFirst },
     projects: [
       { test: { ...common, name: 'sharing', include: sharing, isolate: false } },
       {
