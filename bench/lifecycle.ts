@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { inParallel } from '../src/base/concurrency.ts';
-import { openBucket } from '../src/domain/buckets/buckets.ts';
+import { openBucket } from '../src/domain/common/buckets.ts';
 import { emptyTally, lifecycleTasks } from '../src/domain/lifecycle/progress.ts';
 import { findTask, putTask } from '../src/metadata/background/tasks.ts';
 import { usageChanges } from '../src/metadata/buckets/usage.ts';

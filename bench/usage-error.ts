@@ -3,12 +3,7 @@
  * error, as a share of one sample interval of each object, and the error of the sum of all bills.
  */
 import { parseArgs } from 'node:util';
-import {
-  addBucketSample,
-  type BucketSamples,
-  type Counts,
-  closeDay,
-} from '../src/domain/buckets/usage/samples.ts';
+import { addBucketSample, type BucketSamples, type Counts, closeDay } from '../src/domain/usage/samples.ts';
 import { openDice } from '../test/support/dice.ts';
 import { dayMs, drawHistory, exactUsage, type History } from '../test/support/usage-histories.ts';
 

@@ -9,7 +9,7 @@
 
 import type { Refusal } from './base/errors.ts';
 import type { Context } from './context.ts';
-import { drawRequestId } from './domain/objects/versions.ts';
+import { drawRequestId } from './domain/common/ids.ts';
 import { PacedBody } from './gateway/body-pace.ts';
 import { consolePreflight, crossOriginHeaders } from './gateway/cross-origin.ts';
 import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';

@@ -16,7 +16,7 @@ export { Caches } from './base/bounded-cache.ts';
 export { parseConfig } from './config/read-config.ts';
 export type { Config } from './config.ts';
 export type { Context } from './context.ts';
-export { openClusterStates } from './domain/storage/cluster-states.ts';
+export { openClusterStates } from './domain/clusters/cluster-states.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export {
   type AccessKey,

@@ -7,7 +7,7 @@ import {
   decryptSegments,
   encryptedSize,
   encryptSegments,
-} from '../../src/domain/content/encryption/segments.ts';
+} from '../../src/domain/content/segments.ts';
 import type { CipherKey } from '../../src/ports/cryptography.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 

@@ -3,7 +3,7 @@
 import { Refusal } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { lookUpBucket } from '../domain/buckets/buckets.ts';
+import { lookUpBucket } from '../domain/common/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';

@@ -10,8 +10,8 @@
 import type { Identity, Payload, Renew, Signed } from '../auth/identity.ts';
 import type { Refusal } from '../base/errors.ts';
 import type { Reached } from '../domain/access/access-points.ts';
-import type { Admission } from '../domain/buckets/quotas/rate-limiter.ts';
-import type { RecordedRows, Recorder } from '../domain/events/recorder.ts';
+import type { RecordedRows, Recorder } from '../domain/common/recorder.ts';
+import type { Admission } from '../domain/quotas/rate-limiter.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
 import type { Dialect } from '../protocol/dialect.ts';

@@ -5,7 +5,7 @@
 import { isCharged } from '../auth/authorization/authorize.ts';
 import { fail, Refusal } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { openBucket } from '../domain/buckets/buckets.ts';
+import { openBucket } from '../domain/common/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
 import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/website.ts';

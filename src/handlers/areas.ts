@@ -3,7 +3,7 @@ import { type IRequestStrict, IttyRouter } from 'itty-router';
 import { type AdminQuestion, adminRefusal } from '../auth/authorization/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { openReadiness, type Readiness } from '../domain/storage/readiness.ts';
+import { openReadiness, type Readiness } from '../domain/clusters/readiness.ts';
 import type { Reply } from '../protocol/reply/reply.ts';
 import { registerAdmin } from './admin/router.ts';
 import { isConsolePath, serveConsole } from './console.ts';

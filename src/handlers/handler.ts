@@ -3,8 +3,8 @@
 import type { Caller } from '../auth/authorization/authorize.ts';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
-import type { RecordedFields } from '../domain/events/audit/state-changes.ts';
-import type { Recorder } from '../domain/events/recorder.ts';
+import type { Recorder } from '../domain/common/recorder.ts';
+import type { RecordedFields } from '../domain/events/state-changes.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { Authorized, AuthorizedInBucket } from '../gateway/request.ts';
 import type { ObjectRow } from '../metadata/tables.ts';

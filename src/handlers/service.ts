@@ -3,9 +3,9 @@
 import { authorizeAdmin } from '../auth/authorization/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { auditMatcher } from '../domain/events/audit/audit-formats.ts';
-import { readSubject } from '../domain/events/deliver/envelope.ts';
-import { openTurns } from '../domain/storage/turns.ts';
+import { openTurns } from '../domain/common/turns.ts';
+import { auditMatcher } from '../domain/events/audit-formats.ts';
+import { readSubject } from '../domain/events/envelope.ts';
 import type { Authorized } from '../gateway/request.ts';
 import { readAudit, requestOfRow } from '../metadata/audit.ts';
 import { readDeadLetters } from '../metadata/background/queues.ts';

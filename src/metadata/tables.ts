@@ -206,7 +206,7 @@ export interface ObjectRow {
    * unknown. No concurrent write can be ordered directly before it. Absent: an unconditional write.
    */
   readonly conditional?: boolean;
-  /** Orders the changes of tags, ACL and lock across sites; absent when there was none (`domain/objects/replica/stamp.ts`). */
+  /** Orders the changes of tags, ACL and lock across sites; absent when there was none (`domain/objects/stamp.ts`). */
   readonly stamp?: string;
   /** Of a replica: the sites that are known to have the version, its origin first. */
   readonly trace?: readonly string[];

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
 import { emptyings, emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
 import { type Doubling, everyResharding, reshardings, reshardRound } from '../domain/buckets/reshard.ts';
-import { noteTaskError } from '../domain/tasks/progress.ts';
+import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everyBucket } from '../metadata/buckets/buckets.ts';
 import type { LeaseContext } from './supervision/leadership.ts';

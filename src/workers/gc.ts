@@ -1,9 +1,9 @@
 /** `gc`: deletes queued bytes slot by slot, each slot under a separate lease. */
 import type { Context } from '../context.ts';
-import { drawId } from '../domain/objects/versions.ts';
-import { gcBacklog } from '../domain/storage/drains.ts';
-import { deleteGarbage } from '../domain/storage/garbage.ts';
-import { isOwned, type Ownership, openOwnership } from '../domain/storage/ownership.ts';
+import { gcBacklog } from '../domain/clusters/drains.ts';
+import { deleteGarbage } from '../domain/common/garbage.ts';
+import { drawId } from '../domain/common/ids.ts';
+import { isOwned, type Ownership, openOwnership } from '../domain/common/ownership.ts';
 import { settleUpload } from '../domain/uploads/settle-upload.ts';
 import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';

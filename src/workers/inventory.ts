@@ -1,6 +1,7 @@
 /** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
 import { mayServiceWrite } from '../auth/authorization/replication-role.ts';
 import type { Config } from '../config.ts';
+import { noteTaskError } from '../domain/common/task-progress.ts';
 import {
   beginDueInventories,
   beginInventories,
@@ -8,7 +9,6 @@ import {
   runs,
 } from '../domain/deliveries/inventory/runs.ts';
 import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
-import { noteTaskError } from '../domain/tasks/progress.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';

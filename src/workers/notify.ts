@@ -1,7 +1,8 @@
 /** `notify`: delivers the events of buckets to the targets of SVC_NOTIFY_TARGETS, until it loses its lease. */
+
+import { type Ctx, notifyQueue } from '../domain/deliveries/events/deliver-rows.ts';
+import { DeliveryRates } from '../domain/deliveries/events/rates.ts';
 import { Lanes } from '../domain/deliveries/lanes/lanes.ts';
-import { type Ctx, notifyQueue } from '../domain/events/deliver/deliver-rows.ts';
-import { DeliveryRates } from '../domain/events/deliver/rates.ts';
 import { IdleRest } from './supervision/idle-rest.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 

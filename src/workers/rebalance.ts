@@ -3,10 +3,9 @@
  * the buckets slot by slot, each slot under a separate lease.
  */
 import type { Context } from '../context.ts';
-import { findRewrapping, rewrapStep, saveRewrapping } from '../domain/content/rewrap.ts';
-import { drawId } from '../domain/objects/versions.ts';
-import { buildView } from '../domain/storage/cluster-states.ts';
-import { settledPassFrom } from '../domain/storage/drains.ts';
+import { buildView } from '../domain/clusters/cluster-states.ts';
+import { settledPassFrom } from '../domain/clusters/drains.ts';
+import { drawId } from '../domain/common/ids.ts';
 import {
   addMoved,
   isLeaving,
@@ -16,6 +15,7 @@ import {
 } from '../domain/storage/rebalance/evacuations.ts';
 import { behindClients, openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
 import { type Ctx as TendCtx, type Tending, walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
+import { findRewrapping, rewrapStep, saveRewrapping } from '../domain/storage/rewrap.ts';
 import {
   claimSlot,
   everyCluster,

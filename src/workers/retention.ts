@@ -1,8 +1,8 @@
 /** `queue-retention` and `audit-retention`. */
 import type { Context } from '../context.ts';
-import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/audit/seal-hours.ts';
-import { boundQueues, firstLook } from '../domain/events/queue-retention.ts';
-import { openTurns } from '../domain/storage/turns.ts';
+import { openTurns } from '../domain/common/turns.ts';
+import { boundQueues, firstLook } from '../domain/deliveries/events/queue-retention.ts';
+import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/seal-hours.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 
 // `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time.

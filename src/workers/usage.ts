@@ -1,9 +1,9 @@
 /** `usage-rollup` and `quota-reconcile`. */
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { type Held, holdProgress, toSchedule } from '../domain/buckets/usage/progress.ts';
-import { type HeldReconcile, holdReconcile, stepReconcile } from '../domain/buckets/usage/reconcile.ts';
-import { stepRollup } from '../domain/buckets/usage/rollup.ts';
+import { type Held, holdProgress, toSchedule } from '../domain/usage/progress.ts';
+import { type HeldReconcile, holdReconcile, stepReconcile } from '../domain/usage/reconcile.ts';
+import { stepRollup } from '../domain/usage/rollup.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 
 // `usage-rollup`: samples the counters of all buckets, and writes the usage of each day once it has ended.

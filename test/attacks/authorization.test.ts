@@ -1,6 +1,6 @@
 /** Ways around authorization: each beside its positive control, with a check that nothing changed. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { documents } from '../../src/metadata/buckets/records.ts';
 import { systemClock } from '../../src/ports/clock.ts';

@@ -1,7 +1,7 @@
 /** Object Lock against every operation that deletes, by callers without the right to bypass it. @storage */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { objectLock } from '../../src/domain/configurations/families.ts';
 import { findBucket, replaceBucket } from '../../src/metadata/buckets/buckets.ts';
 import { documents } from '../../src/metadata/buckets/records.ts';

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { openActions } from '../support/actions.ts';
 import { type GatewayWorld, openGateway, person } from '../support/gateway.ts';

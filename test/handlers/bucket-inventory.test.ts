@@ -1,6 +1,6 @@
 /** Inventory configurations: several per bucket, each under its id. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { reviseDocument } from '../../src/domain/configurations/documents.ts';
 import { bucketInventories, type Inventory } from '../../src/domain/configurations/inventory.ts';
 import { encryptingSettings } from '../support/encryption.ts';

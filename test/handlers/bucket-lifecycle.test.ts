@@ -1,6 +1,6 @@
 /** PutBucketLifecycleConfiguration: the rules that it accepts, and values at and beyond each limit. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { documents } from '../../src/metadata/buckets/records.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 

@@ -1,6 +1,6 @@
 /** Bucket tagging, as an example of every one-document configuration. @storage */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { documents } from '../../src/metadata/buckets/records.ts';
 import { backends, openGateway } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openClusterStates } from '../../src/domain/storage/cluster-states.ts';
+import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { DataUnavailable, type ObjectBytes } from '../../src/ports/object-bytes.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { openGateway, operator } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /** The rules of CORS, website, replication, logging, encryption, ownership and request payment configurations. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { bucketAcl } from '../../src/domain/configurations/families.ts';
 import { encryptingSettings } from '../support/encryption.ts';

@@ -1,6 +1,6 @@
 /** Evacuations: every object moves, and nothing changes for readers, writers and locks. @storage */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type ManifestPart, manifestSegmentParts } from '../../src/metadata/tables.ts';
 import type { ObjectBytes } from '../../src/ports/object-bytes.ts';

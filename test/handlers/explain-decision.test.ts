@@ -1,6 +1,6 @@
 /** The operator's explanation of an authorization decision: the statement that decided. */
 import { expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { openActions } from '../support/actions.ts';
 import { alice, bob, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { hashNames } from '../../src/domain/content/digests.ts';
 import { type FsckFinding, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';

@@ -1,8 +1,8 @@
 /** The inventory worker writes complete inventories in CSV and Parquet, and resumes after a kill. @storage */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { drawVersion } from '../../src/domain/objects/versions.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
+import { drawVersion } from '../../src/domain/common/ids.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { headSlot, liveSpace } from '../../src/metadata/tables.ts';

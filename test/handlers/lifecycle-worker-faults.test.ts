@@ -1,7 +1,7 @@
 /** The lifecycle worker beside clients, locks, changes of the rules, kills and deleted buckets. */
 import { expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import type { LifecycleProgress } from '../../src/domain/lifecycle/progress.ts';
 import { findLiveHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';

@@ -1,7 +1,7 @@
 /** A page of a listing costs in proportion to its entries, whatever is stored around them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import {
   type BucketRow,

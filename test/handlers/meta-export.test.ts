@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { beginInventories } from '../../src/domain/deliveries/inventory/runs.ts';
 import {
   acquireLease,

@@ -1,7 +1,7 @@
 /** The placement of writes, and what a draining cluster refuses and accepts. @storage */
 import { describe, expect, test } from 'vitest';
-import { changeBucket, openBucket } from '../../src/domain/buckets/buckets.ts';
-import { changeCluster } from '../../src/domain/storage/cluster-states.ts';
+import { changeCluster } from '../../src/domain/clusters/cluster-states.ts';
+import { changeBucket, openBucket } from '../../src/domain/common/buckets.ts';
 import { clusterRows, extentsOn, openClusters } from '../support/clusters.ts';
 import { backends } from '../support/gateway.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';

@@ -1,6 +1,6 @@
 /** Rate limits of accounts, buckets and anonymous sources. */
 import { expect, test } from 'vitest';
-import { RateLimiter } from '../../src/domain/buckets/quotas/rate-limiter.ts';
+import { RateLimiter } from '../../src/domain/quotas/rate-limiter.ts';
 import type { Siblings } from '../../src/ports/siblings.ts';
 import { policyOf } from '../support/access.ts';
 import { operatorOf } from '../support/clusters.ts';

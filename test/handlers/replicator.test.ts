@@ -1,7 +1,7 @@
 /** The replicator between two and three gateways, each behind a real listener. */
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';

@@ -1,6 +1,6 @@
 /** The export of a closed day has every bucket once, and is the same whenever it is asked for. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { closeBucketDay } from '../../src/metadata/buckets/usage.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, operator } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
 /** Two collectors never work on one slot: one that was paused past its lease finds the next generation there, and stops. */
 import { expect, test } from 'vitest';
-import { queueGarbage } from '../../src/domain/storage/garbage.ts';
+import { queueGarbage } from '../../src/domain/common/garbage.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
 import { type LeaseRow, leases } from '../../src/metadata/records/processes.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';

@@ -17,7 +17,7 @@ import { Caches } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { openClusterStates } from '../../src/domain/storage/cluster-states.ts';
+import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
 import { createGateway } from '../../src/gateway.ts';

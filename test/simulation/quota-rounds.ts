@@ -4,7 +4,7 @@
  */
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { readUsage } from '../../src/metadata/buckets/usage.ts';
 import type { Clock } from '../../src/ports/clock.ts';

@@ -1,6 +1,6 @@
 /** An evacuation whose worker dies at any call of a port loses nothing and leaks nothing, and its successor finishes it. */
 import { expect, test } from 'vitest';
-import { changeCluster } from '../../src/domain/storage/cluster-states.ts';
+import { changeCluster } from '../../src/domain/clusters/cluster-states.ts';
 import { claimSlot } from '../../src/metadata/background/clusters.ts';
 import { bucketSlotOf, bucketSlots } from '../../src/metadata/buckets/buckets.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';

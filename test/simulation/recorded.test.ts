@@ -1,6 +1,6 @@
 /** The audit row and the events of a change exist if and only if the change applied, whenever its process dies. */
 import { describe, expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import type { ReplicationTask } from '../../src/metadata/records/queues.ts';
 import { objects } from '../../src/metadata/tables.ts';
 import { completeSpec, elements, pathOf } from '../support/load-client.ts';

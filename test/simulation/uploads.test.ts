@@ -1,6 +1,6 @@
 /** Multipart sessions that are cut short, retried late or raced by DeleteBucket leak nothing and report no false result. */
 import { describe, expect, test } from 'vitest';
-import { deleteBucket } from '../../src/domain/buckets/buckets.ts';
+import { deleteBucket } from '../../src/domain/buckets/delete-bucket.ts';
 import { readObject } from '../../src/domain/objects/read-object.ts';
 import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { completeUpload } from '../../src/domain/uploads/complete-upload.ts';

@@ -1,6 +1,6 @@
 /** Gives a bucket a policy. */
 import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { bob, type GatewayWorld } from './gateway.ts';
 

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway.ts';
 import { dueRows, queueSlots } from '../../src/metadata/background/queues.ts';

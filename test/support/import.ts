@@ -1,5 +1,5 @@
 /** A run of `sluice import` inside the process of a test. */
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { type ImportCounts, type ImportRun, importBucket } from '../../src/domain/storage/import.ts';
 import type { GatewayWorld } from './gateway.ts';
 

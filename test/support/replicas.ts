@@ -1,7 +1,7 @@
 /** Two sites in a test: reads a version at one, and brings it to another by the requests between sites. */
 import type { Context } from '../../src/context.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { stampOf } from '../../src/domain/objects/replica/stamp.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
+import { stampOf } from '../../src/domain/objects/stamp.ts';
 import { scanVersions } from '../../src/metadata/objects/objects.ts';
 import { encodeReplica, type ReplicaDocument } from '../../src/metadata/objects/properties.ts';
 import { findSite } from '../../src/metadata/site.ts';

@@ -1,7 +1,7 @@
 /** Sites that replicate to each other: gateways behind real listeners, whose answers a test may replace. */
 import { expect, onTestFinished, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
 import { countWaiting } from '../../src/domain/deliveries/replication/peers.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';

@@ -138,6 +138,43 @@ test('there are no import cycles', () => {
   expect(circles(new Map(imports))).toEqual([]);
 });
 
+/**
+ * The floors of `src/domain`, from the bottom to the top: a folder imports its own files and those of the lines before its own, types
+ * included. Folders of one line do not import each other. Drawn in ARCHITECTURE.md, "Floors of the domain".
+ */
+const floors: readonly (readonly string[])[] = [
+  ['listings', 'deliveries/lanes'],
+  ['common'],
+  ['configurations', 'clusters'],
+  ['content', 'access', 'events'],
+  ['quotas'],
+  ['objects', 'iam'],
+  ['objects/replica', 'storage/rebalance'],
+  ['uploads', 'deliveries'],
+  ['buckets', 'lifecycle', 'deliveries/inventory', 'deliveries/replication'],
+  ['storage/fsck', 'deliveries/events'],
+  ['storage/scrub', 'usage'],
+  ['storage'],
+  ['tasks'],
+];
+
+test('a folder of the domain imports lower floors only', () => {
+  const height = new Map(
+    floors.flatMap((folders, floor) => folders.map((folder) => [folder, floor] as const)),
+  );
+  const folderOf = (path: string): string => posix.relative('src/domain', posix.dirname(path));
+  const hits = sourceFiles('src/domain').flatMap((path) => {
+    const folder = folderOf(path);
+    const floor = height.get(folder);
+    if (floor === undefined) return [`${path}: ${folder} has no floor`];
+    return importsOf(path, readFileSync(path, 'utf8'))
+      .filter((target) => target.startsWith('src/domain/') && folderOf(target) !== folder)
+      .filter((target) => (height.get(folderOf(target)) ?? floor) >= floor)
+      .map((target) => `${path} imports ${target}`);
+  });
+  expect(hits).toEqual([]);
+});
+
 test('handlers never call handlers', () => {
   const operationFile = /^src\/handlers\/(service|bucket|object|multipart)\//;
   const hits = sourceFiles()

@@ -7,8 +7,8 @@ import {
   moved,
   type Trigger,
   transitions,
-} from '../../src/domain/storage/cluster-states.ts';
-import { chooseCluster, effectivePolicy, pick, type Wish } from '../../src/domain/storage/placement.ts';
+} from '../../src/domain/clusters/cluster-states.ts';
+import { chooseCluster, effectivePolicy, pick, type Wish } from '../../src/domain/clusters/placement.ts';
 import type { ClusterState } from '../../src/ports/object-bytes.ts';
 
 const none: ReadonlySet<string> = new Set();

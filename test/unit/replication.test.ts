@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { openBucket } from '../../src/domain/buckets/buckets.ts';
-import { replicated } from '../../src/domain/configurations/replication.ts';
+import { openBucket } from '../../src/domain/common/buckets.ts';
+import { replicated } from '../../src/domain/objects/replication-queue.ts';
 import type { Plan } from '../../src/domain/objects/versions.ts';
 import { queued } from '../../src/metadata/background/queues.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';

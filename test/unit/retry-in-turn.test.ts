@@ -1,6 +1,6 @@
 /** The pauses between attempts of conditional writes of one row. */
 import { expect, test } from 'vitest';
-import { pauseMs } from '../../src/domain/buckets/retry-in-turn.ts';
+import { pauseMs } from '../../src/domain/common/retry-in-turn.ts';
 
 const drawn = (low: number, high: number) => ({
   random: { bytes: () => Uint8Array.of(low, high) },

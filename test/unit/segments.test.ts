@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
 import { portableCipher } from '../../src/backends/crypto/portable.ts';
-import { deriveEtag, extentKey } from '../../src/domain/content/encryption/content-key.ts';
+import { deriveEtag, extentKey } from '../../src/domain/content/content-key.ts';
 import {
   contentBytes,
   decryptedSize,
@@ -12,7 +12,7 @@ import {
   encryptedSize,
   encryptSegments,
   segmentBytes,
-} from '../../src/domain/content/encryption/segments.ts';
+} from '../../src/domain/content/segments.ts';
 import type { Encryption } from '../../src/metadata/objects/properties.ts';
 import { type Cipher, type CipherKey, tagBytes } from '../../src/ports/cryptography.ts';
 

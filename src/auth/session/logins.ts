@@ -5,7 +5,7 @@
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { fail, type Refusal } from '../../base/errors.ts';
 import { areEqual, equalsHex, toHex } from '../../base/text/hex.ts';
-import { type Recorder, recorded } from '../../domain/events/recorder.ts';
+import { type Recorder, recorded } from '../../domain/common/recorder.ts';
 import { commitLogin, findLogin, type LoginRow, scanLogins } from '../../metadata/logins.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Credential, Credentials } from '../../ports/credentials.ts';

@@ -86,7 +86,7 @@ function kindFaults(type: SinkTarget['type'], entry: Readonly<Record<string, unk
 const isTargetType = (type: unknown): type is SinkTarget['type'] =>
   typeof type === 'string' && Object.hasOwn(targetKinds, type);
 
-/** What a sink gets as its messages: see `domain/events/deliver/envelope.ts`. */
+/** What a sink gets as its messages: see `domain/events/envelope.ts`. */
 const envelopes = ['s3', 'cloudevents', 'eventbridge'] as const;
 
 export interface NotifyTarget extends SinkTarget {

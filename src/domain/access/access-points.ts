@@ -20,10 +20,10 @@ import {
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
-import { lookUpBucket, openBucket, rereadBucket } from '../buckets/buckets.ts';
-import { retryInTurn } from '../buckets/retry-in-turn.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
-import { drawId } from '../objects/versions.ts';
+import { lookUpBucket, openBucket, rereadBucket } from '../common/buckets.ts';
+import { drawId } from '../common/ids.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { retryInTurn } from '../common/retry-in-turn.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
 

@@ -4,9 +4,10 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { changeBucket, type JudgedBucket } from '../common/buckets.ts';
+import type { Recorder } from '../common/recorder.ts';
 import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
-import type { Recorder } from '../events/recorder.ts';
-import { changeBucket, type JudgedBucket } from './buckets.ts';
+import { mfaRequired } from '../objects/delete-object.ts';
 
 export interface VersioningChange {
   readonly versioning: 'Enabled' | 'Suspended';
@@ -22,8 +23,6 @@ export const takesMfa = (
   { mfaDelete = false }: Pick<BucketRow, 'mfaDelete'>,
   wanted: boolean | undefined,
 ): boolean => mfaDelete || wanted === true;
-
-export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must be used for this request');
 
 /** Sets the versioning state. Once it returns, every write and delete obeys it. */
 export async function setVersioning(

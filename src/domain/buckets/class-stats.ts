@@ -14,7 +14,7 @@ import {
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketClass, QuotaUse, SigningKeyAges } from '../../ports/telemetry.ts';
-import { QuotaSample } from './quotas/quota-sample.ts';
+import { QuotaSample } from './quota-sample.ts';
 import { type SigningKeyRules, SigningKeySample } from './signing-key.ts';
 
 type Ctx = Pick<Context, 'metadata'>;

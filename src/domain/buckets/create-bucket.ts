@@ -4,12 +4,12 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findBucket, insertBucket, isListed, listBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { assertOpen } from '../common/buckets.ts';
+import { drawId } from '../common/ids.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
 import { dropDocuments, writeDocuments } from '../configurations/documents.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
-import { drawId } from '../objects/versions.ts';
-import { assertOpen } from './buckets.ts';
-import { defaultBucketQuota } from './quotas/default-quotas.ts';
-import { type QuotaEpochs, withinMaxBuckets } from './quotas/max-buckets.ts';
+import { defaultBucketQuota } from '../quotas/default-quotas.ts';
+import { type QuotaEpochs, withinMaxBuckets } from '../quotas/max-buckets.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
 

@@ -15,13 +15,12 @@ import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
 import type { SortOf } from '../../ports/metadata-store.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
+import { openBucket } from '../common/buckets.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { advanceProgress, amountLeft, type Measure } from '../common/task-progress.ts';
 import type { Ctx } from '../objects/commit-version.ts';
-import { removeSeenVersion } from '../objects/delete-object.ts';
-import { advanceProgress, amountLeft, type Measure } from '../tasks/progress.ts';
+import { mfaRequired, removeSeenVersion } from '../objects/delete-object.ts';
 import { abortSession } from '../uploads/upload-session.ts';
-import { mfaRequired } from './bucket-versioning.ts';
-import { openBucket } from './buckets.ts';
 
 /** The history comes first: deleting a head would move a version back to a place that the pass has left behind. */
 const phases = ['uploads', 'history', 'live', 'done'] as const;

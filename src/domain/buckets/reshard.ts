@@ -13,9 +13,9 @@ import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
-import { advanceProgress, type Measure } from '../tasks/progress.ts';
-import { assertOpen, changeBucket, openBucket } from './buckets.ts';
+import { assertOpen, changeBucket, openBucket } from '../common/buckets.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { advanceProgress, type Measure } from '../common/task-progress.ts';
 
 export interface Resharding {
   readonly bucket: string;

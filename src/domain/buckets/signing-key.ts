@@ -4,16 +4,16 @@
  */
 
 import { fail, Refusal } from '../../base/errors.ts';
+import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import type { BucketRow, SigningKey } from '../../metadata/tables.ts';
 import type { KeyContext } from '../../ports/key-provider.ts';
 import type { SigningKeyAges } from '../../ports/telemetry.ts';
-import { fromBase64, toBase64 } from '../content/digests.ts';
-import { ask, askToUnwrap, TimedFlights } from '../content/encryption/named-keys.ts';
-import { keyIdOrDefault, withKeyId } from '../content/encryption/requested-encryption.ts';
-import type { Recorder } from '../events/recorder.ts';
-import { changeBucket, changeRow, openBucket } from './buckets.ts';
+import { changeBucket, changeRow, openBucket } from '../common/buckets.ts';
+import type { Recorder } from '../common/recorder.ts';
+import { ask, askToUnwrap, TimedFlights } from '../content/named-keys.ts';
+import { keyIdOrDefault, withKeyId } from '../content/requested-encryption.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'keys' | 'telemetry'>;
 

@@ -18,10 +18,10 @@ import {
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { changeRow, type JudgedBucket, openBucket } from '../buckets/buckets.ts';
-import { retryInTurn } from '../buckets/retry-in-turn.ts';
-import type { Recorder } from '../events/recorder.ts';
-import { drawId } from '../objects/versions.ts';
+import { changeRow, type JudgedBucket, openBucket } from '../common/buckets.ts';
+import { drawId } from '../common/ids.ts';
+import type { Recorder } from '../common/recorder.ts';
+import { retryInTurn } from '../common/retry-in-turn.ts';
 
 /** A kind of configuration: its name in the bucket's row, and how its text is read. */
 export interface Family<T> {

@@ -2,6 +2,7 @@
 
 import { fail, type Refusal } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
+import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import type { Checksum } from '../../metadata/tables.ts';
@@ -136,11 +137,6 @@ function settleChecksum({ checksum }: Claims, hash: Hash): Digested['checksum'] 
     throw fail('BadDigest', `The ${algorithm} you specified did not match the calculated checksum.`);
   return { algorithm, value };
 }
-
-export const toBase64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(...bytes));
-
-export const fromBase64 = (text: string): Uint8Array =>
-  Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 
 // The checksum of a multipart object from its parts' checksums: FULL_OBJECT is the CRC of
 // the whole, combined without reading a byte again; COMPOSITE is the hash of the parts' digests.

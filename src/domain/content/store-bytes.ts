@@ -10,11 +10,11 @@ import {
   unknownSize,
   type WriteOptions,
 } from '../../ports/object-bytes.ts';
-import { queueGarbage } from '../storage/garbage.ts';
-import { isOwned } from '../storage/ownership.ts';
+import { queueGarbage } from '../common/garbage.ts';
+import { isOwned } from '../common/ownership.ts';
+import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './content-key.ts';
 import { type Claimed, type Digested, digesting, entrusted, toMismatch } from './digests.ts';
-import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './encryption/content-key.ts';
-import { encryptedSize, encryptSegments } from './encryption/segments.ts';
+import { encryptedSize, encryptSegments } from './segments.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
 

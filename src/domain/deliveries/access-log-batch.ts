@@ -14,7 +14,7 @@ import { assertLeads, type Term } from '../../metadata/background/tasks.ts';
 import type { AccessLogTask } from '../../metadata/records/queues.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Random } from '../../ports/random.ts';
-import { drawRequestId } from '../objects/versions.ts';
+import { drawRequestId } from '../common/ids.ts';
 import { type KeptFor, openLogTarget, readLogGrants } from './access-log-lines.ts';
 import {
   existsAlready,

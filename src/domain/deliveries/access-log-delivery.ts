@@ -16,7 +16,7 @@ import {
   taskOf,
 } from '../../metadata/background/log-batches.ts';
 import type { AccessLogTask, HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
-import { drawId } from '../objects/versions.ts';
+import { drawId } from '../common/ids.ts';
 import {
   type Ctx as BatchCtx,
   type Delivering,

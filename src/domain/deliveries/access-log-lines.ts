@@ -11,10 +11,9 @@ import type { BucketRow, Grant, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
 import { readOwnership } from '../access/object-ownership.ts';
+import { drawId, shownVersion } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketLogging, type Logging, type NamedGrantee } from '../configurations/families.ts';
-import { shownVersion } from '../objects/read-object.ts';
-import { drawId } from '../objects/versions.ts';
 
 /** Unknown and absent values are written as `-`. */
 export interface AccessLogEntry extends LoggedAction, RequestFields {}

@@ -9,12 +9,12 @@ import { audited } from '../../metadata/audit.ts';
 import type { BucketRow, Grant, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { accessOfNew } from '../access/object-ownership.ts';
-import { drawObjectKey } from '../content/encryption/object-key.ts';
-import type { KeyUser } from '../content/encryption/provided-key.ts';
-import type { WantedEncryption } from '../content/encryption/requested-encryption.ts';
+import type { Recorder } from '../common/recorder.ts';
+import { drawObjectKey } from '../content/object-key.ts';
+import type { KeyUser } from '../content/provided-key.ts';
+import type { WantedEncryption } from '../content/requested-encryption.ts';
 import type { Content } from '../content/store-bytes.ts';
 import { eventChanges } from '../events/events.ts';
-import type { Recorder } from '../events/recorder.ts';
 import { type Ctx as WriteCtx, writeObject } from '../objects/write-object.ts';
 
 export type Ctx = WriteCtx & Pick<Context, 'sealer' | 'keys'>;

@@ -11,7 +11,7 @@ import type { Delivery, EventRecord, EventSink, EventSinks, SinkMessage } from '
 import { type MetadataStore, type SideChange, table } from '../../ports/metadata-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TargetedRule } from '../configurations/notification.ts';
-import { decodeKey } from './deliver/envelope.ts';
+import { decodeKey } from './envelope.ts';
 
 /** No id of SVC_NOTIFY_TARGETS begins with it. */
 const targetPrefix = '@application/';

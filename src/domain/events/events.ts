@@ -10,6 +10,8 @@ import type { NotifyTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { EventRecord } from '../../ports/event-sink.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
+import { drawVersion, orderOf, shownVersion } from '../common/ids.ts';
+import type { KeyMove } from '../common/recorder.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketNotification } from '../configurations/families.ts';
 import {
@@ -20,10 +22,7 @@ import {
   readKeyFilter,
   type TargetedRule,
 } from '../configurations/notification.ts';
-import { shownVersion } from '../objects/read-object.ts';
-import { drawVersion, orderOf } from '../objects/versions.ts';
 import { applicationRule, deliveryTo, unstoredEvent } from './application-events.ts';
-import type { KeyMove } from './recorder.ts';
 
 export interface EventCause {
   /**

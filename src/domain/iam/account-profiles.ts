@@ -20,8 +20,8 @@ import {
   scanIam,
   toRecord,
 } from '../../metadata/iam.ts';
-import { giveDefaultQuota } from '../buckets/quotas/default-quotas.ts';
-import { accountHolder } from '../buckets/quotas/scopes.ts';
+import { giveDefaultQuota } from '../quotas/default-quotas.ts';
+import { accountHolder } from '../quotas/scopes.ts';
 import { type AccessKey, assertKeyIsFree, findKey, type SealingCtx, sealSecret } from './access-keys.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
 import { drawKeyPair, type KeyPair } from './entities.ts';

@@ -20,9 +20,9 @@ import {
 } from '../../metadata/iam.ts';
 import type { iam } from '../../metadata/records/iam.ts';
 import type { Change, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import { retryInTurn } from '../buckets/retry-in-turn.ts';
-import type { State } from '../events/audit/state-changes.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
+import type { State } from '../common/recorder.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { retryInTurn } from '../common/retry-in-turn.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'> & {
   /** Adds its rows to the commits that change an account. */

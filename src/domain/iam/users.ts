@@ -1,9 +1,9 @@
 /** The users of an account. */
 import type { Context } from '../../context.ts';
 import type { IamTag, UserRecord } from '../../metadata/iam.ts';
-import { giveDefaultQuota } from '../buckets/quotas/default-quotas.ts';
-import { deleteAccountQuota } from '../buckets/quotas/quota-limits.ts';
-import { userHolder } from '../buckets/quotas/scopes.ts';
+import { giveDefaultQuota } from '../quotas/default-quotas.ts';
+import { deleteAccountQuota } from '../quotas/quota-limits.ts';
+import { userHolder } from '../quotas/scopes.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import { holdBoundary, releaseBoundary } from './attachments.ts';
 import {

@@ -20,11 +20,11 @@ import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/ages.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { drawId } from '../common/ids.ts';
+import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { lockTime } from '../objects/object-lock.ts';
-import { drawId } from '../objects/versions.ts';
 import type { Pace } from '../storage/rebalance/pace.ts';
-import { advanceProgress, type Measure } from '../tasks/progress.ts';
 import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
 import { findDueAction, readRules } from './due-action.ts';
 import {

@@ -4,11 +4,11 @@ import { fail } from '../../base/errors.ts';
 import { findVersion } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
-import type { Recorder } from '../events/recorder.ts';
+import { drawVersion } from '../common/ids.ts';
+import type { Recorder } from '../common/recorder.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { assertObject } from './read-object.ts';
-import { stamped } from './replica/stamp.ts';
-import { drawVersion } from './versions.ts';
+import { stamped } from './stamp.ts';
 
 /** A row of this length fits, however its store counts the overhead. */
 const rowMax = commitLimits.rowBytes - 1024;

@@ -9,14 +9,14 @@ import { findHead, historyAt, objectsAt } from '../../metadata/objects/objects.t
 import { tombstone } from '../../metadata/objects/removed-versions.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
-import { refreshBucket } from '../buckets/buckets.ts';
-import { type Amount, type Freed, nothing, sum } from '../buckets/quotas/amounts.ts';
-import { assertSize, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
+import { refreshBucket } from '../common/buckets.ts';
+import { inlineExtents, queueManifest } from '../common/garbage.ts';
+import type { Recorder } from '../common/recorder.ts';
 import { bucketLifecycle } from '../configurations/families.ts';
-import { isReplicated, replicated, wasSent } from '../configurations/replication.ts';
-import type { Recorder } from '../events/recorder.ts';
-import { inlineExtents, queueManifest } from '../storage/garbage.ts';
+import { type Amount, type Freed, nothing, sum } from '../quotas/amounts.ts';
+import { assertSize, hasQuota, type Room, withRoom } from '../quotas/room.ts';
 import { assertRemovable, hasLock, lockTime } from './object-lock.ts';
+import { isReplicated, replicated, wasSent } from './replication-queue.ts';
 import type { Plan } from './versions.ts';
 
 export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;

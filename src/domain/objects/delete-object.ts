@@ -3,19 +3,13 @@ import { fail, Refusal } from '../../base/errors.ts';
 import { findVersion, newestInHistory } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { Revision } from '../../ports/metadata-store.ts';
-import { mfaRequired } from '../buckets/bucket-versioning.ts';
-import type { Recorder } from '../events/recorder.ts';
+import { assertVersionId, drawVersion } from '../common/ids.ts';
+import type { Recorder } from '../common/recorder.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
 import { type Conditions, checkDelete } from './conditions.ts';
-import {
-  assertVersionId,
-  drawVersion,
-  type FreshVersion,
-  type Plan,
-  planNewVersion,
-  planRemoval,
-  planRemoveVersion,
-} from './versions.ts';
+import { type FreshVersion, type Plan, planNewVersion, planRemoval, planRemoveVersion } from './versions.ts';
+
+export const mfaRequired = () => fail('AccessDenied', 'Mfa Authentication must be used for this request');
 
 interface Deletion {
   readonly bucket: BucketRow;

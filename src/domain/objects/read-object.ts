@@ -5,15 +5,11 @@ import type { Context } from '../../context.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
 import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
-import { extentKey, type ObjectKey } from '../content/encryption/content-key.ts';
-import { contentSize, decryptSegments } from '../content/encryption/segments.ts';
-import { assertVersionId } from './versions.ts';
+import { assertVersionId, shownVersion } from '../common/ids.ts';
+import { extentKey, type ObjectKey } from '../content/content-key.ts';
+import { contentSize, decryptSegments } from '../content/segments.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
-
-/** The version id that clients see. */
-export const shownVersion = (row: Pick<ObjectRow, 'isNull' | 'version'>): string =>
-  row.isNull ? 'null' : row.version;
 
 export interface Wanted {
   readonly key: string;

@@ -13,18 +13,19 @@ import type {
 } from '../../metadata/tables.ts';
 import type { Op, SideChange } from '../../ports/metadata-store.ts';
 import { assertUnblocked } from '../access/object-ownership.ts';
-import { admit } from '../buckets/quotas/admit.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
-import { hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
-import type { ObjectKey } from '../content/encryption/content-key.ts';
+import { assertNotEmptied } from '../clusters/cluster-states.ts';
+import { placeWrite } from '../clusters/placement.ts';
+import { drawVersion, versionFor } from '../common/ids.ts';
+import type { Recorder } from '../common/recorder.ts';
+import type { ObjectKey } from '../content/content-key.ts';
 import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
-import type { Recorder } from '../events/recorder.ts';
-import { assertNotEmptied } from '../storage/cluster-states.ts';
-import { placeWrite } from '../storage/placement.ts';
+import { admit } from '../quotas/admit.ts';
+import type { Freed } from '../quotas/amounts.ts';
+import { hasQuota, type Room, withRoom } from '../quotas/room.ts';
 import { changeKey } from './commit-version.ts';
 import { type Conditions, checkWrite } from './conditions.ts';
 import { lockAtWrite } from './object-lock.ts';
-import { drawVersion, planNewVersion, versionFor } from './versions.ts';
+import { planNewVersion } from './versions.ts';
 
 export type Ctx = Pick<
   Context,

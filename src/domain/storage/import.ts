@@ -9,11 +9,12 @@ import { findTask, putTask, type Task, type TaskKind } from '../../metadata/back
 import { findHead } from '../../metadata/objects/objects.ts';
 import type { BucketRow, Lock, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import type { Extent, ForeignDetails, ForeignObject } from '../../ports/object-bytes.ts';
+import { inlineExtents } from '../common/garbage.ts';
+import { drawId, drawVersion } from '../common/ids.ts';
+import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { changeKey } from '../objects/commit-version.ts';
 import { lockAtWrite } from '../objects/object-lock.ts';
-import { drawId, drawVersion, planNewVersion } from '../objects/versions.ts';
-import { advanceProgress, type Measure } from '../tasks/progress.ts';
-import { inlineExtents } from './garbage.ts';
+import { planNewVersion } from '../objects/versions.ts';
 
 export type ImportCounts = Readonly<Record<ImportResult, number>>;
 

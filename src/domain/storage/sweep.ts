@@ -3,8 +3,8 @@ import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
 import type { Abandoned } from '../../ports/metadata-store.ts';
 import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
-import { extentsPerTask, queueGarbage } from './garbage.ts';
-import { isOwned, type Ownership, openOwnership } from './ownership.ts';
+import { extentsPerTask, queueGarbage } from '../common/garbage.ts';
+import { isOwned, type Ownership, openOwnership } from '../common/ownership.ts';
 
 export type SweepContext = Pick<Context, 'metadata' | 'bytes'>;
 

@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
-import { advanceProgress, amountLeft, type Measure } from './progress.ts';
+import { advanceProgress, amountLeft, type Measure } from '../common/task-progress.ts';
 
 export interface BackupRun {
   /** Store times (ms). */

@@ -5,7 +5,6 @@ import { findTask, type Task, type TaskKind } from '../../metadata/background/ta
 import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';
 import { emptyings, leftToEmpty } from '../buckets/force-empty.ts';
 import { leftToReshard, reshardings } from '../buckets/reshard.ts';
-import { leftToRewrap, rewrappings } from '../content/rewrap.ts';
 import {
   countLeft,
   results as inventoryResults,
@@ -17,6 +16,7 @@ import { lifecycleTasks } from '../lifecycle/progress.ts';
 import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/fsck.ts';
 import { importRuns } from '../storage/import.ts';
 import { evacuations, leftToEvacuate, listEvacuations } from '../storage/rebalance/evacuations.ts';
+import { leftToRewrap, rewrappings } from '../storage/rewrap.ts';
 import { leftToScrub, runName, scrubRuns } from '../storage/scrub/saved-scrub.ts';
 import { backups, leftToBackUp } from './backups.ts';
 

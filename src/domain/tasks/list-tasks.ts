@@ -1,8 +1,8 @@
 /** The long tasks of the installation as operators follow them: done, left, rate, time to the end, and why a task does not go on. */
 import { everyProgress, findTask } from '../../metadata/background/tasks.ts';
 import type { TaskAmount, TaskProgress, TaskRow } from '../../metadata/records/tasks.ts';
+import { readWorkers, type Workers } from '../common/workers.ts';
 import { type FollowedKind, followedKinds, type Left, type LeftCtx, type TaskKindName } from './kinds.ts';
-import { readWorkers, type Workers } from './workers.ts';
 
 export type TaskState = 'running' | 'waiting' | 'paused' | 'done' | 'failed';
 

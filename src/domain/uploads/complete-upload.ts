@@ -18,13 +18,12 @@ import {
 } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
 import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
-import { reserveSize } from '../buckets/quotas/admit.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
-import { assertNotExceeded, hasQuota, type Room, withRoom } from '../buckets/quotas/room.ts';
-import { assertMayDecrypt, type KeyUser } from '../content/encryption/provided-key.ts';
-import { contentSize } from '../content/encryption/segments.ts';
+import { parseCluster } from '../clusters/placement.ts';
+import { queueUpload } from '../common/garbage.ts';
+import type { Recorder } from '../common/recorder.ts';
+import { assertMayDecrypt, type KeyUser } from '../content/provided-key.ts';
+import { contentSize } from '../content/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
-import type { Recorder } from '../events/recorder.ts';
 import { type Conditions, checkWrite } from '../objects/conditions.ts';
 import {
   assertDescribed,
@@ -34,12 +33,14 @@ import {
 } from '../objects/replica/commit-replica.ts';
 import { reserveReplica } from '../objects/replica/write-replica.ts';
 import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
-import { queueUpload } from '../storage/garbage.ts';
+import { reserveSize } from '../quotas/admit.ts';
+import type { Freed } from '../quotas/amounts.ts';
+import { assertNotExceeded, hasQuota, type Room, withRoom } from '../quotas/room.ts';
 import { completeHeld } from './held-upload.ts';
 import { partChanges } from './part-counts.ts';
 import { type CheckedParts, checkParts, type ListedPart, type ObjectClaims } from './part-list.ts';
 import { finishCompleting, resolveCompleting, toResult } from './settle-upload.ts';
-import { type Ctx, noSuchUpload, openUpload, parseCluster, type UploadName } from './upload-session.ts';
+import { type Ctx, noSuchUpload, openUpload, type UploadName } from './upload-session.ts';
 
 export interface Completion {
   readonly name: UploadName;

@@ -15,9 +15,9 @@ import { readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, CountedPart, ObjectRow, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
-import { contentSize } from '../content/encryption/segments.ts';
+import { contentSize } from '../content/segments.ts';
 import { findAmongVersions } from '../listings/listed-versions.ts';
+import { type Freed, freedBy } from '../quotas/amounts.ts';
 
 export const countPart = (
   bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>,
@@ -29,19 +29,6 @@ export const countPart = (
 export function heldBy(bucket: Pick<BucketRow, 'accountQuota' | 'userQuota'>): Pick<CountedPart, 'holders'> {
   const holders = holdersOf(bucket);
   return holders.length === 0 ? {} : { holders };
-}
-
-/** What the counters lose with these parts. Parts of earlier versions were not counted. */
-export function freedBy(parts: Iterable<UploadPart>): Freed {
-  let bucket = 0;
-  const accounts = new Map<string, number>();
-  for (const { counted } of parts) {
-    if (counted === undefined) continue;
-    bucket += counted.bytes;
-    for (const epoch of counted.holders ?? [])
-      accounts.set(epoch, (accounts.get(epoch) ?? 0) + counted.bytes);
-  }
-  return { bucket, accounts };
 }
 
 /** @param uploadId spreads the additions of concurrent uploads over the rows of the counters */

@@ -1,22 +1,21 @@
 /** Checks the part list of a completion against the stored parts: order, ETags, sizes, checksums (public API "CompleteMultipartUpload"). */
 
 import { fail } from '../../base/errors.ts';
+import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { fromHex, toHex } from '../../base/text/hex.ts';
 import { everyPart, type StoredSession } from '../../metadata/objects/uploads.ts';
 import type { Checksum, ManifestPart, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { HeldPart } from '../../ports/object-bytes.ts';
-import type { Freed } from '../buckets/quotas/amounts.ts';
 import {
   type ChecksumAlgorithm,
   type CrcName,
   combineCrcs,
   compositeChecksum,
-  fromBase64,
   hashNames,
-  toBase64,
 } from '../content/digests.ts';
-import { contentSize } from '../content/encryption/segments.ts';
-import { freedBy } from './part-counts.ts';
+import { contentSize } from '../content/segments.ts';
+import type { Freed } from '../quotas/amounts.ts';
+import { freedBy } from '../quotas/amounts.ts';
 import type { Ctx } from './upload-session.ts';
 
 /** Public API limits. */

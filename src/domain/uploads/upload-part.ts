@@ -3,17 +3,19 @@ import { fail } from '../../base/errors.ts';
 import { findSessionPart, type StoredSession, uploadAt } from '../../metadata/objects/uploads.ts';
 import type { UploadPart } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
-import { refreshBucket } from '../buckets/buckets.ts';
-import { admit } from '../buckets/quotas/admit.ts';
-import { hasQuota, type Room, withRoomForPart } from '../buckets/quotas/room.ts';
-import type { ObjectKey } from '../content/encryption/content-key.ts';
+import { assertNotEmptied } from '../clusters/cluster-states.ts';
+import { parseCluster } from '../clusters/placement.ts';
+import { refreshBucket } from '../common/buckets.ts';
+import { queueGarbage } from '../common/garbage.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import type { ObjectKey } from '../content/content-key.ts';
 import { type ByteWrite, type Content, storeBytes } from '../content/store-bytes.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
-import { assertNotEmptied } from '../storage/cluster-states.ts';
-import { queueGarbage } from '../storage/garbage.ts';
+import { admit } from '../quotas/admit.ts';
+import { freedBy } from '../quotas/amounts.ts';
+import { hasQuota, type Room, withRoomForPart } from '../quotas/room.ts';
 import { parseHeldUpload, requireUploads, toUploadRefusal } from './held-upload.ts';
-import { countPart, freedBy, partChanges } from './part-counts.ts';
-import { type Ctx, openUploading, parseCluster, type UploadName } from './upload-session.ts';
+import { countPart, partChanges } from './part-counts.ts';
+import { type Ctx, openUploading, type UploadName } from './upload-session.ts';
 
 /** Concurrent uploads of one part number before the client gets `SlowDown`. */
 const attemptsMax = 16;

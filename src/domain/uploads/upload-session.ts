@@ -13,10 +13,10 @@ import {
 } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectHeaders, UploadSession } from '../../metadata/tables.ts';
 import type { Op } from '../../ports/metadata-store.ts';
-import { type Recorder, recorded } from '../events/recorder.ts';
-import { drawVersion, isUploadId } from '../objects/versions.ts';
-import { queueUpload } from '../storage/garbage.ts';
-import { placeWrite } from '../storage/placement.ts';
+import { placeWrite } from '../clusters/placement.ts';
+import { queueUpload } from '../common/garbage.ts';
+import { drawVersion, isUploadId } from '../common/ids.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
 import { beginHeld, formatHandle } from './held-upload.ts';
 import { freeParts } from './part-counts.ts';
 
@@ -122,10 +122,6 @@ async function insertSession(
   if (now?.row.id === bucket.id) throw fail('OperationAborted');
   throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
 }
-
-/** The cluster where the session began. All parts go there, even if the placement has changed. */
-export const parseCluster = (session: UploadSession): string =>
-  session.backendUploadId.split('\0', 1)[0] ?? '';
 
 export interface UploadName {
   readonly bucket: BucketRow;

@@ -2,7 +2,7 @@
 import type { Signed } from '../../auth/identity.ts';
 import { principalOf } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
-import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketLogging } from '../../domain/configurations/families.ts';
 import {

@@ -2,11 +2,7 @@
 
 import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
-import {
-  type TrafficAmount,
-  TrafficCounter,
-  type TrafficKey,
-} from '../../domain/buckets/usage/traffic-counter.ts';
+import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../../domain/usage/traffic-counter.ts';
 import { isOperation } from '../../protocol/operations/operations.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Incoming } from '../../protocol/request/wire.ts';

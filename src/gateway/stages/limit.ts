@@ -3,7 +3,7 @@
  * is authorized, so that refused strangers use up nothing of its limit.
  */
 import type { Context } from '../../context.ts';
-import { type Admission, RateLimiter, type Scope } from '../../domain/buckets/quotas/rate-limiter.ts';
+import { type Admission, RateLimiter, type Scope } from '../../domain/quotas/rate-limiter.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { countedBody, receivedBytesOf } from '../records/traffic.ts';
 import { establish, type Identified, type RequestContext } from '../request.ts';

@@ -3,9 +3,9 @@ import { assertMayKnow, authorize, isCharged, mayKnowAbsence } from '../../auth/
 import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { isUploadId } from '../../domain/common/ids.ts';
 import { bucketAcl } from '../../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../../domain/objects/read-object.ts';
-import { isUploadId } from '../../domain/objects/versions.ts';
 import type { BodyFacts } from '../../handlers/common/body.ts';
 import { header } from '../../handlers/common/own-headers.ts';
 import { asBegun } from '../../handlers/multipart/create-multipart-upload.ts';

@@ -2,10 +2,10 @@
 import { denialText, verdictOn } from '../../auth/authorization/authorize.ts';
 import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
+import { fromBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../domain/buckets/signing-key.ts';
-import { fromBase64 } from '../../domain/content/digests.ts';
-import type { Recorder } from '../../domain/events/recorder.ts';
+import type { Recorder } from '../../domain/common/recorder.ts';
 import {
   type AccessKey,
   createAccessKey,

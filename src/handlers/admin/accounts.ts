@@ -2,7 +2,6 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { sumOwned } from '../../domain/buckets/usage/read-usage.ts';
 import type { AccessKey } from '../../domain/iam/access-keys.ts';
 import { readCounts } from '../../domain/iam/account.ts';
 import {
@@ -15,6 +14,7 @@ import {
   updateAccount,
   updateRootKey,
 } from '../../domain/iam/account-profiles.ts';
+import { sumOwned } from '../../domain/usage/read-usage.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../metadata/buckets/usage.ts';
 import type { Account } from '../../ports/credentials.ts';

@@ -2,15 +2,10 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import {
-  auditFormats,
-  auditMatcher,
-  exportAudit,
-  toAuditJson,
-} from '../../domain/events/audit/audit-formats.ts';
-import { toTime } from '../../domain/events/audit/seal-hours.ts';
-import { type Noted, verifyAudit } from '../../domain/events/audit/verify-audit.ts';
-import { openTurns } from '../../domain/storage/turns.ts';
+import { openTurns } from '../../domain/common/turns.ts';
+import { auditFormats, auditMatcher, exportAudit, toAuditJson } from '../../domain/events/audit-formats.ts';
+import { toTime } from '../../domain/events/seal-hours.ts';
+import { type Noted, verifyAudit } from '../../domain/events/verify-audit.ts';
 import { type AuditPlace, auditHourOf, readAudit } from '../../metadata/audit.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';
 import { type AdminHandler, jsonReply, readTime } from './call.ts';

@@ -2,7 +2,6 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
 import {
   beginEmptying,
   cancelEmptying,
@@ -10,6 +9,7 @@ import {
   findEmptying,
 } from '../../domain/buckets/force-empty.ts';
 import { beginResharding, findResharding, type Resharding } from '../../domain/buckets/reshard.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
 import {
   beginInventory,
   countLeft,

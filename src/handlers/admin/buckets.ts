@@ -9,14 +9,15 @@ import { assertNoAccessPoint, assertUnattached } from '../../domain/access/acces
 import { isPublicAcl } from '../../domain/access/acl.ts';
 import { readOwnership } from '../../domain/access/object-ownership.ts';
 import { explainKept } from '../../domain/buckets/bucket-remains.ts';
-import { deleteBucket, lookUpBucket, openBucket } from '../../domain/buckets/buckets.ts';
 import { createBucket } from '../../domain/buckets/create-bucket.ts';
-import { changeOwner } from '../../domain/buckets/quotas/change-owner.ts';
+import { deleteBucket } from '../../domain/buckets/delete-bucket.ts';
 import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
+import { lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
+import { openTurns } from '../../domain/common/turns.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
 import { type HeldBucket, pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
-import { openTurns } from '../../domain/storage/turns.ts';
+import { changeOwner } from '../../domain/quotas/change-owner.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketsPageDefault } from '../../protocol/operations/admin/objects.ts';

@@ -3,8 +3,8 @@ import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import type { Recorder } from '../../domain/common/recorder.ts';
 import type { FailingTarget, Refused } from '../../domain/deliveries/lanes/target-states.ts';
-import type { Recorder } from '../../domain/events/recorder.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import type {

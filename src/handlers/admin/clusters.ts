@@ -3,9 +3,9 @@
 import { fail } from '../../base/errors.ts';
 import { toWireClass } from '../../config/values/clusters.ts';
 import type { Context } from '../../context.ts';
-import { changeBucket, openBucket } from '../../domain/buckets/buckets.ts';
-import { changeCluster, openCluster, type Trigger } from '../../domain/storage/cluster-states.ts';
-import { drainImpact } from '../../domain/storage/drains.ts';
+import { changeCluster, openCluster, type Trigger } from '../../domain/clusters/cluster-states.ts';
+import { drainImpact } from '../../domain/clusters/drains.ts';
+import { changeBucket, openBucket } from '../../domain/common/buckets.ts';
 import { confirmedProgress } from '../../domain/storage/rebalance/evacuations.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';

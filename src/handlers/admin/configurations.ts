@@ -4,7 +4,7 @@ import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Json } from '../../base/text/strict-json.ts';
 import { nearest } from '../../config/nearest.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { JsonFault, JsonShape } from '../../protocol/formats/json-shape.ts';
 import {

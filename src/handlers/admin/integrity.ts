@@ -2,7 +2,6 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { beginRewrapping, findRewrapping, type Rewrapping } from '../../domain/content/rewrap.ts';
 import {
   fromTheStart,
   fsckSlots,
@@ -11,6 +10,7 @@ import {
   saveRun,
   slotsSeenOf,
 } from '../../domain/storage/fsck/fsck.ts';
+import { beginRewrapping, findRewrapping, type Rewrapping } from '../../domain/storage/rewrap.ts';
 import { scrubRate } from '../../domain/storage/scrub/budget.ts';
 import {
   type DamagedContent,

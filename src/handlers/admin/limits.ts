@@ -2,9 +2,9 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
-import { limitsTopic, RateLimiter, scopeOf } from '../../domain/buckets/quotas/rate-limiter.ts';
-import { recorded } from '../../domain/events/recorder.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
+import { recorded } from '../../domain/common/recorder.ts';
+import { limitsTopic, RateLimiter, scopeOf } from '../../domain/quotas/rate-limiter.ts';
 import {
   findRateLimit,
   type RateLimit,

@@ -4,7 +4,7 @@ import type { Caller } from '../../auth/authorization/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { lookUpBucket } from '../../domain/common/buckets.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import { parseArn } from '../../protocol/request/arns.ts';
 

@@ -2,16 +2,16 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { listFailing } from '../../domain/deliveries/lanes/target-states.ts';
-import { readSubject } from '../../domain/events/deliver/envelope.ts';
-import { readRates } from '../../domain/events/deliver/rates.ts';
+import { readRates } from '../../domain/deliveries/events/rates.ts';
 import {
   countBacklogs,
   discardLetters,
   type LetterFilter,
   redriveLetters,
-} from '../../domain/events/deliver/redrive.ts';
-import { sendTestEvent } from '../../domain/events/deliver/served-targets.ts';
+} from '../../domain/deliveries/events/redrive.ts';
+import { sendTestEvent } from '../../domain/deliveries/events/served-targets.ts';
+import { listFailing } from '../../domain/deliveries/lanes/target-states.ts';
+import { readSubject } from '../../domain/events/envelope.ts';
 import { testEvent } from '../../domain/events/events.ts';
 import { readDeadLetters } from '../../metadata/background/queues.ts';
 import type { DeadLetter, QueueRow } from '../../metadata/records/queues.ts';

@@ -2,11 +2,11 @@
 
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
+import { shownVersion } from '../../domain/common/ids.ts';
+import { openTurns } from '../../domain/common/turns.ts';
 import { findExpiration } from '../../domain/configurations/lifecycle.ts';
 import { readRules } from '../../domain/lifecycle/due-action.ts';
-import { shownVersion } from '../../domain/objects/read-object.ts';
-import { openTurns } from '../../domain/storage/turns.ts';
 import { abortSession } from '../../domain/uploads/upload-session.ts';
 import {
   findHead,

@@ -1,21 +1,21 @@
 /** Quotas of buckets, accounts and users, and their defaults. */
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
+import { findNamed } from '../../domain/iam/entities.ts';
 import {
   changeDefaultQuota,
   type DefaultLimits,
   type DefaultQuota,
   readDefaultQuota,
-} from '../../domain/buckets/quotas/default-quotas.ts';
+} from '../../domain/quotas/default-quotas.ts';
 import {
   type AccountQuota,
   changeBucketQuota,
   deleteAccountQuota,
   putAccountQuota,
-} from '../../domain/buckets/quotas/quota-limits.ts';
-import { accountHolder, type QuotaHolder, userHolder } from '../../domain/buckets/quotas/scopes.ts';
-import { findNamed } from '../../domain/iam/entities.ts';
+} from '../../domain/quotas/quota-limits.ts';
+import { accountHolder, type QuotaHolder, userHolder } from '../../domain/quotas/scopes.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { rootArn, userArn } from '../../protocol/request/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';

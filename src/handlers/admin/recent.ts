@@ -24,7 +24,7 @@ import {
   sumCounts,
 } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/objects/versions.ts';
+import { drawId } from '../../domain/common/ids.ts';
 import type { Random } from '../../ports/random.ts';
 import type { LogLevel } from '../../ports/telemetry.ts';
 import type { AdminQuery } from '../../protocol/operations/admin.ts';

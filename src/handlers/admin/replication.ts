@@ -2,8 +2,8 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { nameDestination, readDestination } from '../../domain/configurations/replication-destination.ts';
 import { listFailing } from '../../domain/deliveries/lanes/target-states.ts';
-import { nameDestination, readDestination } from '../../domain/deliveries/replication/destination.ts';
 import { changeFailures, listFailures } from '../../domain/deliveries/replication/failures.ts';
 import { countWaiting } from '../../domain/deliveries/replication/peers.ts';
 import {

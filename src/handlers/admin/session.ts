@@ -18,7 +18,7 @@ import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { lookUpBucket } from '../../domain/common/buckets.ts';
 import type { LoginRow } from '../../metadata/logins.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import {

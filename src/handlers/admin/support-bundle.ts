@@ -5,7 +5,7 @@
 
 import { settings } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { openReadiness } from '../../domain/storage/readiness.ts';
+import { openReadiness } from '../../domain/clusters/readiness.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import * as clusters from './clusters.ts';

@@ -3,7 +3,7 @@ import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import { showSetting, textsOfConfig } from '../../config/read-config.ts';
 import { workerNames } from '../../config/values/workers.ts';
-import { gcBacklog } from '../../domain/storage/drains.ts';
+import { gcBacklog } from '../../domain/clusters/drains.ts';
 import { findLease, leaderLease, mendingLease, slotLease } from '../../metadata/background/leases.ts';
 import { queueSlots } from '../../metadata/background/queues.ts';
 import { bucketSlots } from '../../metadata/buckets/buckets.ts';

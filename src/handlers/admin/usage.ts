@@ -2,7 +2,8 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { openBucket } from '../../domain/buckets/buckets.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
+import { inTurns, openTurns } from '../../domain/common/turns.ts';
 import {
   assertClosed,
   assertTrafficClosed,
@@ -11,9 +12,8 @@ import {
   type FormatName,
   storageFormats,
   trafficFormats,
-} from '../../domain/buckets/usage/export-formats.ts';
-import { addDays, isDay, sumOwned, toDay } from '../../domain/buckets/usage/read-usage.ts';
-import { inTurns, openTurns } from '../../domain/storage/turns.ts';
+} from '../../domain/usage/export-formats.ts';
+import { addDays, isDay, sumOwned, toDay } from '../../domain/usage/read-usage.ts';
 import {
   everyTrafficOf,
   everyUsageOf,

@@ -3,9 +3,6 @@ import { principalOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import { type ControlledWorker, controlledWorkers } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
-import { countAllLeft } from '../../domain/deliveries/inventory/runs.ts';
-import { countAllBacklogs } from '../../domain/lifecycle/backlog.ts';
-import { type FollowedTask, listTasks } from '../../domain/tasks/list-tasks.ts';
 import {
   pauseWorker,
   readWorkers,
@@ -13,7 +10,10 @@ import {
   runWorker,
   type WorkerControl,
   type Workers,
-} from '../../domain/tasks/workers.ts';
+} from '../../domain/common/workers.ts';
+import { countAllLeft } from '../../domain/deliveries/inventory/runs.ts';
+import { countAllBacklogs } from '../../domain/lifecycle/backlog.ts';
+import { type FollowedTask, listTasks } from '../../domain/tasks/list-tasks.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../metadata/records/processes.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';

@@ -18,7 +18,7 @@ import {
   openAccessPoint,
   setAccessPointPolicy,
 } from '../../domain/access/access-points.ts';
-import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { publicAccessBlock } from '../../domain/configurations/families.ts';
 import { findAccessPoint } from '../../metadata/buckets/access-points.ts';

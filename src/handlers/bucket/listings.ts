@@ -2,11 +2,10 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { isVersionId, shownVersion } from '../../domain/common/ids.ts';
 import { everyVersion, liveObjects, type VersionStart } from '../../domain/listings/listed-versions.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listings/listing.ts';
-import { shownVersion } from '../../domain/objects/read-object.ts';
 import { restoredUntil } from '../../domain/objects/restore.ts';
-import { isVersionId } from '../../domain/objects/versions.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findVersion, type ListedRow, type ListedVersionRow } from '../../metadata/objects/objects.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';

@@ -2,7 +2,7 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
-import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
+import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { defaultChecksumType } from '../../domain/uploads/part-list.ts';
 import { createUpload } from '../../domain/uploads/upload-session.ts';
 import type { Authorized } from '../../gateway/request.ts';

@@ -2,9 +2,9 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { contentSize } from '../../domain/content/encryption/segments.ts';
+import { isUploadId } from '../../domain/common/ids.ts';
+import { contentSize } from '../../domain/content/segments.ts';
 import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listings/listing.ts';
-import { isUploadId } from '../../domain/objects/versions.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { prefixRange } from '../../metadata/objects/objects.ts';

@@ -1,8 +1,9 @@
 /** UploadPart and UploadPartCopy. */
 
 import { fail } from '../../base/errors.ts';
+import { shownVersion } from '../../domain/common/ids.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
-import { readObject, type Slice, shownVersion } from '../../domain/objects/read-object.ts';
+import { readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { writePart } from '../../domain/uploads/upload-part.ts';
 import { openUploading, type UploadName } from '../../domain/uploads/upload-session.ts';

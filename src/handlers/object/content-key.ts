@@ -2,9 +2,9 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import type { ObjectKey } from '../../domain/content/content-key.ts';
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
-import type { ObjectKey } from '../../domain/content/encryption/content-key.ts';
-import { assertCustomerKey, openObjectKey } from '../../domain/content/encryption/object-key.ts';
+import { assertCustomerKey, openObjectKey } from '../../domain/content/object-key.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';

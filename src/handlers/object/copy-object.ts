@@ -2,9 +2,10 @@
 
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
-import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
+import { shownVersion } from '../../domain/common/ids.ts';
+import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
-import { readObject, shownVersion } from '../../domain/objects/read-object.ts';
+import { readObject } from '../../domain/objects/read-object.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';

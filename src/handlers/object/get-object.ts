@@ -3,7 +3,7 @@
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { assertMayDecrypt } from '../../domain/content/encryption/provided-key.ts';
+import { assertMayDecrypt } from '../../domain/content/provided-key.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { assertReadable } from '../../domain/objects/restore.ts';

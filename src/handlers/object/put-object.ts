@@ -1,7 +1,7 @@
 /** PutObject, and the form of a browser that stands for one. */
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import type { Context } from '../../context.ts';
-import { drawObjectKey } from '../../domain/content/encryption/object-key.ts';
+import { drawObjectKey } from '../../domain/content/object-key.ts';
 import type { Content } from '../../domain/content/store-bytes.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import type { AuthorizedInBucket } from '../../gateway/request.ts';

@@ -77,7 +77,7 @@ export interface ReplicaDocument {
   readonly lock?: Lock;
   /** Absent: the default of the destination. */
   readonly encryption?: { readonly by: 'gateway' } | { readonly by: 'provider'; readonly keyId?: string };
-  /** Orders the changes of tags, ACL and lock of the version; see `src/domain/objects/replica/stamp.ts`. */
+  /** Orders the changes of tags, ACL and lock of the version; see `src/domain/objects/stamp.ts`. */
   readonly stamp: string;
   /** The sites that are known to have the version, its origin first. */
   readonly trace: readonly string[];

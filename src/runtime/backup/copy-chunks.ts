@@ -7,7 +7,7 @@ import { constants } from 'node:fs';
 import { copyFile, mkdir, open, opendir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { inParallel } from '../../base/concurrency.ts';
-import { amountLeft } from '../../domain/tasks/progress.ts';
+import { amountLeft } from '../../domain/common/task-progress.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 
 /** The mark of the installation, which each cluster has. */

@@ -1,7 +1,7 @@
 /** `sluice import`: makes an index of the existing objects in an upstream bucket. */
 import { printable } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
-import { lookUpBucket } from '../../domain/buckets/buckets.ts';
+import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { type ImportCounts, importBucket } from '../../domain/storage/import.ts';
 import { everyReleased } from '../../metadata/background/clusters.ts';
 import type { BucketRow } from '../../metadata/tables.ts';

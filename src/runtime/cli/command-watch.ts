@@ -2,7 +2,7 @@
  * `--watch` of commands that may take long: a live line with what is done and left, the rate and the time to the end. It goes to standard
  * error, so that standard output has only the result. The line is made from the same progress as those of `sluice admin tasks`.
  */
-import { advanceProgress } from '../../domain/tasks/progress.ts';
+import { advanceProgress } from '../../domain/common/task-progress.ts';
 import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
 import { formatTask } from './admin/task-line.ts';

@@ -2,7 +2,7 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, fail } from '../../base/errors.ts';
-import { drawRequestId } from '../../domain/objects/versions.ts';
+import { drawRequestId } from '../../domain/common/ids.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';

@@ -6,7 +6,7 @@ import '../../base/assert-runtime.ts';
 import type { Refusal } from '../../base/errors.ts';
 import { configWith } from '../../config/read-config.ts';
 import type { Config } from '../../config.ts';
-import { drawRequestId } from '../../domain/objects/versions.ts';
+import { drawRequestId } from '../../domain/common/ids.ts';
 import { receive } from '../../gateway/request.ts';
 import { askedAt, locate } from '../../gateway/stages/locate.ts';
 import { systemClock } from '../../ports/clock.ts';

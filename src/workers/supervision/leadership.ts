@@ -1,6 +1,6 @@
 /** Work under a lease: renews it meanwhile, and aborts the work when it is lost. */
 import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/objects/versions.ts';
+import { drawId } from '../../domain/common/ids.ts';
 import { heartbeatMs } from '../../metadata/background/heartbeats.ts';
 import {
   acquireLease,

@@ -3,7 +3,7 @@
  * deletion. The lease is held for a whole run of the command, and for each step of the `fsck` worker.
  */
 import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/objects/versions.ts';
+import { drawId } from '../../domain/common/ids.ts';
 import {
   acquireLease,
   findLease,

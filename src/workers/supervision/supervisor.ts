@@ -1,6 +1,6 @@
 /** Keeps a worker running: leadership, panics, backoff. Nothing here reaches a sibling or the gateway. */
 import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/objects/versions.ts';
+import { drawId } from '../../domain/common/ids.ts';
 import {
   acquireLease,
   findLease,

@@ -1,6 +1,6 @@
 /** The usage of a day is the specification's formula, computed exactly. */
 import { expect, test } from 'vitest';
-import { addSample, type ClassSamples, closeDay } from '../../../src/domain/buckets/usage/samples.ts';
+import { addSample, type ClassSamples, closeDay } from '../../../src/domain/usage/samples.ts';
 import { openDice } from '../../support/dice.ts';
 
 test('byte-seconds equal the formula for any samples, also far above 2^53', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { queueGarbage, queueGarbageAll } from '../../../src/domain/storage/garbage.ts';
+import { queueGarbage, queueGarbageAll } from '../../../src/domain/common/garbage.ts';
 import { backlog, queueSlots } from '../../../src/metadata/background/queues.ts';
 import { manifestRows } from '../../../src/metadata/objects/objects.ts';
 import { manifests } from '../../../src/metadata/tables.ts';

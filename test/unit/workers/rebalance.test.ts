@@ -1,7 +1,7 @@
 /** The worker `rebalance`: what it moves, its progress, its sharing of work, and what it leaves where it is. */
 import { expect, test } from 'vitest';
-import { openBucket } from '../../../src/domain/buckets/buckets.ts';
-import { changeCluster } from '../../../src/domain/storage/cluster-states.ts';
+import { changeCluster } from '../../../src/domain/clusters/cluster-states.ts';
+import { openBucket } from '../../../src/domain/common/buckets.ts';
 import { openPace } from '../../../src/domain/storage/rebalance/pace.ts';
 import { rebalanceRows } from '../../../src/metadata/background/clusters.ts';
 import { findLiveHead } from '../../../src/metadata/objects/objects.ts';

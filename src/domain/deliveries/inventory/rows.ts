@@ -6,10 +6,10 @@ import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { listedColumns, listedVersionColumns } from '../../../metadata/objects/objects.ts';
 import { type BucketRow, type Grant, headSlot, liveSpace, type ObjectRow } from '../../../metadata/tables.ts';
 import { groupUris, toUser } from '../../access/acl.ts';
+import { shownVersion } from '../../common/ids.ts';
 import type { Inventory, InventoryField } from '../../configurations/inventory.ts';
 import { findExpiration, type Lifecycle } from '../../configurations/lifecycle.ts';
 import { everyVersion, openSpace, seekTo } from '../../listings/listed-versions.ts';
-import { shownVersion } from '../../objects/read-object.ts';
 
 /** The last version that was listed. */
 export interface InventoryPlace {

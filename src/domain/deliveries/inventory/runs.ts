@@ -17,11 +17,11 @@ import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../../ports/metadata-store.ts';
+import { drawId } from '../../common/ids.ts';
+import { type Recorder, recorded } from '../../common/recorder.ts';
+import { advanceProgress, type Measure } from '../../common/task-progress.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketInventories, findInventory, type Inventory } from '../../configurations/inventory.ts';
-import { type Recorder, recorded } from '../../events/recorder.ts';
-import { drawId } from '../../objects/versions.ts';
-import { advanceProgress, type Measure } from '../../tasks/progress.ts';
 import type { InventoryPlace } from './rows.ts';
 
 export interface InventoryRun {

@@ -12,11 +12,11 @@ import { assertLeads, type Task, type Term } from '../../../metadata/background/
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { readOwnership } from '../../access/object-ownership.ts';
+import { drawRequestId } from '../../common/ids.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketLifecycle } from '../../configurations/families.ts';
 import { bucketInventories, findInventory, type Inventory } from '../../configurations/inventory.ts';
-import type { WantedEncryption } from '../../content/encryption/requested-encryption.ts';
-import { drawRequestId } from '../../objects/versions.ts';
+import type { WantedEncryption } from '../../content/requested-encryption.ts';
 import {
   isKeyTooLong,
   type MayWrite,

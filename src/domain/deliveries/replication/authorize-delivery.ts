@@ -8,9 +8,9 @@ import type { ReplicationDestination } from '../../../metadata/records/queues.ts
 import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { ReplicationRule } from '../../configurations/families.ts';
-import { prefixOf } from '../../configurations/replication.ts';
-import type { KeyUser } from '../../content/encryption/provided-key.ts';
-import type { Destination } from './destination.ts';
+import type { Destination } from '../../configurations/replication-destination.ts';
+import type { KeyUser } from '../../content/provided-key.ts';
+import { prefixOf } from '../../objects/replication-queue.ts';
 
 /** Another attempt does not help, until an operator or the account changes a peer, a role or a bucket. */
 export class NotAllowed extends Error {}

@@ -12,7 +12,8 @@ import { type PeerRequests, PeerSilent } from '../../../ports/peer-requests.ts';
 import type { Attributes } from '../../../ports/trace.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication } from '../../configurations/families.ts';
-import { openObjectKey } from '../../content/encryption/object-key.ts';
+import { destinationOf, nameDestination, taskOf } from '../../configurations/replication-destination.ts';
+import { openObjectKey } from '../../content/object-key.ts';
 import { traceDelivery } from '../delivery-trace.ts';
 import type { LaneQueue, Pass } from '../lanes/pass.ts';
 import { nameObject, type Subject } from '../lanes/target-states.ts';
@@ -23,7 +24,6 @@ import {
   assertOwned,
   authorizeDelivery,
 } from './authorize-delivery.ts';
-import { destinationOf, nameDestination, taskOf } from './destination.ts';
 import { type Destinations, noVersioning } from './destinations.ts';
 import { DescriptionFailed, explainFailure, Unreplicable } from './failures.ts';
 import { UnexpectedAnswer } from './send-content.ts';

@@ -8,8 +8,8 @@ import type { ReplicationPeerRow } from '../../../metadata/records/replication-p
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { Revision, Stored } from '../../../ports/metadata-store.ts';
 import type { PeerAccess, PeerRequests } from '../../../ports/peer-requests.ts';
+import { type Destination, nameDestination } from '../../configurations/replication-destination.ts';
 import { openPace, type Pace } from '../../storage/rebalance/pace.ts';
-import { type Destination, nameDestination } from './destination.ts';
 import { DescriptionFailed, DestinationAway } from './failures.ts';
 import { openAccess } from './peers.ts';
 import { askSite, type PeerSite } from './send-replica.ts';

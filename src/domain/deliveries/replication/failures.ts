@@ -14,10 +14,10 @@ import type { FailedReplication, QueueRow, ReplicationTask } from '../../../meta
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import { type SideChange, StoreRefused, StoreUnavailable } from '../../../ports/metadata-store.ts';
 import { PeerSilent } from '../../../ports/peer-requests.ts';
-import { markPending } from '../../configurations/replication.ts';
-import { stampOf } from '../../objects/replica/stamp.ts';
+import { nameDestination, readDestination } from '../../configurations/replication-destination.ts';
+import { markPending } from '../../objects/replication-queue.ts';
+import { stampOf } from '../../objects/stamp.ts';
 import { NotAllowed } from './authorize-delivery.ts';
-import { nameDestination, readDestination } from './destination.ts';
 import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
 import { KeyChanged, Superseded } from './send-to-service.ts';
 

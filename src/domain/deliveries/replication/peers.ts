@@ -12,12 +12,17 @@ import {
 import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { PeerAccount, ReplicationPeerRow } from '../../../metadata/records/replication-peers.ts';
 import type { PeerAccess } from '../../../ports/peer-requests.ts';
-import { retryInTurn } from '../../buckets/retry-in-turn.ts';
+import type { State } from '../../common/recorder.ts';
+import { type Recorder, recorded } from '../../common/recorder.ts';
+import { retryInTurn } from '../../common/retry-in-turn.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication } from '../../configurations/families.ts';
-import type { State } from '../../events/audit/state-changes.ts';
-import { type Recorder, recorded } from '../../events/recorder.ts';
-import { destinationOf, nameDestination, readDestination, taskOf } from './destination.ts';
+import {
+  destinationOf,
+  nameDestination,
+  readDestination,
+  taskOf,
+} from '../../configurations/replication-destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'clock' | 'metadata' | 'random' | 'sealer'>;
 

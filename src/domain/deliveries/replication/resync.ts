@@ -20,12 +20,12 @@ import { objectsAt } from '../../../metadata/objects/objects.ts';
 import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow, objects } from '../../../metadata/tables.ts';
 import type { SideChange, SortOf } from '../../../ports/metadata-store.ts';
-import { openBucket } from '../../buckets/buckets.ts';
+import { openBucket } from '../../common/buckets.ts';
+import { type Recorder, recorded } from '../../common/recorder.ts';
+import { advanceProgress, type Measure } from '../../common/task-progress.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../../configurations/families.ts';
-import { coversExisting, isPending, markPending, queueTask } from '../../configurations/replication.ts';
-import { type Recorder, recorded } from '../../events/recorder.ts';
-import { advanceProgress, type Measure } from '../../tasks/progress.ts';
+import { coversExisting, isPending, markPending, queueTask } from '../../objects/replication-queue.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 

@@ -1,5 +1,6 @@
 /** What the two ways to a peer share: requests about a key, refusals, and the content of a version, whole or in its parts. */
 import { gather, inParallel } from '../../../base/concurrency.ts';
+import { toBase64 } from '../../../base/text/base64.ts';
 import type { Context } from '../../../context.ts';
 import {
   everyTask,
@@ -10,12 +11,11 @@ import {
 } from '../../../metadata/background/tasks.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../../ports/peer-requests.ts';
-import { toBase64 } from '../../content/digests.ts';
-import type { ObjectKey } from '../../content/encryption/content-key.ts';
-import { contentSize } from '../../content/encryption/segments.ts';
+import type { Destination } from '../../configurations/replication-destination.ts';
+import type { ObjectKey } from '../../content/content-key.ts';
+import { contentSize } from '../../content/segments.ts';
 import { partsFrom, readObject } from '../../objects/read-object.ts';
 import type { Pace } from '../../storage/rebalance/pace.ts';
-import type { Destination } from './destination.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
   readonly peers: PeerRequests;

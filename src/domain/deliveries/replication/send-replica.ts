@@ -6,7 +6,7 @@ import { encodeReplica, type ReplicaDocument } from '../../../metadata/objects/p
 import type { ReplicationTask } from '../../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerAccess, PeerReply, PeerSending } from '../../../ports/peer-requests.ts';
-import { stampOf } from '../../objects/replica/stamp.ts';
+import { stampOf } from '../../objects/stamp.ts';
 import {
   type Ctx,
   checkReply,

@@ -3,11 +3,12 @@
  * arrives last on top. So versions go in their order, and one that would cover a newer version is not sent. A later change of tags
  * reaches the latest version only; ACLs, locks and deletions of versions are not sent.
  */
+
+import { toBase64 } from '../../../base/text/base64.ts';
 import { fromHex } from '../../../base/text/hex.ts';
 import type { ReplicationDestination } from '../../../metadata/records/queues.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { PeerReply } from '../../../ports/peer-requests.ts';
-import { toBase64 } from '../../content/digests.ts';
 import {
   type Ctx,
   checkReply,

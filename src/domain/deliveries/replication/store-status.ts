@@ -14,10 +14,10 @@ import { findVersion, objectsAt } from '../../../metadata/objects/objects.ts';
 import type { HourlyRow, ReplicationTask } from '../../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type SideChange, type Stored, StoreUnavailable } from '../../../ports/metadata-store.ts';
+import { destinationOf, nameDestination, taskOf } from '../../configurations/replication-destination.ts';
 import { eventChanges, hasListener } from '../../events/events.ts';
-import { stampOf } from '../../objects/replica/stamp.ts';
+import { stampOf } from '../../objects/stamp.ts';
 import { services } from '../service-write.ts';
-import { destinationOf, nameDestination, taskOf } from './destination.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
 

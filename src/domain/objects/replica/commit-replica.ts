@@ -8,16 +8,17 @@ import { findSite } from '../../../metadata/site.ts';
 import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
 import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { assertUnblocked } from '../../access/object-ownership.ts';
-import type { Freed } from '../../buckets/quotas/amounts.ts';
-import type { Room } from '../../buckets/quotas/room.ts';
-import type { Recorder } from '../../events/recorder.ts';
+import { drawVersion, timeOf } from '../../common/ids.ts';
+import type { Recorder } from '../../common/recorder.ts';
+import type { Freed } from '../../quotas/amounts.ts';
+import type { Room } from '../../quotas/room.ts';
 import { assertFits } from '../amend-version.ts';
 import { type Ctx, changeKey } from '../commit-version.ts';
 import { assertLockable, lockAtWrite, lockTime } from '../object-lock.ts';
-import { drawVersion, type FreshVersion, type Plan, timeOf } from '../versions.ts';
+import { stampOf } from '../stamp.ts';
+import type { FreshVersion, Plan } from '../versions.ts';
 import { findById, findNeighbours, newerNull, planReplica } from './find-replica.ts';
 import { removeReplica } from './remove-replica.ts';
-import { stampOf } from './stamp.ts';
 
 /** `present`: nothing changed. `superseded`: the site has a later state. `removed`: the site has removed the version permanently. */
 export type ReplicaOutcome = 'stored' | 'present' | 'superseded' | 'removed';

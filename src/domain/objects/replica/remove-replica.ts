@@ -2,10 +2,11 @@
 import { newestInHistory } from '../../../metadata/objects/objects.ts';
 import { tombstone } from '../../../metadata/objects/removed-versions.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { mfaRequired } from '../../buckets/bucket-versioning.ts';
-import type { Recorder } from '../../events/recorder.ts';
+import { drawVersion } from '../../common/ids.ts';
+import type { Recorder } from '../../common/recorder.ts';
 import { type Ctx, changeKey } from '../commit-version.ts';
-import { drawVersion, planRemoveVersion } from '../versions.ts';
+import { mfaRequired } from '../delete-object.ts';
+import { planRemoveVersion } from '../versions.ts';
 import { findById } from './find-replica.ts';
 
 export interface ReplicaRemoval {

@@ -1,5 +1,6 @@
 /** fsck from the bytes to the rows: checks that all stored bytes have an owner or are queued for deletion. */
 
+import { toBase64 } from '../../../base/text/base64.ts';
 import { toHex } from '../../../base/text/hex.ts';
 import { allRows, queueSlots } from '../../../metadata/background/queues.ts';
 import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
@@ -15,8 +16,8 @@ import {
   type FoundExtent,
   type ObjectBytes,
 } from '../../../ports/object-bytes.ts';
-import { compositeChecksum, hashNames, toBase64 } from '../../content/digests.ts';
-import { isOwned, type Ownership, openOwnership } from '../ownership.ts';
+import { isOwned, type Ownership, openOwnership } from '../../common/ownership.ts';
+import { compositeChecksum, hashNames } from '../../content/digests.ts';
 import type { FsckFinding, FsckRun, Mended } from './findings.ts';
 import { queueExtent } from './mend.ts';
 

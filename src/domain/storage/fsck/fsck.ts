@@ -14,7 +14,7 @@ import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import { type BucketRow, type objects, tables, type uploadIndex } from '../../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataFault, type SortOf } from '../../../ports/metadata-store.ts';
 import { countHeld } from '../../buckets/class-stats.ts';
-import { advanceProgress, type Measure } from '../../tasks/progress.ts';
+import { advanceProgress, type Measure } from '../../common/task-progress.ts';
 import { StoredWalk } from './bytes.ts';
 import {
   type FsckContext,

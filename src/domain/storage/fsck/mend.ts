@@ -19,10 +19,11 @@ import { uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import type { Revision, SideChange, Stored } from '../../../ports/metadata-store.ts';
 import { ChunkMissing, type Extent, type Owner } from '../../../ports/object-bytes.ts';
+import { queueOrphan } from '../../common/garbage.ts';
+import { drawId } from '../../common/ids.ts';
 import { removeSeenVersion } from '../../objects/delete-object.ts';
-import { drawId } from '../../objects/versions.ts';
-import { freedBy, heldBy, partChanges } from '../../uploads/part-counts.ts';
-import { queueOrphan } from '../garbage.ts';
+import { freedBy } from '../../quotas/amounts.ts';
+import { heldBy, partChanges } from '../../uploads/part-counts.ts';
 import type { FsckRun, Mended } from './findings.ts';
 
 const requestId = 'fsck';

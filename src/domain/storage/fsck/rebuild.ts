@@ -27,9 +27,9 @@ import {
   tables,
 } from '../../../metadata/tables.ts';
 import { ChunkDamaged, ChunkMissing, type FoundExtent, unknownSize } from '../../../ports/object-bytes.ts';
-import { refreshBucket } from '../../buckets/buckets.ts';
-import { drawId, timeOf, versionBefore, versionFor } from '../../objects/versions.ts';
-import { isOwned, openOwnership } from '../ownership.ts';
+import { refreshBucket } from '../../common/buckets.ts';
+import { drawId, timeOf, versionBefore, versionFor } from '../../common/ids.ts';
+import { isOwned, openOwnership } from '../../common/ownership.ts';
 import { sift } from './bytes.ts';
 import type { FsckContext } from './findings.ts';
 

@@ -11,8 +11,8 @@ import {
   uploads,
 } from '../../../metadata/tables.ts';
 import type { SortOf, Stored } from '../../../ports/metadata-store.ts';
-import { contentSize } from '../../content/encryption/segments.ts';
-import { inlineExtents } from '../garbage.ts';
+import { inlineExtents } from '../../common/garbage.ts';
+import { contentSize } from '../../content/segments.ts';
 import {
   type ContentDigests,
   digestsOfPart,

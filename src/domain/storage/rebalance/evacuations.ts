@@ -15,9 +15,9 @@ import type { ClusterRow } from '../../../metadata/records/clusters.ts';
 import type { TaskAmount, TaskProgress, TaskRow } from '../../../metadata/records/tasks.ts';
 import type { Stored } from '../../../ports/metadata-store.ts';
 import { chunkBytes, type Extent } from '../../../ports/object-bytes.ts';
-import { advanceProgress, amountLeft, type Measure } from '../../tasks/progress.ts';
-import { moved } from '../cluster-states.ts';
-import { type DrainProgress, drainProgress } from '../drains.ts';
+import { moved } from '../../clusters/cluster-states.ts';
+import { type DrainProgress, drainProgress } from '../../clusters/drains.ts';
+import { advanceProgress, amountLeft, type Measure } from '../../common/task-progress.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes'>;
 type Amount = Required<TaskAmount>;

@@ -16,9 +16,9 @@ import {
   unknownSize,
   type WriteOptions,
 } from '../../../ports/object-bytes.ts';
+import { queueGarbage, queueGarbageAll } from '../../common/garbage.ts';
 import { giveUp } from '../../content/store-bytes.ts';
 import { changeKey } from '../../objects/commit-version.ts';
-import { queueGarbage, queueGarbageAll } from '../garbage.ts';
 import type { Pace } from './pace.ts';
 
 export type Ctx = Pick<

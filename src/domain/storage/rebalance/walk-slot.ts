@@ -9,8 +9,7 @@ import type { EndedPass, OpenPass, Remaining } from '../../../metadata/records/c
 import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type ClusterView, DataUnavailable, type Extent } from '../../../ports/object-bytes.ts';
-import { parseCluster } from '../../uploads/upload-session.ts';
-import { chooseCluster, readWish, type Wish } from '../placement.ts';
+import { chooseCluster, parseCluster, readWish, type Wish } from '../../clusters/placement.ts';
 import { amountOf, sumAmounts } from './evacuations.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
 import type { Pace } from './pace.ts';

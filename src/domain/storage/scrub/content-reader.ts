@@ -12,7 +12,7 @@ import {
   type Stored,
 } from '../../../ports/metadata-store.ts';
 import { ChunkMissing, type Extent } from '../../../ports/object-bytes.ts';
-import { timeOf } from '../../objects/versions.ts';
+import { timeOf } from '../../common/ids.ts';
 import { type ReadFault, readFault } from '../fsck/bytes.ts';
 import { comparableMd5 } from '../fsck/rows.ts';
 import type { ScrubBudget } from './budget.ts';

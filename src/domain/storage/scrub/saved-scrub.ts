@@ -15,7 +15,7 @@ import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { objects, uploadIndex } from '../../../metadata/tables.ts';
 import type { SortOf } from '../../../ports/metadata-store.ts';
 import { countHeld } from '../../buckets/class-stats.ts';
-import { advanceProgress, amountLeft, type Measure } from '../../tasks/progress.ts';
+import { advanceProgress, amountLeft, type Measure } from '../../common/task-progress.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 

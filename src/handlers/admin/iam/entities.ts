@@ -2,7 +2,7 @@
 
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import type { Recorder } from '../../../domain/events/recorder.ts';
+import type { Recorder } from '../../../domain/common/recorder.ts';
 import { attachedTo } from '../../../domain/iam/attachments.ts';
 import { findAnyCase, listEntities, type Named } from '../../../domain/iam/entities.ts';
 import { type HolderKind, listInlinePolicies } from '../../../domain/iam/inline-policies.ts';

@@ -2,7 +2,6 @@
 
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { accountHolder, userHolder } from '../../../domain/buckets/quotas/scopes.ts';
 import { findKey, listAccessKeys, openAccessKey } from '../../../domain/iam/access-keys.ts';
 import { listRootKeys } from '../../../domain/iam/account-profiles.ts';
 import { findNamed, listEntities } from '../../../domain/iam/entities.ts';
@@ -10,6 +9,7 @@ import { pageGroups } from '../../../domain/iam/groups.ts';
 import { getInlinePolicy, type HolderKind } from '../../../domain/iam/inline-policies.ts';
 import { findVersion } from '../../../domain/iam/managed-policies.ts';
 import { readTrust } from '../../../domain/iam/roles.ts';
+import { accountHolder, userHolder } from '../../../domain/quotas/scopes.ts';
 import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
 import type { GroupRecord, IamRecords, PolicyRecord, RoleRecord, UserRecord } from '../../../metadata/iam.ts';
 import { transferredMax } from '../../../protocol/operations/admin/iam-transfer.ts';

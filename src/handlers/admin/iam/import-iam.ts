@@ -6,8 +6,6 @@ import { refuseBarePrincipals } from '../../../auth/authorization/bucket-policy.
 import { parsePolicy } from '../../../auth/policy/document.ts';
 import { fail, Refusal } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { putAccountQuota } from '../../../domain/buckets/quotas/quota-limits.ts';
-import { accountHolder, type QuotaHolder, userHolder } from '../../../domain/buckets/quotas/scopes.ts';
 import {
   assertKeyIsFree,
   findKey,
@@ -34,6 +32,8 @@ import { deleteInlinePolicy, type HolderKind, putInlinePolicy } from '../../../d
 import { changePolicyTags, createPolicy, createVersion } from '../../../domain/iam/managed-policies.ts';
 import { createRole, updateRole } from '../../../domain/iam/roles.ts';
 import { createUser, updateUser } from '../../../domain/iam/users.ts';
+import { putAccountQuota } from '../../../domain/quotas/quota-limits.ts';
+import { accountHolder, type QuotaHolder, userHolder } from '../../../domain/quotas/scopes.ts';
 import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
 import { rootArn } from '../../../protocol/request/arns.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';

@@ -3,8 +3,8 @@ import { assertAccountMayUse } from '../../../auth/session/key-user.ts';
 import { fail, Refusal } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { bucketEncryption } from '../../../domain/configurations/families.ts';
-import { assertProvider } from '../../../domain/content/encryption/named-keys.ts';
-import { findKey } from '../../../domain/content/encryption/provided-key.ts';
+import { assertProvider } from '../../../domain/content/named-keys.ts';
+import { findKey } from '../../../domain/content/provided-key.ts';
 import {
   type ServerSideEncryptionRule,
   serverSideEncryptionConfiguration,

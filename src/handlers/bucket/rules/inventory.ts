@@ -10,7 +10,7 @@ import {
   withInventory,
   withoutInventory,
 } from '../../../domain/configurations/inventory.ts';
-import { assertProvider } from '../../../domain/content/encryption/named-keys.ts';
+import { assertProvider } from '../../../domain/content/named-keys.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';

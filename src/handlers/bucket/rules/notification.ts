@@ -2,6 +2,7 @@
 
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
+import { drawId } from '../../../domain/common/ids.ts';
 import { bucketNotification } from '../../../domain/configurations/families.ts';
 import {
   eventPatterns,
@@ -13,9 +14,8 @@ import {
   readKeyFilter,
   type TargetedRule,
 } from '../../../domain/configurations/notification.ts';
-import { explainUnserved, refusingTargets } from '../../../domain/events/deliver/served-targets.ts';
+import { explainUnserved, refusingTargets } from '../../../domain/deliveries/events/served-targets.ts';
 import { testEvents } from '../../../domain/events/events.ts';
-import { drawId } from '../../../domain/objects/versions.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { notificationConfiguration } from '../../../protocol/schemas/notification.ts';
 import type { CheckedPart } from '../../common/checks.ts';

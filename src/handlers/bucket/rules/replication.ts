@@ -7,17 +7,17 @@ import { toWireClass } from '../../../config/values/clusters.ts';
 import type { Context } from '../../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../../domain/configurations/families.ts';
 import {
+  type Destination,
+  defaultPeer,
+  readDestination,
+} from '../../../domain/configurations/replication-destination.ts';
+import {
   type Authorized as Allowed,
   asksOfRule,
   assertOwned,
   authorizeDelivery,
   NotAllowed,
 } from '../../../domain/deliveries/replication/authorize-delivery.ts';
-import {
-  type Destination,
-  defaultPeer,
-  readDestination,
-} from '../../../domain/deliveries/replication/destination.ts';
 import { openAccess } from '../../../domain/deliveries/replication/peers.ts';
 import { resyncExisting } from '../../../domain/deliveries/replication/resync.ts';
 import { PeerRefused, UnexpectedAnswer } from '../../../domain/deliveries/replication/send-content.ts';

@@ -1,7 +1,7 @@
 /** Rules that the rules of lifecycle and replication have in common. */
 
 import { fail } from '../../../base/errors.ts';
-import { drawId } from '../../../domain/objects/versions.ts';
+import { drawId } from '../../../domain/common/ids.ts';
 import type { Random } from '../../../ports/random.ts';
 import { utf8Length } from '../../common/parameters.ts';
 

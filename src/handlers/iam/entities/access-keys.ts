@@ -1,7 +1,7 @@
 /** The actions on access keys: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html and its neighbours. */
 import { callerOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
-import type { Recorder } from '../../../domain/events/recorder.ts';
+import type { Recorder } from '../../../domain/common/recorder.ts';
 import {
   type AccessKey,
   createAccessKey,

@@ -1,12 +1,12 @@
 /** The encryption headers of requests and replies (public API "Protecting data with server-side encryption"). */
 
 import { fail } from '../../../base/errors.ts';
+import { fromBase64, toBase64 } from '../../../base/text/base64.ts';
 import { type JsonObject, readStrictJson } from '../../../base/text/strict-json.ts';
 import type { Context } from '../../../context.ts';
-import { fromBase64, toBase64 } from '../../../domain/content/digests.ts';
-import type { CustomerKey } from '../../../domain/content/encryption/content-key.ts';
-import { arnName } from '../../../domain/content/encryption/provided-key.ts';
-import type { WantedEncryption } from '../../../domain/content/encryption/requested-encryption.ts';
+import type { CustomerKey } from '../../../domain/content/content-key.ts';
+import { arnName } from '../../../domain/content/provided-key.ts';
+import type { WantedEncryption } from '../../../domain/content/requested-encryption.ts';
 import type { Authorized } from '../../../gateway/request.ts';
 import type { Encryption } from '../../../metadata/objects/properties.ts';
 import { cipherKeyBytes } from '../../../ports/cryptography.ts';

@@ -2,10 +2,10 @@
 
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
+import { shownVersion } from '../../../domain/common/ids.ts';
 import { bucketLifecycle } from '../../../domain/configurations/families.ts';
 import { expirationHeader, findAbort, findExpiration } from '../../../domain/configurations/lifecycle.ts';
 import { readRules } from '../../../domain/lifecycle/due-action.ts';
-import { shownVersion } from '../../../domain/objects/read-object.ts';
 import type { Authorized } from '../../../gateway/request.ts';
 import type { BucketRow, ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
 import { asciiHeader, encodeWords, headerText } from '../../../protocol/formats/header-text.ts';

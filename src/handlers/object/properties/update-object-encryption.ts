@@ -1,6 +1,6 @@
 /** UpdateObjectEncryption (public API): another key, or SSE-KMS in place of SSE-S3, without touching the content. */
 import { openKeyUser } from '../../../auth/session/key-user.ts';
-import { rewrapKey } from '../../../domain/content/encryption/object-key.ts';
+import { rewrapKey } from '../../../domain/objects/rewrap-key.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import { objectEncryption } from '../../../protocol/schemas/bucket.ts';

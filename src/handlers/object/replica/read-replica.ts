@@ -5,7 +5,7 @@ import { toWireClass } from '../../../config/values/clusters.ts';
 import type { Context } from '../../../context.ts';
 import { isPlainAcl } from '../../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../../domain/access/object-ownership.ts';
-import type { WantedEncryption } from '../../../domain/content/encryption/requested-encryption.ts';
+import type { WantedEncryption } from '../../../domain/content/requested-encryption.ts';
 import type { Replica, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';

@@ -2,9 +2,8 @@
 import { assertAccountMayUse, openKeyUser } from '../../../auth/session/key-user.ts';
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { withRoom } from '../../../domain/buckets/quotas/room.ts';
-import { drawObjectKey } from '../../../domain/content/encryption/object-key.ts';
-import { findKey } from '../../../domain/content/encryption/provided-key.ts';
+import { drawObjectKey } from '../../../domain/content/object-key.ts';
+import { findKey } from '../../../domain/content/provided-key.ts';
 import {
   assertReceivable,
   type CommittedReplica,
@@ -18,6 +17,7 @@ import {
   writeReplica,
   writeReplicaState,
 } from '../../../domain/objects/replica/write-replica.ts';
+import { withRoom } from '../../../domain/quotas/room.ts';
 import { createUpload } from '../../../domain/uploads/upload-session.ts';
 import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { type ReplicaDocument, replicaDocumentMax } from '../../../metadata/objects/properties.ts';

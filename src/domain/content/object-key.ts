@@ -1,0 +1,84 @@
+/** Object keys: generated for a write, stored wrapped, unwrapped for a read (docs/adr/0006-encryption.md). */
+
+import { fail } from '../../base/errors.ts';
+import { fromBase64, toBase64 } from '../../base/text/base64.ts';
+import type { Context } from '../../context.ts';
+import type { Encryption } from '../../metadata/objects/properties.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import type { CustomerKey, KeyPlace, ObjectKey } from './content-key.ts';
+import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
+import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './requested-encryption.ts';
+
+export type Ctx = Pick<
+  Context,
+  'caches' | 'clock' | 'hasher' | 'metadata' | 'random' | 'sealer' | 'keys' | 'config' | 'telemetry'
+>;
+
+const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.id, key].join('\0');
+
+/** The key of a new object or upload; undefined when it is stored unencrypted. */
+export async function drawObjectKey(
+  ctx: Ctx,
+  { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
+  { wanted, user }: { readonly wanted: WantedEncryption; readonly user: KeyUser },
+): Promise<ObjectKey | undefined> {
+  const how = await chooseEncryption(ctx, bucket, wanted);
+  return how && draw(ctx, { bucket, key }, { how, user });
+}
+
+async function draw(
+  ctx: Ctx,
+  place: KeyPlace,
+  { how, user }: { readonly how: ChosenEncryption; readonly user: KeyUser },
+): Promise<ObjectKey> {
+  if (how.by === 'provider') return generateKey(ctx, place, { how, user });
+  const bytes = ctx.random.bytes(cipherKeyBytes);
+  const sealer = how.by === 'customer' ? ctx.sealer.under(how.key.bytes) : ctx.sealer;
+  const wrapped = toBase64(await sealer.seal(bytes, contextOf(place)));
+  const encryption: Encryption =
+    how.by === 'customer' ? { by: 'customer', keyMd5: how.key.md5, wrapped } : { by: 'service', wrapped };
+  return { bytes, encryption };
+}
+
+/**
+ * Opens the key of a content.
+ * @throws AccessDenied for a wrong customer key and for a provider's key that the user may not use; or the key provider's error
+ */
+export async function openObjectKey(
+  ctx: Ctx,
+  place: KeyPlace,
+  {
+    encryption,
+    customerKey,
+    user,
+  }: {
+    readonly encryption: Encryption;
+    readonly customerKey?: CustomerKey | undefined;
+    readonly user: KeyUser;
+  },
+): Promise<ObjectKey> {
+  assertCustomerKey(encryption, customerKey);
+  if (encryption.by === 'provider')
+    return { bytes: await unwrapKey(ctx, place, { kept: encryption, user }), encryption };
+  const sealer = customerKey === undefined ? ctx.sealer : ctx.sealer.under(customerKey.bytes);
+  const bytes = await sealer.open(fromBase64(encryption.wrapped), contextOf(place));
+  if (bytes !== undefined) return { bytes, encryption };
+  if (encryption.by === 'customer') throw fail('AccessDenied');
+  throw new Error(`the key of ${place.key} in bucket ${place.bucket.id} does not open under the master key`);
+}
+
+/** A customer key must be sent for an object that was encrypted with one, and for no other (public API). */
+export function assertCustomerKey(
+  encryption: Encryption | undefined,
+  customerKey: CustomerKey | undefined,
+): void {
+  const isWanted = encryption?.by === 'customer';
+  if (isWanted === (customerKey !== undefined)) return;
+  throw fail(
+    'InvalidRequest',
+    isWanted
+      ? 'The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.'
+      : 'The encryption parameters are not applicable to this object.',
+  );
+}

@@ -1,0 +1,248 @@
+/**
+ * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), with or without a consumer, and
+ * measures them. The oldest hours are deleted first, each with one deletion; the rows are counted and logged before.
+ *
+ * Deleting an hour takes two passes: the first one closes it, so that processes with slow clocks add no more rows, and a
+ * pass at least `placementsEndMs` later deletes it. Such a process adds its rows to an hour that is kept.
+ */
+import { inParallel } from '../../../base/concurrency.ts';
+import type { Context } from '../../../context.ts';
+import {
+  type ClosedHours,
+  clearHour,
+  closeHours,
+  countHour,
+  type HourlyQueue,
+  hourlyQueueNames,
+  hourMs,
+  hourOf,
+  laneOf,
+  laneOfSlot,
+  placementsEndMs,
+  rememberCount,
+  rowsOfHour,
+  scanHours,
+} from '../../../metadata/background/hourly-queues.ts';
+import type { QueueHour } from '../../../metadata/records/queues.ts';
+import type { QueueBacklog, TargetBacklog } from '../../../ports/telemetry.ts';
+import { storeFailed } from '../replication/store-status.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
+
+/** This hour and the one before may still get rows: they are counted again in each pass, and never deleted. */
+const openHours = 2;
+/** The largest count of one slot of an open hour; a larger one is reported as this number. */
+const openRowsMax = 10_000;
+/** The largest count of one slot of a past hour. */
+const closedRowsMax = 10_000_000;
+
+interface Counted extends QueueHour {
+  readonly rows: number;
+}
+interface Measured extends Counted {
+  /** When the oldest row was due. */
+  readonly oldest: number | undefined;
+}
+
+/** What a leader remembers between passes, by its monotonic clock. */
+export interface Looks {
+  /** By queue: the closed hours, and the latest time at which they were closed. */
+  readonly closed: Map<HourlyQueue, ClosedHours & { readonly since: number }>;
+  /** By queue and hour: when a stored count was first read, and whether it was checked again since. */
+  readonly counts: Map<string, { readonly since: number; readonly isChecked: boolean }>;
+}
+export const firstLook = (): Looks => ({ closed: new Map(), counts: new Map() });
+
+/** One pass over every queue. */
+export async function boundQueues(
+  ctx: Ctx,
+  looks: Looks,
+  signal: AbortSignal,
+): Promise<{ readonly queues: readonly QueueBacklog[]; readonly targets: readonly TargetBacklog[] }> {
+  const queues: QueueBacklog[] = [];
+  let targets: readonly TargetBacklog[] = [];
+  for (const queue of hourlyQueueNames) {
+    const { backlog, left, now } = await boundQueue(ctx, queue, { looks, signal });
+    queues.push(backlog);
+    if (queue === 'notify') targets = backlogsByTarget(ctx, left, now);
+  }
+  return { queues, targets };
+}
+
+/** Two targets that share a lane have the backlog of both. */
+function backlogsByTarget({ config }: Ctx, left: readonly Measured[], now: number): readonly TargetBacklog[] {
+  const lanes = Map.groupBy(
+    left.filter(({ rows }) => rows > 0),
+    ({ slot }) => laneOfSlot(slot),
+  );
+  return config.SVC_NOTIFY_TARGETS.map(({ id }) => {
+    const hours = lanes.get(laneOf(id)) ?? [];
+    const oldest = hours.reduce((least, hour) => Math.min(least, hour.oldest ?? now), now);
+    return { target: id, rows: sumHours(hours), oldestSeconds: Math.max(0, now - oldest) / 1000 };
+  });
+}
+
+interface Look {
+  readonly looks: Looks;
+  readonly signal: AbortSignal;
+}
+
+async function boundQueue(
+  ctx: Ctx,
+  queue: HourlyQueue,
+  look: Look,
+): Promise<{ readonly backlog: QueueBacklog; readonly left: readonly Measured[]; readonly now: number }> {
+  const { looks, signal } = look;
+  const { metadata, config } = ctx;
+  const now = await metadata.now();
+  const firstOpen = hourOf(now) - openHours + 1;
+  const firstKept = hourOf(now - config.SVC_QUEUE_RETENTION);
+  const kept: Measured[] = [];
+  const expired: Measured[] = [];
+  for await (const hour of scanHours(metadata, queue)) {
+    signal.throwIfAborted();
+    const isExpired = hour.hour < firstKept && hour.hour < firstOpen;
+    const counted = await count(ctx, hour, { ...look, isOpen: hour.hour >= firstOpen });
+    if (isExpired) expired.push(counted);
+    else kept.push(counted);
+  }
+  forgetCounts(looks, queue, [...expired, ...kept]);
+  const surplus = chooseSurplus(kept, { max: config.SVC_QUEUE_ROWS_MAX, firstOpen });
+  const below = [...expired, ...surplus].reduce((most, { hour }) => Math.max(most, hour + 1), 0);
+  const deletable = await closeBelow(ctx, queue, { looks, below, open: hourOf(now) });
+  const isDeletable = ({ hour }: QueueHour): boolean => hour < deletable;
+  await drop(ctx, { queue, hours: expired.filter(isDeletable), why: 'age', signal });
+  const dropped = surplus.filter(isDeletable);
+  await drop(ctx, { queue, hours: dropped, why: 'rows', signal });
+  const waiting = expired.filter((hour) => !isDeletable(hour));
+  const left = [...waiting, ...kept.slice(dropped.length)];
+  const first = left.find(({ rows }) => rows > 0)?.oldest;
+  const oldestSeconds = first === undefined ? 0 : Math.max(0, now - first) / 1000;
+  return { backlog: { queue, rows: sumHours(left), oldestSeconds }, left, now };
+}
+
+const sumHours = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
+
+/** Closes hours, one step at a time. @returns the hour before which hours may now be deleted */
+async function closeBelow(
+  { metadata, clock }: Ctx,
+  queue: HourlyQueue,
+  { looks, below, open }: ClosedHours & { readonly looks: Looks },
+): Promise<number> {
+  const closed = looks.closed.get(queue) ?? { below: 0, open: 0, since: Number.NEGATIVE_INFINITY };
+  const isOver = clock.elapsed() - closed.since >= placementsEndMs;
+  const isFurther = isOver && below > closed.below;
+  if (isFurther || open > closed.open) {
+    const next = { below: isFurther ? below : closed.below, open };
+    await closeHours(metadata, queue, next);
+    looks.closed.set(queue, { ...next, since: isFurther ? clock.elapsed() : closed.since });
+  }
+  return isOver ? closed.below : 0;
+}
+
+async function count(
+  ctx: Ctx,
+  hour: QueueHour,
+  { isOpen, looks, signal }: Look & { readonly isOpen: boolean },
+): Promise<Measured> {
+  const { metadata } = ctx;
+  if (!isOpen && hour.rows !== undefined && !mustCheck(ctx, hour, looks))
+    return recall(ctx, { ...hour, rows: hour.rows }, signal);
+  const found = await countHour(metadata, hour, { max: isOpen ? openRowsMax : closedRowsMax, signal });
+  if (isOpen) return { ...hour, ...found };
+  await rememberCount(metadata, hour, found.rows);
+  // A count that an announcement removed is treated like a missing first count.
+  if (hour.rows === undefined)
+    looks.counts.set(nameOf(hour), { since: ctx.clock.elapsed(), isChecked: false });
+  return { ...hour, ...found };
+}
+
+/** The stored count, which becomes 0 when a consumer has finished all rows of the hour. */
+async function recall({ metadata }: Ctx, hour: Counted, signal: AbortSignal): Promise<Measured> {
+  if (hour.rows === 0) return { ...hour, oldest: undefined };
+  const { oldest } = await countHour(metadata, hour, { max: 1, signal });
+  if (oldest !== undefined) return { ...hour, oldest };
+  await rememberCount(metadata, hour, 0);
+  return { ...hour, rows: 0, oldest: undefined };
+}
+
+/**
+ * A process that announced an hour shortly before it was counted may add rows afterwards, so the stored count is verified
+ * once after that time. A process that adds rows later announces the hour again, which removes the count.
+ */
+function mustCheck({ clock }: Ctx, hour: QueueHour, { counts }: Looks): boolean {
+  const name = nameOf(hour);
+  const met = counts.get(name);
+  const now = clock.elapsed();
+  if (met === undefined) counts.set(name, { since: now, isChecked: false });
+  if (met === undefined || met.isChecked || now - met.since < placementsEndMs) return false;
+  counts.set(name, { ...met, isChecked: true });
+  return true;
+}
+
+const nameOf = ({ queue, hour, slot }: QueueHour): string => `${queue} ${hour} ${slot}`;
+
+/** Forgets the counts of deleted hours. */
+function forgetCounts({ counts }: Looks, queue: HourlyQueue, hours: readonly QueueHour[]): void {
+  const counted = new Set(hours.map(nameOf));
+  for (const name of counts.keys())
+    if (name.startsWith(`${queue} `) && !counted.has(name)) counts.delete(name);
+}
+
+/** The oldest hours whose removal brings the queue down to `max` rows; open hours stay. */
+function chooseSurplus(
+  hours: readonly Measured[],
+  { max, firstOpen }: { readonly max: number; readonly firstOpen: number },
+): readonly Measured[] {
+  let rows = sumHours(hours);
+  let count = 0;
+  for (const hour of hours) {
+    if (rows <= max || hour.hour >= firstOpen) break;
+    rows -= hour.rows;
+    count += 1;
+  }
+  return hours.slice(0, count);
+}
+
+/** Versions whose tasks are dropped no longer wait: their status says so, and lifecycle rules need not leave them alone. */
+async function failVersions(ctx: Ctx, hour: QueueHour, signal: AbortSignal): Promise<void> {
+  const cursor = rowsOfHour(ctx.metadata, hour);
+  for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
+    await inParallel(16, page, async ({ row }) => {
+      signal.throwIfAborted();
+      await storeFailed(ctx, row, { why: 'dropped', isDropped: true });
+    });
+}
+
+async function drop(
+  ctx: Ctx,
+  {
+    queue,
+    hours,
+    why,
+    signal,
+  }: {
+    readonly queue: HourlyQueue;
+    readonly hours: readonly QueueHour[];
+    readonly why: 'age' | 'rows';
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const { metadata, telemetry } = ctx;
+  let dropped = 0;
+  try {
+    for (const hour of hours) {
+      // Count again: a slow writer may have added rows after the first count.
+      const { rows } = await countHour(metadata, hour, { max: closedRowsMax, signal });
+      if (queue === 'replication') await failVersions(ctx, hour, signal);
+      await clearHour(metadata, hour);
+      dropped += rows;
+    }
+  } finally {
+    if (dropped > 0) {
+      telemetry.queueDropped(queue, why, dropped);
+      const until = new Date(((hours.at(-1)?.hour ?? 0) + 1) * hourMs).toISOString();
+      telemetry.log('WARN', 'queued tasks were dropped', { queue, why, rows: dropped, until });
+    }
+  }
+}

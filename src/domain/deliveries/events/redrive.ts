@@ -1,0 +1,164 @@
+/** Puts dead letters back into the queue of events, or discards them. */
+
+import type { Refusal } from '../../../base/errors.ts';
+import type { Context } from '../../../context.ts';
+import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
+import {
+  laneOf,
+  laneOfSlot,
+  laneSlot,
+  queuedByHour,
+  scanHours,
+} from '../../../metadata/background/hourly-queues.ts';
+import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/queues.ts';
+import type { DeadLetter, NotifyTask, QueueRow } from '../../../metadata/records/queues.ts';
+import { readSubject, type Subject } from '../../events/envelope.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+interface LetterAbout {
+  readonly bucket: string;
+  readonly target: string;
+}
+
+/** Which letters are meant: those that match every field that is given. */
+export interface LetterFilter {
+  readonly target?: string | undefined;
+  readonly bucket?: string | undefined;
+  readonly id?: string | undefined;
+  /** Store time at which delivery was given up: from `since` on, and before `until`. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  /** Why the caller may not change a letter: one that `id` names is refused, others are passed over. */
+  readonly denialOf?: ((letter: LetterAbout) => Promise<Refusal | undefined>) | undefined;
+}
+
+/** Letters that one call changes. */
+const lettersMax = 1_000;
+
+interface Changed {
+  readonly letters: number;
+  /** More letters match: call again. */
+  readonly isTruncated: boolean;
+}
+
+/** The cast: each queue has one type of task. */
+const letterOf = (row: QueueRow): DeadLetter => row.task as DeadLetter;
+
+function matches(row: QueueRow, { target, bucket, id, since, until }: LetterFilter): boolean {
+  const { sink, message } = letterOf(row);
+  return (
+    (target === undefined || sink === target) &&
+    (bucket === undefined || readSubject(message).bucket === bucket) &&
+    (id === undefined || row.id === id) &&
+    (since === undefined || row.due >= since) &&
+    (until === undefined || row.due < until)
+  );
+}
+
+async function changeLetters(
+  { metadata }: Ctx,
+  filter: LetterFilter,
+  change: (row: QueueRow) => Promise<void>,
+): Promise<Changed> {
+  let letters = 0;
+  for await (const row of everyDeadLetter(metadata)) {
+    if (!matches(row, filter)) continue;
+    if (letters >= lettersMax) return { letters, isTruncated: true };
+    const { sink, message } = letterOf(row);
+    const denial = await filter.denialOf?.({ bucket: readSubject(message).bucket, target: sink });
+    if (denial !== undefined && filter.id !== undefined) throw denial;
+    if (denial !== undefined) continue;
+    await change(row);
+    letters += 1;
+  }
+  return { letters, isTruncated: false };
+}
+
+/** Rows that are read to find the events that wait behind the letters; further ones may overtake them. */
+const waitingMax = 20_000;
+
+const nameOf = (sink: string, { bucket, key = '' }: Subject): string => `${sink} ${bucket}/${key}`;
+
+/** When the oldest waiting event of each object was due. */
+async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, number>> {
+  const oldest = new Map<string, number>();
+  let read = 0;
+  for (const place of await listDueHours(ctx, 'notify', now))
+    for await (const { due, task } of dueRowsOfHour(ctx, place, { now, max: waitingMax - read })) {
+      // The cast: each queue has one type of task.
+      const { sink, message } = task as NotifyTask;
+      const name = nameOf(sink, readSubject(message));
+      oldest.set(name, Math.min(oldest.get(name) ?? due, due));
+      read += 1;
+      if (read >= waitingMax) return oldest;
+    }
+  return oldest;
+}
+
+/**
+ * Queues the events again, those of an object in their order, and before later ones of it that wait. The event is queued before its letter is removed: a kill between the two
+ * leaves both, and loses none.
+ */
+export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Changed> {
+  const now = await ctx.metadata.now();
+  const waiting = await listWaiting(ctx, now);
+  return changeLetters(ctx, filter, async (row) => {
+    const { error: _error, since: _since, ...task } = letterOf(row);
+    const { sink, message } = task;
+    const subject = readSubject(message);
+    const { bucket, key } = subject;
+    // Rows of one millisecond sort by their ids, which begin with the sequencer.
+    const due = waiting.get(nameOf(sink, subject)) ?? now;
+    const { id, requestId } = row;
+    const at = { queue: 'notify', slot: laneSlot(sink, key ?? bucket) } as const;
+    await ctx.metadata.apply([await queuedByHour(ctx, at, { task, id, due, requestId })]);
+    await ctx.metadata.apply([removeDeadLetter(row)]);
+  });
+}
+
+export const discardLetters = (ctx: Ctx, filter: LetterFilter): Promise<Changed> =>
+  changeLetters(ctx, filter, (row) => ctx.metadata.apply([removeDeadLetter(row)]));
+
+// How many events wait for each target, and since when.
+
+/** Rows that are counted of one target; more are shown as this number. */
+const countedMax = 10_000;
+
+interface TargetBacklog {
+  queued: number;
+  /** Store time. */
+  oldest: number | undefined;
+  deadLetters: number;
+}
+
+export async function countBacklogs(
+  ctx: Ctx,
+  targets: readonly string[],
+): Promise<ReadonlyMap<string, TargetBacklog>> {
+  const counts = new Map(
+    targets.map((id): [string, TargetBacklog] => [id, { queued: 0, oldest: undefined, deadLetters: 0 }]),
+  );
+  const lanes = Map.groupBy(targets, laneOf);
+  const now = await ctx.metadata.now();
+  for await (const place of scanHours(ctx.metadata, 'notify')) {
+    const isCounted = (id: string): boolean => (counts.get(id)?.queued ?? 0) >= countedMax;
+    const here = lanes.get(laneOfSlot(place.slot)) ?? [];
+    if (here.every(isCounted)) continue;
+    for await (const { task, due } of dueRowsOfHour(ctx, place, { now, max: countedMax })) {
+      // The casts: each queue has one type of task.
+      const count = counts.get((task as NotifyTask).sink);
+      if (count === undefined) continue;
+      count.queued = Math.min(count.queued + 1, countedMax);
+      count.oldest = Math.min(count.oldest ?? due, due);
+    }
+  }
+  let read = 0;
+  for await (const { task } of everyDeadLetter(ctx.metadata)) {
+    const count = counts.get((task as DeadLetter).sink);
+    if (count !== undefined) count.deadLetters += 1;
+    read += 1;
+    if (read >= countedMax) break;
+  }
+  return counts;
+}

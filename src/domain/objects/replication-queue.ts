@@ -1,0 +1,140 @@
+/**
+ * Selects versions for replication: a version that a replication rule covers gets the status PENDING, and the commit that
+ * creates it also queues it for the replicator.
+ */
+import type { Context } from '../../context.ts';
+import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import type { ReplicationTask } from '../../metadata/records/queues.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import type { SideChange } from '../../ports/metadata-store.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
+import { nameDestination, readDestination } from '../configurations/replication-destination.ts';
+import { stampOf } from './stamp.ts';
+import type { Plan } from './versions.ts';
+
+export const isReplicated = ({ documents }: Pick<BucketRow, 'documents'>): boolean =>
+  bucketReplication.name in documents;
+
+/** The plan with the versions to replicate marked and queued. */
+export async function replicated(
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
+  plan: Plan,
+  { bucket, requestId }: { readonly bucket: BucketRow; readonly requestId: string },
+): Promise<Plan> {
+  const { Role: role = '', Rule: [rule] = [] } = (await readDocument(ctx, bucket, bucketReplication)) ?? {};
+  if (rule === undefined || rule.Status !== 'Enabled') return plan;
+  const subject = plan.fresh ?? plan.amended;
+  const queue = (row: ObjectRow, removed?: true): Promise<SideChange> =>
+    queueTask(ctx, { bucket, role, rule, row, requestId, removed });
+  if (subject === undefined) {
+    if (rule.DeleteReplication?.Status !== 'Enabled' || bucket.versioning === '') return plan;
+    const removals = await Promise.all(plan.gone.filter(wasSent).map((row) => queue(row, true)));
+    return { ...plan, then: [...(plan.then ?? []), ...removals] };
+  }
+  if (!concerns(rule, plan)) return plan;
+  const row = await queue(subject);
+  const pending = markPending(subject);
+  return {
+    ...plan,
+    changes: plan.changes.map((change) =>
+      'put' in change && change.put === subject ? { ...change, put: pending } : change,
+    ),
+    ...(plan.fresh === undefined ? { amended: pending } : { fresh: pending }),
+    then: [...(plan.then ?? []), row],
+  };
+}
+
+/** The row of a version that is queued. A replica stays one for its readers; it is sent on to the sites that it has not passed. */
+export const markPending = (row: ObjectRow): ObjectRow =>
+  row.replication === 'REPLICA' ? { ...row, unsent: true } : { ...row, replication: 'PENDING' };
+
+/** Whether a destination is still to get the version. */
+export const isPending = ({ replication, unsent }: Pick<ObjectRow, 'replication' | 'unsent'>): boolean =>
+  replication === 'PENDING' || unsent === true;
+
+interface Queued {
+  readonly bucket: BucketRow;
+  /** Of the configuration. */
+  readonly role: string;
+  readonly rule: ReplicationRule;
+  readonly row: ObjectRow;
+  readonly requestId: string;
+  readonly removed?: true | undefined;
+  readonly isResync?: true;
+  readonly restores?: true | undefined;
+}
+
+/** The side change that queues a version for the replicator, or its removal. */
+export async function queueTask(
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock'>,
+  { bucket, role, rule, row, requestId, removed, isResync, restores }: Queued,
+): Promise<SideChange> {
+  const { key, version, isNull, marker, size, replication } = row;
+  const hasContent = !removed && !marker && size > 0 && replication !== 'COMPLETED';
+  const about = { bucketId: bucket.id, bucket: bucket.name, key, version, isNull, marker };
+  const task: ReplicationTask = {
+    ...about,
+    rule: rule.ID ?? '',
+    destination: rule.Destination,
+    account: bucket.owner,
+    role,
+    ...(removed ? { removed } : {}),
+    ...(isResync ? { isResync } : {}),
+    ...(restores ? { restores } : {}),
+    stamp: stampOf(row),
+    ...(hasContent ? { bytes: size } : {}),
+  };
+  const target = readDestination(rule.Destination.Bucket);
+  const slot = laneSlot(target === undefined ? '' : nameDestination(target), key);
+  const due = await ctx.metadata.now();
+  // Rows of one millisecond sort by id, and the ids of versions by age.
+  const id = `${version}/${requestId}`;
+  return queuedByHour(ctx, { queue: 'replication', slot }, { task, id, due, requestId });
+}
+
+const sendsReplicas = ({ SourceSelectionCriteria }: ReplicationRule): boolean =>
+  SourceSelectionCriteria?.ReplicaModifications?.Status === 'Enabled';
+
+/** Whether another site may have the version. */
+export const wasSent = ({ replication }: Pick<ObjectRow, 'replication'>): boolean =>
+  replication !== undefined;
+
+/** Whether the rule selects a version that exists already. */
+export const coversExisting = (rule: ReplicationRule, row: ObjectRow): boolean =>
+  (row.replication !== 'REPLICA' || sendsReplicas(rule)) &&
+  (row.marker ? concernsMarker(rule, row) : applies(rule, row));
+
+function concerns(rule: ReplicationRule, { fresh, amended, former }: Plan): boolean {
+  if (fresh !== undefined) {
+    if (fresh.replication === 'REPLICA' && !sendsReplicas(rule)) return false;
+    return fresh.marker ? concernsMarker(rule, fresh) : applies(rule, fresh);
+  }
+  // A version that was not replicated stays so when it changes; the same holds for changes that the target does not read.
+  if (amended === undefined || former === undefined || former.replication === undefined) return false;
+  if (former.replication === 'REPLICA' && !sendsReplicas(rule)) return false;
+  const isSeen =
+    amended.headers.tags !== former.headers.tags ||
+    amended.acl !== former.acl ||
+    amended.lock !== former.lock;
+  return isSeen && applies(rule, former);
+}
+
+/** A rule of the first version of the API, which has no filter, also replicates delete markers. */
+const concernsMarker = (rule: ReplicationRule, { key }: ObjectRow): boolean =>
+  (rule.Filter === undefined || rule.DeleteMarkerReplication?.Status === 'Enabled') &&
+  key.startsWith(prefixOf(rule)) &&
+  tagsOf(rule).length === 0;
+
+const applies = (rule: ReplicationRule, { key, headers: { tags = [] }, encryption }: ObjectRow): boolean =>
+  key.startsWith(prefixOf(rule)) &&
+  // An object that a key provider encrypted is replicated only when the rule enables SseKmsEncryptedObjects.
+  (encryption?.by !== 'provider' ||
+    rule.SourceSelectionCriteria?.SseKmsEncryptedObjects?.Status === 'Enabled') &&
+  tagsOf(rule).every(({ Key, Value }) => tags.some(([name, value]) => name === Key && value === Value));
+
+export const prefixOf = ({ Filter, Prefix }: ReplicationRule): string =>
+  Filter?.And?.Prefix ?? Filter?.Prefix ?? Prefix ?? '';
+
+const tagsOf = ({ Filter }: ReplicationRule) =>
+  Filter?.And?.Tag ?? (Filter?.Tag === undefined ? [] : [Filter.Tag]);

@@ -1,0 +1,152 @@
+/**
+ * Gives a bucket to another account. The bucket is closed to writers while it leaves the counters of its former account and enters those
+ * of the new one, so the quotas and the present usage of both stay exact.
+ */
+
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { findBucket, moveBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
+import { accountUsage, counterChanges, holdersOf, readUsage } from '../../metadata/buckets/usage.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import type { BucketRow, Grant } from '../../metadata/tables.ts';
+import { assertUnattached } from '../access/access-points.ts';
+import { assertOpen, openBucket } from '../common/buckets.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { retryInTurn } from '../common/retry-in-turn.ts';
+import { dropDocuments, readDocument, writeDocuments } from '../configurations/documents.ts';
+import { bucketAcl, ownershipControls } from '../configurations/families.ts';
+import { sum } from './amounts.ts';
+import { withinMaxBuckets } from './max-buckets.ts';
+import { accountHolder, holderScope } from './scopes.ts';
+import { isSettled, recall } from './shares.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config'>;
+
+export interface NewOwner {
+  readonly bucket: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  /**
+   * Whether the objects become the new owner's, by BucketOwnerEnforced; otherwise each object stays with the account that wrote it, as in
+   * the public API.
+   */
+  readonly withObjects: boolean;
+  /** Configurations that the new owner does not get, by their names. */
+  readonly without?: readonly string[];
+  readonly record?: Recorder | undefined;
+}
+
+/** @throws QuotaExceeded where the new owner may have no more buckets; NoSuchBucket */
+export async function changeOwner(ctx: Ctx, wanted: NewOwner): Promise<BucketRow> {
+  const { owner } = wanted;
+  const bucket = await openBucket(ctx, wanted.bucket);
+  const moved = await withinMaxBuckets(ctx, { name: bucket.name, owner, exists: true }, () =>
+    move(ctx, bucket, wanted),
+  );
+  // The bucket's bytes may exceed what processes hold as shares of the account's quota: like a quota that was lowered.
+  const epoch = (await findAccountQuota(ctx.metadata, owner))?.row.epoch;
+  if (epoch !== undefined) await recall(ctx, holderScope(accountHolder(owner), epoch), () => true);
+  return moved;
+}
+
+async function move(
+  ctx: Ctx,
+  bucket: Pick<BucketRow, 'name' | 'id'>,
+  { owner, ownerName, withObjects, without = [], record }: NewOwner,
+): Promise<BucketRow> {
+  const { metadata } = ctx;
+  return retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
+    const found = await findBucket(metadata, bucket.name);
+    if (found === undefined || found.row.id !== bucket.id)
+      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    const open = await assertOpen(ctx, found);
+    if (open !== found.row) return undefined;
+    // Check before closing, so that a refusal does not disturb the bucket's writers.
+    if (open.owner !== owner) await assertUnattached(ctx, open);
+    const documents = await newDocuments(ctx, open, { owner, withObjects, without });
+    const closing = { ...open, closedAt: await metadata.now(), generation: open.generation + 1 };
+    const closed = await replaceBucket(metadata, found, closing);
+    if (!closed.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
+    const reopened = { ...closing, closedAt: 0, generation: closing.generation + 1 };
+    // Writers that read the closed row are refused too.
+    await metadata.raiseFence(objectsAt(closing), reopened.generation);
+    const stored = { row: closing, revision: closed.revision };
+    try {
+      await assertMovable(ctx, open, owner);
+    } catch (cause) {
+      await replaceBucket(metadata, stored, reopened);
+      await dropDocuments(ctx, documents.made);
+      throw cause;
+    }
+    record?.change?.({ owner: open.owner }, { owner });
+    const then = [...(await leaveCounters(ctx, open)), ...(await recorded(record))];
+    // An IAM user of the former account owns it no more.
+    const { accountQuota: _, userQuota: __, creatorId: ___, ...others } = reopened;
+    const { signingKey } = others;
+    // The former owner knows its secret.
+    const knownKey =
+      signingKey === undefined
+        ? {}
+        : { signingKey: { ...signingKey, knownTo: signingKey.knownTo ?? open.owner } };
+    const next = { ...others, ...knownKey, owner, ownerName, creator: owner, documents: documents.all };
+    const outcome = await moveBucket(metadata, stored, next, then);
+    if (!outcome.applied) return dropDocuments(ctx, documents.made).then(() => undefined);
+    record?.applied();
+    await dropDocuments(ctx, documents.replaced);
+    return { value: next };
+  });
+}
+
+/** @throws BucketHasAccessPointsAttached; ServiceUnavailable */
+async function assertMovable(ctx: Ctx, closed: BucketRow, owner: string): Promise<void> {
+  // An access point belongs to the account of its bucket: the former owner's account would still decide about requests. One that is
+  // created from now on is withdrawn, because its creator reads the bucket again.
+  if (closed.owner !== owner) await assertUnattached(ctx, closed);
+  if (holdersOf(closed).length > 0 && !(await isSettled(ctx, closed.id)))
+    throw fail(
+      'ServiceUnavailable',
+      `The counters of bucket ${closed.name} miss additions of a gateway that died. Send the request again in a minute.`,
+    );
+}
+
+/** What the bucket holds leaves the counters of its former account and user. */
+async function leaveCounters({ metadata }: Ctx, bucket: BucketRow) {
+  const holders = holdersOf(bucket);
+  if (holders.length === 0) return [];
+  const { bytes, objects } = sum((await readUsage(metadata, bucket.id)).values());
+  const left = [{ storageClass: '', bytes: -bytes, objects: -objects }];
+  return holders.flatMap((epoch) => counterChanges(accountUsage(epoch), bucket.id, left));
+}
+
+/** The configurations under the new owner: its ACL names the new owner in place of the former one. */
+async function newDocuments(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { owner, withObjects, without }: Required<Pick<NewOwner, 'owner' | 'withObjects' | 'without'>>,
+) {
+  const acl = await readDocument(ctx, bucket, bucketAcl);
+  const rename = (grant: Grant): Grant =>
+    grant.grantee.is === 'user' && grant.grantee.id === bucket.owner
+      ? { ...grant, grantee: { is: 'user', id: owner } }
+      : grant;
+  const enforced = { Rule: [{ ObjectOwnership: 'BucketOwnerEnforced' }] };
+  const made = await writeDocuments(ctx, {
+    ...(acl === undefined || withObjects ? {} : { [bucketAcl.name]: JSON.stringify(acl.map(rename)) }),
+    ...(withObjects ? { [ownershipControls.name]: JSON.stringify(enforced) } : {}),
+  });
+  // Under BucketOwnerEnforced there are no ACLs.
+  const { [bucketAcl.name]: formerAcl, ...kept } = bucket.documents;
+  const dropped = Object.fromEntries(Object.entries(kept).filter(([name]) => without.includes(name)));
+  const remaining = Object.fromEntries(Object.entries(kept).filter(([name]) => !without.includes(name)));
+  const formerControls = withObjects ? bucket.documents[ownershipControls.name] : undefined;
+  return {
+    made,
+    all: { ...remaining, ...made },
+    replaced: {
+      ...dropped,
+      ...(formerAcl === undefined ? {} : { [bucketAcl.name]: formerAcl }),
+      ...(formerControls === undefined ? {} : { [ownershipControls.name]: formerControls }),
+    },
+  };
+}

@@ -1,0 +1,315 @@
+/**
+ * Limits of requests, bytes and concurrent requests for accounts, buckets and anonymous sources: a token bucket for each scope that has a
+ * limit. The processes of a node tell each other what they served, ten times a second, so together they keep one limit. Where no limit is
+ * set, a request costs a look at the clock.
+ */
+
+import { fail, type Refusal } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { type RateLimit, readRateLimits } from '../../metadata/records/limits.ts';
+
+type Ctx = Pick<Context, 'clock' | 'metadata' | 'random' | 'siblings' | 'telemetry'>;
+
+export type LimitKind = 'account' | 'bucket' | 'anonymous';
+export interface Scope {
+  readonly kind: LimitKind;
+  /** The account's id, the bucket's id, or the source of an anonymous request. */
+  readonly id: string;
+}
+
+export const scopeOf = ({ kind, id }: Scope): string => (kind === 'anonymous' ? kind : `${kind}:${id}`);
+
+/** Other machines change limits without an announcement. */
+const refreshMs = 10_000;
+const reportMs = 100;
+/** What a process tells of its open requests holds this long. */
+const reportedMs = 3_000;
+/** A report has the scopes that served most. */
+const reportedMax = 200;
+/** Anonymous sources are many; the oldest idle ones are given up. */
+const usesMax = 20_000;
+const sleepMsMax = 1_000;
+
+export const limitsTopic = 'rate-limits';
+const usesTopic = 'rate-limit-uses';
+
+/** Part of a report: scope, kind, requests, bytes, open requests. */
+type Reported = readonly [use: string, kind: LimitKind, requests: number, bytes: number, open: number];
+
+/** What a scope has used. */
+class Use {
+  limit: RateLimit;
+  readonly kind: LimitKind;
+  /** Requests and bytes that may pass now; bytes may be negative, because a body is counted while it passes. */
+  requests: number;
+  bytes: number;
+  #at: number;
+  open = 0;
+  /** Open requests of other processes, by process. */
+  readonly elsewhere = new Map<string, { readonly open: number; readonly at: number }>();
+  unreported = { requests: 0, bytes: 0 };
+
+  constructor(kind: LimitKind, limit: RateLimit, now: number) {
+    this.kind = kind;
+    this.limit = limit;
+    this.#at = now;
+    this.requests = capacity(limit.requestsPerSecond, limit);
+    this.bytes = capacity(limit.bytesPerSecond, limit);
+  }
+
+  refill(now: number): void {
+    const { requestsPerSecond, bytesPerSecond } = this.limit;
+    const seconds = Math.max(0, now - this.#at) / 1_000;
+    this.#at = now;
+    if (requestsPerSecond !== undefined)
+      this.requests = Math.min(
+        capacity(requestsPerSecond, this.limit),
+        this.requests + seconds * requestsPerSecond,
+      );
+    if (bytesPerSecond !== undefined)
+      this.bytes = Math.min(capacity(bytesPerSecond, this.limit), this.bytes + seconds * bytesPerSecond);
+  }
+
+  /** The refusal of a further request now. */
+  refusal(now: number): Refusal | undefined {
+    this.refill(now);
+    const { requestsPerSecond, bytesPerSecond, concurrentRequests } = this.limit;
+    if (concurrentRequests !== undefined && this.#openAnywhere(now) >= concurrentRequests)
+      return this.#slowDown(`${concurrentRequests} concurrent requests`, 1);
+    if (requestsPerSecond !== undefined && this.requests < 1)
+      return this.#slowDown(
+        `${requestsPerSecond} requests per second`,
+        (1 - this.requests) / requestsPerSecond,
+      );
+    // Open bodies wait while the balance is negative. A further request may join them, within one second of debt.
+    if (bytesPerSecond !== undefined && this.bytes <= -bytesPerSecond)
+      return this.#slowDown(`${bytesPerSecond} bytes per second`, -this.bytes / bytesPerSecond);
+    return undefined;
+  }
+
+  #openAnywhere(now: number): number {
+    let open = this.open;
+    for (const [process, { open: there, at }] of this.elsewhere) {
+      if (now - at > reportedMs) this.elsewhere.delete(process);
+      else open += there;
+    }
+    return open;
+  }
+
+  #slowDown(limit: string, seconds: number): Refusal {
+    const whose = { account: 'The account', bucket: 'The bucket', anonymous: 'An anonymous source' };
+    return fail('SlowDown', {
+      message: `${whose[this.kind]} is limited to ${limit}. Please reduce your request rate.`,
+      retryAfter: Math.max(1, Math.ceil(seconds)),
+    });
+  }
+
+  get isIdle(): boolean {
+    const { requestsPerSecond, bytesPerSecond } = this.limit;
+    const isFull =
+      this.requests >= capacity(requestsPerSecond, this.limit) &&
+      this.bytes >= capacity(bytesPerSecond, this.limit);
+    return isFull && this.open === 0 && this.elsewhere.size === 0;
+  }
+}
+
+/** At least one, so that a limit below one a second lets a request pass at all. */
+const capacity = (perSecond: number | undefined, { burstSeconds = 1 }: RateLimit): number =>
+  perSecond === undefined ? Number.POSITIVE_INFINITY : Math.max(1, perSecond * burstSeconds);
+
+/** The places that a request has under its limits, until its reply has ended. */
+export class Admission {
+  readonly #uses: Use[] = [];
+  #isEnded = false;
+
+  add(use: Use): void {
+    use.requests -= 1;
+    use.unreported.requests += 1;
+    use.open += 1;
+    this.#uses.push(use);
+  }
+
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    for (const use of this.#uses) use.open -= 1;
+  }
+
+  get hasByteLimit(): boolean {
+    return this.#uses.some(({ limit }) => limit.bytesPerSecond !== undefined);
+  }
+
+  count(bytes: number): void {
+    for (const use of this.#uses) {
+      use.bytes -= bytes;
+      use.unreported.bytes += bytes;
+    }
+  }
+
+  /** Counts bytes of a body; resolves when the limits allow further ones. */
+  async pass({ clock }: Pick<Ctx, 'clock'>, bytes: number, signal: AbortSignal): Promise<void> {
+    this.count(bytes);
+    for (let waitMs = this.#waitMs(clock.elapsed()); waitMs > 0 && !signal.aborted; ) {
+      await clock.sleep(Math.min(waitMs, sleepMsMax), signal);
+      waitMs = this.#waitMs(clock.elapsed());
+    }
+  }
+
+  #waitMs(now: number): number {
+    let waitMs = 0;
+    for (const use of this.#uses) {
+      const { bytesPerSecond } = use.limit;
+      if (bytesPerSecond === undefined) continue;
+      use.refill(now);
+      waitMs = Math.max(waitMs, (-use.bytes / bytesPerSecond) * 1_000);
+    }
+    return waitMs;
+  }
+}
+
+export class RateLimiter {
+  #limits: ReadonlyMap<string, RateLimit> | undefined;
+  #readAt = 0;
+  #reading: Promise<void> | undefined;
+  readonly #uses = new Map<string, Use>();
+  #process = '';
+  #isReporting = false;
+
+  /** Whether `admit` may be called: the limits are known, or are being read again. */
+  isReady(ctx: Ctx): boolean {
+    if (this.#limits === undefined) return false;
+    if (ctx.clock.elapsed() - this.#readAt > refreshMs) void this.#read(ctx);
+    return true;
+  }
+
+  get hasLimits(): boolean {
+    return this.#limits !== undefined && this.#limits.size > 0;
+  }
+
+  /** Reads the limits for the first time, or after one has changed. */
+  async open(ctx: Ctx): Promise<void> {
+    if (this.#process === '') this.#join(ctx);
+    await this.#read(ctx);
+  }
+
+  /** Drops the limits, because one has changed. */
+  forget(): void {
+    this.#limits = undefined;
+  }
+
+  #read(ctx: Ctx): Promise<void> {
+    this.#reading ??= this.#readOnce(ctx).finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  /** Requests are served without limits while these cannot be read, because damage of this table must not stop the gateway. */
+  async #readOnce({ clock, metadata, telemetry }: Ctx): Promise<void> {
+    this.#readAt = clock.elapsed();
+    let limits: ReadonlyMap<string, RateLimit>;
+    try {
+      limits = new Map((await readRateLimits(metadata)).map(({ scope, limit }) => [scope, limit]));
+    } catch (cause) {
+      telemetry.log('WARN', 'the rate limits cannot be read; the former ones stay in force', { cause });
+      this.#limits ??= new Map();
+      return;
+    }
+    this.#limits = limits;
+    for (const [key, use] of this.#uses) {
+      const limit = limits.get(use.kind === 'anonymous' ? use.kind : key);
+      if (limit === undefined) this.#uses.delete(key);
+      else use.limit = limit;
+    }
+  }
+
+  /** Takes a place for a request, where its scope has a limit. @throws SlowDown */
+  admit(ctx: Ctx, admission: Admission | undefined, scope: Scope): Admission | undefined {
+    const limit = this.#limits?.get(scopeOf(scope));
+    if (limit === undefined) return admission;
+    const now = ctx.clock.elapsed();
+    const use = this.#find(scope, limit, now);
+    const refusal = use.refusal(now);
+    if (refusal !== undefined) {
+      ctx.telemetry.requestLimited(scope.kind);
+      throw refusal;
+    }
+    const admitted = admission ?? new Admission();
+    admitted.add(use);
+    this.#report(ctx);
+    return admitted;
+  }
+
+  #find({ kind, id }: Scope, limit: RateLimit, now: number): Use {
+    const key = `${kind}:${id}`;
+    let use = this.#uses.get(key);
+    if (use === undefined) {
+      if (this.#uses.size >= usesMax) this.#makeRoom(now);
+      use = new Use(kind, limit, now);
+      this.#uses.set(key, use);
+    }
+    return use;
+  }
+
+  /** Gives up idle scopes, or else the oldest one. */
+  #makeRoom(now: number): void {
+    for (const [key, use] of this.#uses) {
+      use.refill(now);
+      if (use.isIdle) this.#uses.delete(key);
+      if (this.#uses.size < usesMax / 2) return;
+    }
+    const [oldest] = this.#uses.keys();
+    if (this.#uses.size >= usesMax && oldest !== undefined) this.#uses.delete(oldest);
+  }
+
+  #join(ctx: Ctx): void {
+    this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    ctx.siblings.heed(limitsTopic, () => this.forget());
+    ctx.siblings.heed(usesTopic, (about) => {
+      // The cast is safe: only `#tell` of a process of this node writes such announcements.
+      const { process, uses } = JSON.parse(about) as { process: string; uses: readonly Reported[] };
+      const now = ctx.clock.elapsed();
+      for (const [key, kind, requests, bytes, open] of uses) {
+        const limit = this.#limits?.get(kind === 'anonymous' ? kind : key);
+        if (limit === undefined) continue;
+        const use = this.#find({ kind, id: key.slice(kind.length + 1) }, limit, now);
+        use.refill(now);
+        use.requests -= requests;
+        use.bytes -= bytes;
+        if (open === 0) use.elsewhere.delete(process);
+        else use.elsewhere.set(process, { open, at: now });
+      }
+    });
+  }
+
+  /** Tells the other processes until nothing is left to tell. */
+  #report(ctx: Ctx): void {
+    if (this.#isReporting) return;
+    this.#isReporting = true;
+    void this.#tell(ctx).finally(() => {
+      this.#isReporting = false;
+    });
+  }
+
+  async #tell({ clock, siblings }: Ctx): Promise<void> {
+    const rest = new AbortController();
+    let wereOpen = new Set<string>();
+    for (;;) {
+      await clock.sleep(reportMs, rest.signal);
+      const uses: Reported[] = [];
+      const open = new Set<string>();
+      for (const [key, use] of this.#uses) {
+        const { requests, bytes } = use.unreported;
+        if (use.open > 0) open.add(key);
+        if (requests === 0 && bytes === 0 && use.open === 0 && !wereOpen.has(key)) continue;
+        uses.push([key, use.kind, requests, bytes, use.open]);
+        use.unreported = { requests: 0, bytes: 0 };
+      }
+      if (uses.length === 0) return;
+      uses.sort((a, b) => b[2] - a[2]);
+      const about = JSON.stringify({ process: this.#process, uses: uses.slice(0, reportedMax) });
+      await siblings.announce({ topic: usesTopic, about }, reportMs);
+      wereOpen = open;
+    }
+  }
+}

@@ -1,0 +1,131 @@
+/** The room that one write has under the quotas of its bucket and of the bucket's account. */
+import { holdersOf } from '../../metadata/buckets/usage.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { type Amount, counted, type Freed, fits, growth, nothing } from './amounts.ts';
+import { exceeded, exceededIn } from './exceeded.ts';
+import { type Scope, scopesOf } from './scopes.ts';
+import type { Hold, Share } from './share.ts';
+import { type Ctx, reserve, usedIn } from './shares.ts';
+
+export type { Ctx };
+
+export const hasQuota = (bucket: BucketRow): boolean =>
+  bucket.quota !== undefined || holdersOf(bucket).length > 0;
+
+/** @throws QuotaExceeded for an object that is larger than the bucket takes */
+export function assertSize({ quota, name, owner }: BucketRow, bytes: number): void {
+  const allowed = quota?.maxBytesPerObject ?? 0;
+  const whose = { of: 'bucket', name, account: owner } as const;
+  if (allowed > 0 && bytes > allowed)
+    throw exceeded({ ...whose, limit: 'maxBytesPerObject', allowed, requested: bytes });
+}
+
+export const noParts: Freed = { bucket: 0, accounts: new Map() };
+
+const without = ({ bytes, objects }: Amount, freed: number): Amount => ({ bytes: bytes - freed, objects });
+
+/**
+ * Parts turn into an object without further room, because they are counted already. The commit of a part states no generation of the
+ * bucket, so parts of a process whose share was taken back may exceed a quota: then no object may be made of them.
+ * @throws QuotaExceeded
+ */
+export async function assertNotExceeded(ctx: Ctx, bucket: BucketRow): Promise<void> {
+  for (const scope of scopesOf(bucket)) {
+    const limits = await scope.limits(ctx);
+    if (limits === undefined) continue;
+    const used = await usedIn(ctx, scope);
+    if (!fits(counted(used, limits), limits))
+      throw exceededIn(scope.whose, nothing, { limits, used, reserved: nothing });
+  }
+}
+
+interface Held {
+  readonly share: Share;
+  readonly hold: Hold;
+}
+
+export class Room {
+  readonly #ctx: Ctx;
+  /** By scope. */
+  readonly #held = new Map<string, Held>();
+  readonly #isFenced: boolean;
+
+  /** @param isFenced whether the commit states the generation of the bucket */
+  constructor(ctx: Ctx, { isFenced }: { readonly isFenced: boolean }) {
+    this.#ctx = ctx;
+    this.#isFenced = isFenced;
+  }
+
+  /**
+   * Reserves what a commit at this generation of the bucket adds, unless it is reserved already. Call it before each attempt to commit.
+   * @param freed parts that leave the counters in the same commit
+   * @throws QuotaExceeded
+   */
+  async cover(bucket: BucketRow, change: Amount, freed: Freed = noParts): Promise<void> {
+    for (const scope of scopesOf(bucket)) {
+      const need = growth(without(change, scope.bytesOf(freed)));
+      if (fits(need, nothing)) continue;
+      const held = this.#held.get(scope.id);
+      if (held !== undefined && isValid(held, bucket)) {
+        if (!covers(held, need)) this.#held.set(scope.id, await this.#grow(held, bucket, need));
+        continue;
+      }
+      held?.share.end(held.hold);
+      this.#held.delete(scope.id);
+      this.#held.set(scope.id, await this.#reserve(scope, bucket, need));
+    }
+  }
+
+  #reserve(scope: Scope, bucket: BucketRow, need: Amount): Promise<Held> {
+    return reserve(this.#ctx, { scope, bucket, need, isFenced: this.#isFenced });
+  }
+
+  async #grow({ share, hold }: Held, bucket: BucketRow, need: Amount): Promise<Held> {
+    const more = growth({
+      bytes: need.bytes - hold.amount.bytes,
+      objects: need.objects - hold.amount.objects,
+    });
+    const added = await this.#reserve(share.scope, bucket, more);
+    return { share, hold: share.join(hold, added.hold) };
+  }
+
+  /** The commit applied: its bytes are in the counters now. */
+  applied(change: Amount, freed: Freed = noParts): void {
+    for (const { share, hold } of this.#held.values())
+      share.end(hold, growth(without(change, share.scope.bytesOf(freed))));
+    this.#held.clear();
+  }
+
+  /** The outcome of the commit is unknown: its room stays reserved until it is certain. */
+  doubt(): void {
+    for (const { share, hold } of this.#held.values()) share.doubt(hold);
+    this.#held.clear();
+  }
+
+  /** Gives back what no commit used. */
+  release(): void {
+    this.applied(nothing);
+  }
+}
+
+const covers = ({ share, hold }: Held, need: Amount): boolean =>
+  fits(counted(need, share.limits), hold.amount);
+
+const isValid = ({ share, hold }: Held, bucket: BucketRow): boolean =>
+  share.holds.has(hold) && hold.generation >= bucket.generation;
+
+/** Runs a write with room of its own, and gives back what it did not use. */
+export const withRoom = <T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> =>
+  workIn(new Room(ctx, { isFenced: true }), work);
+
+/** The same for a part, whose commit states no generation of the bucket. */
+export const withRoomForPart = <T>(ctx: Ctx, work: (room: Room) => Promise<T>): Promise<T> =>
+  workIn(new Room(ctx, { isFenced: false }), work);
+
+async function workIn<T>(room: Room, work: (room: Room) => Promise<T>): Promise<T> {
+  try {
+    return await work(room);
+  } finally {
+    room.release();
+  }
+}

@@ -1,0 +1,363 @@
+/**
+ * Grants shares of quotas to this process. A grant reads what all processes hold, this one too, then the counters, and commits on the head
+ * that it read first: grants follow one another, and no commit is missed. The rest of a quota is shared out in eighths, so the last bytes
+ * are granted one write at a time.
+ */
+import { inParallel } from '../../base/concurrency.ts';
+import { fail, Refusal } from '../../base/errors.ts';
+import { KeyedMutex } from '../../base/mutex.ts';
+import { toHex } from '../../base/text/hex.ts';
+import type { Context } from '../../context.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { commitShare, commitShares, readShares } from '../../metadata/buckets/quotas.ts';
+import { hasPendingUsage, readUsage } from '../../metadata/buckets/usage.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import type { QuotaShareRow } from '../../metadata/records/usage.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
+import { changeBucket } from '../common/buckets.ts';
+import { pauseMs } from '../common/retry-in-turn.ts';
+import { type Amount, add, counted, fits, nothing, subtract, sum } from './amounts.ts';
+import { exceededIn, type ScopeUse } from './exceeded.ts';
+import type { Scope } from './scopes.ts';
+import { type Ask, type Hold, Share } from './share.ts';
+
+/** A share is granted so that others find room too. */
+const shareOfRoom = 1 / 8;
+const grantMax: Amount = { bytes: 256 * 1024 ** 2, objects: 16_384 };
+const attemptsMax = 64;
+/** Attempts without a pause. */
+const eagerAttempts = 4;
+/** A share whose row was not written for so long is taken back. */
+const holderMsMax = 5_000;
+/** A holder looks after its shares so often, and gives back what it did not use meanwhile. */
+const careMs = 500;
+/** A row in use is written again so often. */
+const rewriteMs = 2_000;
+/** How long a write waits for room that other processes may give back. */
+const waitMsMax = 2_000;
+const waitLookMs = 100;
+/** Further writes are refused without waiting. */
+const waitersMax = 64;
+
+/** The shares of this process. */
+class Shares extends KeyedMutex {
+  readonly byScope = new Map<string, Share>();
+  holder = '';
+  isCaring = false;
+}
+
+/**
+ * Reserves room for a commit in the bucket.
+ * @throws QuotaExceeded
+ */
+export async function reserve(
+  ctx: Ctx,
+  { scope, ...ask }: Ask & { readonly scope: Scope },
+): Promise<{ readonly share: Share; readonly hold: Hold }> {
+  const shares = ctx.caches.of(Shares);
+  if (shares.holder === '') shares.holder = toHex(ctx.random.bytes(12));
+  let share = shares.byScope.get(scope.id);
+  if (share === undefined) {
+    share = new Share(scope);
+    shares.byScope.set(scope.id, share);
+  }
+  const mine = share;
+  const grantMore = () => shares.run(scope.id, () => grant(ctx, mine, ask));
+  mine.asking += 1;
+  try {
+    const hold =
+      mine.take(ask, ctx.clock.elapsed()) ??
+      (await whileOthersMayGive(ctx, mine, { need: ask.need, grantMore }));
+    return { share: mine, hold };
+  } finally {
+    mine.asking -= 1;
+    if (!shares.isCaring) care(ctx, shares);
+  }
+}
+
+/** Asks again while other processes hold enough, because they give back what they do not use. */
+async function whileOthersMayGive(
+  { clock }: Ctx,
+  share: Share,
+  { need, grantMore }: { readonly need: Amount; readonly grantMore: () => Promise<Granted> },
+): Promise<Hold> {
+  const until = clock.elapsed() + waitMsMax;
+  for (;;) {
+    const granted = await grantMore();
+    if ('hold' in granted) return granted.hold;
+    if (!granted.mayWait || clock.elapsed() >= until || share.waiting >= waitersMax)
+      throw exceededIn(share.scope.whose, need, granted.use);
+    share.waiting += 1;
+    await clock.sleep(waitLookMs);
+    share.waiting -= 1;
+  }
+}
+
+type Granted = { readonly hold: Hold } | { readonly mayWait: boolean; readonly use: ScopeUse };
+
+async function grant(ctx: Ctx, share: Share, asked: Ask): Promise<Granted> {
+  const { clock } = ctx;
+  let { bucket } = asked;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const ready = share.take({ ...asked, bucket }, clock.elapsed());
+    if (ready !== undefined) return { hold: ready };
+    if (!share.isSeen(bucket)) await endStaleHolds(ctx, share, bucket);
+    const view = await viewOf(ctx, share);
+    if (view.limits === undefined) return { hold: share.hold({ ...asked, bucket }, nothing) };
+    share.limits = view.limits;
+    const need = counted(asked.need, view.limits);
+    const { room, held } = view;
+    if (fits(need, room)) {
+      const free = portion(need, room, view.limits);
+      if (attempt >= eagerAttempts) await clock.sleep(pauseMs(ctx, attempt - eagerAttempts));
+      await write(ctx, share, { bucket, view, held, free });
+      continue;
+    }
+    if (!(await takeBack(ctx, share, view))) {
+      const { limits, used, others } = view;
+      const reserved = counted(add(held, others), limits);
+      return { mayWait: fits(need, add(room, others)), use: { limits, used, reserved } };
+    }
+    bucket = await readAgain(ctx, bucket);
+  }
+  throw fail('SlowDown', 'Too many concurrent requests reserve room under this quota.');
+}
+
+interface View {
+  readonly head: Awaited<ReturnType<typeof readShares>>['head'];
+  readonly others: Amount;
+  /** What the counters have. */
+  readonly used: Amount;
+  /** Whether there are shares of holders that seem to be dead. */
+  readonly isAnyStale: boolean;
+  readonly limits: Amount | undefined;
+  /** What the writes of this process had reserved before the counters were read. */
+  readonly held: Amount;
+  /** What is neither in the counters, nor in the share of another process, nor reserved by a write of this process. */
+  readonly room: Amount;
+  readonly now: number;
+}
+
+const isStale = ({ row }: Stored<QuotaShareRow>, now: number): boolean => row.at + holderMsMax < now;
+
+async function viewOf(ctx: Ctx, share: Share): Promise<View> {
+  const { metadata, caches } = ctx;
+  const { scope } = share;
+  const { holder } = caches.of(Shares);
+  const { head, shares } = await readShares(metadata, scope.id);
+  const own = shares.find(({ row }) => row.holder === holder);
+  keep(share, own);
+  const others = shares.filter(({ row }) => row.holder !== holder);
+  const elsewhere = sum(others.map(({ row }) => row));
+  // Before the counters, like the rows of the other shares: a write whose commit applies between the two reads is counted twice. In the
+  // other order it would be in neither, because it gives its reservation up as soon as it has applied.
+  const { held } = share.close();
+  const limits = await scope.limits(ctx);
+  const used = await usedIn(ctx, scope);
+  const now = await metadata.now();
+  const taken = sum([used, elsewhere, held]);
+  const room = limits === undefined ? nothing : subtract(limits, counted(taken, limits));
+  const isAnyStale = others.some((each) => isStale(each, now));
+  return { head, others: elsewhere, used, isAnyStale, limits, held, room, now };
+}
+
+/** What the counters of a scope have: objects, and parts of open uploads. */
+export async function usedIn({ metadata }: Pick<Ctx, 'metadata'>, { usageIds }: Scope): Promise<Amount> {
+  const counters = await inParallel(usageIds.length, usageIds, (id) => readUsage(metadata, id));
+  return sum(counters.flatMap((each) => [...each.values()]));
+}
+
+/** Only this process writes its row, perhaps without learning of it; others remove it. */
+function keep(share: Share, own: Stored<QuotaShareRow> | undefined): void {
+  if (own !== undefined) share.revision = own.revision;
+  else if (share.revision !== 'absent') share.lose();
+}
+
+/** How much to be granted: what is needed, and more where there is plenty. */
+const portion = (need: Amount, room: Amount, limits: Amount): Amount =>
+  counted(
+    {
+      bytes: Math.max(need.bytes, Math.min(grantMax.bytes, Math.floor(room.bytes * shareOfRoom))),
+      objects: Math.max(need.objects, Math.min(grantMax.objects, Math.floor(room.objects * shareOfRoom))),
+    },
+    limits,
+  );
+
+async function write(
+  { metadata, clock, caches }: Ctx,
+  share: Share,
+  {
+    bucket,
+    view,
+    held,
+    free,
+  }: { readonly bucket: BucketRow; readonly view: View; readonly held: Amount; readonly free: Amount },
+): Promise<void> {
+  const scope = share.scope.id;
+  const row = { scope, holder: caches.of(Shares).holder, ...add(held, free), at: view.now };
+  const writtenAt = clock.elapsed();
+  const outcome = await commitShares(metadata, { scope, head: view.head, at: view.now }, [
+    { put: row, expect: share.revision },
+  ]);
+  if (!outcome.applied) return;
+  share.revision = outcome.revision;
+  share.writtenAt = writtenAt;
+  share.free = add(share.free, free);
+  share.see(bucket);
+}
+
+/**
+ * Ends the holds whose commits state an earlier generation: once these are refused, and those that applied are in the counters, they hold
+ * nothing. Their writers reserve again.
+ */
+async function endStaleHolds(ctx: Ctx, share: Share, bucket: BucketRow): Promise<void> {
+  const stale = [...share.holds].filter(
+    ({ bucketId, generation, isFenced }) =>
+      isFenced && bucketId === bucket.id && generation < bucket.generation,
+  );
+  if (stale.length === 0) return;
+  await fenceBucket(ctx, bucket);
+  if (!(await isSettled(ctx, ...share.scope.usageIds))) return;
+  share.endStale(stale);
+}
+
+/** Takes back what holders hold that seem to be dead, and what commits of unknown outcome hold. */
+async function takeBack(ctx: Ctx, share: Share, view: View): Promise<boolean> {
+  if (!view.isAnyStale && share.doubtful.size === 0) return false;
+  const holds = [...share.holds];
+  const generations = await recall(ctx, share.scope, (each) => isStale(each, view.now));
+  if (generations === undefined) return false;
+  share.endBelow(generations, holds);
+  return true;
+}
+
+async function readAgain({ metadata }: Ctx, bucket: BucketRow): Promise<BucketRow> {
+  const row = (await findBucket(metadata, bucket.name))?.row;
+  return row?.id === bucket.id ? row : bucket;
+}
+
+/** Looks after the shares until all of them are given back. */
+function care(ctx: Ctx, shares: Shares): void {
+  shares.isCaring = true;
+  const run = async (): Promise<void> => {
+    while (shares.byScope.size > 0) {
+      await ctx.clock.sleep(careMs);
+      for (const share of [...shares.byScope.values()])
+        await shares.run(share.scope.id, () => tend(ctx, shares, share));
+    }
+  };
+  // A store that does not answer: the next write begins again, and others take the shares back.
+  run()
+    .catch(() => {})
+    .finally(() => {
+      shares.isCaring = false;
+    });
+}
+
+async function tend(ctx: Ctx, shares: Shares, share: Share): Promise<void> {
+  const now = ctx.clock.elapsed();
+  const isIdle = now - share.usedAt >= careMs && share.asking === 0;
+  if (!isIdle && now - share.writtenAt < rewriteMs) return;
+  if (isIdle && share.doubtful.size > 0) {
+    const holds = [...share.holds];
+    const generations = await recall(ctx, share.scope, () => false);
+    if (generations === undefined) return;
+    share.endBelow(generations, holds);
+  }
+  if (share.revision !== 'absent') await rewrite(ctx, shares, { share, isIdle, now });
+  if (share.revision === 'absent' && share.holds.size === 0 && share.asking === 0)
+    shares.byScope.delete(share.scope.id);
+}
+
+/** Writes the row of a share again, without what was not used; one that covers nothing any more is removed. */
+async function rewrite(
+  { metadata }: Ctx,
+  { holder }: Shares,
+  { share, isIdle, now }: { readonly share: Share; readonly isIdle: boolean; readonly now: number },
+): Promise<void> {
+  const { revision } = share;
+  if (revision === 'absent') return;
+  const scope = share.scope.id;
+  const at = await metadata.now();
+  const { held, free } = share.close();
+  const kept = isIdle ? nothing : free;
+  const covered = add(held, kept);
+  const isEmpty = isIdle && share.holds.size === 0;
+  const change = isEmpty
+    ? { remove: { holder }, expect: revision }
+    : { put: { scope, holder, ...covered, at }, expect: revision };
+  const outcome = await commitShare(metadata, scope, change);
+  if (!outcome.applied) return keep(share, outcome.current);
+  if (isEmpty) return share.lose();
+  share.revision = outcome.revision;
+  share.writtenAt = now;
+  share.free = add(share.free, kept);
+}
+
+// Takes shares back whose holder may have died. A commit that such a holder has sent may still be on its way, so all commits that began
+// before are refused first: the generation of every bucket of the scope is raised. Writers that live commit again, at the new generation.
+
+export type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>;
+
+/** How long to wait for additions of commits that have applied, and the polling interval. */
+const pendingMsMax = 2_000;
+const pendingLookMs = 25;
+
+/** Whether the counters have every commit that applied before the call. */
+export async function isSettled({ metadata, clock }: Ctx, ...usageIds: readonly string[]): Promise<boolean> {
+  for (let waitedMs = 0; waitedMs <= pendingMsMax; waitedMs += pendingLookMs) {
+    const pending = await inParallel(usageIds.length, usageIds, (id) => hasPendingUsage(metadata, id));
+    if (!pending.includes(true)) return true;
+    await clock.sleep(pendingLookMs);
+  }
+  return false;
+}
+
+/** Commits that state an earlier generation than the row's are refused from now on. */
+export const fenceBucket = ({ metadata }: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promise<void> =>
+  metadata.raiseFence(objectsAt(bucket), bucket.generation);
+
+/** The generations from which on commits apply, by bucket. */
+type Generations = ReadonlyMap<string, number>;
+
+async function fenceScope(ctx: Ctx, scope: Scope): Promise<Generations> {
+  const generations = new Map<string, number>();
+  for await (const bucket of scope.buckets(ctx)) {
+    try {
+      const raised = await changeBucket(ctx, bucket, {
+        change: (row) => ({ ...row, generation: row.generation + 1 }),
+      });
+      await fenceBucket(ctx, raised);
+      generations.set(raised.id, raised.generation);
+    } catch (cause) {
+      // Deleted meanwhile, so that no commit in it applies.
+      if (!(cause instanceof Refusal) || cause.code !== 'NoSuchBucket') throw cause;
+    }
+  }
+  return generations;
+}
+
+/** @returns undefined where a commit of a dead process has not been added to the counters yet: the rows stay */
+export async function recall(
+  ctx: Ctx,
+  scope: Scope,
+  isTaken: (share: Stored<QuotaShareRow>) => boolean,
+): Promise<Generations | undefined> {
+  const before = await readShares(ctx.metadata, scope.id);
+  const revisions = new Set(before.shares.map(({ revision }) => revision));
+  const generations = await fenceScope(ctx, scope);
+  if (!(await isSettled(ctx, ...scope.usageIds))) return undefined;
+  const { head, shares } = await readShares(ctx.metadata, scope.id);
+  // A holder that wrote its row meanwhile keeps it: it may count on the row in a bucket that was created behind the walk. The head changes
+  // too, so no grant rests on a limit from before.
+  const taken = shares
+    .filter((share) => revisions.has(share.revision) && isTaken(share))
+    .slice(0, commitLimits.changes - 1);
+  await commitShares(
+    ctx.metadata,
+    { scope: scope.id, head, at: await ctx.metadata.now() },
+    taken.map(({ row: { holder }, revision }) => ({ remove: { holder }, expect: revision })),
+  );
+  return generations;
+}

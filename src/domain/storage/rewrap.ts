@@ -1,0 +1,358 @@
+/**
+ * The task that wraps every stored key again under the current version of its wrapping key: signing keys of buckets, and the keys of objects
+ * and open uploads. It walks bucket by bucket, a page at a time, and resumes after a kill; what was wrapped again already is found and left.
+ */
+
+import { inParallel } from '../../base/concurrency.ts';
+import { type ErrorCode, fail, Refusal } from '../../base/errors.ts';
+import { fromBase64, toBase64 } from '../../base/text/base64.ts';
+import type { Context } from '../../context.ts';
+import { findTask, putTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import { findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import type { Encryption } from '../../metadata/objects/properties.ts';
+import { findSession, replaceSession, uploadsIn } from '../../metadata/objects/uploads.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import {
+  type BucketRow,
+  historySpace,
+  liveSpace,
+  type ObjectRow,
+  type objects,
+} from '../../metadata/tables.ts';
+import { isPassing, type KeyContext, KeyFailure } from '../../ports/key-provider.ts';
+import { RowTooLong, type SortOf } from '../../ports/metadata-store.ts';
+import { countHeld } from '../buckets/class-stats.ts';
+import { signingContext } from '../buckets/signing-key.ts';
+import { changeRow } from '../common/buckets.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { advanceProgress, type Measure } from '../common/task-progress.ts';
+import { type Provided, providedContext } from '../content/provided-key.ts';
+import { amendVersion } from '../objects/amend-version.ts';
+import type { Ctx as CommitCtx } from '../objects/commit-version.ts';
+
+/** Versions that move while the history or the live heads are read are met in the walk that follows; so the history is read twice. */
+const phases = ['uploads', 'history', 'live', 'moved'] as const;
+
+/** The bucket that is walked through, and the last row of the phase that was processed. */
+interface WalkedBucket {
+  readonly name: string;
+  readonly id: string;
+  readonly phase: (typeof phases)[number];
+  readonly after?: object;
+}
+
+export interface Rewrapping {
+  readonly requestId: string;
+  /** Store times (ms). */
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+  /** The place in the list of buckets. */
+  readonly at: { readonly slot: number; readonly after?: string };
+  readonly bucket?: WalkedBucket;
+  readonly counts: RewrapCounts;
+  /** Versions that the walk has read, encrypted ones or not. Absent in rows of an earlier release. */
+  readonly versions?: number;
+  readonly lastFailure?: { readonly bucket: string; readonly key?: string; readonly reason: string };
+}
+
+interface RewrapCounts {
+  readonly buckets: number;
+  /** Wrapped again. */
+  readonly signingKeys: number;
+  readonly objects: number;
+  readonly uploads: number;
+  /** Under the current version already. */
+  readonly current: number;
+  /** The provider refused (the key is gone, may not be used, or did not wrap what is stored), or the row cannot hold the new text. */
+  readonly failed: number;
+}
+
+export const rewrappings: TaskKind<Rewrapping> = { kind: 'rewrap' };
+
+const measureRewrapping = ({ startedAt, finishedAt, versions = 0 }: Rewrapping): Measure => ({
+  startedAt,
+  finishedAt,
+  done: { count: versions },
+});
+
+/** By the last count of all buckets. */
+export async function leftToRewrap(
+  ctx: Pick<Context, 'metadata'>,
+  { state: { versions = 0 } }: Pick<Task<Rewrapping>, 'state'>,
+): Promise<TaskAmount | undefined> {
+  const held = await countHeld(ctx);
+  return held && { count: Math.max(0, held.count - versions) };
+}
+
+const name = 'all';
+/** How long a result is kept. */
+const keptMs = 30 * 24 * 60 * 60 * 1000;
+
+const none: RewrapCounts = { buckets: 0, signingKeys: 0, objects: 0, uploads: 0, current: 0, failed: 0 };
+
+export const findRewrapping = ({
+  metadata,
+}: Pick<Context, 'metadata'>): Promise<Task<Rewrapping> | undefined> => findTask(metadata, rewrappings, name);
+
+/** Begins a walk; does nothing while one is under way. @throws InvalidRequest where keys have no versions */
+export async function beginRewrapping(
+  ctx: Pick<Context, 'metadata' | 'keys'>,
+  { record, requestId }: { readonly record?: Recorder | undefined; readonly requestId: string },
+): Promise<Rewrapping> {
+  if (ctx.keys?.rewrap === undefined)
+    throw fail(
+      'InvalidRequest',
+      'There is no key provider whose keys have versions: SVC_KEY_PROVIDER must be transit, cloud-kms or pkcs11.',
+    );
+  const found = await findRewrapping(ctx);
+  if (found !== undefined && found.state.finishedAt === undefined) return found.state;
+  const startedAt = await ctx.metadata.now();
+  const state: Rewrapping = { requestId, startedAt, at: { slot: 0 }, counts: none, versions: 0 };
+  const outcome = await putTask(ctx.metadata, rewrappings, {
+    name,
+    state,
+    progress: advanceProgress(undefined, measureRewrapping(state), startedAt),
+    expect: found?.revision ?? 'absent',
+    then: await recorded(record),
+  });
+  // Refused: another operator's request was committed first.
+  if (!outcome.applied) return (await findRewrapping(ctx))?.state ?? state;
+  record?.applied();
+  return state;
+}
+
+/** Stores the next state; a step whose task has changed meanwhile is lost, and is repeated. */
+export async function saveRewrapping(
+  { metadata }: Pick<Context, 'metadata'>,
+  { revision, progress: former }: Task<Rewrapping>,
+  next: Rewrapping,
+): Promise<void> {
+  const expiresAt = next.finishedAt === undefined ? {} : { expiresAt: next.finishedAt + keptMs };
+  const progress = advanceProgress(former, measureRewrapping(next), await metadata.now());
+  await putTask(metadata, rewrappings, { name, state: next, progress, expect: revision, ...expiresAt });
+}
+
+// One step of the walk: the next bucket with its signing key, or a page of the uploads or versions of the bucket that it is in.
+
+const pageRows = 256;
+const atOnce = 8;
+
+/** @throws KeyFailure where the provider is unavailable; the step is repeated then */
+export async function rewrapStep(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
+  const { bucket: walked } = state;
+  if (walked === undefined) return enterBucket(ctx, state);
+  const found = await findBucket(ctx.metadata, walked.name);
+  const bucket = found?.row.id === walked.id ? found.row : undefined;
+  if (bucket === undefined) return leaveBucket(state);
+  return walked.phase === 'uploads'
+    ? uploadsPage(ctx, bucket, { state, walked })
+    : versionsPage(ctx, bucket, { state, walked });
+}
+
+async function enterBucket(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
+  const next = await nextBucket(ctx.metadata, state.at);
+  if (next === undefined) return { ...state, finishedAt: await ctx.metadata.now() };
+  const at = { slot: next.slot, after: next.name };
+  const found = await findBucket(ctx.metadata, next.name);
+  if (found === undefined) return { ...state, at };
+  const { id, name } = found.row;
+  const outcome = await rewrapSigningKey(ctx, found.row);
+  const entered = { ...state, at, bucket: { name, id, phase: phases[0] } };
+  return counted(entered, 'signingKeys', [{ place: { bucket: name }, outcome }]);
+}
+
+function leaveBucket({ bucket: _, ...state }: Rewrapping): Rewrapping {
+  return { ...state, counts: { ...state.counts, buckets: state.counts.buckets + 1 } };
+}
+
+interface Walk {
+  readonly state: Rewrapping;
+  readonly walked: WalkedBucket;
+}
+
+interface Done {
+  readonly place: { readonly bucket: string; readonly key?: string };
+  readonly outcome: Outcome;
+}
+
+function nextPhase({ state, walked: { after: _, ...walked } }: Walk): Rewrapping {
+  const phase = phases[phases.indexOf(walked.phase) + 1];
+  return phase === undefined ? leaveBucket(state) : { ...state, bucket: { ...walked, phase } };
+}
+
+async function uploadsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rewrapping> {
+  const { state, walked } = walk;
+  const after = walked.after as { readonly key: string; readonly uploadId: string } | undefined;
+  const cursor = ctx.metadata.scan(uploadsIn(bucket.id), after === undefined ? {} : { after });
+  const page = await cursor.next(pageRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return nextPhase(walk);
+  const done: Done[] = [];
+  await inParallel(atOnce, page, async ({ row: { key, uploadId } }) => {
+    done.push({ place: { bucket: bucket.name, key }, outcome: await rewrapUpload(ctx, bucket, uploadId) });
+  });
+  const moved = { ...walked, after: { key: last.key, uploadId: last.uploadId } };
+  return counted({ ...state, bucket: moved }, 'uploads', done);
+}
+
+async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rewrapping> {
+  const { state, walked } = walk;
+  const space = walked.phase === 'live' ? liveSpace : historySpace;
+  const after = walked.after as SortOf<typeof objects> | undefined;
+  const range = {
+    ...(after === undefined ? { from: { space } } : { after }),
+    ...(space === liveSpace ? { before: { space: historySpace } } : {}),
+  };
+  const page = await ctx.metadata.scan(objectsAt(bucket), range).next(pageRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return nextPhase(walk);
+  const done: Done[] = [];
+  const { requestId } = state;
+  await inParallel(atOnce, page, async ({ row }) => {
+    if (row.encryption?.by !== 'provider' || (walked.phase === 'moved' && !hasMoved(row, state))) return;
+    const place = { bucket: bucket.name, key: row.key };
+    done.push({ place, outcome: await rewrapVersion(ctx, bucket, { row, requestId }) });
+  });
+  const moved = { ...walked, after: { space: last.space, key: last.key, slot: last.slot } };
+  // The history is read twice, and counted once.
+  const read = walked.phase === 'moved' ? 0 : page.length;
+  return counted({ ...state, bucket: moved, versions: (state.versions ?? 0) + read }, 'objects', done);
+}
+
+/** Clocks of gateways may differ by this much. */
+const clocksMs = 60_000;
+
+/** Whether a version came into the history since the walk began; the others were met there before. */
+const hasMoved = ({ noncurrentSince }: ObjectRow, { startedAt }: Rewrapping): boolean =>
+  noncurrentSince !== undefined && noncurrentSince >= startedAt - clocksMs;
+
+function counted(
+  state: Rewrapping,
+  of: keyof Pick<RewrapCounts, 'signingKeys' | 'objects' | 'uploads'>,
+  done: readonly Done[],
+): Rewrapping {
+  const { counts } = state;
+  const rewrapped = done.filter(({ outcome }) => outcome === 'rewrapped').length;
+  // A version that moved may have been counted before.
+  const isSecond = state.bucket?.phase === 'moved';
+  const current = isSecond ? 0 : done.filter(({ outcome }) => outcome === 'current').length;
+  const failures = done.flatMap(({ place, outcome }) =>
+    typeof outcome === 'object' ? [{ ...place, reason: outcome.failed }] : [],
+  );
+  const lastFailure = failures.at(-1);
+  return {
+    ...state,
+    counts: {
+      ...counts,
+      [of]: counts[of] + rewrapped,
+      current: counts.current + current,
+      failed: counts.failed + failures.length,
+    },
+    ...(lastFailure === undefined ? {} : { lastFailure }),
+  };
+}
+
+// Wraps one stored key again, under the revision of the row that holds it.
+
+type Ctx = CommitCtx & Pick<Context, 'keys' | 'telemetry'>;
+
+/** `gone`: the row was deleted, or has another key now. */
+type Outcome = 'rewrapped' | 'current' | 'gone' | { readonly failed: string };
+
+/** Attempts against requests that change a session. */
+const attemptsMax = 4;
+
+/** @throws KeyFailure where the call may succeed later: the walk waits and repeats the page */
+async function again(
+  { keys }: Ctx,
+  { keyId, wrapped }: { readonly keyId: string; readonly wrapped: string },
+  context: KeyContext,
+): Promise<{ readonly wrapped: string } | Outcome> {
+  try {
+    const next = await keys?.rewrap?.({ keyId, wrapped: fromBase64(wrapped) }, context);
+    return next === undefined ? 'current' : { wrapped: toBase64(next.wrapped) };
+  } catch (cause) {
+    if (cause instanceof KeyFailure && !isPassing(cause)) return { failed: cause.message };
+    throw cause;
+  }
+}
+
+/** Refusals that another attempt may not meet: the walk repeats the page. */
+const passing: ReadonlySet<ErrorCode> = new Set(['OperationAborted', 'ServiceUnavailable', 'SlowDown']);
+
+/** A row that cannot be changed is counted as failed, because it would stop the walk for ever. */
+async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof RowTooLong) return { failed: cause.message };
+    if (!(cause instanceof Refusal) || passing.has(cause.code)) throw cause;
+    // The bucket or the version was deleted meanwhile.
+    if (cause.code.startsWith('NoSuch')) return 'gone';
+    return { failed: `${cause.code}: ${cause.message}` };
+  }
+}
+
+const isWrapped = (given: { readonly wrapped: string } | Outcome): given is { readonly wrapped: string } =>
+  typeof given === 'object' && 'wrapped' in given;
+
+const isProvided = (encryption: Encryption | undefined): encryption is Provided =>
+  encryption?.by === 'provider';
+
+const rewrapSigningKey = (ctx: Ctx, bucket: BucketRow): Promise<Outcome> =>
+  settled(() => wrapSigningKey(ctx, bucket));
+
+const rewrapVersion = (ctx: Ctx, bucket: BucketRow, found: FoundVersion): Promise<Outcome> =>
+  settled(() => wrapVersion(ctx, bucket, found));
+
+const rewrapUpload = (ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> =>
+  settled(() => wrapUpload(ctx, bucket, uploadId));
+
+async function wrapSigningKey(ctx: Ctx, bucket: BucketRow): Promise<Outcome> {
+  const key = bucket.signingKey;
+  if (key === undefined) return 'gone';
+  const next = await again(ctx, key, signingContext(bucket));
+  if (!isWrapped(next)) return next;
+  const changed = await changeRow(ctx, bucket, {
+    plan: (row) =>
+      row.signingKey?.wrapped === key.wrapped
+        ? { row: { ...row, signingKey: { ...key, id: key.id ?? key.wrapped, wrapped: next.wrapped } } }
+        : undefined,
+  });
+  return changed === undefined ? 'gone' : 'rewrapped';
+}
+
+interface FoundVersion {
+  readonly row: ObjectRow;
+  readonly requestId: string;
+}
+
+async function wrapVersion(ctx: Ctx, bucket: BucketRow, { row, requestId }: FoundVersion): Promise<Outcome> {
+  const { key, version, isNull, encryption } = row;
+  if (!isProvided(encryption)) return 'gone';
+  const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
+  if (!isWrapped(next)) return next;
+  let isDone = false;
+  const amend = (now: ObjectRow): ObjectRow => {
+    isDone = now.encryption?.wrapped === encryption.wrapped;
+    return isDone ? { ...now, encryption: { ...encryption, wrapped: next.wrapped } } : now;
+  };
+  await amendVersion(ctx, { bucket, key, versionId: isNull ? 'null' : version, requestId, amend });
+  return isDone ? 'rewrapped' : 'gone';
+}
+
+async function wrapUpload(ctx: Ctx, bucket: BucketRow, uploadId: string): Promise<Outcome> {
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findSession(ctx.metadata, uploadId);
+    const session = found?.row.session;
+    if (found === undefined || session === undefined || session.state !== 'uploading') return 'gone';
+    const { encryption, key } = session;
+    if (!isProvided(encryption)) return 'gone';
+    const next = await again(ctx, encryption, providedContext({ bucket, key }, encryption));
+    if (!isWrapped(next)) return next;
+    const replaced = { ...session, encryption: { ...encryption, wrapped: next.wrapped } };
+    if ((await replaceSession(ctx.metadata, found, { session: replaced })).applied) return 'rewrapped';
+  }
+  return { failed: `upload ${uploadId} changed each time` };
+}

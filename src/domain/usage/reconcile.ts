@@ -1,0 +1,147 @@
+/**
+ * Compares the counters of buckets with their rows, and corrects what drifted (spec, "Quota reconcile worker").
+ *
+ * A plain walk beside writers finds differences that do not exist. So a difference counts only when `proveUsage` has proven that no
+ * commit explains it, and a correction adds the difference in a commit that states the last correction before.
+ */
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { LeaseLost } from '../../metadata/background/leases.ts';
+import { beginTerm, findTask, putTask, type TaskKind, type Term } from '../../metadata/background/tasks.ts';
+import { findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
+import { readUsage } from '../../metadata/buckets/usage.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { MetadataDamaged, type MetadataStore, type Revision } from '../../ports/metadata-store.ts';
+import { enterIfLeftOut } from '../quotas/quota-limits.ts';
+import { correctUsage } from '../storage/fsck/mend.ts';
+import { agreesWithRows, type Difference, proveUsage } from '../storage/fsck/usage.ts';
+import type { BucketPosition } from './progress.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
+
+export interface ReconcileProgress {
+  /** The position of the pass that is in progress. */
+  readonly at?: BucketPosition;
+  /** Store time of the next pass. */
+  readonly nextAt: number;
+}
+const reconcileTasks: TaskKind<ReconcileProgress> = { kind: 'quota-reconcile' };
+
+export interface HeldReconcile {
+  readonly term: Term;
+  readonly progress: ReconcileProgress;
+  readonly revision: 'absent' | Revision;
+}
+
+/** @throws LeaseLost when a later leader has begun */
+export async function holdReconcile(metadata: MetadataStore, generation: number): Promise<HeldReconcile> {
+  const term = await beginTerm(metadata, reconcileTasks, generation);
+  const found = await findTask(metadata, reconcileTasks, '');
+  return { term, progress: found?.state ?? { nextAt: 0 }, revision: found?.revision ?? 'absent' };
+}
+
+async function advance(
+  metadata: MetadataStore,
+  { term, revision }: HeldReconcile,
+  progress: ReconcileProgress,
+): Promise<HeldReconcile> {
+  const put = { name: '', state: progress, expect: revision, term };
+  const outcome = await putTask(metadata, reconcileTasks, put);
+  if (!outcome.applied) throw new LeaseLost(reconcileTasks.kind, term.generation);
+  return { term, progress, revision: outcome.revision };
+}
+
+/** Examines the next bucket of the pass, if one is due. `found` is absent where no bucket was examined. */
+export async function stepReconcile(
+  ctx: Ctx,
+  held: HeldReconcile,
+  { signal, runAt = 0 }: { readonly signal: AbortSignal; readonly runAt?: number | undefined },
+): Promise<{
+  readonly held: HeldReconcile;
+  readonly is: 'idle' | 'busy' | 'finished';
+  readonly found?: { readonly bucket: string; readonly driftBytes: number } | undefined;
+}> {
+  const { metadata, config } = ctx;
+  const { progress } = held;
+  const now = await metadata.now();
+  const endedAt = progress.nextAt - config.SVC_QUOTA_RECONCILE_INTERVAL;
+  // A time further away than the interval is left from other settings, or from a clock that was set back.
+  const isDue = now >= progress.nextAt || endedAt > now || endedAt < runAt;
+  if (progress.at === undefined && !isDue) return { held, is: 'idle' };
+  const next = await nextBucket(metadata, progress.at ?? { slot: 0 });
+  if (next === undefined) {
+    const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
+    return { held: await advance(metadata, held, { nextAt }), is: 'finished' };
+  }
+  const driftBytes = await reconcileReadable(ctx, next.name, signal);
+  const at = { slot: next.slot, after: next.name };
+  return {
+    held: await advance(metadata, held, { at, nextAt: progress.nextAt }),
+    is: 'busy',
+    found: driftBytes === undefined ? undefined : { bucket: next.name, driftBytes },
+  };
+}
+
+/** A bucket whose rows are damaged does not keep the others from being examined; fsck reports the damage. */
+async function reconcileReadable(ctx: Ctx, name: string, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    return await reconcileBucket(ctx, name, signal);
+  } catch (cause) {
+    if (!(cause instanceof MetadataDamaged)) throw cause;
+    ctx.telemetry.log(
+      'ERROR',
+      'the counters of a bucket cannot be compared, because its metadata is damaged',
+      {
+        bucket: name,
+        cause,
+      },
+    );
+    return undefined;
+  }
+}
+
+/** Returns the proven drift in bytes: positive when the counter is too low. Undefined when nothing was proven. */
+async function reconcileBucket(ctx: Ctx, name: string, signal: AbortSignal): Promise<number | undefined> {
+  const { metadata, telemetry } = ctx;
+  const seen = (await findBucket(metadata, name))?.row;
+  if (seen !== undefined) await enterIfLeftOut(ctx, seen);
+  const bucket = (await findBucket(metadata, name))?.row;
+  if (bucket === undefined) return undefined;
+  if (await agreesWithRows({ metadata, signal }, bucket)) return 0;
+  const found = await proveUsage({ metadata, signal }, bucket);
+  if (found === undefined) {
+    telemetry.log('INFO', 'writers were too busy to compare the counters of a bucket with its rows', {
+      bucket: name,
+    });
+    return undefined;
+  }
+  const deltas = found.proven.map(({ delta }) => delta);
+  const driftBytes = deltas.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (await isTolerable(ctx, bucket, found.proven)) return driftBytes;
+  const { fixed, left } = await correctUsage(ctx, bucket, found);
+  telemetry.log('WARN', 'the counters of a bucket differed from its rows', {
+    bucket: name,
+    drift_bytes: driftBytes,
+    drift_objects: deltas.reduce((sum, { objects }) => sum + objects, 0),
+    outcome: fixed ?? left,
+  });
+  return driftBytes;
+}
+
+const toRatio = ({ SVC_QUOTA_RECONCILE_MIN_DRIFT_RATIO: percentage }: Config): number =>
+  Number(percentage.slice(0, -1)) / 100;
+
+/** Whether the drift is within the thresholds. A wrong number of objects never is, in any storage class. */
+async function isTolerable(
+  { metadata, config }: Pick<Ctx, 'metadata' | 'config'>,
+  bucket: BucketRow,
+  proven: readonly Difference[],
+): Promise<boolean> {
+  if (proven.some(({ delta }) => delta.objects !== 0)) return false;
+  const used = [...(await readUsage(metadata, bucket.id)).values()].reduce(
+    (sum, { bytes }) => sum + bytes,
+    0,
+  );
+  const most = Math.max(config.SVC_QUOTA_RECONCILE_MIN_DRIFT_BYTES, used * toRatio(config));
+  return Math.abs(proven.reduce((sum, { delta }) => sum + delta.bytes, 0)) <= most;
+}

@@ -1,0 +1,203 @@
+/**
+ * The usage rollup (spec, "Usage rollup worker"): samples the counters of all buckets, and writes the usage of each bucket and storage
+ * class once a UTC day has ended. Each step does one page and commits it together with the progress, so a kill repeats nothing.
+ */
+import { inParallel } from '../../base/concurrency.ts';
+import type { Context } from '../../context.ts';
+import { findTask, pageTasks, type TaskChange } from '../../metadata/background/tasks.ts';
+import { bucketSlots, bucketsInSlot, findBucket } from '../../metadata/buckets/buckets.ts';
+import { closeBucketDay, readUsage } from '../../metadata/buckets/usage.ts';
+import type { DayUsageRow } from '../../metadata/records/usage.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import {
+  addMissed,
+  advance,
+  type BucketPosition,
+  countDays,
+  type Held,
+  nextOnGrid,
+  nextToClose,
+  sampledDay,
+  samplesKind,
+  samplesName,
+  samplesPrefix,
+  toSchedule,
+} from './progress.ts';
+import { addDays, startOfDay } from './read-usage.ts';
+import {
+  addBucketSample,
+  type BucketSamples,
+  closeDay,
+  type DayUsage,
+  flatDay,
+  isEmptyDay,
+} from './samples.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
+
+/** Buckets whose samples are one commit. */
+const pageBuckets = 16;
+const readsMax = 4;
+
+/** Does one page of what is due. `busy` when there may be more. */
+export async function stepRollup(
+  ctx: Ctx,
+  held: Held,
+): Promise<{ readonly held: Held; readonly isBusy: boolean }> {
+  const { progress } = held;
+  if (progress.pass !== undefined) return { held: await samplePage(ctx, held), isBusy: true };
+  if (progress.closing !== undefined) return { held: await closePage(ctx, held), isBusy: true };
+  const now = await ctx.metadata.now();
+  const { tickMs, sampleMs, atMs } = toSchedule(ctx.config);
+  // A time that is further away than the next one of the schedule is left from other settings, or from a clock that was set back.
+  const nextTick = nextOnGrid(now, atMs, tickMs);
+  const nextSample = nextOnGrid(now, atMs, sampleMs);
+  if (now >= Math.min(progress.nextTickAt, nextTick)) return beginTick(ctx, held, { now, nextTick });
+  if (now >= Math.min(progress.nextSampleAt, nextSample)) {
+    const day = sampledDay(now, progress);
+    const pass = { day, number: (progress.days[day] ?? 0) + 1, slot: 0 };
+    return {
+      held: await advance(ctx.metadata, held, { ...progress, pass, nextSampleAt: nextSample }),
+      isBusy: true,
+    };
+  }
+  if (progress.nextTickAt <= nextTick && progress.nextSampleAt <= nextSample) return { held, isBusy: false };
+  const nextTickAt = Math.min(progress.nextTickAt, nextTick);
+  const nextSampleAt = Math.min(progress.nextSampleAt, nextSample);
+  return {
+    held: await advance(ctx.metadata, held, { ...progress, nextTickAt, nextSampleAt }),
+    isBusy: false,
+  };
+}
+
+async function beginTick(
+  ctx: Ctx,
+  held: Held,
+  { now, nextTick }: { readonly now: number; readonly nextTick: number },
+): Promise<{ readonly held: Held; readonly isBusy: boolean }> {
+  const { progress } = held;
+  const found = nextToClose(now, progress);
+  if (found === undefined)
+    return { held: await advance(ctx.metadata, held, { ...progress, nextTickAt: nextTick }), isBusy: true };
+  const { day, missed } = found;
+  if (missed !== undefined)
+    ctx.telemetry.log('WARN', 'no usage is known of days on which no usage-rollup worker ran', {
+      ...missed,
+      days: countDays(missed),
+    });
+  const next = {
+    ...progress,
+    closing: { day, unsampled: { slot: 0 } },
+    missed: addMissed(progress.missed, missed),
+  };
+  return { held: await advance(ctx.metadata, held, next), isBusy: true };
+}
+
+/** The next buckets in a walk over all, and where it continues; `next` is undefined at the end. */
+async function pageOf(
+  { metadata }: Ctx,
+  { slot, after }: BucketPosition,
+): Promise<{ readonly buckets: readonly BucketRow[]; readonly next: BucketPosition | undefined }> {
+  const names: string[] = [];
+  for await (const name of bucketsInSlot(
+    metadata,
+    slot,
+    after === undefined ? {} : { after: { name: after } },
+  )) {
+    names.push(name);
+    if (names.length === pageBuckets) break;
+  }
+  const found = await inParallel(readsMax, names, (name) => findBucket(metadata, name));
+  const buckets = found.flatMap((each) => (each === undefined ? [] : [each.row]));
+  if (names.length === pageBuckets) return { buckets, next: { slot, after: names.at(-1) } };
+  return { buckets, next: slot + 1 < bucketSlots ? { slot: slot + 1 } : undefined };
+}
+
+async function samplePage(ctx: Ctx, held: Held): Promise<Held> {
+  const { metadata } = ctx;
+  const { pass, ...progress } = held.progress;
+  if (pass === undefined) return held;
+  const { day, number } = pass;
+  const { buckets, next } = await pageOf(ctx, pass);
+  const changes = await inParallel(
+    readsMax,
+    buckets,
+    async ({ id, name: bucket, owner }): Promise<TaskChange<BucketSamples>> => {
+      const name = samplesName(day, id);
+      const before = await findTask(metadata, samplesKind, name);
+      const counted = await readUsage(metadata, id);
+      const sampled = addBucketSample(before?.state, { pass: number, counted });
+      const state = { bucketId: id, bucket, owner, seen: number, ...sampled };
+      return { put: { name, state }, expect: before?.revision ?? 'absent' };
+    },
+  );
+  if (next !== undefined)
+    return advance(metadata, held, { ...progress, pass: { day, number, ...next } }, changes);
+  return advance(metadata, held, { ...progress, days: { ...progress.days, [day]: number } }, changes);
+}
+
+async function closePage(ctx: Ctx, held: Held): Promise<Held> {
+  const { closing } = held.progress;
+  if (closing === undefined) return held;
+  const { day, unsampled } = closing;
+  return unsampled === undefined
+    ? closeSampled(ctx, held, day)
+    : closeUnsampled(ctx, held, { day, at: unsampled });
+}
+
+/** The specification: a bucket without a sample is billed for what it holds at the tick. */
+async function closeUnsampled(
+  { metadata, ...ctx }: Ctx,
+  held: Held,
+  { day, at }: { readonly day: string; readonly at: BucketPosition },
+): Promise<Held> {
+  const end = startOfDay(addDays(day, 1));
+  const computedAt = await metadata.now();
+  const { buckets, next } = await pageOf({ metadata, ...ctx }, at);
+  await inParallel(readsMax, buckets, async (bucket) => {
+    if (bucket.created >= end) return;
+    if ((await findTask(metadata, samplesKind, samplesName(day, bucket.id))) !== undefined) return;
+    const counted = [...(await readUsage(metadata, bucket.id))];
+    const days = counted.map(([storageClass, counts]) => ({ storageClass, usage: flatDay(counts, 0) }));
+    const named = { bucketId: bucket.id, bucket: bucket.name, owner: bucket.owner };
+    await closeBucketDay(metadata, bucket.id, toRows(named, { day, days, computedAt }));
+  });
+  const closing = next === undefined ? { day } : { day, unsampled: next };
+  return advance(metadata, held, { ...held.progress, closing });
+}
+
+async function closeSampled({ metadata }: Ctx, held: Held, day: string): Promise<Held> {
+  const { closing: _, ...progress } = held.progress;
+  const passes = progress.days[day] ?? 0;
+  const computedAt = await metadata.now();
+  const page = await pageTasks(metadata, samplesKind, { prefix: samplesPrefix(day), limit: pageBuckets });
+  await inParallel(readsMax, page, async ({ state }) => {
+    const absence = { before: (state.first ?? 1) - 1, after: passes - state.seen };
+    const days = Object.entries(state.classes).map(([storageClass, samples]) => ({
+      storageClass,
+      usage: closeDay(samples, absence),
+    }));
+    await closeBucketDay(metadata, state.bucketId, toRows(state, { day, days, computedAt }));
+  });
+  const removals = page.map(({ name, revision }) => ({ remove: { name }, expect: revision }));
+  if (page.length === pageBuckets) return advance(metadata, held, held.progress, removals);
+  const { [day]: __, ...days } = progress.days;
+  return advance(metadata, held, { ...progress, days, closedThrough: day }, removals);
+}
+
+function toRows(
+  { bucketId, bucket, owner }: Pick<BucketSamples, 'bucketId' | 'bucket' | 'owner'>,
+  {
+    day,
+    days,
+    computedAt,
+  }: {
+    readonly day: string;
+    readonly days: readonly { readonly storageClass: string; readonly usage: DayUsage }[];
+    readonly computedAt: number;
+  },
+): readonly DayUsageRow[] {
+  return days
+    .filter(({ usage }) => !isEmptyDay(usage))
+    .map(({ storageClass, usage }) => ({ bucketId, bucket, owner, day, storageClass, ...usage, computedAt }));
+}

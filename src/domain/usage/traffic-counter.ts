@@ -1,0 +1,153 @@
+/**
+ * Counts requests and bytes in the process, without a row for each request. Every `SVC_USAGE_TRAFFIC_INTERVAL` the process writes its
+ * present sums over its earlier ones, so a write that is repeated counts nothing twice, and processes never wait for each other. A process
+ * that is killed loses what it counted since its last write.
+ */
+import type { Context } from '../../context.ts';
+import { trafficChanges } from '../../metadata/buckets/usage.ts';
+import type { TrafficRow } from '../../metadata/records/usage.ts';
+import { dayMs, startOfDay, toDay } from './read-usage.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;
+
+/** Who sent a request, about what, and who pays for it. */
+export type TrafficKey = Pick<TrafficRow, 'bucketId' | 'bucket' | 'requester' | 'payer'>;
+export type TrafficAmount = Partial<
+  Pick<TrafficRow, 'requestsA' | 'requestsB' | 'requestsFree' | 'ingressBytes' | 'egressBytes'>
+>;
+
+/** No process writes to a day later than this after its end; the day is closed then. */
+export const trafficCloseMs = 6 * 60 * 60 * 1000;
+/** How long rows are kept. */
+export const trafficKeptMs = 400 * dayMs;
+/** Pairs of bucket and account that a process counts at the same time, some 500 bytes each. */
+const entriesMax = 20_000;
+const entriesPerWrite = 64;
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
+interface Entry {
+  readonly row: Writable<TrafficRow>;
+  isWritten: boolean;
+}
+
+export class TrafficCounter {
+  readonly #entries = new Map<string, Entry>();
+  #process = '';
+  /** Each entry has a writer of its own, so that an entry that was given up and begun again overwrites no row. */
+  #begun = 0;
+  /** Requests that found no room. */
+  #uncounted = 0;
+  #running: Promise<void> | undefined;
+  #rest = new AbortController();
+  #isClosed = false;
+
+  count(ctx: Ctx, key: TrafficKey, amount: TrafficAmount): void {
+    const { SVC_USAGE_TRAFFIC_INTERVAL: intervalMs } = ctx.config;
+    if (intervalMs === 0) return;
+    const entry = this.#find(ctx, key);
+    if (entry === undefined) {
+      this.#uncounted += 1;
+      return;
+    }
+    const { row } = entry;
+    row.requestsA += amount.requestsA ?? 0;
+    row.requestsB += amount.requestsB ?? 0;
+    row.requestsFree += amount.requestsFree ?? 0;
+    row.ingressBytes += amount.ingressBytes ?? 0;
+    row.egressBytes += amount.egressBytes ?? 0;
+    entry.isWritten = false;
+    if (!this.#isClosed) this.#running ??= this.#run(ctx);
+  }
+
+  /** Writes what is counted, at the end of the process. */
+  async close(ctx: Ctx): Promise<void> {
+    this.#isClosed = true;
+    this.#rest.abort();
+    await this.#running;
+    await this.#write(ctx);
+  }
+
+  #find(ctx: Ctx, { bucketId, bucket, requester, payer }: TrafficKey): Entry | undefined {
+    const day = toDay(ctx.clock.now());
+    const place = `${day} ${bucketId} ${requester} ${payer}`;
+    const known = this.#entries.get(place);
+    if (known !== undefined) return known;
+    if (this.#entries.size >= entriesMax / 2) this.#rest.abort();
+    if (this.#entries.size >= entriesMax) return undefined;
+    if (this.#process === '')
+      this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    this.#begun += 1;
+    const entry = {
+      row: {
+        bucketId,
+        bucket,
+        day,
+        requester,
+        payer,
+        writer: `${this.#process}-${this.#begun}`,
+        requestsA: 0,
+        requestsB: 0,
+        requestsFree: 0,
+        ingressBytes: 0,
+        egressBytes: 0,
+      },
+      isWritten: false,
+    };
+    this.#entries.set(place, entry);
+    return entry;
+  }
+
+  /** Runs until everything is written. */
+  async #run(ctx: Ctx): Promise<void> {
+    do {
+      await ctx.clock.sleep(ctx.config.SVC_USAGE_TRAFFIC_INTERVAL, this.#rest.signal);
+      this.#rest = new AbortController();
+      if (!this.#isClosed) await this.#write(ctx);
+    } while (!this.#isClosed && this.#waiting().length > 0);
+    this.#running = undefined;
+  }
+
+  #waiting(): readonly Entry[] {
+    return [...this.#entries.values()].filter(({ isWritten }) => !isWritten);
+  }
+
+  async #write(ctx: Ctx): Promise<void> {
+    this.#dropLate(ctx);
+    const waiting = this.#waiting();
+    for (let first = 0; first < waiting.length; first += entriesPerWrite) {
+      const entries = waiting.slice(first, first + entriesPerWrite);
+      for (const entry of entries) entry.isWritten = true;
+      try {
+        await ctx.metadata.apply(
+          entries.flatMap(({ row }) => trafficChanges({ ...row }, startOfDay(row.day) + trafficKeptMs)),
+        );
+      } catch (cause) {
+        for (const entry of entries) entry.isWritten = false;
+        ctx.telemetry.log('WARN', 'traffic is not written yet', { rows: entries.length, cause });
+        return;
+      }
+    }
+    // Entries of former days are given up, and where there are many also those that nothing was added to meanwhile.
+    for (const [place, { isWritten, row }] of this.#entries)
+      if (isWritten && (row.day !== toDay(ctx.clock.now()) || this.#entries.size > entriesMax / 4))
+        this.#entries.delete(place);
+    if (this.#uncounted > 0)
+      ctx.telemetry.log('WARN', 'requests were not counted as traffic: too many buckets and accounts', {
+        requests: this.#uncounted,
+      });
+    this.#uncounted = 0;
+  }
+
+  #dropLate({ clock, telemetry }: Ctx): void {
+    const now = clock.now();
+    for (const [place, { row, isWritten }] of this.#entries) {
+      if (now < startOfDay(row.day) + dayMs + trafficCloseMs) continue;
+      this.#entries.delete(place);
+      if (isWritten) continue;
+      const { day, requestsA, requestsB, requestsFree } = row;
+      const requests = requestsA + requestsB + requestsFree;
+      telemetry.log('WARN', 'traffic of a closed day was lost', { day, requests });
+    }
+  }
+}
