@@ -9,7 +9,11 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { transform } from 'lightningcss';
 import { type OutputChunk, type Plugin, rolldown } from 'rolldown';
-import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
+import {
+  adminOperationNames,
+  describeAdminOperation,
+  isBatchable,
+} from '../src/protocol/operations/admin.ts';
 
 const here = import.meta.dirname;
 const root = dirname(here);
@@ -24,8 +28,14 @@ const operations: Plugin = {
       const { method, path } = describeAdminOperation(name);
       return [name, `${method} ${path.replace('/admin/v1', '')}`];
     });
+    const exceptions = adminOperationNames.filter(
+      (name) => isBatchable(name) !== (describeAdminOperation(name).method === 'GET'),
+    );
+    const values = { operations: Object.fromEntries(lines), exceptions };
     return {
-      code: `export const operations = ${JSON.stringify(Object.fromEntries(lines))};`,
+      code: Object.entries(values)
+        .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`)
+        .join('\n'),
       moduleType: 'js',
     };
   },

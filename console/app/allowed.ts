@@ -1,6 +1,7 @@
 /** What policy allows the caller: asked once for all actions of a page. */
 import { useQuery } from '@tanstack/react-query';
-import { type AdminOperationName, call } from './client.ts';
+import type { AdminOperationName } from './client.ts';
+import { read } from './reads.ts';
 
 /** An operation of the operator API, or an action on a bucket or object. */
 export type Question =
@@ -27,7 +28,7 @@ export function useAllowed(questions: readonly Question[]): Allowed {
   const asked = questions.map(toAsked);
   const { data } = useQuery({
     queryKey: ['CheckPermissions', asked],
-    queryFn: ({ signal }) => call('CheckPermissions', { body: { questions: asked }, signal }),
+    queryFn: ({ signal }) => read('CheckPermissions', { body: { questions: asked }, signal }),
     staleTime: 60_000,
     enabled: asked.length > 0,
   });

@@ -58,6 +58,7 @@ let csrfToken: string | undefined;
 export const setCsrfToken = (token: string | undefined): void => {
   csrfToken = token;
 };
+export const hasCsrfToken = (): boolean => csrfToken !== undefined;
 
 /** Called where a request was refused, because its log-in may have ended. */
 let onRefused: () => void = () => {};
@@ -85,7 +86,8 @@ export function addressOf<N extends AdminOperationName>(name: N, ask: Ask<N> = {
   return `${basePath}/admin/v1${filled}${text === '' ? '' : `?${text}`}`;
 }
 
-async function send<N extends AdminOperationName>(name: N, ask: Ask<N>): Promise<Response> {
+/** @throws Unreachable */
+export async function send<N extends AdminOperationName>(name: N, ask: Ask<N>): Promise<Response> {
   const [method = 'GET'] = (operations[name] ?? '').split(' ');
   const headers: Record<string, string> = { accept: 'application/json' };
   if (method !== 'GET' && csrfToken !== undefined) headers['x-csrf-token'] = csrfToken;
@@ -134,7 +136,7 @@ function parse(text: string): unknown {
   }
 }
 
-function readRefusal(body: unknown) {
+export function readRefusal(body: unknown) {
   const { code, message, request_id, details } = (body ?? {}) as Readonly<Record<string, unknown>>;
   return {
     ...(typeof code === 'string' ? { code } : {}),

@@ -2,12 +2,14 @@
 import {
   keepPreviousData,
   QueryClient,
+  type QueryKey,
   useInfiniteQuery,
   useMutation,
   useQuery,
   useQueryClient,
 } from '@tanstack/react-query';
 import { type AdminOperationName, type Answer, type Ask, call, Refused } from './client.ts';
+import { read } from './reads.ts';
 
 export const queries = new QueryClient({
   defaultOptions: {
@@ -30,6 +32,27 @@ export interface ReadOptions {
   readonly keepsLast?: boolean;
 }
 
+/** All polls of a page are due at the same moments, so that they are one request; those of other tabs and users at others. */
+const phase = Date.now();
+
+interface ReadState {
+  readonly state: { readonly dataUpdatedAt: number; readonly errorUpdatedAt: number };
+}
+
+/** The time until the next of these moments that is at least half the interval after the last reading. */
+const untilDue =
+  (everyMs: number) =>
+  ({ state: { dataUpdatedAt, errorUpdatedAt } }: ReadState): number => {
+    const earliest = Math.max(dataUpdatedAt, errorUpdatedAt) + everyMs / 2 - phase;
+    return Math.max(1_000, phase + Math.ceil(earliest / everyMs) * everyMs - Date.now());
+  };
+
+const polling = (everyMs: number | undefined) =>
+  everyMs === undefined ? {} : { refetchInterval: untilDue(everyMs) };
+
+/** Whether the page shows an earlier answer already. */
+const isRead = (key: QueryKey): boolean => queries.getQueryData(key) !== undefined;
+
 /** Reads with an operation of the operator API. */
 export const useAdmin = <N extends AdminOperationName>(
   name: N,
@@ -38,10 +61,10 @@ export const useAdmin = <N extends AdminOperationName>(
 ) =>
   useQuery<Answer<N>, Error>({
     queryKey: [name, ask.path ?? {}, ask.query ?? {}, ask.body ?? {}],
-    queryFn: ({ signal }) => call(name, { ...ask, signal }),
+    queryFn: ({ signal, queryKey }) => read(name, { ...ask, signal }, { isPoll: isRead(queryKey) }),
     enabled: options.enabled ?? true,
     ...(options.keepsLast === true ? { placeholderData: keepPreviousData } : {}),
-    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
+    ...polling(options.everyMs),
   });
 
 interface PagedQuery {
@@ -75,18 +98,16 @@ export function useAdminPages<N extends AdminOperationName, Row>(
 ) {
   const query = useInfiniteQuery({
     queryKey: [name, 'pages', ask.path ?? {}, ask.query ?? {}],
-    queryFn: ({ signal, pageParam }) =>
+    queryFn: ({ signal, pageParam, queryKey }) => {
       // The cast: every list that has pages takes `after`, which the compiler cannot see for a variable name.
-      call(name, {
-        ...ask,
-        query: { ...ask.query, ...(pageParam === '' ? {} : { after: pageParam }) } as never,
-        signal,
-      }),
+      const query = { ...ask.query, ...(pageParam === '' ? {} : { after: pageParam }) } as never;
+      return read(name, { ...ask, query, signal }, { isPoll: pageParam === '' && isRead(queryKey) });
+    },
     initialPageParam: '',
     getNextPageParam: (page) => (page as { readonly next?: string }).next,
     ...(keepsRows ? { placeholderData: keepPreviousData } : {}),
     enabled: options.enabled ?? true,
-    ...(options.everyMs === undefined ? {} : { refetchInterval: options.everyMs }),
+    ...polling(options.everyMs),
   });
   return {
     ...query,

@@ -7,6 +7,7 @@ import { type Answer, call, Refused, setCsrfToken, whenRefused } from './client.
 import { logIn, publishLogIn, setLook } from './log-in.ts';
 import { Login } from './login.tsx';
 import { queries } from './queries.ts';
+import { forgetReads } from './reads.ts';
 
 export type Session = Answer<'GetSession'>;
 
@@ -58,7 +59,10 @@ export function SessionGate({ children }: { readonly children: ComponentChildren
     setCsrfToken(session.csrfToken);
     setState((before) => {
       // Another caller must not see what the one before has read.
-      if ('session' in before && before.session.accessKey !== session.accessKey) queries.clear();
+      if ('session' in before && before.session.accessKey !== session.accessKey) {
+        queries.clear();
+        forgetReads();
+      }
       return { is: 'in', session };
     });
     publishLogIn({ is: 'in', accessKey: session.accessKey });
@@ -68,6 +72,7 @@ export function SessionGate({ children }: { readonly children: ComponentChildren
     setCsrfToken(undefined);
     forgetCredentials();
     queries.clear();
+    forgetReads();
     setState({ is: 'out', unreachable: false, notes: publishLogIn({ is: 'out' }) });
   }, []);
   const look = useCallback(async () => {

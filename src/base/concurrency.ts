@@ -25,6 +25,32 @@ export async function inParallel<T, R>(
   return results;
 }
 
+/** The results of `work`, each as soon as it has ended, at most `limit` at a time. `work` does not throw. */
+export async function* asTheyEnd<T, R>(
+  limit: number,
+  items: readonly T[],
+  work: (item: T, index: number) => Promise<R>,
+): AsyncIterable<R> {
+  const running = new Map<number, Promise<{ readonly index: number; readonly result: R }>>();
+  let next = 0;
+  try {
+    while (next < items.length || running.size > 0) {
+      while (next < items.length && running.size < limit) {
+        const index = next++;
+        running.set(
+          index,
+          work(items[index] as T, index).then((result) => ({ index, result })),
+        );
+      }
+      const { index, result } = await Promise.race(running.values());
+      running.delete(index);
+      yield result;
+    }
+  } finally {
+    await Promise.allSettled(running.values());
+  }
+}
+
 /** Reads a whole stream of bytes into a new array. */
 interface GatherOptions {
   /** The length that the stream must have. */

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { builtPages, pathOf } from './addresses.ts';
 import { openUser } from './people.ts';
+import { refusalsIn } from './reads.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, type Pair, type Tab } from './world.ts';
 
@@ -36,9 +37,10 @@ describe.skipIf(noChromium !== undefined)('every page', () => {
     await using tab = await world.open('/me', { as });
     const refused: string[] = [];
     let open = '';
+    const looks: Promise<unknown>[] = [];
     tab.page.on('response', (reply) => {
-      if (reply.status() === 403)
-        refused.push(`${open}: ${reply.request().method()} ${new URL(reply.url()).pathname}`);
+      const at = open;
+      looks.push(refusalsIn(reply).then((found) => refused.push(...found.map((each) => `${at}: ${each}`))));
     });
     const given = { ...parameters, bucket, user };
     // The page of a bucket is its first tab.
@@ -51,6 +53,7 @@ describe.skipIf(noChromium !== undefined)('every page', () => {
       await walk(tab, path).catch(() => refused.push(`${open}: it goes on waiting`));
     }
     await tab.page.waitForLoadState('networkidle');
+    await Promise.all(looks);
     return refused;
   }
 

@@ -2,16 +2,13 @@
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { openUser } from './people.ts';
+import { answerRead, refusalsIn } from './reads.ts';
 import { noChromium, openConsole } from './world.ts';
 
 /** Answers for the health of storage, in place of the gateway's own. */
 async function answerHealth(page: Page, next: () => object): Promise<() => number> {
-  let asked = 0;
-  await page.route('**/admin/v1/storage/health', (route) => {
-    asked += 1;
-    return route.fulfill({ json: next() });
-  });
-  return () => asked;
+  const health = { operation: 'GetStorageHealth', path: '/storage/health' };
+  return (await answerRead(page, health, () => ({ json: next() }))).asked;
 }
 
 describe.skipIf(noChromium !== undefined)('the shell', () => {
@@ -132,11 +129,9 @@ describe.skipIf(noChromium !== undefined)('the shell', () => {
     expect(await page.getByRole('region').count()).toBe(1);
     await tab.go('/storage');
     expect(await page.getByRole('button', { name: 'Run fsck' }).count()).toBe(0);
-    const asked: string[] = [];
-    page.on('response', (response) => {
-      if (response.status() === 403) asked.push(response.url());
-    });
+    const asked: Promise<readonly string[]>[] = [];
+    page.on('response', (response) => asked.push(refusalsIn(response)));
     await tab.go('/');
-    expect(asked).toEqual([]);
+    expect((await Promise.all(asked)).flat()).toEqual([]);
   });
 });

@@ -1,5 +1,6 @@
 /** The Storage page. */
 import { describe, expect, test, vi } from 'vitest';
+import { answerRead } from './reads.ts';
 import { fill, send } from './seeds.ts';
 import { noChromium, openConsole } from './world.ts';
 
@@ -52,22 +53,21 @@ describe.skipIf(noChromium !== undefined)('the Storage page', () => {
     await using world = await openConsole();
     await using tab = await world.open('/storage');
     const { page } = tab;
-    await page.route('**/admin/v1/storage/meta', (route) =>
-      route.fulfill({
-        status: 503,
-        json: {
-          code: 'ServiceUnavailable',
-          message: 'The <b>store</b> does not answer.',
-          request_id: 'REQUEST0000000001',
-        },
-      }),
-    );
+    const meta = { operation: 'GetStorageMeta', path: '/storage/meta' };
+    const own = await answerRead(page, meta, () => ({
+      status: 503,
+      json: {
+        code: 'ServiceUnavailable',
+        message: 'The <b>store</b> does not answer.',
+        request_id: 'REQUEST0000000001',
+      },
+    }));
     await tab.go('/storage');
     const failure = page.getByRole('alert').first();
     await failure.getByText('The <b>store</b> does not answer.').waitFor();
     await failure.getByText('ServiceUnavailable').waitFor();
     await failure.getByText('REQUEST0000000001').waitFor();
-    await page.unroute('**/admin/v1/storage/meta');
+    await own.end();
     await failure.getByRole('button', { name: 'Try again' }).click();
     await page.getByRole('region', { name: 'Metadata' }).waitFor();
     expect(await page.getByRole('alert').count()).toBe(0);

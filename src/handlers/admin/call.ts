@@ -36,8 +36,18 @@ export interface AdminRequest<N extends AdminOperationName = AdminOperationName>
   readonly match: Precondition;
   /** For fields that the request names only indirectly. @throws AccessDenied where policies do not allow the operation with them */
   permit(found: Fields): Promise<void>;
+  /** Performs another operation that only reads, as this caller. @throws what that operation refuses */
+  read(asked: AskedRead): Promise<Reply>;
   /** What policies say about the entries of the lists of the row. JSON replies are filtered by the router. */
   readonly entries: Entries;
+}
+
+/** An operation with its parameters, decoded. */
+export interface AskedRead {
+  readonly operation: string;
+  readonly path?: ReadonlyMap<string, string> | undefined;
+  readonly query?: ReadonlyMap<string, string> | undefined;
+  readonly body?: unknown;
 }
 
 export type AdminHandler<N extends AdminOperationName> = (

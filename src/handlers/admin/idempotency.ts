@@ -75,7 +75,7 @@ function assertKey(key: string, { row }: Repeatable): void {
   // A kept answer would let its secret be read again, and a kept hash of a body would let its secret be guessed.
   if (!row.repeatable)
     throw refuse(
-      'This operation takes or returns a secret, of which nothing is kept: send it without the header.',
+      'The answer of this operation is not kept, because it has a secret or is a stream: send it without the header.',
     );
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw refuse('Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.');

@@ -12,6 +12,7 @@ import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
+  isBatchable,
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { isSigningParameter } from '../../protocol/request/action-query.ts';
@@ -21,6 +22,7 @@ import type { AreaRequest } from '../handler.ts';
 import {
   type AdminHandler,
   type AdminRequest,
+  type AskedRead,
   etagOf,
   type JsonReply,
   jsonReply,
@@ -84,9 +86,7 @@ async function run(
   const { path, params } = target;
   const may = { name, path, row };
   const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
-  // Query and body are read first where they may name what the request is limited to.
-  const isLate = isScoped(row) || row.tenants !== undefined;
-  await (isLate ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
+  await (isLate(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
   const given = readQuery(row.query, query);
   const bytes = await call.readBody(row.bodyMax);
   // The caller is authorized again below, because its policies may have changed while the body arrived.
@@ -95,13 +95,11 @@ async function run(
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
   const { bucket } = all;
   if (isScoped(row) && typeof bucket === 'string' && bucket !== '') record?.about(`bucket:${bucket}`);
-  if (isLate || row.names !== undefined || row.method !== 'GET') await permit({});
+  if (isLate(row) || row.names !== undefined || row.method !== 'GET') await permit({});
   const asking = { caller: call.callerOf(name), action: `admin:${name}`, path, fields };
   const entries = openEntries(ctx, row, asking);
   const { identity } = call;
   const match = readPrecondition(ctx, wire, row);
-  // The casts: query and body were read by the schemas of this row.
-  const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;
   const asked: AdminRequest = {
     requestId,
     identity,
@@ -112,12 +110,11 @@ async function run(
     params,
     match,
     permit,
+    read: (read) => readWithin(ctx, call, read),
     entries,
+    // The casts: query and body were read by the schemas of this row.
     query: given as never,
     body: body as never,
-  };
-  const explain = (cause: unknown): never => {
-    throw explainRefusal(cause, { identity, owner: undefined, action: `admin:${name}`, resource: path });
   };
   const repeatable = {
     wire,
@@ -127,10 +124,76 @@ async function run(
     body: bytes,
     row,
   };
-  const reply = await onceOnly(ctx, repeatable, async () =>
-    withoutDenied(await handle(ctx, asked).catch(explain), row, entries),
-  );
+  const reply = await onceOnly(ctx, repeatable, () => perform(ctx, asked, may));
   return row.tagged === true ? withEtag(ctx, reply) : reply;
+}
+
+/** Runs the handler for a caller that may call it. */
+async function perform(ctx: Context, asked: AdminRequest, { name, path, row }: May): Promise<Reply> {
+  const handle = adminHandlers[name] as AdminHandler<AdminOperationName>;
+  const { identity, entries } = asked;
+  const reply = await handle(ctx, asked).catch((cause: unknown): never => {
+    throw explainRefusal(cause, { identity, owner: undefined, action: `admin:${name}`, resource: path });
+  });
+  return withoutDenied(reply, row, entries);
+}
+
+/**
+ * A part of BatchRead: authorized as a request of its own, by the same caller. It has no condition and no row of the audit log.
+ * @throws InvalidArgument for an operation that is not read in batches
+ */
+async function readWithin(ctx: Context, call: AreaRequest, asked: AskedRead): Promise<Reply> {
+  const { operation, path: names = new Map(), query = new Map<string, string>(), body } = asked;
+  const name = adminOperationNames.find((each) => each === operation);
+  if (name === undefined || !isBatchable(name))
+    throw fail('InvalidArgument', {
+      message: `There is no operation "${operation}" that can be read in a batch.`,
+      field: 'operation',
+    });
+  const row = describeAdminOperation(name);
+  const target = readAdminTarget(name, encodeNames(row, names));
+  if (target instanceof Refusal) throw target;
+  const { path, params } = target;
+  const fields = { own: call.identity?.owner, ...Object.fromEntries(params) };
+  const may = { name, path, row };
+  await (isLate(row) ? assertKnown(ctx, call, may) : assertMayCall(ctx, call, { ...may, fields }));
+  const given = readFields(row.query, query.keys(), query);
+  // The cast: the value was read as strict JSON.
+  const read = (row.body ?? noFields)((body ?? new Map()) as Json, '');
+  const all: Fields = { ...fields, ...given, ...(read as Fields) };
+  const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
+  await permit({});
+  const { requestId, identity, wire, signal } = call;
+  const caller = call.callerOf(name);
+  const part: AdminRequest = {
+    ...{ requestId, identity, caller, wire, signal, params, permit },
+    match: () => undefined,
+    read: () => Promise.reject(fail('InvalidArgument', 'A batch has no batches.')),
+    entries: openEntries(ctx, row, { caller, action: `admin:${name}`, path, fields }),
+    // The casts: query and body were read by the schemas of this row.
+    query: given as never,
+    body: read as never,
+  };
+  return perform(ctx, part, may);
+}
+
+/** The names of a path as a request would send them. @throws InvalidArgument for one that is missing, or that a path cannot have */
+function encodeNames(
+  { parameters }: Pick<ReturnType<typeof describeAdminOperation>, 'parameters'>,
+  names: ReadonlyMap<string, string>,
+): Readonly<Record<string, string>> {
+  for (const name of names.keys()) if (!parameters.includes(name)) throw unknown(name, parameters);
+  return Object.fromEntries(
+    parameters.map((parameter) => {
+      const value = names.get(parameter) ?? '';
+      if (/^\.{0,2}$/.test(value))
+        throw fail('InvalidArgument', {
+          message: `path.${parameter} is missing, or no name.`,
+          field: parameter,
+        });
+      return [parameter, encodeURIComponent(value)];
+    }),
+  );
 }
 
 /** The body of such a reply is a text. */
@@ -164,10 +227,14 @@ async function withoutDenied(
 const isScoped = ({ names = {} }: Pick<AdminOperation, 'names'>): boolean =>
   Object.values(names).some((named) => 'rule' in named && named.rule === 'scope');
 
+/** Whether query and body are read before the caller is authorized, because they may name what the request is limited to. */
+const isLate = (row: Pick<AdminOperation, 'names' | 'tenants'>): boolean =>
+  isScoped(row) || row.tenants !== undefined;
+
 interface May {
   readonly name: AdminOperationName;
   readonly path: string;
-  readonly row: Pick<AdminOperation, 'callers' | 'names' | 'tenants'>;
+  readonly row: Pick<AdminOperation, 'callers' | 'lists' | 'names' | 'tenants'>;
 }
 
 /** @throws AccessDenied */
@@ -205,8 +272,16 @@ const strangersBodyMax = 4_096;
 function readQuery(fields: JsonFields, query: Query): Readonly<Record<string, unknown>> {
   const ambiguous = query.ambiguousName();
   if (ambiguous !== undefined) throw twice(ambiguous.slice(0, namesMax));
-  const own = query.pairs.filter(([name]) => !isSigningParameter(name));
-  for (const [name] of own) if (!Object.hasOwn(fields, name)) throw unknown(name, Object.keys(fields));
+  const own = query.pairs.map(([name]) => name).filter((name) => !isSigningParameter(name));
+  return readFields(fields, own, query);
+}
+
+function readFields(
+  fields: JsonFields,
+  names: Iterable<string>,
+  query: Pick<Query, 'get'>,
+): Readonly<Record<string, unknown>> {
+  for (const name of names) if (!Object.hasOwn(fields, name)) throw unknown(name, Object.keys(fields));
   return Object.fromEntries(
     Object.entries(fields).map(([name, reader]) => [name, readParameter(name, reader, query.get(name))]),
   );

@@ -1,4 +1,4 @@
-/** Log-ins: of the cookie, of the caller itself, and of all callers; and the temporary credentials of a log-in. */
+/** Log-ins: of the cookie, of the caller itself, and of all callers; the temporary credentials of a log-in; what pages read. */
 import { adminRefusal, isGrantable } from '../../auth/authorization/administer.ts';
 import { type Caller, verdictOn } from '../../auth/authorization/authorize.ts';
 import {
@@ -15,7 +15,7 @@ import {
   tokenOf,
 } from '../../auth/session/logins.ts';
 import { callerOf, principalOf } from '../../auth/session/principal.ts';
-import { inParallel } from '../../base/concurrency.ts';
+import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
@@ -27,8 +27,10 @@ import {
   adminPrefix,
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
+import { renderRefusal } from '../../protocol/reply/render.ts';
+import { toFailure } from '../common/failure.ts';
 import { issue } from '../iam/sts.ts';
-import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
+import { type AdminHandler, type AdminRequest, etagOf, jsonReply } from './call.ts';
 import { type Fields, isOwnOf, namedResources } from './named-resources.ts';
 
 /** A form of another origin can send any other type of body without asking this gateway first. */
@@ -245,3 +247,51 @@ async function answerOther(
   });
   return allowed ? { allowed } : { allowed, reason };
 }
+
+// BatchRead: what a page shows comes in one request, each part as soon as it has been read.
+
+type BatchedRead = AdminRequest<'BatchRead'>['body']['reads'][number];
+
+/** Parts that are read at the same time. */
+const readsAtOnce = 8;
+const utf8 = new TextEncoder();
+
+export const BatchRead: AdminHandler<'BatchRead'> = async (ctx, call) => ({
+  status: 200,
+  headers: [
+    ['Content-Type', 'application/x-ndjson'],
+    ['Cache-Control', 'no-store'],
+  ],
+  body: asTheyEnd(readsAtOnce, call.body.reads, async (read, index) =>
+    utf8.encode(await answerRead(ctx, call, { read, index })),
+  ),
+});
+
+/** `reply` and `error` are texts of JSON already. */
+async function answerRead(
+  ctx: Context,
+  call: AdminRequest<'BatchRead'>,
+  { read, index }: { readonly read: BatchedRead; readonly index: number },
+): Promise<string> {
+  try {
+    call.signal.throwIfAborted();
+    const { status, body } = await call.read(read);
+    const text = typeof body === 'string' ? body : 'null';
+    const etag = etagOf(ctx, text);
+    if (etag === read.etag) return batchLine({ index, status: 304, etag });
+    return batchLine({ index, status, etag }, 'reply', text);
+  } catch (cause) {
+    const { refusal, level, message, fields } = toFailure(cause, call.signal);
+    const { requestId } = call;
+    const about = { request_id: requestId, operation: `admin:${read.operation}`, code: refusal.code };
+    ctx.telemetry.log(level, message, { ...about, ...fields }, `BatchRead ${read.operation} ${refusal.code}`);
+    const shown = { requestId, resource: '', isHead: false, format: 'json' } as const;
+    const { status, body } = renderRefusal(refusal, shown);
+    return batchLine({ index, status }, 'error', String(body));
+  }
+}
+
+const batchLine = (head: object, name?: 'reply' | 'error', text = ''): string =>
+  name === undefined
+    ? `${JSON.stringify(head)}\n`
+    : `${JSON.stringify(head).slice(0, -1)},"${name}":${text}}\n`;

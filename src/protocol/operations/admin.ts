@@ -86,7 +86,13 @@ export function describeAdminOperation(name: AdminOperationName) {
     query,
     statuses: typeof status === 'number' ? [status] : status,
     audited: audited === true || (method !== 'GET' && reads !== true),
-    /** It takes an Idempotency-Key. Neither a secret of its reply nor a hash of one in its body may be kept. */
-    repeatable: method === 'POST' && secret !== true && takesSecret !== true,
+    /** It takes an Idempotency-Key. Neither a secret of its reply nor a hash of one in its body may be kept, nor a stream. */
+    repeatable: method === 'POST' && secret !== true && takesSecret !== true && media === undefined,
   };
+}
+
+/** Whether BatchRead performs it: it changes nothing, is not audited, and its reply is JSON without a secret. */
+export function isBatchable(name: AdminOperationName): boolean {
+  const { audited, reply, secret, callers } = describeAdminOperation(name);
+  return !audited && reply !== undefined && secret !== true && callers !== 'anyone';
 }

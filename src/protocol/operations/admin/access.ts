@@ -204,6 +204,32 @@ export const sessionRows = {
       region: jsonText(),
     }),
   },
+  BatchRead: {
+    on: 'POST /batch',
+    names: {
+      operation: noResource('Each read is authorized as the operation that it names.'),
+      path: noResource('As for `operation`.'),
+      query: noResource('As for `operation`.'),
+    },
+    doc: 'Performs several operations that change nothing, each authorized by itself, and streams a line of JSON for each as it ends.',
+    callers: 'known',
+    reads: true,
+    /** `path`, `query` and `body` as the operation takes them. `etag`: that of the last answer, which is not sent again if it is the same. */
+    body: jsonObject({
+      reads: jsonList(
+        jsonObject({
+          operation: jsonText({ max: 64 }),
+          path: jsonOptional(jsonTexts),
+          query: jsonOptional(jsonTexts),
+          body: jsonOptional(jsonAny),
+          etag: jsonOptional(jsonText({ max: 128 })),
+        }),
+        { min: 1, max: 32 },
+      ),
+    }),
+    media: ['application/x-ndjson'],
+    status: 200,
+  },
   CheckPermissions: {
     on: 'POST /session/permissions',
     names: {
