@@ -4,7 +4,7 @@
  *     locate → identify → select → authorize → handle → render
  *
  * The signature is verified over what arrived, before any address is rewritten. Each stage adds its facts to the request
- * (`gateway/request.ts`).
+ * (`request/request.ts`).
  */
 
 import type { Refusal } from './base/errors.ts';
@@ -17,13 +17,6 @@ import { Recording, recordingOfUnknown } from './gateway/records/recording.ts';
 import { reportAnswer } from './gateway/records/report.ts';
 import { beginTrace, endTrace } from './gateway/records/trace.ts';
 import { countTraffic } from './gateway/records/traffic.ts';
-import {
-  establish,
-  type Identified,
-  type RequestContext,
-  receive,
-  unknownOperation,
-} from './gateway/request.ts';
 import { visitSite } from './gateway/site.ts';
 import { identify } from './gateway/stages/identify.ts';
 import { endLimits, limitCaller } from './gateway/stages/limit.ts';
@@ -31,8 +24,6 @@ import { locate } from './gateway/stages/locate.ts';
 import { selectOperation } from './gateway/stages/select-operation.ts';
 import { serve } from './gateway/stages/serve.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
-import { emptyBody, readBody } from './handlers/common/body.ts';
-import { type Failure, toFailure } from './handlers/common/failure.ts';
 import type { AreaRequest } from './handlers/handler.ts';
 import { shownDialect } from './protocol/dialect.ts';
 import { renderHeaders, renderRefusal } from './protocol/reply/render.ts';
@@ -40,6 +31,15 @@ import type { Reply } from './protocol/reply/reply.ts';
 import type { AddressRules } from './protocol/request/address.ts';
 import { fromRequest, toResponse } from './protocol/request/fetch.ts';
 import { type Incoming, splitTarget, withBody } from './protocol/request/wire.ts';
+import { emptyBody, readBody } from './request/body.ts';
+import { type Failure, toFailure } from './request/failure.ts';
+import {
+  establish,
+  type Identified,
+  type RequestContext,
+  receive,
+  unknownOperation,
+} from './request/request.ts';
 
 export interface GatewayOptions {
   /** The path under which the gateway is mounted, for example `/s3`; signatures cover it, addresses do not. */

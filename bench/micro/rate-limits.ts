@@ -1,8 +1,8 @@
 /** What rate limits cost a request while none is set: the stages of the caller and of the bucket, beside a whole HEAD through `gateway.handle`. */
 import { configWith } from '../../src/config/read-config.ts';
-import type { Identified, RequestContext } from '../../src/gateway/request.ts';
 import { limitBucket, limitCaller } from '../../src/gateway/stages/limit.ts';
 import { createGateway } from '../../src/gateway.ts';
+import type { Identified, RequestContext } from '../../src/request/request.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { incomingOf } from '../lib/incoming.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';

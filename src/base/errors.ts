@@ -16,6 +16,8 @@ export interface RefusalDetails {
     readonly message: string;
     readonly elements: Readonly<Record<string, string | number>>;
   };
+  /** The delete marker that a read found in place of an object. */
+  readonly deleteMarker?: { readonly versionId: string; readonly modified: number };
   /** Further reply headers (bare names take the dialect's prefix when they start with `*-`). */
   readonly headers?: Readonly<Record<string, string>>;
   /** The field of a body, or the parameter, that is wrong; in `details` of the operator API's errors. */

@@ -10,7 +10,7 @@ import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../hand
 import { dialects } from '../protocol/dialect.ts';
 import type { HeaderPair, Reply } from '../protocol/reply/reply.ts';
 import type { Query, Wire } from '../protocol/request/wire.ts';
-import type { RequestContext } from './request.ts';
+import type { RequestContext } from '../request/request.ts';
 import { bucketNameAt, whereLocated } from './stages/locate.ts';
 
 const none: readonly HeaderPair[] = [];

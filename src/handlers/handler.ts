@@ -6,12 +6,12 @@ import type { Context } from '../context.ts';
 import type { Recorder } from '../domain/common/recorder.ts';
 import type { RecordedFields } from '../domain/events/state-changes.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
-import type { Authorized, AuthorizedInBucket } from '../gateway/request.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply/reply.ts';
 import type { Query, Wire } from '../protocol/request/wire.ts';
-import type { ReadFacts } from './common/body.ts';
+import type { ReadFacts } from '../request/body.ts';
+import type { Authorized, AuthorizedInBucket } from '../request/request.ts';
 
 /** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */
 export const requireTarget = ({ target, key, query }: AuthorizedInBucket): ObjectRow =>

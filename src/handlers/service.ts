@@ -6,7 +6,6 @@ import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
 import { auditMatcher } from '../domain/events/audit-formats.ts';
 import { readSubject } from '../domain/events/envelope.ts';
-import type { Authorized } from '../gateway/request.ts';
 import { readAudit, requestOfRow } from '../metadata/audit.ts';
 import { readDeadLetters } from '../metadata/background/queues.ts';
 import { pageBuckets } from '../metadata/buckets/buckets.ts';
@@ -20,8 +19,9 @@ import {
   listAllMyBucketsResult,
   recordsMax,
 } from '../protocol/schemas/account.ts';
+import { defined, positionIn, readCount, readToken, writeToken } from '../request/parameters.ts';
+import type { Authorized } from '../request/request.ts';
 import { type Entries, openEntries, visible } from './admin/named-resources.ts';
-import { defined, positionIn, readCount, readToken, writeToken } from './common/parameters.ts';
 import { xmlReply } from './common/xml-reply.ts';
 import type { HandlerOf } from './handler.ts';
 

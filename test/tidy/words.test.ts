@@ -24,6 +24,13 @@ const banned: readonly Banned[] = [
     // Events are documents of the public API, whatever the dialect of the request.
     except: /^src\/(protocol\/dialect|domain\/events\/events)\.ts$/,
   },
+  {
+    word: /'\*-[a-z]|\bAllow: '|'Last-Modified'|\b[Mm]ethod: '/,
+    instead:
+      'a detail of the refusal (protocol/reply/render.ts), or a header in src/handlers: the domain knows no HTTP',
+    // Replication sends requests to other services. Everything else may.
+    except: /^src\/(?!domain\/)|^src\/domain\/deliveries\/replication\//,
+  },
   { word: /\bas any\b|: any\b/, instead: 'a real type', except: /^src\/ports\/metadata-store\.ts$/ },
   { word: /process\.env/, instead: 'config.ts', except: /^src\/runtime\// },
   {

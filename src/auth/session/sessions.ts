@@ -2,15 +2,19 @@
  * Temporary credentials. A token contains everything except whether its user or role still exists: that is looked up as for access
  * keys, so a session ends with the next request after its user or role was deleted.
  */
+
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findProfile } from '../../domain/iam/account-profiles.ts';
-import { findById } from '../../domain/iam/entities.ts';
+import { drawSessionPair, findById } from '../../domain/iam/entities.ts';
 import { findLogin } from '../../metadata/logins.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Caller, Credential, Session } from '../../ports/credentials.ts';
 import type { Sealer } from '../../ports/cryptography.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Random } from '../../ports/random.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
 import {
   type AccountContext,
   type Accounts,
@@ -223,4 +227,24 @@ function fromBase64(text: string): Uint8Array | undefined {
   }
 }
 
-/** A configured key that is not its account's root acts as a user of the account, named by its display name where that is a valid name. */
+export interface NewSession extends Omit<SessionClaims, 'accessKey' | 'secretKey' | 'issuedAt' | 'expires'> {
+  readonly seconds: number;
+}
+
+/** @throws PackedPolicyTooLarge */
+export async function issueSession(
+  { clock, random, sealer }: { readonly clock: Clock; readonly random: Random; readonly sealer: Sealer },
+  { seconds, ...asked }: NewSession,
+) {
+  const issuedAt = clock.now();
+  const claims: SessionClaims = {
+    ...asked,
+    ...drawSessionPair(random),
+    issuedAt,
+    expires: issuedAt + seconds * 1000,
+  };
+  const SessionToken = await sealToken(sealer, claims);
+  const { accessKey, secretKey, expires } = claims;
+  const Expiration = isoTime(expires);
+  return { claims, shown: { AccessKeyId: accessKey, SecretAccessKey: secretKey, SessionToken, Expiration } };
+}

@@ -38,13 +38,12 @@ export function assertObject(row: ObjectRow | undefined, { key, versionId }: Wan
       : fail('NoSuchVersion', { elements: { Key: key, VersionId: versionId } });
   }
   if (!row.marker) return row;
-  const headers = { '*-delete-marker': 'true', '*-version-id': shownVersion(row) };
+  const deleteMarker = { versionId: shownVersion(row), modified: row.modified };
   throw versionId === undefined
-    ? fail('NoSuchKey', { elements: { Key: key }, headers })
+    ? fail('NoSuchKey', { elements: { Key: key }, deleteMarker })
     : fail('MethodNotAllowed', {
         message: 'The specified version is a delete marker.',
-        elements: { Method: 'GET', ResourceType: 'DeleteMarker' },
-        headers: { ...headers, Allow: 'DELETE', 'Last-Modified': new Date(row.modified).toUTCString() },
+        deleteMarker,
       });
 }
 

@@ -15,7 +15,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { isOperation } from '../../protocol/operations/operations.ts';
 import { loggedOperation } from '../../protocol/reply/access-log.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { type Located, type RequestContext, unknownOperation } from '../request.ts';
+import { type Located, type RequestContext, unknownOperation } from '../../request/request.ts';
 import { askedAt, bucketNameAt, whereLocated } from '../stages/locate.ts';
 import { countedBody } from './traffic.ts';
 

@@ -10,7 +10,7 @@ import { audited, idOfKeyPage, timeOfRow } from '../../metadata/audit.ts';
 import type { AuditedKey, AuditRow } from '../../metadata/records/audit.ts';
 import { isStorageFull } from '../../ports/chunk-store.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import type { KeyOutcome, KeyRecorder, NamedKey } from '../request.ts';
+import type { KeyOutcome, KeyRecorder, NamedKey } from '../../request/request.ts';
 import { RefusedCallers } from './refused-callers.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'>;

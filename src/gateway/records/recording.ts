@@ -13,7 +13,7 @@ import { audited, timeOfRow } from '../../metadata/audit.ts';
 import type { AuditRow } from '../../metadata/records/audit.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import type { AuditRecorder, Ending, KeyRecorder, NamedKey, RequestContext } from '../request.ts';
+import type { AuditRecorder, Ending, KeyRecorder, NamedKey, RequestContext } from '../../request/request.ts';
 import { askedAt, whereLocated } from '../stages/locate.ts';
 import { KeyPages } from './key-pages.ts';
 import { RefusedCallers } from './refused-callers.ts';

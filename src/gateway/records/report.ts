@@ -6,11 +6,11 @@
 import { RecentRequests, type RequestEntry } from '../../base/recent-entries.ts';
 import { RequestHistory } from '../../base/request-history.ts';
 import type { Context } from '../../context.ts';
-import type { Failure } from '../../handlers/common/failure.ts';
 import type { Fields } from '../../ports/telemetry.ts';
 import { ignoredParameters } from '../../protocol/operations/select.ts';
+import type { Failure } from '../../request/failure.ts';
+import type { RequestContext } from '../../request/request.ts';
 import { PacedBody } from '../body-pace.ts';
-import type { RequestContext } from '../request.ts';
 import { bucketNameAt, whereLocated } from '../stages/locate.ts';
 import { receivedBytesOf } from './traffic.ts';
 

@@ -3,7 +3,7 @@ import { describeServer } from '../../base/text/server-address.ts';
 import type { Context } from '../../context.ts';
 import type { Attributes, Trace, TraceBeginning } from '../../ports/trace.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import type { RequestContext } from '../request.ts';
+import type { RequestContext } from '../../request/request.ts';
 import { countedBody } from './traffic.ts';
 
 /** Undefined where the request is not recorded. */

@@ -6,8 +6,8 @@ import { type TrafficAmount, TrafficCounter, type TrafficKey } from '../../domai
 import { isOperation } from '../../protocol/operations/operations.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { Incoming } from '../../protocol/request/wire.ts';
+import type { RequestContext } from '../../request/request.ts';
 import { PacedBody } from '../body-pace.ts';
-import type { RequestContext } from '../request.ts';
 
 type Class = 'requestsA' | 'requestsB' | 'requestsFree';
 

@@ -11,15 +11,15 @@ import {
 import { fail } from '../../base/errors.ts';
 import { tap } from '../../base/tap.ts';
 import type { Context } from '../../context.ts';
-import { ownHeaders } from '../../handlers/common/own-headers.ts';
-import { assertKey } from '../../handlers/common/parameters.ts';
 import { amz, type Dialect, shownDialect } from '../../protocol/dialect.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { headerText } from '../../protocol/formats/header-text.ts';
 import { nameFile, parseBoundary, readForm } from '../../protocol/request/form-data.ts';
 import { Query, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
 import { tagging } from '../../protocol/schemas/object.ts';
-import type { Authorized, Identified } from '../request.ts';
+import { ownHeaders } from '../../request/own-headers.ts';
+import { assertKey } from '../../request/parameters.ts';
+import type { Authorized, Identified } from '../../request/request.ts';
 import { openBucketKey } from './find-bucket.ts';
 import { authenticationContext } from './identify.ts';
 

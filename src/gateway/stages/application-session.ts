@@ -14,7 +14,7 @@ import type {
 import type { OperationName, OperationRow } from '../../protocol/operations/operations.ts';
 import { applicationArn, isEntityName } from '../../protocol/request/arns.ts';
 import type { Wire } from '../../protocol/request/wire.ts';
-import type { Identified } from '../request.ts';
+import type { Identified } from '../../request/request.ts';
 
 const defaultName = 'session';
 

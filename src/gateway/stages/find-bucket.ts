@@ -18,7 +18,7 @@ import { type BucketRow, headSlot, liveSpace, type ObjectRow, objects } from '..
 import type { Clock } from '../../ports/clock.ts';
 import type { AnyTable, At, MetadataStore, SortOf, Stored } from '../../ports/metadata-store.ts';
 import { splitAddress } from '../../protocol/request/address.ts';
-import type { Identified, Located, Selected } from '../request.ts';
+import type { Identified, Located, Selected } from '../../request/request.ts';
 
 export interface BucketReader {
   /** Its metadata answers the first read of the head by the one that began beforehand. */

@@ -3,10 +3,10 @@ import { type AuthenticationContext, authenticate } from '../../auth/authenticat
 import type { Authenticated } from '../../auth/identity.ts';
 import { authenticateLogin } from '../../auth/session/logins.ts';
 import type { Context } from '../../context.ts';
-import { ownHeaders } from '../../handlers/common/own-headers.ts';
 import { amz, store } from '../../protocol/dialect.ts';
 import { splitAddress } from '../../protocol/request/address.ts';
-import { establish, type Identified, type Located } from '../request.ts';
+import { ownHeaders } from '../../request/own-headers.ts';
+import { establish, type Identified, type Located } from '../../request/request.ts';
 import { type BucketKey, openBucketKey } from './find-bucket.ts';
 
 /** @throws what a wrong signature is refused with, and InvalidURI */

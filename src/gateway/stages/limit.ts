@@ -5,8 +5,8 @@
 import type { Context } from '../../context.ts';
 import { type Admission, RateLimiter, type Scope } from '../../domain/quotas/rate-limiter.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import { establish, type Identified, type RequestContext } from '../../request/request.ts';
 import { countedBody, receivedBytesOf } from '../records/traffic.ts';
-import { establish, type Identified, type RequestContext } from '../request.ts';
 
 /** @throws SlowDown */
 export const limitCaller = (ctx: Context, request: Identified): Promise<void> | undefined => {

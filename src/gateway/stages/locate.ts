@@ -3,7 +3,6 @@
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { matchArea } from '../../handlers/areas.ts';
-import { header, ownHeaders } from '../../handlers/common/own-headers.ts';
 import { describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
 import { select, selectAction } from '../../protocol/operations/select.ts';
@@ -18,7 +17,8 @@ import {
 } from '../../protocol/request/address.ts';
 import { matchAdmin, readAdminTarget } from '../../protocol/request/admin-target.ts';
 import { Query } from '../../protocol/request/wire.ts';
-import { establish, type Located, type Received, type RequestContext } from '../request.ts';
+import { header, ownHeaders } from '../../request/own-headers.ts';
+import { establish, type Located, type Received, type RequestContext } from '../../request/request.ts';
 
 const atService = {
   local: '/',

@@ -6,10 +6,7 @@ import type { Context } from '../../context.ts';
 import { isUploadId } from '../../domain/common/ids.ts';
 import { bucketAcl } from '../../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../../domain/objects/read-object.ts';
-import type { BodyFacts } from '../../handlers/common/body.ts';
-import { header } from '../../handlers/common/own-headers.ts';
 import { asBegun } from '../../handlers/multipart/create-multipart-upload.ts';
-import { parseTags, type Tags } from '../../handlers/object/headers/write-headers.ts';
 import { handlers } from '../../handlers/table.ts';
 import { findSession } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
@@ -19,7 +16,10 @@ import {
   type OperationName,
   operationNames,
 } from '../../protocol/operations/operations.ts';
-import type { Authorized, InBucket, Selected } from '../request.ts';
+import type { BodyFacts } from '../../request/body.ts';
+import { header } from '../../request/own-headers.ts';
+import type { Authorized, InBucket, Selected } from '../../request/request.ts';
+import { parseTags, type Tags } from '../../request/tags.ts';
 
 type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
 

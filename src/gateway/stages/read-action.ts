@@ -2,7 +2,6 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { emptyBody, readBody } from '../../handlers/common/body.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault, type OperationName } from '../../protocol/operations/operations.ts';
 import { selectAction } from '../../protocol/operations/select.ts';
@@ -14,7 +13,8 @@ import {
 } from '../../protocol/request/action-query.ts';
 import type { ControlAsked } from '../../protocol/request/address.ts';
 import { createAccessPointRequest, putAccessPointPolicyRequest } from '../../protocol/schemas/access.ts';
-import type { Identified } from '../request.ts';
+import { emptyBody, readBody } from '../../request/body.ts';
+import type { Identified } from '../../request/request.ts';
 
 type Ctx = Pick<Context, 'hasher' | 'bodyMemory'>;
 

@@ -2,15 +2,15 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { header } from '../../handlers/common/own-headers.ts';
-import { assertKey } from '../../handlers/common/parameters.ts';
 import { describeOperation, type OperationName } from '../../protocol/operations/operations.ts';
 import { select } from '../../protocol/operations/select.ts';
 import { serviceOf } from '../../protocol/reply/render.ts';
 import { noParameters, type Parameters } from '../../protocol/request/action-query.ts';
 import type { Query } from '../../protocol/request/wire.ts';
+import { header } from '../../request/own-headers.ts';
+import { assertKey } from '../../request/parameters.ts';
+import { establish, type Identified, type Selected } from '../../request/request.ts';
 import { Recording } from '../records/recording.ts';
-import { establish, type Identified, type Selected } from '../request.ts';
 import { acceptForm } from './accept-form.ts';
 import { findApplicationSession, isForApplication } from './application-session.ts';
 import { limitCaller } from './limit.ts';

@@ -7,14 +7,13 @@ import type { Context } from '../../context.ts';
 import type { Reached } from '../../domain/access/access-points.ts';
 import { signingKeyIdentity } from '../../domain/buckets/signing-key.ts';
 import { bucketWebsite } from '../../domain/configurations/families.ts';
-import { emptyBody, readBody } from '../../handlers/common/body.ts';
 import { needsBucket } from '../../handlers/handler.ts';
 import { handlers } from '../../handlers/table.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { StorageFull } from '../../ports/chunk-store.ts';
 import { accessPointMethods } from '../../protocol/operations/select.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { PacedBody } from '../body-pace.ts';
+import { emptyBody, readBody } from '../../request/body.ts';
 import {
   type Authorized,
   establish,
@@ -22,7 +21,8 @@ import {
   type InBucket,
   type RequestContext,
   type Selected,
-} from '../request.ts';
+} from '../../request/request.ts';
+import { PacedBody } from '../body-pace.ts';
 import { showIndex } from '../site.ts';
 import { type BucketReader, findBucket, openBucketReader } from './find-bucket.ts';
 import { limitBucket, limitedContent } from './limit.ts';

@@ -21,7 +21,7 @@ import type { Account } from '../../ports/credentials.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';
 import { rootArn } from '../../protocol/request/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
-import { type AdminHandler, jsonReply, nameIn } from './call.ts';
+import { type AdminHandler, findAccount, jsonReply, nameIn } from './call.ts';
 
 const accountJson = ({ owner, displayName, email, status = 'Active', ...flags }: Account) => ({
   account: owner,
@@ -48,17 +48,6 @@ export const ListAccounts: AdminHandler<'ListAccounts'> = async ({ credentials }
     ...(last === undefined ? {} : { next: last.owner }),
   });
 };
-
-/** @throws NoSuchEntity for an account that neither the settings nor a profile has */
-export async function findAccount(
-  { credentials }: Pick<Context, 'credentials'>,
-  params: ReadonlyMap<string, string>,
-): Promise<Account> {
-  const owner = params.get('account') ?? '';
-  const found = await credentials.account({ owner });
-  if (found === undefined) throw fail('NoSuchEntity', `There is no account ${owner}.`);
-  return found;
-}
 
 export const GetAccount: AdminHandler<'GetAccount'> = async (ctx, { params, signal }) => {
   const account = await findAccount(ctx, params);

@@ -21,7 +21,7 @@ import { changeOwner } from '../../domain/quotas/change-owner.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketsPageDefault } from '../../protocol/operations/admin/objects.ts';
-import { acceptRegion, assertBucketName, firstDocuments } from '../bucket/create-bucket.ts';
+import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 

@@ -5,6 +5,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/common/recorder.ts';
 import type { FailingTarget, Refused } from '../../domain/deliveries/lanes/target-states.ts';
+import type { Account } from '../../ports/credentials.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import type {
@@ -170,3 +171,14 @@ export function readPrecondition(
 
 const isListed = (header: string, tag: string): boolean =>
   header.split(',').some((each) => each.trim() === tag || each.trim() === '*');
+
+/** @throws NoSuchEntity for an account that neither the settings nor a profile has */
+export async function findAccount(
+  { credentials }: Pick<Context, 'credentials'>,
+  params: ReadonlyMap<string, string>,
+): Promise<Account> {
+  const owner = params.get('account') ?? '';
+  const found = await credentials.account({ owner });
+  if (found === undefined) throw fail('NoSuchEntity', `There is no account ${owner}.`);
+  return found;
+}

@@ -16,7 +16,7 @@ import { findAudit } from '../../metadata/audit.ts';
 import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
 import type { AdminBody } from '../../protocol/operations/admin.ts';
 import { describeOperation, isOperation } from '../../protocol/operations/operations.ts';
-import { defined } from '../common/parameters.ts';
+import { defined } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit, signal }) => {

@@ -13,8 +13,7 @@ import {
 } from '../../metadata/records/limits.ts';
 import { rootArn } from '../../protocol/request/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
-import { findAccount } from './accounts.ts';
-import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
+import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
 
 const announceMs = 5_000;
 

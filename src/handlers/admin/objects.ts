@@ -20,7 +20,7 @@ import { everyPart, findSession, uploadsIn } from '../../metadata/objects/upload
 import type { BucketRow, Manifest, ObjectRow, UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
 import type { Cursor } from '../../ports/metadata-store.ts';
 import { uploadsPageDefault, versionsPageDefault } from '../../protocol/operations/admin/objects.ts';
-import { readToken, writeToken } from '../common/parameters.ts';
+import { readToken, writeToken } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 const chunkBytes = 4 * 1024 * 1024;

@@ -20,7 +20,7 @@ import {
 } from '../../ports/peer-requests.ts';
 import { amz } from '../../protocol/dialect.ts';
 import { element, optional, readXml, token, type Xml } from '../../protocol/formats/codec.ts';
-import { defined } from '../common/parameters.ts';
+import { defined } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply, type Precondition } from './call.ts';
 
 /** The region of a peer that is given none. */

@@ -15,6 +15,7 @@ import {
   tokenOf,
 } from '../../auth/session/logins.ts';
 import { callerOf, principalOf } from '../../auth/session/principal.ts';
+import { issueSession } from '../../auth/session/sessions.ts';
 import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -28,8 +29,7 @@ import {
   describeAdminOperation,
 } from '../../protocol/operations/admin.ts';
 import { renderRefusal } from '../../protocol/reply/render.ts';
-import { toFailure } from '../common/failure.ts';
-import { issue } from '../iam/sts.ts';
+import { toFailure } from '../../request/failure.ts';
 import { type AdminHandler, type AdminRequest, etagOf, jsonReply } from './call.ts';
 import { type Fields, isOwnOf, namedResources } from './named-resources.ts';
 
@@ -106,7 +106,7 @@ export const CreateSessionCredentials: AdminHandler<'CreateSessionCredentials'> 
   const own = await findOwn(ctx, wire);
   if (own === undefined) throw fail('NotFound', 'The request has no cookie of a log-in.');
   const { iam, owner, accessKey } = own.identity;
-  const { claims, shown } = await issue(ctx, {
+  const { claims, shown } = await issueSession(ctx, {
     account: owner,
     of: iam === undefined ? { configured: accessKey } : { user: iam.id },
     seconds: credentialsSeconds,

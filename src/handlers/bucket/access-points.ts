@@ -33,7 +33,7 @@ import {
   getAccessPointResult,
   listAccessPointsResult,
 } from '../../protocol/schemas/access.ts';
-import { readToken, writeToken } from '../common/parameters.ts';
+import { readToken, writeToken } from '../../request/parameters.ts';
 import { type Asking, action } from '../iam/action.ts';
 import type { ActionRequest } from '../iam/fields.ts';
 

@@ -13,7 +13,6 @@ import {
   ownershipControls as family,
   publicAccessBlock,
 } from '../../domain/configurations/families.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import {
   type AccessControlPolicy,
@@ -21,10 +20,11 @@ import {
   policyStatus,
   publicAccessBlockConfiguration,
 } from '../../protocol/schemas/access.ts';
+import { header } from '../../request/own-headers.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
 import { aclReply, readAcl, readPutAcl, type ShownAcl, toAcl } from '../common/acl.ts';
 import { firstRefusal } from '../common/checks.ts';
 import { type Configuration, type Configuring, document, type Prepared } from '../common/document.ts';
-import { header } from '../common/own-headers.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 

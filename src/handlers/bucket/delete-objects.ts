@@ -7,7 +7,6 @@ import { shownVersion } from '../../domain/common/ids.ts';
 import { type RecordedRows, withRows } from '../../domain/common/recorder.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { deleteObject, mfaRequired } from '../../domain/objects/delete-object.ts';
-import type { AuthorizedInBucket, KeyOutcome } from '../../gateway/request.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
@@ -19,9 +18,10 @@ import {
   deleteResult,
   type ObjectToDelete,
 } from '../../protocol/schemas/object.ts';
-import { hasShownMfa } from '../common/claims.ts';
-import { toFailure } from '../common/failure.ts';
-import { assertKey, defined, keyBytesMax } from '../common/parameters.ts';
+import { hasShownMfa } from '../../request/claims.ts';
+import { toFailure } from '../../request/failure.ts';
+import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
+import type { AuthorizedInBucket, KeyOutcome } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { deleteConditions, toConditions } from '../object/headers/conditions.ts';

@@ -6,7 +6,6 @@ import { isVersionId, shownVersion } from '../../domain/common/ids.ts';
 import { everyVersion, liveObjects, type VersionStart } from '../../domain/listings/listed-versions.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listings/listing.ts';
 import { restoredUntil } from '../../domain/objects/restore.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { findVersion, type ListedRow, type ListedVersionRow } from '../../metadata/objects/objects.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
@@ -16,23 +15,15 @@ import {
   listObjectsV2Result,
   listVersionsResult,
 } from '../../protocol/schemas/listing.ts';
-import { header } from '../common/own-headers.ts';
+import { header } from '../../request/own-headers.ts';
+import { isUrlEncoded, positionIn, readToken, writeToken } from '../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
+import { chooseEncoder, readGrouping, toCommonPrefixes } from '../common/listing.ts';
 import { type OwnerOf, objectOwners } from '../common/owners.ts';
-import {
-  isUrlEncoded,
-  positionIn,
-  readCount,
-  readToken,
-  urlEncode,
-  writeToken,
-} from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 
 // ListObjects and ListObjectsV2.
-
-/** Entries on one page (public API). */
-const pageMax = 1000;
 
 export const ListObjects: HandlerOf<'ListObjects'> = async (ctx, request) => {
   const { query, bucket } = request;
@@ -97,16 +88,6 @@ async function list(ctx: Context, request: AuthorizedInBucket, marker: string) {
   return { grouping, encode, restoreStatus, page };
 }
 
-export const chooseEncoder = (request: AuthorizedInBucket): ((text: string) => string) =>
-  isUrlEncoded(request.query) ? urlEncode : (text) => text;
-
-/** Prefix, delimiter and page size of any listing. */
-export function readGrouping({ query }: AuthorizedInBucket, limitName: string): Grouping {
-  const prefix = positionIn(query, 'prefix');
-  const delimiter = positionIn(query, 'delimiter');
-  return { prefix, delimiter, limit: readCount(query, limitName, { fallback: pageMax, max: pageMax }) };
-}
-
 function commonFields({ query }: AuthorizedInBucket, grouping: Grouping, encode: (text: string) => string) {
   return {
     MaxKeys: grouping.limit,
@@ -160,9 +141,6 @@ const describeListed = ({ modified, etag, checksum, size, storageClass }: Listed
   Size: size,
   StorageClass: storageClass,
 });
-
-export const toCommonPrefixes = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
-  entries.flatMap((entry) => ('row' in entry ? [] : [{ Prefix: encode(entry.commonPrefix) }]));
 
 // ListObjectVersions: versions and delete markers interleaved, newest first.
 

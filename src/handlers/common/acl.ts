@@ -13,7 +13,8 @@ import {
   toGroup,
   toUser,
 } from '../../domain/access/acl.ts';
-import type { Authorized } from '../../gateway/request.ts';
+import { accessOfNew, type ObjectAccess } from '../../domain/access/object-ownership.ts';
+import { ownershipControls } from '../../domain/configurations/families.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
@@ -23,10 +24,11 @@ import {
   accessControlPolicy,
   type Grantee,
 } from '../../protocol/schemas/access.ts';
+import { header } from '../../request/own-headers.ts';
+import { defined } from '../../request/parameters.ts';
+import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { type Checks, firstRefusal } from './checks.ts';
-import { header } from './own-headers.ts';
 import { namedOwner, ownerNames } from './owners.ts';
-import { defined } from './parameters.ts';
 import { xmlReply } from './xml-reply.ts';
 
 // The XML body of an ACL: read into grants, written from them (public API "PutObjectAcl", "GetObjectAcl").
@@ -247,4 +249,16 @@ export async function readPutAcl(
   const given = isNamed ? await givenAcl(ctx, request, of) : undefined;
   if (given !== undefined) return given;
   throw fail('MissingSecurityHeader', { elements: { MissingHeaderName: 'acl' } });
+}
+
+/** The owner and the grants of the object that a request writes. */
+export async function readAccess(
+  ctx: Pick<Context, 'caches' | 'metadata' | 'credentials'>,
+  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
+): Promise<ObjectAccess> {
+  const { bucket, identity, accessPoint } = request;
+  const writer = identity?.owner ?? bucket.owner;
+  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
+  const given = await givenAcl(ctx, request, 'object');
+  return accessOfNew(ctx, bucket, { writer, given, accessPoint });
 }

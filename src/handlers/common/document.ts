@@ -9,13 +9,13 @@ import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/common/recorder.ts';
 import { changeDocument, type Family, readDocument } from '../../domain/configurations/documents.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { jsonOf, readXml, type Xml } from '../../protocol/formats/codec.ts';
 import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type Checks, firstRefusal } from './checks.ts';
 import { emptyReply, xmlReply } from './xml-reply.ts';
 

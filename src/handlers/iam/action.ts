@@ -8,7 +8,6 @@ import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import type { Authorized } from '../../gateway/request.ts';
 import { element, token, writeXml, type Xml } from '../../protocol/formats/codec.ts';
 import type { iamOperations } from '../../protocol/operations/iam.ts';
 import { type accessPointOperations, describeOperation } from '../../protocol/operations/operations.ts';
@@ -21,6 +20,7 @@ import {
 } from '../../protocol/operations/parameters.ts';
 import { actionNamespaces, serviceOf } from '../../protocol/reply/render.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Authorized } from '../../request/request.ts';
 import type { ActionRequest } from './fields.ts';
 import { boundaryKey, factsAt } from './resources.ts';
 

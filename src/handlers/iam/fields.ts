@@ -3,9 +3,9 @@
 import type { Identity } from '../../auth/identity.ts';
 import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
-import type { Authorized } from '../../gateway/request.ts';
 import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
-import { readToken, writeToken } from '../common/parameters.ts';
+import { readToken, writeToken } from '../../request/parameters.ts';
+import type { Authorized } from '../../request/request.ts';
 
 const name = (max: number) =>
   text({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });

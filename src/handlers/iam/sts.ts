@@ -4,16 +4,15 @@ import { parsePolicy } from '../../auth/policy/document.ts';
 import { type Assumption, assertMayAssume } from '../../auth/session/assume-role.ts';
 import { verifyMfa } from '../../auth/session/mfa.ts';
 import { callerOf } from '../../auth/session/principal.ts';
-import { packedPercent, type SessionClaims, sealToken } from '../../auth/session/sessions.ts';
+import { issueSession, packedPercent, type SessionClaims } from '../../auth/session/sessions.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findKey } from '../../domain/iam/access-keys.ts';
-import { drawSessionPair, findNamed, mergeTags } from '../../domain/iam/entities.ts';
+import { findNamed, mergeTags } from '../../domain/iam/entities.ts';
 import { getPolicy } from '../../domain/iam/managed-policies.ts';
 import { readTrust } from '../../domain/iam/roles.ts';
 import type { IamTag, RoleRecord } from '../../metadata/iam.ts';
 import { element, token } from '../../protocol/formats/codec.ts';
-import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
 import { parseArn, sessionArn } from '../../protocol/request/arns.ts';
 import { assumeRoleResult, credentials } from '../../protocol/schemas/account.ts';
@@ -30,30 +29,6 @@ import {
 } from './fields.ts';
 import { policyNamed } from './resources.ts';
 import { resourceTagFacts, tagFacts, toIamTags } from './shown.ts';
-
-// The reply with temporary credentials.
-
-export interface NewSession extends Omit<SessionClaims, 'accessKey' | 'secretKey' | 'issuedAt' | 'expires'> {
-  readonly seconds: number;
-}
-
-/** @throws PackedPolicyTooLarge */
-export async function issue(
-  { clock, random, sealer }: Pick<Context, 'clock' | 'random' | 'sealer'>,
-  { seconds, ...asked }: NewSession,
-) {
-  const issuedAt = clock.now();
-  const claims: SessionClaims = {
-    ...asked,
-    ...drawSessionPair(random),
-    issuedAt,
-    expires: issuedAt + seconds * 1000,
-  };
-  const SessionToken = await sealToken(sealer, claims);
-  const { accessKey, secretKey, expires } = claims;
-  const Expiration = isoTime(expires);
-  return { claims, shown: { AccessKeyId: accessKey, SecretAccessKey: secretKey, SessionToken, Expiration } };
-}
 
 // The code of an MFA device in a request for temporary credentials.
 
@@ -113,7 +88,7 @@ export const GetSessionToken = action(
       const of = iam === undefined ? { configured: accessKey } : { user: iam.id };
       const mfaAt = await shownAt(ctx, request, code);
       const asked = { account: owner, of, seconds, ...(mfaAt === undefined ? {} : { mfaAt }) };
-      const { shown } = await issue(ctx, asked);
+      const { shown } = await issueSession(ctx, asked);
       return { Credentials: shown };
     },
   },
@@ -212,7 +187,7 @@ export const AssumeRole = action('AssumeRole', parameters, {
     const limits = await readLimits(ctx, account, given);
     const kept = new Set([...given.TransitiveTagKeys, ...passed.map(([key]) => key)]);
     const passedOn = sessionTags.filter(([key]) => kept.has(key));
-    const { claims, shown } = await issue(ctx, {
+    const { claims, shown } = await issueSession(ctx, {
       account,
       of: { role: role.id, name: given.RoleSessionName },
       seconds,

@@ -6,7 +6,6 @@ import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { abortUpload } from '../../domain/uploads/upload-session.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { splitTarget } from '../../protocol/request/wire.ts';
@@ -16,9 +15,10 @@ import {
   completeMultipartUploadLimits,
   completeMultipartUploadResult,
 } from '../../protocol/schemas/multipart.ts';
-import { claimedChecksum } from '../common/claims.ts';
-import { header } from '../common/own-headers.ts';
-import { defined } from '../common/parameters.ts';
+import { claimedChecksum } from '../../request/claims.ts';
+import { header } from '../../request/own-headers.ts';
+import { defined, readUploadName } from '../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { writeConditions } from '../object/headers/conditions.ts';
@@ -31,7 +31,6 @@ import {
 } from '../object/headers/object-headers.ts';
 import { toChecksumFields } from '../object/headers/write-headers.ts';
 import { assertMayHave } from '../object/replica/implied-actions.ts';
-import { readUploadName } from './upload-part.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;

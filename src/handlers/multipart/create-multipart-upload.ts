@@ -5,19 +5,19 @@ import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { defaultChecksumType } from '../../domain/uploads/part-list.ts';
 import { createUpload } from '../../domain/uploads/upload-session.ts';
-import type { Authorized } from '../../gateway/request.ts';
 import type { Checksum } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
-import { parseAlgorithm } from '../common/claims.ts';
-import { header } from '../common/own-headers.ts';
-import { defined } from '../common/parameters.ts';
+import { parseAlgorithm } from '../../request/claims.ts';
+import { header } from '../../request/own-headers.ts';
+import { defined } from '../../request/parameters.ts';
+import type { Authorized } from '../../request/request.ts';
+import { readAccess } from '../common/acl.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { wantedEncryption, writtenEncryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { abortHeaders, hasLifecycle, readObjectHeaders } from '../object/headers/object-headers.ts';
 import { readLock, readStorageClass } from '../object/headers/write-headers.ts';
-import { readAccess } from '../object/properties/acl.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;

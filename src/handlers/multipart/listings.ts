@@ -6,7 +6,6 @@ import { isUploadId } from '../../domain/common/ids.ts';
 import { contentSize } from '../../domain/content/segments.ts';
 import { type Grouping, type Listed, readPage, startBehind } from '../../domain/listings/listing.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { prefixRange } from '../../metadata/objects/objects.ts';
 import { scanParts, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
@@ -19,14 +18,14 @@ import {
   listMultipartUploadsResult,
   listPartsResult,
 } from '../../protocol/schemas/multipart.ts';
-import { chooseEncoder, readGrouping, toCommonPrefixes } from '../bucket/listings.ts';
+import { defined, isUrlEncoded, positionIn, readCount, readUploadName } from '../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
+import { chooseEncoder, readGrouping, toCommonPrefixes } from '../common/listing.ts';
 import { type Names, namedOwner, ownerNames } from '../common/owners.ts';
-import { defined, isUrlEncoded, positionIn, readCount } from '../common/parameters.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { abortHeaders, hasLifecycle, quoted } from '../object/headers/object-headers.ts';
 import { partChecksumFields } from '../object/headers/write-headers.ts';
-import { readUploadName } from './upload-part.ts';
 
 // ListMultipartUploads: the open sessions by key, then by age.
 

@@ -6,14 +6,14 @@ import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { writePart } from '../../domain/uploads/upload-part.ts';
-import { openUploading, type UploadName } from '../../domain/uploads/upload-session.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
+import { openUploading } from '../../domain/uploads/upload-session.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { copyPartResult } from '../../protocol/schemas/object.ts';
-import { header } from '../common/own-headers.ts';
-import { defined } from '../common/parameters.ts';
+import { header } from '../../request/own-headers.ts';
+import { defined, readUploadName } from '../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { openSourceKey, openUploadKey, readContent } from '../object/content-key.ts';
@@ -96,14 +96,6 @@ function copyRange(raw: string | undefined, size: number): Slice {
     elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },
   });
 }
-
-// The upload and part that a request names.
-
-export const readUploadName = ({ bucket, key, query }: AuthorizedInBucket): UploadName => ({
-  bucket,
-  key,
-  uploadId: query.get('uploadId') ?? '',
-});
 
 /** @throws InvalidArgument outside 1…10000 */
 function readPartNumber({ query }: AuthorizedInBucket): number {

@@ -6,9 +6,9 @@ import type { ObjectKey } from '../../domain/content/content-key.ts';
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
 import { assertCustomerKey, openObjectKey } from '../../domain/content/object-key.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
-import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
-import { readClaims } from '../common/claims.ts';
+import { readClaims } from '../../request/claims.ts';
+import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import {
   mentionsEncryption,
   readCustomerKey,

@@ -7,14 +7,15 @@ import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject } from '../../domain/objects/read-object.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object.ts';
-import { parseAlgorithm } from '../common/claims.ts';
-import { header } from '../common/own-headers.ts';
-import { defined } from '../common/parameters.ts';
+import { parseAlgorithm } from '../../request/claims.ts';
+import { header } from '../../request/own-headers.ts';
+import { defined } from '../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
+import { readAccess } from '../common/acl.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { openSourceKey } from './content-key.ts';
@@ -29,7 +30,6 @@ import {
   writtenVersionHeader,
 } from './headers/object-headers.ts';
 import { readLock, readStorageClass, toChecksumFields } from './headers/write-headers.ts';
-import { readAccess } from './properties/acl.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;

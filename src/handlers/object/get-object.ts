@@ -8,11 +8,11 @@ import { checkRead } from '../../domain/objects/conditions.ts';
 import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { assertReadable } from '../../domain/objects/restore.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply/reply.ts';
-import { header } from '../common/own-headers.ts';
-import { parseHttpDate } from '../common/parameters.ts';
+import { header } from '../../request/own-headers.ts';
+import { parseHttpDate } from '../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { openContentKey, openDescribedKey } from './content-key.ts';
 import { notModified, parseRange, readConditions } from './headers/conditions.ts';
@@ -22,9 +22,9 @@ import {
   expirationHeaders,
   hasLifecycle,
   quoted,
+  restoreHeaders,
 } from './headers/object-headers.ts';
 import { lockHeaders, tagCountHeaders } from './headers/write-headers.ts';
-import { restoreHeaders } from './properties/restore-object.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be answered. */
 const eagerMax = 64 * 1024;

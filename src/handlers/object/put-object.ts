@@ -4,13 +4,14 @@ import type { Context } from '../../context.ts';
 import { drawObjectKey } from '../../domain/content/object-key.ts';
 import type { Content } from '../../domain/content/store-bytes.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
-import type { AuthorizedInBucket } from '../../gateway/request.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { writeXml } from '../../protocol/formats/codec.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
 import { splitTarget } from '../../protocol/request/wire.ts';
 import { postResponse } from '../../protocol/schemas/object.ts';
-import { readClaims } from '../common/claims.ts';
+import { readClaims } from '../../request/claims.ts';
+import type { AuthorizedInBucket } from '../../request/request.ts';
+import { readAccess } from '../common/acl.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { readContent } from './content-key.ts';
@@ -25,7 +26,6 @@ import {
   writtenVersionHeader,
 } from './headers/object-headers.ts';
 import { readLock, readStorageClass } from './headers/write-headers.ts';
-import { readAccess } from './properties/acl.ts';
 
 // PutObject: headers and body to a write, its outcome to a reply.
 

@@ -46,10 +46,24 @@ function toDetails({ field, elements = {} }: RefusalDetails): Readonly<Record<st
   };
 }
 
+/** The headers and elements of a refusal for a delete marker: one that the request named also says what can be done with it. */
+function describeMarker(code: ErrorCode, details: RefusalDetails): RefusalDetails {
+  const { deleteMarker: marker, elements } = details;
+  if (marker === undefined) return details;
+  const headers = { '*-delete-marker': 'true', '*-version-id': marker.versionId };
+  if (code !== 'MethodNotAllowed') return { ...details, headers };
+  return {
+    ...details,
+    elements: { Method: 'GET', ResourceType: 'DeleteMarker', ...elements },
+    headers: { ...headers, Allow: 'DELETE', 'Last-Modified': new Date(marker.modified).toUTCString() },
+  };
+}
+
 export function renderRefusal(
-  { code, details }: Refusal,
+  { code, details: known }: Refusal,
   { requestId, resource, isHead, format }: Failed,
 ): Reply {
+  const details = describeMarker(code, known);
   const { status, message, retryAfter = undefined } = errorCatalogue[code];
   const wait = details.retryAfter ?? retryAfter;
   const headers: HeaderPair[] = Object.entries(details.headers ?? {});

@@ -39,7 +39,7 @@ interface Exchange {
   readonly awaitsContinue: boolean;
 }
 
-/** Whether the store of the bytes is unavailable, as in `handlers/common/failure.ts`. */
+/** Whether the store of the bytes is unavailable, as in `request/failure.ts`. */
 const isAway = (error: unknown): boolean => error instanceof DataUnavailable;
 
 export class Connection implements Peer {

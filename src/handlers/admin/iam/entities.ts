@@ -16,8 +16,7 @@ import type { IamRecords, IamTag } from '../../../metadata/iam.ts';
 import { pageDefault } from '../../../protocol/operations/admin/row.ts';
 import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../../protocol/request/arns.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
-import { findAccount } from '../accounts.ts';
-import { jsonReply, nameIn } from '../call.ts';
+import { findAccount, jsonReply, nameIn } from '../call.ts';
 
 export const arns = { user: userArn, group: groupArn, role: roleArn, policy: policyArn } as const;
 

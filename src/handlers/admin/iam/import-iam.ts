@@ -38,7 +38,7 @@ import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
 import { rootArn } from '../../../protocol/request/arns.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
 import { policiesJson, readPolicy, toTags } from './entities.ts';
-import { entityKinds, fieldsOfKind, type IamRecord, readRecord } from './export-iam.ts';
+import { entityKinds, fieldsOfKind, type IamRecord, readRecord } from './records.ts';
 
 interface Plan {
   readonly outcome: 'created' | 'changed' | 'unchanged' | 'conflict';

@@ -11,7 +11,6 @@ import {
   withoutInventory,
 } from '../../../domain/configurations/inventory.ts';
 import { assertProvider } from '../../../domain/content/named-keys.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
@@ -20,10 +19,11 @@ import {
   inventoryConfiguration,
   listInventoryConfigurationsResult,
 } from '../../../protocol/schemas/inventory.ts';
-import type { ReadFacts } from '../../common/body.ts';
+import type { ReadFacts } from '../../../request/body.ts';
+import { readToken, writeToken } from '../../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
 import { firstRefusal } from '../../common/checks.ts';
 import type { Configuration, Configuring, Prepared } from '../../common/document.ts';
-import { readToken, writeToken } from '../../common/parameters.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 import { bucketOfArn, checkPrefix } from './rule-checks.ts';

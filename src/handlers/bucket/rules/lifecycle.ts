@@ -9,16 +9,16 @@ import {
   readRuleFilter,
   waterfall,
 } from '../../../domain/configurations/lifecycle.ts';
-import type { Authorized } from '../../../gateway/request.ts';
 import { listLifecycleBucket } from '../../../metadata/objects/ages.ts';
 import {
   lifecycleConfiguration,
   lifecycleLimits,
   minimumSizeField,
 } from '../../../protocol/schemas/lifecycle.ts';
+import { header } from '../../../request/own-headers.ts';
+import type { Authorized } from '../../../request/request.ts';
 import { type Checks, convertEach } from '../../common/checks.ts';
 import { document } from '../../common/document.ts';
-import { header } from '../../common/own-headers.ts';
 import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1000;

@@ -18,9 +18,9 @@ import { explainUnserved, refusingTargets } from '../../../domain/deliveries/eve
 import { testEvents } from '../../../domain/events/events.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import { notificationConfiguration } from '../../../protocol/schemas/notification.ts';
+import { utf8Length } from '../../../request/parameters.ts';
 import type { CheckedPart } from '../../common/checks.ts';
 import { type Configuring, document } from '../../common/document.ts';
-import { utf8Length } from '../../common/parameters.ts';
 
 const idMax = 255;
 const filterValueMax = 1024;

@@ -3,7 +3,7 @@
 import { fail } from '../../../base/errors.ts';
 import { drawId } from '../../../domain/common/ids.ts';
 import type { Random } from '../../../ports/random.ts';
-import { utf8Length } from '../../common/parameters.ts';
+import { utf8Length } from '../../../request/parameters.ts';
 
 interface Named {
   readonly ID?: string;

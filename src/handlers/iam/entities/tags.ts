@@ -11,9 +11,8 @@ import type { Parameter } from '../../../protocol/operations/parameters.ts';
 import { pageFields, tagList } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import { type ActionRequest, page, pageIn, policyArnField, someTags, tagKeys } from '../fields.ts';
-import { holderResource, policyNamed } from '../resources.ts';
+import { holderResource, holders, policyNamed } from '../resources.ts';
 import { type GivenTags, shownTags, tagFacts, toIamTags } from '../shown.ts';
-import { holders } from './users.ts';
 
 type Tags = readonly IamTag[];
 interface Change {

@@ -2,30 +2,28 @@
 import { callerOf } from '../../../auth/session/principal.ts';
 import type { Context } from '../../../context.ts';
 import { accountLimits, readCounts } from '../../../domain/iam/account.ts';
-import { getNamed, listEntities, type Named } from '../../../domain/iam/entities.ts';
+import { getNamed, listEntities } from '../../../domain/iam/entities.ts';
 import { listDevices } from '../../../domain/iam/mfa.ts';
 import { createUser, deleteUser, type UserUpdate, updateUser } from '../../../domain/iam/users.ts';
 import type { UserRecord } from '../../../metadata/iam.ts';
 import { element, int, many, token } from '../../../protocol/formats/codec.ts';
-import { optional, type Parameter } from '../../../protocol/operations/parameters.ts';
+import { optional } from '../../../protocol/operations/parameters.ts';
 import { userArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
 import {
   type ActionRequest,
-  groupName,
   page,
   pageEnd,
   pageFrom,
   path,
   pathPrefix,
   policyArnField,
-  roleName,
   tags,
   userName,
   userOrCaller,
 } from '../fields.ts';
-import { holderResource, movedResource, policyNamed, userResource } from '../resources.ts';
+import { movedResource, policyNamed, userResource } from '../resources.ts';
 import { boundaryField, shownUser, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const userNamed = (ctx: Context, request: ActionRequest, name: string | undefined): Promise<UserRecord> =>
@@ -178,36 +176,3 @@ export const GetAccountSummary = action(
     },
   },
 );
-
-// Users, groups and roles as actions on their policies name them: a parameter tells the three kinds apart.
-
-const kinds = { User: 'user', Group: 'group', Role: 'role' } as const;
-export type HolderWord = keyof typeof kinds;
-type KindOf<W extends HolderWord> = (typeof kinds)[W];
-
-export interface HolderRules<W extends HolderWord> {
-  readonly kind: KindOf<W>;
-  /** The parameter that names it. */
-  readonly field: `${W}Name`;
-  readonly name: Parameter<string>;
-}
-
-export const holders: { readonly [W in HolderWord]: HolderRules<W> } = {
-  User: { kind: kinds.User, field: 'UserName', name: userName },
-  Group: { kind: kinds.Group, field: 'GroupName', name: groupName },
-  Role: { kind: kinds.Role, field: 'RoleName', name: roleName },
-};
-
-/** Reads the parameter that names the holder. */
-export const holderIn = <W extends HolderWord>(
-  { kind, field }: HolderRules<W>,
-  given: object,
-): Named<KindOf<W>> => ({
-  kind,
-  name: String((given as Readonly<Record<string, unknown>>)[field]),
-});
-
-export const buildResource =
-  <W extends HolderWord>(rules: HolderRules<W>) =>
-  (ctx: Context, request: ActionRequest, given: object): Promise<string> =>
-    holderResource(ctx, request, holderIn(rules, given));

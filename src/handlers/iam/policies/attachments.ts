@@ -13,7 +13,6 @@ import { oneOf, optional } from '../../../protocol/operations/parameters.ts';
 import { policyArn } from '../../../protocol/request/arns.ts';
 import { attachedPolicies, membersMax, pageFields } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
-import { buildResource, type HolderWord, holderIn, holders } from '../entities/users.ts';
 import {
   type ActionRequest,
   page,
@@ -24,7 +23,7 @@ import {
   pathPrefix,
   policyArnField,
 } from '../fields.ts';
-import { policyNamed } from '../resources.ts';
+import { buildResource, type HolderWord, holderIn, holders, policyNamed } from '../resources.ts';
 
 function attachmentActions<W extends HolderWord>(word: W) {
   const rules = holders[word];

@@ -3,11 +3,11 @@
 import { fail } from '../../../base/errors.ts';
 import type { Conditions } from '../../../domain/objects/conditions.ts';
 import type { Slice } from '../../../domain/objects/read-object.ts';
-import type { Authorized, AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import type { Reply } from '../../../protocol/reply/reply.ts';
-import { header } from '../../common/own-headers.ts';
-import { defined, parseHttpDate } from '../../common/parameters.ts';
+import { header } from '../../../request/own-headers.ts';
+import { defined, parseHttpDate } from '../../../request/parameters.ts';
+import type { Authorized, AuthorizedInBucket } from '../../../request/request.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { describeObject } from './object-headers.ts';
 

@@ -13,12 +13,12 @@ import { reach, reachThrough } from '../../../domain/access/access-points.ts';
 import { checkCopySource } from '../../../domain/objects/conditions.ts';
 import { assertObject, lookUpVersion } from '../../../domain/objects/read-object.ts';
 import { assertReadable } from '../../../domain/objects/restore.ts';
-import type { Authorized, AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { AccessPointRow } from '../../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { percentDecode } from '../../../protocol/request/wire.ts';
-import { header } from '../../common/own-headers.ts';
-import { assertKey } from '../../common/parameters.ts';
+import { header } from '../../../request/own-headers.ts';
+import { assertKey } from '../../../request/parameters.ts';
+import type { Authorized, AuthorizedInBucket } from '../../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
 
 export interface CopySource {

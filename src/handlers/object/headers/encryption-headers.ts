@@ -7,12 +7,12 @@ import type { Context } from '../../../context.ts';
 import type { CustomerKey } from '../../../domain/content/content-key.ts';
 import { arnName } from '../../../domain/content/provided-key.ts';
 import type { WantedEncryption } from '../../../domain/content/requested-encryption.ts';
-import type { Authorized } from '../../../gateway/request.ts';
 import type { Encryption } from '../../../metadata/objects/properties.ts';
 import { cipherKeyBytes } from '../../../ports/cryptography.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { header } from '../../common/own-headers.ts';
-import { utf8Length } from '../../common/parameters.ts';
+import { header } from '../../../request/own-headers.ts';
+import { utf8Length } from '../../../request/parameters.ts';
+import type { Authorized } from '../../../request/request.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;
 type Wired = Pick<Authorized, 'own' | 'wire'>;

@@ -6,15 +6,16 @@ import { shownVersion } from '../../../domain/common/ids.ts';
 import { bucketLifecycle } from '../../../domain/configurations/families.ts';
 import { expirationHeader, findAbort, findExpiration } from '../../../domain/configurations/lifecycle.ts';
 import { readRules } from '../../../domain/lifecycle/due-action.ts';
-import type { Authorized } from '../../../gateway/request.ts';
+import { restoredUntil } from '../../../domain/objects/restore.ts';
 import type { BucketRow, ObjectHeaders, ObjectRow } from '../../../metadata/tables.ts';
 import { asciiHeader, encodeWords, headerText } from '../../../protocol/formats/header-text.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { header, headersUnder } from '../../common/own-headers.ts';
-import { defined, utf8Length } from '../../common/parameters.ts';
+import { header, headersUnder } from '../../../request/own-headers.ts';
+import { defined, utf8Length } from '../../../request/parameters.ts';
+import type { Authorized } from '../../../request/request.ts';
+import { parseTags } from '../../../request/tags.ts';
 import { encryptionHeaders } from './encryption-headers.ts';
 import { sandboxHeader } from './sandbox.ts';
-import { parseTags } from './write-headers.ts';
 
 /** Stored as they were sent, returned under the same names. */
 const systemHeaders = [
@@ -262,4 +263,10 @@ export async function abortHeaders(
     ['*-abort-date', new Date(due.at).toUTCString()],
     ['*-abort-rule-id', encodeURIComponent(due.rule)],
   ];
+}
+
+export function restoreHeaders(ctx: Pick<Context, 'clock'>, row: ObjectRow): HeaderPair[] {
+  const until = restoredUntil(ctx, row);
+  if (until === undefined) return [];
+  return [['*-restore', `ongoing-request="false", expiry-date="${new Date(until).toUTCString()}"`]];
 }

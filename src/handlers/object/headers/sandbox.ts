@@ -2,8 +2,9 @@
  * Isolates documents that clients stored from the operators' API of the same host. A page that a tenant stored would otherwise run with
  * the log-in of an operator who opens it. With this header a browser gives it an origin of its own, to which cookies do not go.
  */
-import type { Authorized } from '../../../gateway/request.ts';
+
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
+import type { Authorized } from '../../../request/request.ts';
 
 const sandbox: readonly HeaderPair[] = [
   ['Content-Security-Policy', 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads'],

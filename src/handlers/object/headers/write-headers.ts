@@ -1,69 +1,15 @@
 /** Headers of writes: tags, locks, checksums, storage class. */
 import { isAllowed } from '../../../auth/authorization/authorize.ts';
-import { fail, Refusal } from '../../../base/errors.ts';
+import { fail } from '../../../base/errors.ts';
 import { toWireClass } from '../../../config/values/clusters.ts';
 import type { Context } from '../../../context.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../../domain/objects/object-lock.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { Checksum, Lock, ObjectRow } from '../../../metadata/tables.ts';
-import { readXml } from '../../../protocol/formats/codec.ts';
-import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
-import { Query } from '../../../protocol/request/wire.ts';
-import { tagging } from '../../../protocol/schemas/object.ts';
-import { header } from '../../common/own-headers.ts';
-import { defined } from '../../common/parameters.ts';
-
-// The tags of objects, from the `tagging` header (a query string) or from a body, as the public API bounds them.
-
-export type Tags = readonly (readonly [string, string])[];
-
-const tagsMax = 10;
-const keyMax = 128;
-const valueMax = 256;
-const allowed = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
-
-/** The tags of a header value. @throws InvalidArgument, InvalidTag or BadRequest naming the tag */
-export function parseTags(raw: string | undefined): Tags {
-  if (raw === undefined || raw === '') return [];
-  const tags = readPairs(raw);
-  checkCount(tags);
-  const names = new Set(tags.map(([key]) => key));
-  if (names.size !== tags.length || names.has('')) throw malformedHeader(raw);
-  return checkTags(tags);
-}
-
-function readPairs(raw: string): Tags {
-  try {
-    return new Query(raw).pairs;
-  } catch (cause) {
-    if (cause instanceof Refusal) throw malformedHeader(raw);
-    throw cause;
-  }
-}
-
-const malformedHeader = (raw: string): Refusal =>
-  fail('InvalidArgument', {
-    message:
-      'The tagging header shall be encoded as UTF-8 then URL-encoded query parameters without tag name duplicates.',
-    elements: { ArgumentName: 'tagging', ArgumentValue: raw },
-  });
-
-/** The tags of a body. @throws MalformedXML, InvalidTag or BadRequest naming the tag */
-export function tagsIn(body: Uint8Array): Tags {
-  const { TagSet } = readXml(tagging, 'Tagging', body, { maxBytes: bodyMaxDefault });
-  return checkTagging(TagSet.map(({ Key, Value }) => [Key, Value] as const));
-}
-
-/** Tags in the order of their keys. @throws InvalidTag or BadRequest naming the tag */
-export function checkTagging(tags: Tags): Tags {
-  checkCount(tags);
-  for (const [i, [key]] of tags.entries()) {
-    if (tags.findIndex(([each]) => each === key) < i)
-      throw invalidTag('Cannot provide multiple Tags with the same key', key);
-  }
-  return checkTags(tags);
-}
+import { header } from '../../../request/own-headers.ts';
+import { defined } from '../../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
+import type { Tags } from '../../../request/tags.ts';
 
 /** The number of tags, for callers with the permission to read them. */
 export async function tagCountHeaders(
@@ -76,31 +22,6 @@ export async function tagCountHeaders(
   const mayRead = await isAllowed(ctx, request, { action, bucket, bucketName: bucket.name, key, target });
   return mayRead ? [['*-tagging-count', String(tags.length)]] : [];
 }
-
-function checkCount(tags: Tags): void {
-  if (tags.length > tagsMax) throw fail('BadRequest', `Object tags cannot be greater than ${tagsMax}`);
-}
-
-/** The tags in the order of their keys, as the public service shows them. */
-function checkTags(tags: Tags): Tags {
-  for (const tag of tags) checkTag(tag);
-  return tags.toSorted(([a], [b]) => (a < b ? -1 : 1));
-}
-
-/** @throws InvalidTag naming the key */
-export function checkTag([key, value]: Tags[number]): void {
-  const isKeyRight =
-    key !== '' &&
-    Array.from(key).length <= keyMax &&
-    allowed.test(key) &&
-    !key.toLowerCase().startsWith('aws:');
-  if (!isKeyRight) throw invalidTag('The TagKey you have provided is invalid', key);
-  if (Array.from(value).length > valueMax || !allowed.test(value))
-    throw invalidTag('The TagValue you have provided is invalid', key);
-}
-
-const invalidTag = (message: string, key: string) =>
-  fail('InvalidTag', { message, elements: { TagKey: key } });
 
 // Object Lock headers of writes and reads (public API "PutObject", "GetObject").
 

@@ -1,37 +1,14 @@
 /** GetObjectAcl, PutObjectAcl, and the ACL that a write asks for. */
 
 import { fail } from '../../../base/errors.ts';
-import type { Context } from '../../../context.ts';
 import { isPlainAcl, toUser } from '../../../domain/access/acl.ts';
-import {
-  acceptAcl,
-  accessOfNew,
-  assertUnblocked,
-  type ObjectAccess,
-  readOwnership,
-} from '../../../domain/access/object-ownership.ts';
-import { ownershipControls } from '../../../domain/configurations/families.ts';
+import { acceptAcl, assertUnblocked, readOwnership } from '../../../domain/access/object-ownership.ts';
 import { amendVersion } from '../../../domain/objects/amend-version.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
-import { aclReply, givenAcl, namesAcl, readPutAcl } from '../../common/acl.ts';
+import { aclReply, readPutAcl } from '../../common/acl.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
-
-type Ctx = Pick<Context, 'caches' | 'metadata' | 'credentials'>;
-
-/** The owner and the grants of the object that a request writes. */
-export async function readAccess(
-  ctx: Ctx,
-  request: Pick<AuthorizedInBucket, 'bucket' | 'identity' | 'own' | 'accessPoint'>,
-): Promise<ObjectAccess> {
-  const { bucket, identity, accessPoint } = request;
-  const writer = identity?.owner ?? bucket.owner;
-  if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
-  const given = await givenAcl(ctx, request, 'object');
-  return accessOfNew(ctx, bucket, { writer, given, accessPoint });
-}
 
 export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
   const { bucket } = request;

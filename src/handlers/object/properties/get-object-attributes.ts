@@ -8,13 +8,13 @@ import { assertMayDecrypt } from '../../../domain/content/provided-key.ts';
 import { contentSize } from '../../../domain/content/segments.ts';
 import { checkRead } from '../../../domain/objects/conditions.ts';
 import { partsFrom } from '../../../domain/objects/read-object.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { Checksum, ObjectRow } from '../../../metadata/tables.ts';
 import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
 } from '../../../protocol/schemas/object.ts';
-import { header } from '../../common/own-headers.ts';
+import { header } from '../../../request/own-headers.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
 import { xmlReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { openDescribedKey } from '../content-key.ts';

@@ -6,7 +6,7 @@ import { assertLockable } from '../../../domain/objects/object-lock.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
 import { type LegalHold, legalHold, type Retention, retention } from '../../../protocol/schemas/bucket.ts';
-import type { ReadFacts } from '../../common/body.ts';
+import type { ReadFacts } from '../../../request/body.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { asksBypass, futureRetention } from '../headers/write-headers.ts';

@@ -1,13 +1,10 @@
 /** RestoreObject, and how reads and listings show a restored copy. */
 import { fail } from '../../../base/errors.ts';
-import type { Context } from '../../../context.ts';
-import { restoredUntil, restoreVersion } from '../../../domain/objects/restore.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
-import type { ObjectRow } from '../../../metadata/tables.ts';
+import { restoreVersion } from '../../../domain/objects/restore.ts';
 import { readXml } from '../../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../../protocol/operations/operations.ts';
-import type { HeaderPair } from '../../../protocol/reply/reply.ts';
 import { restoreRequest } from '../../../protocol/schemas/object.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
 import { emptyReply } from '../../common/xml-reply.ts';
 import type { HandlerOf } from '../../handler.ts';
 
@@ -34,10 +31,4 @@ function parseDays({ body }: AuthorizedInBucket): number {
     message: `Days must be from 1 to ${daysMax}`,
     elements: { ArgumentName: 'Days', ArgumentValue: Days },
   });
-}
-
-export function restoreHeaders(ctx: Pick<Context, 'clock'>, row: ObjectRow): HeaderPair[] {
-  const until = restoredUntil(ctx, row);
-  if (until === undefined) return [];
-  return [['*-restore', `ongoing-request="false", expiry-date="${new Date(until).toUTCString()}"`]];
 }

@@ -3,15 +3,15 @@
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
 import { amendVersion } from '../../../domain/objects/amend-version.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ObjectRow } from '../../../metadata/tables.ts';
 import { tagging } from '../../../protocol/schemas/object.ts';
-import type { ReadFacts } from '../../common/body.ts';
-import { utf8Length } from '../../common/parameters.ts';
+import type { ReadFacts } from '../../../request/body.ts';
+import { utf8Length } from '../../../request/parameters.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
+import { type Tags, tagsIn } from '../../../request/tags.ts';
 import { emptyReply, xmlReply } from '../../common/xml-reply.ts';
 import { type HandlerOf, requireTarget } from '../../handler.ts';
 import { versionHeader } from '../headers/object-headers.ts';
-import { type Tags, tagsIn } from '../headers/write-headers.ts';
 
 /** The size of everything stored beside the content, tags included, because it is in the object's row. */
 const storedMax = 12 * 1024;

@@ -6,9 +6,9 @@ import { assertNotDenied, authorize, type Caller } from '../../../auth/authoriza
 import type { Context } from '../../../context.ts';
 import { groupUris } from '../../../domain/access/acl.ts';
 import type { ReplicaEffect, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import type { Grant, ObjectRow } from '../../../metadata/tables.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
 
 interface Implied {
   /** Must be allowed: for a new version, and for one that exists. */

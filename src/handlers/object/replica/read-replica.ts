@@ -7,12 +7,12 @@ import { isPlainAcl } from '../../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../../domain/access/object-ownership.ts';
 import type { WantedEncryption } from '../../../domain/content/requested-encryption.ts';
 import type { Replica, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
-import type { AuthorizedInBucket } from '../../../gateway/request.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import type { ObjectHeaders } from '../../../metadata/tables.ts';
 import { readReplica } from '../../../protocol/schemas/replica.ts';
+import type { AuthorizedInBucket } from '../../../request/request.ts';
+import { checkTagging } from '../../../request/tags.ts';
 import { checkStoredHeaders } from '../headers/object-headers.ts';
-import { checkTagging } from '../headers/write-headers.ts';
 import { assertMayHave } from './implied-actions.ts';
 
 /** The version id in the query. */

@@ -1,9 +1,9 @@
 /** The one place that maps an error to the reply of the client, of a request or of one key of DeleteObjects, and to the line of the log. */
-import { fail, Refusal } from '../../base/errors.ts';
-import { isStorageFull, isStorageReadOnly } from '../../ports/chunk-store.ts';
-import { MetadataDamaged, StoreUnavailable } from '../../ports/metadata-store.ts';
-import { DataUnavailable } from '../../ports/object-bytes.ts';
-import type { Fields, LogLevel } from '../../ports/telemetry.ts';
+import { fail, Refusal } from '../base/errors.ts';
+import { isStorageFull, isStorageReadOnly } from '../ports/chunk-store.ts';
+import { MetadataDamaged, StoreUnavailable } from '../ports/metadata-store.ts';
+import { DataUnavailable } from '../ports/object-bytes.ts';
+import type { Fields, LogLevel } from '../ports/telemetry.ts';
 
 const readOnlyMessage =
   'The storage of this service is read-only at the moment: objects can be read, and nothing can be written or deleted.';

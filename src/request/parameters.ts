@@ -1,6 +1,8 @@
 /** Reading headers and query parameters into values, with refusals that name what was wrong. */
-import { fail } from '../../base/errors.ts';
-import type { Query } from '../../protocol/request/wire.ts';
+import { fail } from '../base/errors.ts';
+import type { UploadName } from '../domain/uploads/upload-session.ts';
+import type { Query } from '../protocol/request/wire.ts';
+import type { AuthorizedInBucket } from './request.ts';
 
 /** An integer parameter within a range; above `max` it is capped, as the public API does for page sizes. */
 export function readCount(
@@ -139,3 +141,9 @@ function decode(raw: string): Token | undefined {
   }
   return undefined;
 }
+
+export const readUploadName = ({ bucket, key, query }: AuthorizedInBucket): UploadName => ({
+  bucket,
+  key,
+  uploadId: query.get('uploadId') ?? '',
+});

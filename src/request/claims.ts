@@ -1,19 +1,19 @@
 /** What a request declares about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
 
-import { verifyMfaHeader } from '../../auth/session/mfa.ts';
-import { fail } from '../../base/errors.ts';
-import type { Context } from '../../context.ts';
+import { verifyMfaHeader } from '../auth/session/mfa.ts';
+import { fail } from '../base/errors.ts';
+import type { Context } from '../context.ts';
 import {
   type ChecksumAlgorithm,
   type Claims,
   checksumAlgorithms,
   digestBytes,
-} from '../../domain/content/digests.ts';
-import type { Authorized, AuthorizedInBucket } from '../../gateway/request.ts';
-import { dialects } from '../../protocol/dialect.ts';
-import { isChecksumHeader } from '../../protocol/operations/operations.ts';
+} from '../domain/content/digests.ts';
+import { dialects } from '../protocol/dialect.ts';
+import { isChecksumHeader } from '../protocol/operations/operations.ts';
 import { header } from './own-headers.ts';
 import { defined } from './parameters.ts';
+import type { Authorized, AuthorizedInBucket } from './request.ts';
 
 type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;
 

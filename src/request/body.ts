@@ -1,13 +1,13 @@
 /** Bodies that are read whole: bounded, and verified to the last byte before a handler sees them. */
-import { gather } from '../../base/concurrency.ts';
-import { fail } from '../../base/errors.ts';
-import { tap } from '../../base/tap.ts';
-import type { Context } from '../../context.ts';
-import { digesting } from '../../domain/content/digests.ts';
-import type { Authorized, Held } from '../../gateway/request.ts';
-import { bodyMaxDefault, type Operation } from '../../protocol/operations/operations.ts';
-import type { Tags } from '../object/headers/write-headers.ts';
+import { gather } from '../base/concurrency.ts';
+import { fail } from '../base/errors.ts';
+import { tap } from '../base/tap.ts';
+import type { Context } from '../context.ts';
+import { digesting } from '../domain/content/digests.ts';
+import { bodyMaxDefault, type Operation } from '../protocol/operations/operations.ts';
 import { readClaims } from './claims.ts';
+import type { Authorized, Held } from './request.ts';
+import type { Tags } from './tags.ts';
 
 export const emptyBody = new Uint8Array(0);
 

@@ -1,9 +1,10 @@
 /** The headers of a request's dialect, by bare name: `storage-class` is `x-amz-storage-class` or its neutral twin. */
-import type { Identified } from '../../gateway/request.ts';
-import { amz, type Dialect, store } from '../../protocol/dialect.ts';
-import { headerText } from '../../protocol/formats/header-text.ts';
-import { isHoisted } from '../../protocol/operations/operations.ts';
-import type { Query, Wire } from '../../protocol/request/wire.ts';
+
+import { amz, type Dialect, store } from '../protocol/dialect.ts';
+import { headerText } from '../protocol/formats/header-text.ts';
+import { isHoisted } from '../protocol/operations/operations.ts';
+import type { Query, Wire } from '../protocol/request/wire.ts';
+import type { Identified } from './request.ts';
 
 type Named = Pick<Identified, 'own'>;
 
