@@ -1,8 +1,10 @@
 /** `bucket-stats`, `force-empty` and `reshard`. */
+
 import type { Context } from '../context.ts';
 import { beginSampling, ClassSample, publishSnapshot } from '../domain/buckets/class-stats.ts';
 import { emptyings, emptyPage, everyEmptying } from '../domain/buckets/force-empty.ts';
 import { type Doubling, everyResharding, reshardings, reshardRound } from '../domain/buckets/reshard.ts';
+import { passOverDamage } from '../domain/common/damaged-buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everyBucket } from '../metadata/buckets/buckets.ts';
@@ -44,7 +46,11 @@ export const sampleBuckets = (context: BucketStatsContext, generation = 0, servi
       signal.throwIfAborted();
       const { value, done } = await names.next();
       if (done !== true) {
-        await sample.add(context, value);
+        await passOverDamage(context, {
+          bucket: value,
+          left: 'a bucket is missing in the totals of storage classes',
+          run: () => sample.add(context, value),
+        });
         services.report({ done: 1 });
       } else {
         pass = undefined;
@@ -74,18 +80,21 @@ export const emptyBuckets =
     let panic: ShardPanic | undefined;
     for await (const task of everyEmptying(context)) {
       if (signal.aborted) break;
+      if (services.shards?.isResting(task.name)) continue;
       said = 'busy';
       try {
         await services.yieldToClients(signal);
         services.report({ done: await emptyPage(context, task) });
+        services.shards?.succeeded(task.name);
       } catch (cause) {
+        services.shards?.failed(task.name);
         // The other buckets are not to wait for this one; then it is the supervisor's.
         if (!signal.aborted) await noteTaskError(context, emptyings, { name: task.name, cause });
         panic ??= new ShardPanic(task.state.bucket, cause);
       }
     }
     if (panic !== undefined) throw panic;
-    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+    services.idle?.nothingBefore(services.shards?.endsAt ?? Number.POSITIVE_INFINITY);
     return said;
   };
 
@@ -99,11 +108,14 @@ export const reshardBuckets = (context: LeaseContext, _generation = 0, services 
     let waitMs = Number.POSITIVE_INFINITY;
     for await (const task of everyResharding(context)) {
       if (signal.aborted) break;
+      if (services.shards?.isResting(task.name)) continue;
       said = 'busy';
       try {
         waitMs = Math.min(waitMs, await reshardRound(context, task, { doublings, signal }));
         services.report({ done: 1 });
+        services.shards?.succeeded(task.name);
       } catch (cause) {
+        services.shards?.failed(task.name);
         // The other buckets are not to wait for this one; then it is the supervisor's.
         waitMs = 0;
         if (!signal.aborted) await noteTaskError(context, reshardings, { name: task.name, cause });
@@ -113,7 +125,7 @@ export const reshardBuckets = (context: LeaseContext, _generation = 0, services 
     if (panic !== undefined) throw panic;
     // Readers may still be where they were: there is nothing to do before they know.
     if (said === 'busy' && waitMs > 0) await context.clock.sleep(waitMs, signal);
-    services.idle?.nothingBefore(Number.POSITIVE_INFINITY);
+    services.idle?.nothingBefore(services.shards?.endsAt ?? Number.POSITIVE_INFINITY);
     return said;
   };
 };

@@ -26,11 +26,15 @@ export const collectGarbage = (context: GcContext, _generation = 0, services = u
     const said: Said[] = [];
     let panic: ShardPanic | undefined;
     for (let slot = 0; slot < queueSlots && !signal.aborted; slot += 1) {
+      const shard = String(slot);
+      if (services.shards?.isResting(shard)) continue;
       try {
         said.push(await collectSlot(context, { slot, holder, signal, services }));
+        services.shards?.succeeded(shard);
       } catch (cause) {
         // Continue with the other slots; the supervisor gets the error at the end.
-        panic ??= new ShardPanic(String(slot), cause);
+        services.shards?.failed(shard);
+        panic ??= new ShardPanic(shard, cause);
       }
     }
     if (panic !== undefined) throw panic;

@@ -40,6 +40,7 @@ export const writeInventories = (
     let panic: ShardPanic | undefined;
     for await (const task of everyRun(metadata)) {
       if (signal.aborted) break;
+      if (services.shards?.isResting(task.name)) continue;
       said = 'busy';
       try {
         const pause = async (rows: number): Promise<void> => {
@@ -48,16 +49,18 @@ export const writeInventories = (
           await clock.sleep(0, signal);
         };
         await stepInventory(ctx, task, { term, pause, signal });
+        services.shards?.succeeded(task.name);
       } catch (cause) {
         if (signal.aborted || cause instanceof LeaseLost) throw cause;
         // The other inventories continue; the supervisor gets the error at the end.
+        services.shards?.failed(task.name);
         await noteTaskError(context, runs, { name: task.name, cause });
         panic ??= new ShardPanic(`${task.state.bucket}/${task.state.inventory.Id}`, cause);
       }
     }
     if (panic !== undefined) throw panic;
     const dueAt = (await metadata.now()) + lookedAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
-    services.idle?.nothingBefore(dueAt);
+    services.idle?.nothingBefore(Math.min(dueAt, services.shards?.endsAt ?? dueAt));
     return said;
   };
 };

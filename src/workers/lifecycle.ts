@@ -8,7 +8,7 @@ import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
-import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+import { ShardPanic, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 
@@ -43,7 +43,7 @@ export const carryOutLifecycles = (
       signal.addEventListener('abort', () => context.telemetry.lifecyclePasses(undefined), { once: true });
     }
     term ??= await beginTerm(metadata, lifecycleTasks, generation);
-    const { turns, hasMore } = await findTurns(context, { behind, runAt: services.runAt() });
+    const { turns, hasMore } = await findTurns(context, { behind, services });
     behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
     const until = clock.elapsed() + unitMs;
     const open = new Set(turns);
@@ -57,9 +57,11 @@ export const carryOutLifecycles = (
           const stepped = await stepBucket(context, step);
           if (stepped?.isBusy) turn.task = stepped.task;
           else open.delete(turn);
+          services.shards?.succeeded(turn.listed.bucketId);
         } catch (cause) {
           signal.throwIfAborted();
           // The other buckets do not wait for this one; the supervisor gets the error at the end.
+          services.shards?.failed(turn.listed.bucketId);
           await noteTaskError(context, lifecycleTasks, { name: turn.listed.bucketId, cause });
           panic ??= new ShardPanic(turn.listed.bucket, cause);
           open.delete(turn);
@@ -92,7 +94,7 @@ async function reportPasses(
 /** The buckets that are due, by id, from the one behind `behind`. The list and the progress have the same order. */
 async function findTurns(
   context: LifecycleContext,
-  { behind, runAt }: { readonly behind: string; readonly runAt: number | undefined },
+  { behind, services }: { readonly behind: string; readonly services: WorkerServices },
 ): Promise<{ readonly turns: readonly Turn[]; readonly hasMore: boolean }> {
   const now = await lockTime(context);
   const { metadata } = context;
@@ -106,8 +108,9 @@ async function findTurns(
     for (const { row } of page) {
       while (!known.done && known.value.name < row.bucketId) known = await progress.next();
       const task = !known.done && known.value.name === row.bucketId ? known.value : undefined;
-      const due = { now, hasLate: late.has(row.bucketId), runAt };
+      const due = { now, hasLate: late.has(row.bucketId), runAt: services.runAt() };
       if (row.bucketId <= behind || !isDue(row, task, due)) continue;
+      if (services.shards?.isResting(row.bucketId)) continue;
       if (turns.length === turnsMax) return { turns, hasMore: true };
       turns.push({ listed: row, task });
     }

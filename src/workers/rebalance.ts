@@ -68,11 +68,15 @@ export const rebalance = (context: RebalanceContext, _generation = 0, services =
     let panic: ShardPanic | undefined;
     for (const row of await rebalanceRows(context.metadata)) {
       if (signal.aborted) break;
+      const shard = String(row.slot);
+      if (!isDue(context, round, row) || services.shards?.isResting(shard)) continue;
       try {
-        if (isDue(context, round, row)) worked = (await workSlot(context, round, { row, signal })) || worked;
+        worked = (await workSlot(context, round, { row, signal })) || worked;
+        services.shards?.succeeded(shard);
       } catch (cause) {
         // Continue with the other slots; the supervisor gets the error at the end.
-        panic ??= new ShardPanic(String(row.slot), cause);
+        services.shards?.failed(shard);
+        panic ??= new ShardPanic(shard, cause);
       }
     }
     if (panic !== undefined && !signal.aborted) throw panic;

@@ -23,6 +23,7 @@ import { localRenewalMs, localTtlMs } from './supervision/leadership.ts';
 import { type Shared, supervise } from './supervision/supervisor.ts';
 import {
   reportingTelemetry,
+  ShardRests,
   type Unit,
   unsupervised,
   type Worker,
@@ -261,6 +262,7 @@ export function startWorkers(
       roundEnded: (tookMs) => watch.unitEnded('idle', tookMs),
       yieldToClients,
       runAt: () => gate.runAt,
+      shards: new ShardRests(context.clock, () => gate.runAt),
     };
     const telemetry = reportingTelemetry(context.telemetry, watch.report);
     const start: Worker['start'] = (generation, idle) => {

@@ -149,10 +149,25 @@ async function deliverGathered(
     lines: lines.length,
   };
   // Looked up before anything is stored, because a target that refuses is asked again in each pass.
-  const found = await findLogTarget(ctx, batch);
-  if (typeof found === 'string') return keep(ctx, pass, { batch, log, why: found });
+  const kept = await whyKept(ctx, pass, batch);
+  if (kept !== undefined) return keep(ctx, pass, { batch, log, ...kept });
   await storeBatch(ctx.metadata, batch, { lines, term: pass.term });
   await deliver(ctx, pass, { batch, log, lines: async () => texts });
+}
+
+/** A target whose rows cannot be read keeps the lines of its own buckets only. @returns undefined where the target takes them */
+async function whyKept(
+  ctx: Ctx,
+  { signal }: Pass,
+  batch: LogBatch,
+): Promise<{ readonly why: KeptFor; readonly cause?: unknown } | undefined> {
+  try {
+    const found = await findLogTarget(ctx, batch);
+    return typeof found === 'string' ? { why: found } : undefined;
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return { why: 'error', cause };
+  }
 }
 
 async function deliver(

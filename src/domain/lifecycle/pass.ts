@@ -1,4 +1,5 @@
 /** A step of the lifecycle worker in one bucket: indexes a page of older versions, or carries out what a page of the age index has due. */
+
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { audited } from '../../metadata/audit.ts';
@@ -20,6 +21,7 @@ import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/ages.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
+import { passOverDamage } from '../common/damaged-buckets.ts';
 import { drawId } from '../common/ids.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
@@ -199,8 +201,13 @@ async function actOnPage(
   await inParallel(width, [...keys.values()], async (entries) => {
     for (const age of entries) {
       signal.throwIfAborted();
-      const action = await findDueAction(ctx.metadata, { bucket, lifecycle, now }, age);
-      if (action.do === 'nothing') continue;
+      const action = await passOverDamage(ctx, {
+        bucket: bucket.name,
+        left: 'a version is left to a later pass of its lifecycle rules',
+        run: () => findDueAction(ctx.metadata, { bucket, lifecycle, now }, age),
+      });
+      if (action === undefined) tally.set('undone', (tally.get('undone') ?? 0) + 1);
+      if (action === undefined || action.do === 'nothing') continue;
       if (action.do === 'stale') {
         await ctx.metadata.apply([removeAge(age)]);
         continue;

@@ -4,6 +4,7 @@
  * A plain walk beside writers finds differences that do not exist. So a difference counts only when `proveUsage` has proven that no
  * commit explains it, and a correction adds the difference in a commit that states the last correction before.
  */
+
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
@@ -11,7 +12,8 @@ import { beginTerm, findTask, putTask, type TaskKind, type Term } from '../../me
 import { findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { MetadataDamaged, type MetadataStore, type Revision } from '../../ports/metadata-store.ts';
+import type { MetadataStore, Revision } from '../../ports/metadata-store.ts';
+import { passOverDamage } from '../common/damaged-buckets.ts';
 import { enterIfLeftOut } from '../quotas/quota-limits.ts';
 import { correctUsage } from '../storage/fsck/mend.ts';
 import { agreesWithRows, type Difference, proveUsage } from '../storage/fsck/usage.ts';
@@ -73,31 +75,18 @@ export async function stepReconcile(
     const nextAt = now + config.SVC_QUOTA_RECONCILE_INTERVAL;
     return { held: await advance(metadata, held, { nextAt }), is: 'finished' };
   }
-  const driftBytes = await reconcileReadable(ctx, next.name, signal);
+  // fsck reports the damage.
+  const driftBytes = await passOverDamage(ctx, {
+    bucket: next.name,
+    left: 'the counters of a bucket are not compared',
+    run: () => reconcileBucket(ctx, next.name, signal),
+  });
   const at = { slot: next.slot, after: next.name };
   return {
     held: await advance(metadata, held, { at, nextAt: progress.nextAt }),
     is: 'busy',
     found: driftBytes === undefined ? undefined : { bucket: next.name, driftBytes },
   };
-}
-
-/** A bucket whose rows are damaged does not keep the others from being examined; fsck reports the damage. */
-async function reconcileReadable(ctx: Ctx, name: string, signal: AbortSignal): Promise<number | undefined> {
-  try {
-    return await reconcileBucket(ctx, name, signal);
-  } catch (cause) {
-    if (!(cause instanceof MetadataDamaged)) throw cause;
-    ctx.telemetry.log(
-      'ERROR',
-      'the counters of a bucket cannot be compared, because its metadata is damaged',
-      {
-        bucket: name,
-        cause,
-      },
-    );
-    return undefined;
-  }
 }
 
 /** Returns the proven drift in bytes: positive when the counter is too low. Undefined when nothing was proven. */

@@ -2,6 +2,7 @@
  * The usage rollup (spec, "Usage rollup worker"): samples the counters of all buckets, and writes the usage of each bucket and storage
  * class once a UTC day has ended. Each step does one page and commits it together with the progress, so a kill repeats nothing.
  */
+
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { findTask, pageTasks, type TaskChange } from '../../metadata/background/tasks.ts';
@@ -9,6 +10,7 @@ import { bucketSlots, bucketsInSlot, findBucket } from '../../metadata/buckets/b
 import { closeBucketDay, readUsage } from '../../metadata/buckets/usage.ts';
 import type { DayUsageRow } from '../../metadata/records/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
+import { passOverDamage } from '../common/damaged-buckets.ts';
 import {
   addMissed,
   advance,
@@ -35,6 +37,7 @@ import {
 
 type Ctx = Pick<Context, 'metadata' | 'config' | 'telemetry'>;
 
+const notSampled = 'the usage of a bucket is not sampled';
 /** Buckets whose samples are one commit. */
 const pageBuckets = 16;
 const readsMax = 4;
@@ -95,7 +98,7 @@ async function beginTick(
 
 /** The next buckets in a walk over all, and where it continues; `next` is undefined at the end. */
 async function pageOf(
-  { metadata }: Ctx,
+  { metadata, telemetry }: Ctx,
   { slot, after }: BucketPosition,
 ): Promise<{ readonly buckets: readonly BucketRow[]; readonly next: BucketPosition | undefined }> {
   const names: string[] = [];
@@ -107,7 +110,9 @@ async function pageOf(
     names.push(name);
     if (names.length === pageBuckets) break;
   }
-  const found = await inParallel(readsMax, names, (name) => findBucket(metadata, name));
+  const found = await inParallel(readsMax, names, (bucket) =>
+    passOverDamage({ telemetry }, { bucket, left: notSampled, run: () => findBucket(metadata, bucket) }),
+  );
   const buckets = found.flatMap((each) => (each === undefined ? [] : [each.row]));
   if (names.length === pageBuckets) return { buckets, next: { slot, after: names.at(-1) } };
   return { buckets, next: slot + 1 < bucketSlots ? { slot: slot + 1 } : undefined };
@@ -125,9 +130,14 @@ async function samplePage(ctx: Ctx, held: Held): Promise<Held> {
     async ({ id, name: bucket, owner }): Promise<TaskChange<BucketSamples>> => {
       const name = samplesName(day, id);
       const before = await findTask(metadata, samplesKind, name);
-      const counted = await readUsage(metadata, id);
-      const sampled = addBucketSample(before?.state, { pass: number, counted });
-      const state = { bucketId: id, bucket, owner, seen: number, ...sampled };
+      const run = () => readUsage(metadata, id);
+      const counted = await passOverDamage(ctx, { bucket, left: notSampled, run });
+      // A bucket that exists is not billed as one that held nothing, where its counters cannot be read.
+      const sampled =
+        counted === undefined
+          ? { first: number, count: 0, classes: {}, ...before?.state }
+          : addBucketSample(before?.state, { pass: number, counted });
+      const state = { ...sampled, bucketId: id, bucket, owner, seen: number };
       return { put: { name, state }, expect: before?.revision ?? 'absent' };
     },
   );
@@ -147,17 +157,20 @@ async function closePage(ctx: Ctx, held: Held): Promise<Held> {
 
 /** The specification: a bucket without a sample is billed for what it holds at the tick. */
 async function closeUnsampled(
-  { metadata, ...ctx }: Ctx,
+  ctx: Ctx,
   held: Held,
   { day, at }: { readonly day: string; readonly at: BucketPosition },
 ): Promise<Held> {
+  const { metadata } = ctx;
   const end = startOfDay(addDays(day, 1));
   const computedAt = await metadata.now();
-  const { buckets, next } = await pageOf({ metadata, ...ctx }, at);
+  const { buckets, next } = await pageOf(ctx, at);
   await inParallel(readsMax, buckets, async (bucket) => {
     if (bucket.created >= end) return;
     if ((await findTask(metadata, samplesKind, samplesName(day, bucket.id))) !== undefined) return;
-    const counted = [...(await readUsage(metadata, bucket.id))];
+    const left = 'the usage of a bucket without a sample is not billed';
+    const run = () => readUsage(metadata, bucket.id);
+    const counted = [...((await passOverDamage(ctx, { bucket: bucket.name, left, run })) ?? [])];
     const days = counted.map(([storageClass, counts]) => ({ storageClass, usage: flatDay(counts, 0) }));
     const named = { bucketId: bucket.id, bucket: bucket.name, owner: bucket.owner };
     await closeBucketDay(metadata, bucket.id, toRows(named, { day, days, computedAt }));

@@ -11,7 +11,7 @@ import {
 import { type Gate, openGate } from './controls.ts';
 import { IdleRest } from './idle-rest.ts';
 import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';
-import { ShardPanic, type Worker } from './worker.ts';
+import { backoffMs, ShardPanic, type Worker } from './worker.ts';
 
 export type SupervisorContext = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 
@@ -24,8 +24,6 @@ export interface Shared extends LeasePace {
   isForOther(worker: string): boolean;
 }
 
-/** Pauses after the first, second, third and every further failure in a row. */
-const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
 /** A run that lasted this long makes the next failure a first one. */
 const healthyMs = 5 * 60_000;
 /** How often a worker that does not lead tries to get the lease. */
@@ -33,8 +31,8 @@ const standbyMs = 5_000;
 /** How much later a process takes a free lease that is for another process of the node. */
 const courtesyMs = 15_000;
 
-/** `stopped`: by the signal, which for a leased worker includes the loss of its lease. */
-type Ended = 'stopped' | 'standby' | 'failed';
+/** `stopped`: by the signal, which for a leased worker includes the loss of its lease. `shard`: one shard failed, and rests by itself. */
+type Ended = 'stopped' | 'standby' | 'failed' | 'shard';
 
 /**
  * Runs one worker until the signal aborts, and resolves when its last unit has finished. Never throws.
@@ -58,8 +56,13 @@ export async function supervise(
     standby.begin();
     const ended = await attempt(context, worker, { signal: open, shared, standby });
     if (open.aborted) continue;
-    if (ended !== 'failed') {
+    if (ended === 'stopped' || ended === 'standby') {
       await standby.rest(standbyMs, untilAsked(gate, open));
+      continue;
+    }
+    if (ended === 'shard') {
+      // The other shards had their turns, and do not wait longer, however often this one fails.
+      await clock.sleep(backoffMs[0], untilAsked(gate, open));
       continue;
     }
     if (clock.elapsed() - startedAt >= healthyMs) failures = 0;
@@ -150,7 +153,7 @@ async function run(
     watch?.failed(cause);
     telemetry.workerPanicked(worker.name, cause instanceof ShardPanic ? cause.shard : '');
     telemetry.log('ERROR', 'a worker failed', { worker: worker.name, cause });
-    return 'failed';
+    return cause instanceof ShardPanic ? 'shard' : 'failed';
   } finally {
     watch?.ended();
     telemetry.workerLeads(worker.name, false);

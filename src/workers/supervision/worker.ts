@@ -1,5 +1,6 @@
 /** A background worker: it does one bounded unit of work at a time. */
 import type { HeartbeatProgress } from '../../metadata/records/processes.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Gate } from './controls.ts';
 import type { IdleRest } from './idle-rest.ts';
@@ -32,6 +33,8 @@ export interface WorkerServices {
   runAt(): number | undefined;
   /** The rests between units, for a unit that knows what it waits for; and between the rounds of one that runs as long as its lease. */
   readonly idle?: IdleRest;
+  /** Shards that have failed, for a unit that works on several. It outlasts the runs of the worker. */
+  readonly shards?: ShardRests;
 }
 
 /** For a worker without a supervisor. */
@@ -57,6 +60,63 @@ export interface Worker {
   readonly watch?: Watch;
   /** Absent: operators do not control it. */
   readonly gate?: Gate;
+}
+
+/** The rests after the first, second, third and every further failure in a row. */
+export const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
+/** Shards that are remembered; beyond these the one that failed first is tried again at once. */
+const failedMax = 10_000;
+
+interface FailedShard {
+  readonly failures: number;
+  /** Store time (ms). */
+  readonly failedAt: number;
+  readonly until: number;
+}
+
+/** A shard that fails rests by itself, so that the others get their turns as if it were not there. */
+export class ShardRests {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #runAt: WorkerServices['runAt'];
+  readonly #failed = new Map<string, FailedShard>();
+
+  /** @param runAt an operator's request to run now ends the rests */
+  constructor(clock: Pick<Clock, 'now'>, runAt: WorkerServices['runAt']) {
+    this.#clock = clock;
+    this.#runAt = runAt;
+  }
+
+  isResting(shard: string): boolean {
+    const found = this.#failed.get(shard);
+    if (found === undefined || (this.#runAt() ?? 0) > found.failedAt) return false;
+    const now = this.#clock.now();
+    // A clock that was set back does not make the rest longer.
+    return now < found.until && now >= found.failedAt;
+  }
+
+  failed(shard: string): void {
+    const failures = (this.#failed.get(shard)?.failures ?? 0) + 1;
+    const failedAt = this.#clock.now();
+    const restMs = backoffMs[Math.min(failures, backoffMs.length) - 1] ?? 0;
+    this.#failed.delete(shard);
+    this.#failed.set(shard, { failures, failedAt, until: failedAt + restMs });
+    for (const [first] of this.#failed) {
+      if (this.#failed.size <= failedMax) break;
+      this.#failed.delete(first);
+    }
+  }
+
+  succeeded(shard: string): void {
+    this.#failed.delete(shard);
+  }
+
+  /** When the next rest ends, as store time (ms); Infinity where no shard rests. */
+  get endsAt(): number {
+    const now = this.#clock.now();
+    let least = Number.POSITIVE_INFINITY;
+    for (const { until } of this.#failed.values()) if (until > now) least = Math.min(least, until);
+    return least;
+  }
 }
 
 /** Thrown by a unit that works on several shards, so that the panic is counted for the right one. */

@@ -5,7 +5,7 @@ import { systemRandom } from '../../../src/ports/random.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
 import { supervise } from '../../../src/workers/supervision/supervisor.ts';
-import { ShardPanic, type Unit, type Worker } from '../../../src/workers/supervision/worker.ts';
+import { ShardPanic, ShardRests, type Unit, type Worker } from '../../../src/workers/supervision/worker.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
@@ -156,6 +156,48 @@ describe('a panic', () => {
     expect(ctx.leads).toEqual(['gc on', 'gc off']);
     stop.abort();
     await running;
+  });
+
+  test('of one shard costs the others a pause of 1 s, and the shard rests 1 s, 5 s, 30 s, then 2 min', async () => {
+    const ctx = world();
+    const stop = new AbortController();
+    const shards = new ShardRests(ctx.clock, () => undefined);
+    const tried: number[] = [];
+    const worked: number[] = [];
+    const unit: Unit = async () => {
+      worked.push(ctx.clock.elapsed());
+      if (shards.isResting('bad')) return 'idle';
+      tried.push(ctx.clock.elapsed());
+      shards.failed('bad');
+      throw new ShardPanic('bad', new Error('boom'));
+    };
+    const running = supervise(ctx, worker(unit, { everyMs: 1_000 }), stop.signal);
+    await ctx.clock.advance(10 * minute);
+    stop.abort();
+    await running;
+    const pauses = (times: readonly number[]) =>
+      times.slice(1).map((time, at) => (time - (times[at] ?? 0)) / 1000);
+    expect(pauses(tried).slice(0, 6)).toEqual([1, 5, 30, 120, 120, 120]);
+    expect(Math.max(...pauses(worked))).toBe(1);
+  });
+
+  test('of a shard is forgotten after its success, and an operator’s request to run now ends the rest', () => {
+    const clock = virtualClock();
+    let runAt: number | undefined;
+    const shards = new ShardRests(clock, () => runAt);
+    for (let failure = 0; failure < 4; failure += 1) shards.failed('bad');
+    expect([shards.isResting('bad'), shards.isResting('other')]).toEqual([true, false]);
+    expect(shards.endsAt - clock.now()).toBe(2 * minute);
+    clock.jump(1);
+    runAt = clock.now();
+    expect(shards.isResting('bad')).toBe(false);
+    runAt = undefined;
+    shards.succeeded('bad');
+    expect(shards.isResting('bad')).toBe(false);
+    shards.failed('bad');
+    expect(shards.endsAt - clock.now()).toBe(1_000);
+    clock.jump(1_000);
+    expect([shards.isResting('bad'), shards.endsAt]).toEqual([false, Number.POSITIVE_INFINITY]);
   });
 
   test('releases the lease immediately, so that another process can lead', async () => {

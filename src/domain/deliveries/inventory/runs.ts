@@ -17,6 +17,7 @@ import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../../ports/metadata-store.ts';
+import { passOverDamage } from '../../common/damaged-buckets.ts';
 import { drawId } from '../../common/ids.ts';
 import { type Recorder, recorded } from '../../common/recorder.ts';
 import { advanceProgress, type Measure } from '../../common/task-progress.ts';
@@ -204,6 +205,7 @@ async function removeFiles(metadata: Metadata, run: InventoryRun, from: number):
 // Which inventories are due: daily ones once in each UTC day, weekly ones once in each week that begins on Sunday (UTC).
 
 type Ctx = Pick<Context, 'metadata' | 'caches' | 'random'>;
+type DueCtx = Ctx & Pick<Context, 'telemetry'>;
 
 const dayMs = 24 * 60 * 60 * 1000;
 /** The first of January 1970 was a Thursday. */
@@ -225,15 +227,23 @@ function isDue(inventory: Inventory, last: InventoryResult | undefined, now: num
 }
 
 /** Begins the runs that are due in all buckets. */
-export async function beginDueInventories(ctx: Ctx, signal: AbortSignal): Promise<void> {
-  for await (const name of everyBucket(ctx.metadata)) {
+export async function beginDueInventories(ctx: DueCtx, signal: AbortSignal): Promise<void> {
+  for await (const bucket of everyBucket(ctx.metadata)) {
     signal.throwIfAborted();
-    const bucket = (await findBucket(ctx.metadata, name))?.row;
-    if (bucket === undefined || bucket.documents[bucketInventories.name] === undefined) continue;
-    for (const inventory of (await readDocument(ctx, bucket, bucketInventories)) ?? []) {
-      const last = await findResult(ctx.metadata, { bucketId: bucket.id, inventory });
-      if (isDue(inventory, last, await ctx.metadata.now())) await beginInventory(ctx, bucket, { inventory });
-    }
+    await passOverDamage(ctx, {
+      bucket,
+      left: 'the inventories of a bucket are not begun',
+      run: () => beginDueOf(ctx, bucket),
+    });
+  }
+}
+
+async function beginDueOf(ctx: Ctx, name: string): Promise<void> {
+  const bucket = (await findBucket(ctx.metadata, name))?.row;
+  if (bucket === undefined || bucket.documents[bucketInventories.name] === undefined) return;
+  for (const inventory of (await readDocument(ctx, bucket, bucketInventories)) ?? []) {
+    const last = await findResult(ctx.metadata, { bucketId: bucket.id, inventory });
+    if (isDue(inventory, last, await ctx.metadata.now())) await beginInventory(ctx, bucket, { inventory });
   }
 }
 

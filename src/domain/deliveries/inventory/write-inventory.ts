@@ -11,6 +11,7 @@ import type { Context } from '../../../context.ts';
 import { assertLeads, type Task, type Term } from '../../../metadata/background/tasks.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { readOwnership } from '../../access/object-ownership.ts';
 import { drawRequestId } from '../../common/ids.ts';
 import { readDocument } from '../../configurations/documents.ts';
@@ -53,11 +54,11 @@ interface Step {
 export async function stepInventory(ctx: Ctx, task: Task<InventoryRun>, step: Step): Promise<void> {
   const run = task.state;
   if (run.ended !== undefined) return forgetRun(ctx.metadata, task, step.term);
-  const source = (await findBucket(ctx.metadata, run.bucket))?.row;
-  // The bucket or the configuration was deleted or changed: the next look begins what is due then.
-  if (source === undefined || source.id !== run.bucketId || !(await isConfigured(ctx, source, run)))
-    return endRun(ctx.metadata, task, { result: undefined, term: step.term });
   try {
+    const source = (await findBucket(ctx.metadata, run.bucket))?.row;
+    // The bucket or the configuration was deleted or changed: the next look begins what is due then.
+    if (source === undefined || source.id !== run.bucketId || !(await isConfigured(ctx, source, run)))
+      return await endRun(ctx.metadata, task, { result: undefined, term: step.term });
     const bucket = await openDestination(ctx, source, run);
     if (typeof bucket === 'string') return await giveUp(ctx, task, { ...step, why: bucket });
     if (run.isListed) await writeManifest(ctx, task, { ...step, bucket });
@@ -65,6 +66,8 @@ export async function stepInventory(ctx: Ctx, task: Task<InventoryRun>, step: St
   } catch (cause) {
     if (cause instanceof Refusal && !step.signal.aborted)
       return giveUp(ctx, task, { ...step, why: reasons[cause.code] ?? cause.code, cause });
+    // A list without the rows that cannot be read would look complete.
+    if (cause instanceof MetadataDamaged) return giveUp(ctx, task, { ...step, why: 'damaged', cause });
     throw cause;
   }
 }
@@ -87,6 +90,7 @@ const hints: Readonly<Record<string, string>> = {
   'other-region': 'the destination must be in the region of the bucket: change the configuration',
   'key-too-long': 'choose a shorter Prefix in the configuration',
   quota: 'make room in the destination bucket, or raise its quota or that of its account',
+  damaged: 'metadata is damaged: see docs/recovery.md',
 };
 const deniedHint =
   'the policy of the destination must allow s3:PutObject to the service s3.amazonaws.com; a KMS key must name its account';
@@ -98,7 +102,7 @@ async function giveUp(
 ): Promise<void> {
   const { bucket, inventory, startedAt, rows, files } = task.state;
   telemetry.inventoryEnded('failed', 0);
-  telemetry.log('WARN', 'an inventory cannot be written into its destination', {
+  telemetry.log('WARN', 'an inventory cannot be written', {
     bucket,
     id: inventory.Id,
     destination: inventory.Destination.S3BucketDestination.Bucket,
