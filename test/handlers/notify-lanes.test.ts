@@ -12,7 +12,7 @@ import { hourlyQueues } from '../../src/metadata/records/queues.ts';
 import type { CommitOptions, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
 import { deliverNotifications } from '../../src/workers/notify.ts';
 import { openDice } from '../support/dice.ts';
-import { backends, operator } from '../support/gateway.ts';
+import { backends, bob, operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
 import { pausing } from '../support/pausing-store.ts';
 import { type Answer, openWebhookSink, type Received, status } from '../support/webhook-sink.ts';
@@ -147,6 +147,39 @@ test('a target that refuses events of several buckets rests as a whole, and the 
   await vi.waitFor(async () => {
     world.clock.hurry(1_000);
     expect(await shown(world)).toMatchObject({ state: 'ok' });
+  }, until);
+});
+
+test('an account all of whose buckets are refused delays no other account, however many buckets and events it has', async () => {
+  await using sink = await openWebhookSink();
+  sink.answer = byKey(({ bucket }) => bucket.startsWith('bad'), status(500));
+  await using world = await openNotifyWorld({ targets: targetsAt({ hook: sink }) });
+  const other = { ...world, client: world.world.as({ credential: bob }) };
+  const buckets = Array.from({ length: 12 }, (_, n) => `bad-${n}`);
+  for (const name of buckets) await addBucket(other, name);
+  // Each pass over a lane begins with the first of its slots.
+  const key = Array.from({ length: 1_000 }, (_, n) => `k${n}`).filter((each) => slotOf(each) === 0);
+  let added = 0;
+  const add = async (): Promise<void> => {
+    const name = buckets[added % buckets.length];
+    added += 1;
+    expect((await other.client.put(`/${name}/${key[added % key.length]}`, { body: 'x' })).status).toBe(200);
+  };
+  for (let n = 0; n < 240; n += 1) await add();
+  world.worker.start();
+  await vi.waitFor(() => expect(sink.received.length).toBeGreaterThan(30), until);
+  const good = Array.from({ length: 20 }, (_, n) => `good-${n}`);
+  for (const name of good) {
+    await add();
+    await world.client.put(`/bucket/${name}`, { body: 'x' });
+    await vi.waitFor(() => expect(keysIn(sink.received)).toContain(name), { timeout: 1_500, interval: 10 });
+  }
+  // The receiver is spared: the account rests as a whole.
+  expect(keysIn(sink.received).filter((each) => !each.startsWith('good')).length).toBeLessThan(240);
+  sink.answer = ok;
+  await vi.waitFor(async () => {
+    world.clock.hurry(1_000);
+    expect(await world.queued()).toEqual([]);
   }, until);
 });
 

@@ -35,17 +35,23 @@ export const notifyQueue = (ctx: Ctx): LaneQueue => ({
   batchMax,
   targets: ctx.config.SVC_NOTIFY_TARGETS.map(({ id }) => id),
   retryMaxMs: ctx.config.SVC_NOTIFY_RETRY_MAX,
-  subjectOf,
+  subjectOf: (row) => subjectOf(ctx, row),
   // Two changes of an object in one millisecond are ordered by their sequencers; the ids of requests have no order.
   compare: (a, b) => compare(sequencerOf(a), sequencerOf(b)) || compare(a.id, b.id),
   deliver: (target, rows, pass) => deliverRows(ctx, { target, rows, pass }),
   giveUp: (rows, why) => giveUp(ctx, rows, why),
 });
 
-function subjectOf(row: HourlyRow): Subject {
-  const { sink, message } = taskOf(row);
+function subjectOf({ credentials }: Pick<Ctx, 'credentials'>, row: HourlyRow): Subject {
+  const { sink, message, account } = taskOf(row);
   const { bucket, key = '' } = readSubject(message);
-  return { target: sink, tenant: bucket, object: nameObject(sink, bucket, key) };
+  return {
+    target: sink,
+    tenant: bucket,
+    // Rows of older builds name the bucket only.
+    ...(credentials.soleAccount === undefined ? { account: account ?? `bucket ${bucket}` } : {}),
+    object: nameObject(sink, bucket, key),
+  };
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,7 +1,8 @@
 /**
  * What a worker remembers about the targets of a queue: which of them rest after failures, and for how long. An object rests when the target
- * refuses its row. Its tenant rests when many of its objects were refused one after the other, and the target when its connection fails or
- * when several tenants had to rest. A success ends the rest of the tenant and of the target.
+ * refuses its row. Its tenant rests when many of its objects were refused one after the other, its account when several of its tenants had
+ * to rest, and the target when its connection fails or when several accounts had to rest; where there is one account, when several tenants
+ * had to. A success ends the rests of the tenant, the account and the target.
  */
 import { BoundedCache } from '../../../base/bounded-cache.ts';
 import { fnv32a } from '../../../base/shard.ts';
@@ -15,6 +16,8 @@ export interface Subject {
   readonly target: string;
   /** The bucket that the row belongs to. */
   readonly tenant: string;
+  /** The account of the tenant; absent where there is one account. */
+  readonly account?: string | undefined;
   /** Rows of one object are delivered in their order. Unique among all targets and tenants. */
   readonly object: string;
 }
@@ -22,6 +25,8 @@ export interface Subject {
 /** A short name of an object. Where two objects share one, the rows of either wait for those of the other. */
 export const nameObject = (target: string, tenant: string, key: string): string =>
   `${target} ${tenant} ${fnv32a(key).toString(36)}`;
+
+const nameAccount = ({ target, account = '' }: Subject): string => `${target} ${account}`;
 
 interface TargetState {
   /** Failed rows since the last delivery; retries of the same object are not counted again. */
@@ -46,6 +51,11 @@ interface TenantState {
   readonly restsUntil: number;
 }
 
+interface AccountState {
+  readonly rests: number;
+  readonly restsUntil: number;
+}
+
 interface ObjectState {
   readonly failures: number;
   readonly restsUntil: number;
@@ -63,6 +73,7 @@ export interface Refused {
 const never = Number.NEGATIVE_INFINITY;
 const fresh: TargetState = { failures: 0, error: '', rests: 0, restsUntil: never };
 const freshTenant: TenantState = { refusals: 0, rests: 0, restsUntil: never };
+const freshAccount: AccountState = { rests: 0, restsUntil: never };
 
 const pauseFirstMs = 1_000;
 const pauseMaxMs = 60_000;
@@ -74,11 +85,12 @@ const steadyFailures = 5;
 const refusalsMax = 16;
 /** Attempts of a tenant after each rest, which may be about other objects. */
 const probesMax = 4;
-/** Tenants that begin to rest without a success in between: then the target rests. */
-const tenantsMax = 2;
+/** Tenants of an account, or accounts, that begin to rest without a success in between: then the account, or the target, rests. */
+const restingMax = 2;
 /** Targets of the settings, and some that earlier settings had. */
 const targetsMax = 1_024;
 const knownTenantsMax = 10_000;
+const knownAccountsMax = 1_000;
 /** Objects that are remembered; others are tried again whenever their tenant is. */
 const objectsMax = 10_000;
 const reasonsMax = 5;
@@ -92,8 +104,17 @@ export class TargetStates {
     entriesMax: knownTenantsMax,
   });
   readonly #objects = new Map<string, ObjectState>();
-  /** Tenants that began to rest since the last success of the target. */
-  readonly #restingTenants = new Map<string, Set<string>>();
+  readonly #accounts = new BoundedCache<AccountState>({
+    name: 'delivery-accounts',
+    entriesMax: knownTenantsMax,
+  });
+  /** Tenants of an account, or of a target where there is one account, that began to rest since the last success. */
+  readonly #restingTenants = new BoundedCache<ReadonlySet<string>>({
+    name: 'delivery-resting-tenants',
+    entriesMax: knownTenantsMax,
+  });
+  /** Accounts that began to rest since the last success of the target. Their refusals say nothing new about it. */
+  readonly #restingAccounts = new Map<string, Set<string>>();
   /** Targets that have taken something: a former worker may have left a failure of another one. */
   readonly #succeeded = new Set<string>();
   /** Targets whose state is to be stored. */
@@ -116,8 +137,10 @@ export class TargetStates {
     return this.get(target).restsUntil > this.#ctx.clock.elapsed();
   }
 
+  /** Whether its tenant rests, or the account of that. */
   isTenantResting(subject: Subject): boolean {
-    return this.#tenant(subject).restsUntil > this.#ctx.clock.elapsed();
+    const now = this.#ctx.clock.elapsed();
+    return this.#tenant(subject).restsUntil > now || this.#account(subject).restsUntil > now;
   }
 
   isObjectResting({ object }: Subject): boolean {
@@ -142,7 +165,8 @@ export class TargetStates {
     const { target } = subject;
     return (
       (this.isResting(target) && this.get(target).rests >= steadyFailures) ||
-      (this.isTenantResting(subject) && this.#tenant(subject).rests >= steadyFailures)
+      (this.isTenantResting(subject) &&
+        Math.max(this.#tenant(subject).rests, this.#account(subject).rests) >= steadyFailures)
     );
   }
 
@@ -165,6 +189,7 @@ export class TargetStates {
     return Math.max(
       this.get(subject.target).restsUntil,
       this.#tenant(subject).restsUntil,
+      this.#account(subject).restsUntil,
       this.#objects.get(subject.object)?.restsUntil ?? never,
     );
   }
@@ -206,9 +231,10 @@ export class TargetStates {
     this.#changed.add(target);
     if (isOwnFault) return false;
     const tenant = this.#tenant(subject);
-    if (known !== undefined && tenant.rests === 0) return false;
+    if (known !== undefined && tenant.rests === 0 && this.#account(subject).rests === 0) return false;
     if (known === undefined && !isReached) this.#countFailure(target, error);
-    if (this.isDoubtful(target)) this.unavailable(target, error);
+    if (this.#account(subject).rests > 0) this.#accountRests(subject, error);
+    else if (this.isDoubtful(target)) this.unavailable(target, error);
     if (this.isTenantResting(subject)) return false;
     if (tenant.refusals + 1 < refusalsMax) {
       this.#setTenant(subject, { ...tenant, refusals: tenant.refusals + 1 });
@@ -227,6 +253,7 @@ export class TargetStates {
   /** A probe of the target has succeeded: the tenant rests for a short time only, and then a larger share of its objects is tried. */
   probed(subject: Subject): void {
     const { rests, restsUntil } = this.#tenant(subject);
+    this.#accounts.delete(nameAccount(subject));
     const until = Math.min(restsUntil, this.#pause(rests - 1, pauseProbedMs));
     this.#setTenant(subject, { refusals: 0, rests, restsUntil: until });
   }
@@ -236,7 +263,9 @@ export class TargetStates {
     if (this.#objects.delete(object)) this.#changed.add(target);
     if (this.#tenant(subject).refusals > 0 || this.#tenant(subject).rests > 0)
       this.#setTenant(subject, freshTenant);
-    this.#restingTenants.delete(target);
+    this.#accounts.delete(nameAccount(subject));
+    this.#restingTenants.delete(nameAccount(subject));
+    this.#restingAccounts.delete(target);
     if (this.get(target).failures === 0 && this.#succeeded.has(target)) return;
     if (this.#succeeded.size < targetsMax) this.#succeeded.add(target);
     this.#set(target, fresh);
@@ -284,12 +313,31 @@ export class TargetStates {
     this.#set(target, { ...state, failures: state.failures + 1, error: error.slice(0, errorMax) });
   }
 
-  #tenantRests({ target, tenant }: Subject, error: string): void {
-    const resting = this.#restingTenants.get(target) ?? new Set();
-    this.#restingTenants.set(target, resting.add(tenant));
-    if (resting.size < tenantsMax) return;
-    this.#restingTenants.delete(target);
-    this.unavailable(target, error);
+  #tenantRests(subject: Subject, error: string): void {
+    const { target, tenant, account } = subject;
+    const name = nameAccount(subject);
+    const resting = new Set(this.#restingTenants.get(name)).add(tenant);
+    this.#restingTenants.set(name, resting);
+    if (resting.size < restingMax) return;
+    this.#restingTenants.delete(name);
+    if (account === undefined) this.unavailable(target, error);
+    else this.#accountRests(subject, error);
+  }
+
+  /** All tenants of the account rest for a doubling time. Where another account does too, the target may be the cause. */
+  #accountRests(subject: Subject, error: string): void {
+    const { target, account = '' } = subject;
+    const { rests, restsUntil } = this.#account(subject);
+    if (restsUntil > this.#ctx.clock.elapsed()) return;
+    this.#accounts.set(nameAccount(subject), { rests: rests + 1, restsUntil: this.#pause(rests, pauseMaxMs) });
+    const resting = this.#restingAccounts.get(target) ?? new Set();
+    if (resting.has(account) || resting.size >= knownAccountsMax) return;
+    this.#restingAccounts.set(target, resting.add(account));
+    if (resting.size >= restingMax) this.unavailable(target, error);
+  }
+
+  #account(subject: Subject): AccountState {
+    return (subject.account !== undefined && this.#accounts.get(nameAccount(subject))) || freshAccount;
   }
 
   #tenant({ target, tenant }: Subject): TenantState {
