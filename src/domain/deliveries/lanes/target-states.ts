@@ -329,7 +329,10 @@ export class TargetStates {
     const { target, account = '' } = subject;
     const { rests, restsUntil } = this.#account(subject);
     if (restsUntil > this.#ctx.clock.elapsed()) return;
-    this.#accounts.set(nameAccount(subject), { rests: rests + 1, restsUntil: this.#pause(rests, pauseMaxMs) });
+    this.#accounts.set(nameAccount(subject), {
+      rests: rests + 1,
+      restsUntil: this.#pause(rests, pauseMaxMs),
+    });
     const resting = this.#restingAccounts.get(target) ?? new Set();
     if (resting.has(account) || resting.size >= knownAccountsMax) return;
     this.#restingAccounts.set(target, resting.add(account));
