@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
+import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { shardedMemory } from '../support/sharded-memory.ts';
 import { metadataStoreContract, timed } from './metadata-store.ts';
@@ -41,3 +43,18 @@ for (const durable of [true, false]) {
     };
   });
 }
+
+metadataStoreContract('sqlite', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sqlite.store-'));
+  const path = join(directory, 'metadata.sqlite');
+  const opened = await timed(intentTtlMs, async (time) =>
+    sqliteStore(openNodeSqlite({ path, durable: false }), { random, ...time }),
+  );
+  return {
+    ...opened,
+    async close() {
+      await opened.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+});

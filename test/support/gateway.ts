@@ -12,6 +12,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
+import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
@@ -21,8 +23,10 @@ import { createGateway, type Gateway, type GatewayOptions } from '../../src/gate
 import { dueRows, queueSlots } from '../../src/metadata/background/queues.ts';
 import { readUsage } from '../../src/metadata/buckets/usage.ts';
 import { uploadIndex } from '../../src/metadata/tables.ts';
+import { openPortable } from '../../src/portable-context.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/credentials.ts';
+import { systemRandom } from '../../src/ports/random.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
@@ -31,8 +35,10 @@ import { ownedExtents, storedExtents } from './domain-world.ts';
 import { emptyKeyspace } from './engines/cassandra.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
 
-export type Backend = 'memory' | 'embedded+file' | 'ordered-kv' | 'wide-column' | 'upstream-store';
+export type Backend = 'memory' | 'embedded+file' | 'sqlite' | 'ordered-kv' | 'wide-column' | 'upstream-store';
 const endpoints = process.env['SVC_KV_PD_ENDPOINTS'];
+/** `SLUICE_TEST_SQLITE=1 vitest run …`: SQLite is no setting, but the storage of a Durable Object. */
+const withSqlite = process.env['SLUICE_TEST_SQLITE'] === '1';
 const hosts = process.env['SVC_WIDECOL_HOSTS'];
 const fromEnvironment = (name: SettingName): string => process.env[name] ?? '';
 const upstream = {
@@ -46,6 +52,7 @@ export const upstreamBucket = 'sluice-laws';
 export const backends: readonly Backend[] = [
   'memory',
   'embedded+file',
+  ...(withSqlite ? ['sqlite' as const] : []),
   ...(endpoints === undefined ? [] : ['ordered-kv' as const]),
   ...(hosts === undefined ? [] : ['wide-column' as const]),
   ...(upstream.SVC_UPSTREAM_ENDPOINT === '' ? [] : ['upstream-store' as const]),
@@ -81,7 +88,7 @@ async function settingsOf(
   directory: string | undefined,
 ): Promise<GatewayWorldOptions['settings']> {
   if (backend === 'upstream-store') return upstreamSettings();
-  if (backend === 'memory' || directory === undefined) return {};
+  if (backend === 'memory' || backend === 'sqlite' || directory === undefined) return {};
   if (backend === 'embedded+file') return { SVC_DATA_DIR: directory };
   const masterKey = join(directory, 'master.key');
   await writeFile(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
@@ -106,6 +113,12 @@ export interface GatewayWorldOptions extends GatewayOptions {
   /** Replaces ports, for example with counting or slow ones. */
   readonly wrap?: (context: Context) => Context;
 }
+
+const sqliteIn = (directory: string, clock: Clock) =>
+  sqliteStore(openNodeSqlite({ path: join(directory, 'metadata.sqlite'), durable: false }), {
+    clock,
+    random: systemRandom(),
+  });
 
 const never = new AbortController().signal;
 
@@ -160,11 +173,15 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     ...options.settings,
   });
   const { telemetry } = options;
-  const composed = await compose(config, {
-    credentials: [alice, bob, operator, ...(options.people ?? [])],
-    clock,
-    ...(telemetry === undefined ? {} : { telemetry }),
-  });
+  const credentials = [alice, bob, operator, ...(options.people ?? [])];
+  const ports = { clock, ...(telemetry === undefined ? {} : { telemetry }) };
+  const composed =
+    backend === 'sqlite' && directory !== undefined
+      ? openPortable(
+          { ...config, SVC_CREDENTIALS: credentials },
+          { ...ports, metadata: sqliteIn(directory, clock) },
+        )
+      : await compose(config, { credentials, ...ports });
   const defects = new Defects();
   const context = watched(wrap(composed.context), defects);
   const gateway = createGateway(context, { basePath: options.basePath ?? '' });

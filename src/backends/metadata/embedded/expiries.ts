@@ -1,11 +1,11 @@
 /** Rows that expire: an index entry for each, sorted by time, and the sweep that removes both when they are due. */
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { compareBytes, passed, type Span } from '../key-order.ts';
+import { removeExpired } from '../records/expiries.ts';
+import { expiryKey, expiryTime, rowKeyOf, space } from '../records/key-spaces.ts';
 import { PageDamaged, passedPage } from './file/damaged-pages.ts';
 import type { Database } from './file/environment.ts';
-import { space } from './file/write-guard.ts';
 import type { Journal } from './journal.ts';
-import { isAlive, type StoredRow } from './rows/codec.ts';
 
 export interface ExpiryPorts {
   readonly database: Database;
@@ -14,7 +14,6 @@ export interface ExpiryPorts {
   readonly onDamage?: ((damage: MetadataDamaged) => void) | undefined;
 }
 
-const expiryDigits = 8;
 /** Rows removed by one transaction, where many have to go. */
 const removalsPerTransaction = 256;
 const reportsMax = 100;
@@ -41,16 +40,18 @@ export class Expiries {
     if (now < this.#quietUntil && !this.#hasChanged()) return;
     this.#hasChanged = this.#ports.database.watchCommits();
     this.#quietUntil = Number.NEGATIVE_INFINITY;
+    const { database } = this.#ports;
     let span: Span | undefined = {
       low: Uint8Array.of(space.expiry),
-      high: expiryKey(now + 1, noKey),
+      high: expiryKey(now + 1),
       reverse: false,
     };
     while (span !== undefined) {
       const { entries, left }: Due = this.#due(span);
       // Read ahead of the transaction, because lmdb refuses everything else in one that has met a damaged page.
       const sound = entries.filter((entry) => this.#hasSoundRow(entry));
-      if (sound.length > 0) await this.#ports.journal.submit(() => this.#remove(sound, now), { frees: true });
+      if (sound.length > 0)
+        await this.#ports.journal.submit(() => removeExpired(database, sound, now), { frees: true });
       span = left;
     }
     this.#quietUntil = this.#firstAfter(now);
@@ -116,34 +117,6 @@ export class Expiries {
     }
     return cause;
   }
-
-  #remove(entries: readonly Uint8Array[], now: number): void {
-    const { database } = this.#ports;
-    const rows = entries.map((entry) => ({ entry, key: rowKeyOf(entry) }));
-    for (const each of rows.flatMap(({ entry, key }) => [entry, key])) database.assertRemovable(each);
-    const found = rows.map(({ key }) => database.get(key) as StoredRow | undefined);
-    rows.forEach(({ entry, key }, index) => {
-      // A row that was written again since has another entry, or does not expire.
-      if (found[index] !== undefined && !isAlive(found[index], now)) database.remove(key);
-      database.remove(entry);
-    });
-  }
 }
 
 const leftOf = (span: Span): Span | undefined => (compareBytes(span.low, span.high) < 0 ? span : undefined);
-
-const rowKeyOf = (entry: Uint8Array): Uint8Array => new Uint8Array(entry.subarray(1 + expiryDigits));
-
-const expiryTime = (entry: Uint8Array): number =>
-  Number(new DataView(entry.buffer, entry.byteOffset).getBigUint64(1));
-
-const noKey = new Uint8Array(0);
-
-/** Sorts by time; the row's key follows. */
-export function expiryKey(at: number, key: Uint8Array): Uint8Array {
-  const entry = new Uint8Array(1 + expiryDigits + key.length);
-  entry[0] = space.expiry;
-  new DataView(entry.buffer).setBigUint64(1, BigInt(Math.max(0, Math.ceil(at))));
-  entry.set(key, 1 + expiryDigits);
-  return entry;
-}

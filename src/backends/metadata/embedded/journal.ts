@@ -20,35 +20,16 @@
 import type { Clock } from '../../../ports/clock.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { DiskRoom } from '../../disk-room.ts';
+import {
+  type Batch,
+  newBatch,
+  type SubmitOptions,
+  type Work,
+  writeCounters,
+} from '../records/ordered-store.ts';
 import type { Database } from './file/environment.ts';
 import { hasOverrun, WriteGuard, type WriteGuardOptions } from './file/write-guard.ts';
 import { isRefusedSnapshot } from './rows/damage.ts';
-
-export interface Counter {
-  readonly key: Uint8Array;
-  readonly stored: unknown[];
-  isChanged: boolean;
-}
-
-/** The state of one transaction. Its maps hold rows as they will be when it commits. */
-export interface Batch {
-  readonly now: number;
-  readonly epochs: Map<string, readonly number[] | undefined>;
-  readonly fences: Map<string, number>;
-  readonly counters: Map<string, Counter>;
-  /** Called when the transaction is durable. */
-  readonly committed: (() => void)[];
-  /** A number that no earlier write has carried: commits of one transaction differ in it too. */
-  nextRevision(): number;
-}
-
-type Work<Result> = (batch: Batch) => Result;
-
-/** How a work is treated on a full disk. */
-interface SubmitOptions {
-  /** It deletes, or deletions need it: it may use the reserve. Others are refused. */
-  readonly frees?: boolean;
-}
 
 interface Entry {
   readonly frees: boolean;
@@ -189,14 +170,7 @@ export class Journal {
 
   #run(entries: readonly Entry[]): Batch {
     let revision = this.#database.transactionId * revisionsPerTransaction;
-    const batch: Batch = {
-      now: this.#clock.now(),
-      epochs: new Map(),
-      fences: new Map(),
-      counters: new Map(),
-      committed: [],
-      nextRevision: () => revision++,
-    };
+    const batch = newBatch(this.#clock.now(), () => revision++);
     for (const entry of entries) {
       entry.error = undefined;
       try {
@@ -205,8 +179,7 @@ export class Journal {
         entry.error = error ?? new Error('a work failed');
       }
     }
-    for (const { key, stored, isChanged } of batch.counters.values())
-      if (isChanged) this.#database.put(key, stored);
+    writeCounters(this.#database, batch);
     return batch;
   }
 }

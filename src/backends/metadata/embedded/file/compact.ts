@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { open } from 'lmdb';
 import { type AnyTable, type MetadataFault, StoreRefused } from '../../../../ports/metadata-store.ts';
+import { space } from '../../records/key-spaces.ts';
 import type { RawDatabase } from '../rows/checked-database.ts';
 import { nameFault } from '../rows/verify.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
@@ -24,7 +25,6 @@ import { assertUnused, draftDirectory, formerFile, underWriteLock } from './excl
 import { assertFormat } from './format.ts';
 import { dataFile, LatestCommit, lockFile } from './meta-page.ts';
 import { Openings } from './openings.ts';
-import { space } from './write-guard.ts';
 
 export interface CompactOptions {
   readonly directory: string;

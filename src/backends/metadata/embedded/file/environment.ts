@@ -30,9 +30,6 @@ import { ReadNotes } from './read-notes.ts';
 
 export type Database = CheckedDatabase;
 
-/** lmdb's limit with 4 KiB pages is 1978; an expiry key is 8 bytes longer than its row's. */
-export const keyBytesMax = 1978 - 8;
-
 /** Values are decoded after their key was read: the key is half of what their checksum is of. */
 const keysFor = (values: Values) => ({
   writeKey(key: Uint8Array, target: Buffer, start: number): number {

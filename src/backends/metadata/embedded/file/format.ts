@@ -1,8 +1,8 @@
 /** The format of the data directory: which bytes a release of sluice finds in lmdb's file. */
 import { StoreRefused } from '../../../../ports/metadata-store.ts';
+import { textKeyIn } from '../../records/key-spaces.ts';
 import type { CheckedDatabase } from '../rows/checked-database.ts';
 import { checksumBytes } from '../rows/row-checksum.ts';
-import { textKeyIn } from './write-guard.ts';
 
 /** 1: rows without a checksum. 2: a checksum before every value. */
 export const storeFormat = 2;

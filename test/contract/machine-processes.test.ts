@@ -4,13 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
-import type { actions, Call } from './embedded-process.ts';
+import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { type MachineEngine, machineEngines, openMachineStore } from '../support/machine-stores.ts';
+import type { actions, Call } from './machine-process.ts';
 import { all, head, headsOf, talliesOf } from './metadata-store/tables.ts';
 
-const script = new URL('./embedded-process.ts', import.meta.url).pathname;
+const script = new URL('./machine-process.ts', import.meta.url).pathname;
 const slow = 300_000;
 
 /** A child process over the directory, and its answers. */
@@ -24,7 +23,7 @@ class Other {
   /** @param fileBlocksMax how large a file the child may write, in KiB */
   constructor(name: string, options: { intentTtlMs: number; fileBlocksMax?: number }) {
     const { intentTtlMs, fileBlocksMax = 'unlimited' } = options;
-    const command = [process.execPath, script, directory, name, String(intentTtlMs), 'true'];
+    const command = [process.execPath, script, engine, directory, name, String(intentTtlMs)];
     this.child = spawn('bash', ['-c', `ulimit -f ${fileBlocksMax}; exec "$0" "$@"`, ...command], {
       // lmdb prints the error to stderr.
       stdio: ['ignore', 'inherit', 'ignore', 'ipc'],
@@ -64,18 +63,13 @@ class Other {
   }
 }
 
+let engine: MachineEngine;
 let directory = '';
-const stores: EmbeddedStore[] = [];
+const stores: MetadataStore[] = [];
 const others: Other[] = [];
 
-const here = (intentTtlMs = 60_000): EmbeddedStore => {
-  const store = embeddedStore({
-    directory,
-    clock: systemClock,
-    random: systemRandom(),
-    durable: true,
-    intentTtlMs,
-  });
+const here = (intentTtlMs = 60_000): MetadataStore => {
+  const store = openMachineStore(engine, { directory, durable: true, intentTtlMs });
   stores.push(store);
   return store;
 };
@@ -96,7 +90,7 @@ const until = async (holds: () => Promise<boolean> | boolean): Promise<void> => 
 };
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'embedded-'));
+  directory = await mkdtemp(join(tmpdir(), 'machine-store-'));
 });
 
 afterEach(async () => {
@@ -105,7 +99,11 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-describe('several processes over one embedded store', () => {
+describe.each(machineEngines)('several processes over one store: %s', (name) => {
+  beforeEach(() => {
+    engine = name;
+  });
+
   it(
     'see every write that was acknowledged, wherever it was made',
     async () => {
@@ -200,7 +198,7 @@ describe('several processes over one embedded store', () => {
       const opId = await other.ask('begin');
       expect(await store.abandoned()).toEqual([]);
       other.child.kill('SIGSTOP');
-      let swept: Awaited<ReturnType<EmbeddedStore['abandoned']>> = [];
+      let swept: Awaited<ReturnType<MetadataStore['abandoned']>> = [];
       await until(async () => {
         swept = await store.abandoned();
         return swept.length > 0;
@@ -236,17 +234,22 @@ describe('several processes over one embedded store', () => {
   it(
     'say so when the disk is full, keep what was acknowledged, and close',
     async () => {
+      const said = {
+        embedded: /could not commit: Error: (File too large|Input)/,
+        sqlite: 'the metadata store refused a transaction: Error: SQLite: Error: disk I/O error',
+      }[name];
       const other = await elsewhere('other', 60_000, 4096);
-      await expect(other.ask('fill', 'b', 1000)).rejects.toThrow(
-        /could not commit: Error: (File too large|Input)/,
-      );
+      await expect(other.ask('fill', 'b', 1000)).rejects.toThrow(said);
       const told = other.acknowledged.length;
       expect(told).toBeGreaterThan(100);
       expect((await other.ask('get', 'b', 'fill-0'))?.key).toBe('fill-0');
-      // After a failed write the state of lmdb is unknown, so this process accepts no more writes.
-      await expect(other.ask('put', 'b', 'later')).rejects.toThrow('until this process is replaced');
+      // After a failed write the state of lmdb is unknown, so this process accepts no more writes. SQLite goes on.
+      const later = other.ask('put', 'b', 'later');
+      if (name === 'embedded') await expect(later).rejects.toThrow('until this process is replaced');
+      else expect(await later).toMatchObject({ applied: true });
       await other.ask('close');
-      expect(await all(here().scan(headsOf('b')), 200)).toHaveLength(told);
+      const rows = await all(here().scan(headsOf('b')), 200);
+      expect(rows).toHaveLength(told + (name === 'embedded' ? 0 : 1));
     },
     slow,
   );

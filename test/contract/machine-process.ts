@@ -1,16 +1,12 @@
-/** A child process over an embedded store: it runs the requests of its parent and sends back the store's answers. */
-import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { systemClock } from '../../src/ports/clock.ts';
-import { systemRandom } from '../../src/ports/random.ts';
+/** A child process over a store of this machine: it runs the requests of its parent and sends back the store's answers. */
+import { type MachineEngine, openMachineStore } from '../support/machine-stores.ts';
 import { head, headsOf, talliesOf } from './metadata-store/tables.ts';
 
-const [directory = '', name = '', intentTtlMs = '60000', durable = 'true'] = process.argv.slice(2);
+const [engine = 'embedded', directory = '', name = '', intentTtlMs = '60000'] = process.argv.slice(2);
 
-const store = embeddedStore({
+const store = openMachineStore(engine as MachineEngine, {
   directory,
-  clock: systemClock,
-  random: systemRandom(),
-  durable: durable === 'true',
+  durable: true,
   intentTtlMs: Number(intentTtlMs),
 });
 

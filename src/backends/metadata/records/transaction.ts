@@ -9,13 +9,12 @@ import {
   type SideChange,
 } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../key-order.ts';
+import { isAlive, readRevision, type StoredRow } from '../row-codec.ts';
 import { keyOf } from '../rules.ts';
-import { expiryKey } from './expiries.ts';
-import type { Database } from './file/environment.ts';
-import { keyIn } from './file/write-guard.ts';
+import type { Codec, Codecs } from './codec.ts';
 import { isBarred } from './intents.ts';
-import type { Batch, Counter } from './journal.ts';
-import { type Codec, type Codecs, isAlive, readRevision, type StoredRow } from './rows/codec.ts';
+import { expiryKey, keyIn } from './key-spaces.ts';
+import type { Batch, Counter, OrderedStore } from './ordered-store.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */
 export interface Write {
@@ -40,11 +39,11 @@ export interface PreparedCommit {
 type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
 
 export class Transactions {
-  readonly #database: Database;
+  readonly #store: OrderedStore;
   readonly #codecs: Codecs;
 
-  constructor(database: Database, codecs: Codecs) {
-    this.#database = database;
+  constructor(store: OrderedStore, codecs: Codecs) {
+    this.#store = store;
     this.#codecs = codecs;
   }
 
@@ -86,23 +85,23 @@ export class Transactions {
     const apply = (batch: Batch, revision: number): void => {
       this.#note(batch, codec);
       stored[0] = revision;
-      this.#database.put(key, stored);
-      if (entry !== undefined && !isIndexed) this.#database.put(entry, null);
+      this.#store.put(key, stored);
+      if (entry !== undefined && !isIndexed) this.#store.put(entry, null);
     };
     const load = (): void => {
-      this.#database.assertWritable(key);
+      this.#store.assertWritable?.(key);
       if (entry === undefined) return;
-      this.#database.assertWritable(entry);
-      isIndexed = this.#database.has(entry);
+      this.#store.assertWritable?.(entry);
+      isIndexed = this.#store.has(entry);
     };
     return { load, apply };
   }
 
   #remove(key: Uint8Array): Write {
-    const load = (): void => this.#database.assertRemovable(key);
+    const load = (): void => this.#store.assertRemovable?.(key);
     const apply = (batch: Batch): void => {
       batch.counters.delete(keyText(key));
-      this.#database.remove(key);
+      this.#store.remove(key);
     };
     return { load, apply };
   }
@@ -112,7 +111,7 @@ export class Transactions {
     const load = (batch: Batch): Counter => {
       let counter = batch.counters.get(name);
       if (counter === undefined) {
-        const stored = (this.#database.find(key) as StoredRow | undefined) ?? codec.encode({});
+        const stored = (this.#store.find(key) as StoredRow | undefined) ?? codec.encode({});
         counter = { key, stored, isChanged: false };
         batch.counters.set(name, counter);
       }
@@ -130,7 +129,7 @@ export class Transactions {
 
   #note(batch: Batch, codec: Codec): void {
     if (codec.unnoted === undefined) return;
-    this.#database.put(codec.unnoted.key, codec.unnoted.value);
+    this.#store.put(codec.unnoted.key, codec.unnoted.value);
     batch.committed.push(() => {
       codec.unnoted = undefined;
     });
@@ -152,7 +151,7 @@ export class Transactions {
   }
 
   #refusal(batch: Batch, { at, opId, checks }: PreparedCommit): Refused | undefined {
-    if (opId !== undefined && isBarred(this.#database, batch, opId)) {
+    if (opId !== undefined && isBarred(this.#store, batch, opId)) {
       return { applied: false, because: 'abandoned' };
     }
     if (at.fence !== undefined) {
@@ -170,7 +169,7 @@ export class Transactions {
   }
 
   #alive(key: Uint8Array, now: number): StoredRow | undefined {
-    const stored = this.#database.find(key) as StoredRow | undefined;
+    const stored = this.#store.find(key) as StoredRow | undefined;
     return isAlive(stored, now) ? stored : undefined;
   }
 
@@ -182,7 +181,7 @@ export class Transactions {
     const { at, key } = wanted;
     const codec = this.#codecs.of(at.table);
     const encoded = codec.key(at.in, key);
-    const found = this.#database.find(encoded) as StoredRow | undefined;
+    const found = this.#store.find(encoded) as StoredRow | undefined;
     const stored = isAlive(found, batch.now) ? found : undefined;
     const row = change(stored && codec.decode<Row>(stored, at.in as Columns, key).row);
     const written = codec.key(at.in, row as object);
@@ -197,7 +196,7 @@ export class Transactions {
     const codec = this.#codecs.of(at.table);
     const key = codec.key(at.in, row);
     try {
-      this.#database.find(key);
+      this.#store.find(key);
       return false;
     } catch (cause) {
       if (!(cause instanceof MetadataDamaged)) throw cause;
@@ -211,7 +210,7 @@ export class Transactions {
   }
 
   #readFence(key: Uint8Array): number {
-    return (this.#database.find(key) as number | undefined) ?? 0;
+    return (this.#store.find(key) as number | undefined) ?? 0;
   }
 
   /** Read once for all commits of a batch. */
@@ -230,7 +229,7 @@ export class Transactions {
     if (generation <= this.#fenceIn(batch, at)) return;
     const key = this.#fenceKey(at);
     batch.fences.set(keyText(key), generation);
-    this.#database.put(key, generation);
+    this.#store.put(key, generation);
   }
 
   #fenceKey(at: At<AnyTable>): Uint8Array {

@@ -1,0 +1,80 @@
+/**
+ * The port below the record layer: an ordered key-value store in this process, whose reads and transactions are synchronous. lmdb and SQLite
+ * have one; TiKV does not, because there a transaction locks its keys over the network.
+ */
+import type { Span } from '../key-order.ts';
+import type { Wanted } from '../row-codec.ts';
+
+/** Gets an entry; returns whether the scan continues. */
+export type Visit = (key: Uint8Array, value: unknown) => boolean;
+
+export interface OrderedStore {
+  /** The value under a key. */
+  get(key: Uint8Array): unknown;
+  /** The same, where an engine without checksums proves an absence by the neighbours of the key. */
+  find(key: Uint8Array): unknown;
+  has(key: Uint8Array): boolean;
+  /**
+   * Visits the entries of a span in order, until a visit returns false. A visit neither reads nor writes.
+   * @returns whether the span was read to its end
+   */
+  read(span: Span, visit: Visit, options?: { readonly wanted?: Wanted | undefined }): boolean;
+  /** Makes the next read see the latest commit of any process. */
+  refresh(): void;
+
+  /** Only inside a transaction, as are all functions below. */
+  put(key: Uint8Array, value: unknown): void;
+  remove(key: Uint8Array): void;
+  /** Removes up to `limit` entries from `low` (inclusive) up to `high` (exclusive). @returns how many were removed */
+  removeRange(range: { readonly low: Uint8Array; readonly high: Uint8Array; readonly limit: number }): number;
+  /** Throws where damage forbids the write; called before the first write of a commit. Absent: the engine repairs its own data. */
+  assertWritable?(key: Uint8Array): void;
+  assertRemovable?(key: Uint8Array): void;
+}
+
+export interface Counter {
+  readonly key: Uint8Array;
+  readonly stored: unknown[];
+  isChanged: boolean;
+}
+
+/** The state of one transaction, which may hold several works. Its maps hold rows as they will be when it commits. */
+export interface Batch {
+  readonly now: number;
+  readonly epochs: Map<string, readonly number[] | undefined>;
+  readonly fences: Map<string, number>;
+  readonly counters: Map<string, Counter>;
+  /** Called when the transaction is durable. */
+  readonly committed: (() => void)[];
+  /** A number that no earlier write has carried: commits of one transaction differ in it too. */
+  nextRevision(): number;
+}
+
+export type Work<Result> = (batch: Batch) => Result;
+
+/** How a work is treated on a full disk. */
+export interface SubmitOptions {
+  /** It deletes, or deletions need it: it may use the reserve. Others are refused. */
+  readonly frees?: boolean;
+}
+
+/**
+ * Runs a work inside a transaction, alone among all processes, so that between its checks and its writes stands nothing. It checks
+ * everything before it writes anything. Resolves once the transaction is durable.
+ */
+export type Submit = <Result>(work: Work<Result>, options?: SubmitOptions) => Promise<Result>;
+
+/** @param nextRevision a number that no earlier write has carried */
+export const newBatch = (now: number, nextRevision: () => number): Batch => ({
+  now,
+  epochs: new Map(),
+  fences: new Map(),
+  counters: new Map(),
+  committed: [],
+  nextRevision,
+});
+
+/** Writes the sums of a transaction's counters; its last step. */
+export function writeCounters(store: OrderedStore, { counters }: Batch): void {
+  for (const { key, stored, isChanged } of counters.values()) if (isChanged) store.put(key, stored);
+}

@@ -1,0 +1,164 @@
+/**
+ * The metadata port on SQLite, through its synchronous interface: `node:sqlite`, or the storage of a Durable Object. One table holds all
+ * entries in the order of their keys.
+ */
+import { Packr } from 'msgpackr';
+import type { Clock } from '../../../ports/clock.ts';
+import type { MetadataHealth, MetadataStore } from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import type { Span } from '../key-order.ts';
+import { decodeNodeText, readSome, type Wanted } from '../row-codec.ts';
+import { sweepExpired } from './expiries.ts';
+import { EngineFailed, SyncJournal } from './journal.ts';
+import type { OrderedStore, Visit } from './ordered-store.ts';
+import { RecordStore } from './store.ts';
+
+export type SqlValue = Uint8Array | number;
+
+/** One connection, which nobody else uses. A blob of a result may be an ArrayBuffer or a Uint8Array. */
+export interface Sql {
+  readonly version: string;
+  exec(statement: string, ...params: readonly SqlValue[]): Iterable<Readonly<Record<string, unknown>>>;
+  /** Runs `work` in a transaction that is alone among all writers; undoes it where `work` throws. */
+  transact<Result>(work: () => Result): Result;
+  /** The size of the database. */
+  usedBytes(): number;
+  close(): void;
+}
+
+export interface SqliteOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
+  readonly intentTtlMs?: number;
+}
+
+export interface SqliteStore extends MetadataStore {
+  /** Renews intents and removes expired rows; call it three times within each intent's life. */
+  maintain(): Promise<void>;
+}
+
+const defaultIntentTtlMs = 60_000;
+const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true, copyBuffers: true });
+const toBytes = (value: unknown): Uint8Array =>
+  value instanceof Uint8Array ? value : new Uint8Array(value as ArrayBuffer);
+
+class SqliteEntries implements OrderedStore {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    sql.transact(() =>
+      this.#run(
+        'CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID',
+      ),
+    );
+  }
+
+  get(key: Uint8Array): unknown {
+    for (const { value } of this.#each('SELECT value FROM entries WHERE key = ?', key))
+      return packr.unpack(toBytes(value));
+    return undefined;
+  }
+
+  /** SQLite has no checksums that could prove an absence. */
+  find(key: Uint8Array): unknown {
+    return this.get(key);
+  }
+
+  has(key: Uint8Array): boolean {
+    for (const _ of this.#each('SELECT 1 FROM entries WHERE key = ?', key)) return true;
+    return false;
+  }
+
+  read(
+    { low, high, reverse }: Span,
+    visit: Visit,
+    options: { readonly wanted?: Wanted | undefined } = {},
+  ): boolean {
+    const { wanted } = options;
+    const range = `SELECT key, value FROM entries WHERE key >= ? AND key < ? ORDER BY key ${reverse ? 'DESC' : 'ASC'}`;
+    for (const entry of this.#each(range, low, high)) {
+      const packed = toBytes(entry['value']);
+      const value =
+        wanted === undefined ? packr.unpack(packed) : readSome(packed, { wanted, decode: decodeNodeText });
+      if (!visit(toBytes(entry['key']), value)) return false;
+    }
+    return true;
+  }
+
+  /** Every statement outside of a transaction sees the latest commit. */
+  refresh(): void {}
+
+  put(key: Uint8Array, value: unknown): void {
+    this.#run('INSERT OR REPLACE INTO entries (key, value) VALUES (?, ?)', key, packr.pack(value));
+  }
+
+  remove(key: Uint8Array): void {
+    this.#run('DELETE FROM entries WHERE key = ?', key);
+  }
+
+  removeRange({
+    low,
+    high,
+    limit,
+  }: {
+    readonly low: Uint8Array;
+    readonly high: Uint8Array;
+    readonly limit: number;
+  }): number {
+    const some = 'SELECT key FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?';
+    const keys = [...this.#each(some, low, high, limit)].map(({ key }) => toBytes(key));
+    for (const key of keys) this.remove(key);
+    return keys.length;
+  }
+
+  #run(statement: string, ...params: readonly SqlValue[]): void {
+    for (const _ of this.#each(statement, ...params));
+  }
+
+  *#each(statement: string, ...params: readonly SqlValue[]): Generator<Readonly<Record<string, unknown>>> {
+    try {
+      yield* this.#sql.exec(statement, ...params);
+    } catch (cause) {
+      throw new EngineFailed(`SQLite: ${String(cause)}`, { cause });
+    }
+  }
+}
+
+class Sqlite extends RecordStore implements SqliteStore {
+  readonly #sql: Sql;
+  readonly #entries: SqliteEntries;
+
+  constructor(sql: Sql, { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs }: SqliteOptions) {
+    const entries = new SqliteEntries(sql);
+    const journal = new SyncJournal({ store: entries, clock, transact: (work) => sql.transact(work) });
+    super({ store: entries, submit: (work, how) => journal.submit(work, how), clock, random, ttlMs });
+    this.#sql = sql;
+    this.#entries = entries;
+  }
+
+  override async health(): Promise<MetadataHealth> {
+    this.assertOpen();
+    const local = { dataCenter: 'local', rack: 'local', schemaVersion: '1', state: 'UP' };
+    const releaseVersion = `SQLite ${this.#sql.version}`;
+    return {
+      nodes: [{ name: 'sqlite', ...local, releaseVersion, usedBytes: this.#sql.usedBytes() }],
+      warnings: [],
+    };
+  }
+
+  override async maintain(): Promise<void> {
+    try {
+      await this.intents.own.renew();
+    } finally {
+      await sweepExpired(this.#entries, this.submit, this.clock.now());
+    }
+  }
+
+  protected override async release(): Promise<void> {
+    this.#sql.close();
+  }
+}
+
+export const sqliteStore = (sql: Sql, options: SqliteOptions): SqliteStore => new Sqlite(sql, options);

@@ -1,0 +1,261 @@
+/**
+ * The metadata port over an ordered store: rows under order-preserving keys, epochs, fences and the index of expiries beside them. Every
+ * commit is one transaction of the store with its side changes inside. Backends extend it with what their engine has beyond that.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import type {
+  Abandoned,
+  AnyTable,
+  At,
+  Change,
+  CommitOptions,
+  CopiedRow,
+  Cursor,
+  MetadataStore,
+  Op,
+  Outcome,
+  Range,
+  RowOf,
+  RowPage,
+  SideChange,
+  SortOf,
+  Stored,
+} from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
+import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
+import { decodeNodeText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
+import { type Codec, Codecs } from './codec.ts';
+import { removalsPerTransaction } from './expiries.ts';
+import { Intents } from './intents.ts';
+import type { OrderedStore, Submit } from './ordered-store.ts';
+import { Transactions } from './transaction.ts';
+
+export interface RecordPorts {
+  readonly store: OrderedStore;
+  readonly submit: Submit;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long a process may be silent before its intents count as abandoned. */
+  readonly ttlMs: number;
+}
+
+export abstract class RecordStore implements MetadataStore {
+  readonly isDistant: boolean = false;
+  /** A partition is one ordered range. */
+  readonly split = undefined;
+  protected readonly transactions: Transactions;
+  protected readonly codecs: Codecs;
+  protected readonly intents: Intents;
+  protected readonly clock: Clock;
+  protected readonly submit: Submit;
+  readonly #store: OrderedStore;
+  #closing: Promise<void> | undefined;
+
+  constructor(ports: RecordPorts) {
+    this.#store = ports.store;
+    this.submit = ports.submit;
+    this.clock = ports.clock;
+    this.codecs = new Codecs(ports.store);
+    this.intents = new Intents(ports);
+    this.transactions = new Transactions(ports.store, this.codecs);
+  }
+
+  async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
+    const codec = this.codecs.of(at.table);
+    this.assertOpen();
+    this.#store.refresh();
+    const stored = this.#store.find(codec.key(at.in, key)) as StoredRow | undefined;
+    if (!isAlive(stored, this.clock.now())) return undefined;
+    return codec.decode(stored, at.in as Columns, key as Columns);
+  }
+
+  scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
+    this.assertOpen();
+    const scanned = { store: this.#store, clock: this.clock, codec: this.codecs.of(at.table), at };
+    return new RecordCursor<T>(scanned, range);
+  }
+
+  begin(): Promise<Op> {
+    return this.intents.own.begin();
+  }
+
+  async commit<T extends AnyTable>(
+    at: At<T>,
+    changes: readonly Change<T>[],
+    options: CommitOptions = {},
+  ): Promise<Outcome<T>> {
+    assertCommit(at, changes as readonly Change<AnyTable>[], options);
+    const prepared = this.transactions.prepare(at, changes as readonly Change<AnyTable>[], options);
+    const frees = options.frees === true || isAnyRemoval([...changes, ...(options.then ?? [])]);
+    return this.submit((batch) => this.transactions.commit(batch, prepared) as Outcome<T>, {
+      frees,
+    });
+  }
+
+  async end(op: Op): Promise<void> {
+    this.intents.own.end(op.id);
+  }
+
+  abort(opId: string): Promise<void> {
+    return this.intents.abort(opId);
+  }
+
+  async isOpen(opId: string): Promise<boolean> {
+    return this.intents.isOpen(opId);
+  }
+
+  /** Side changes are part of their commit's transaction. */
+  async hasPendingAdditions(): Promise<boolean> {
+    return false;
+  }
+
+  abandoned(): Promise<readonly Abandoned[]> {
+    return this.intents.abandoned();
+  }
+
+  settle(intent: Abandoned): Promise<void> {
+    return this.intents.settle(intent);
+  }
+
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    assertSideChanges(changes);
+    const writes = changes.map((change) => this.transactions.prepareSide(change));
+    const frees = isAnyRemoval(changes);
+    await this.submit((batch) => this.transactions.write(batch, writes), { frees });
+  }
+
+  async update<T extends AnyTable>(
+    at: At<T>,
+    key: SortOf<T>,
+    change: (row: RowOf<T> | undefined) => RowOf<T>,
+  ): Promise<RowOf<T>> {
+    assertUpdate(at);
+    const checked = (row: RowOf<T> | undefined): RowOf<T> => {
+      const changed = change(row);
+      assertRow(at, changed as Columns);
+      return changed;
+    };
+    const wanted = { at, key: key as Columns };
+    return this.submit((batch) => this.transactions.update(batch, wanted, checked));
+  }
+
+  async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
+    assertClear(at);
+    const { low, high } = computeSpan(this.codecs.of(at.table).order, at.in as Columns, range);
+    const limit = removalsPerTransaction;
+    // In steps, so that a long range does not hold the writers up.
+    for (let removed = limit; removed === limit; ) {
+      removed = await this.submit(() => this.#store.removeRange({ low, high, limit }), {
+        frees: true,
+      });
+    }
+  }
+
+  async fence<T extends AnyTable>(at: At<T>): Promise<number> {
+    this.assertOpen();
+    this.#store.refresh();
+    return this.transactions.fence(at);
+  }
+
+  async raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
+    await this.submit((batch) => this.transactions.raiseFence(batch, at, generation));
+  }
+
+  async *everyRow(table: AnyTable, position?: string): AsyncGenerator<RowPage> {
+    const codec = this.codecs.of(table);
+    for (let span = tableSpan(table, position); ; ) {
+      this.assertOpen();
+      const rows: CopiedRow[] = [];
+      let last: Uint8Array | undefined;
+      const now = this.clock.now();
+      this.#store.refresh();
+      this.#store.read(span, (key, value) => {
+        last = new Uint8Array(key);
+        const stored = value as StoredRow;
+        if (isAlive(stored, now)) rows.push(copiedRow(codec, key, stored));
+        return rows.length < rowsPerPage;
+      });
+      if (last === undefined) return;
+      yield { rows, position: positionOf(last) };
+      span = passed(span, last);
+    }
+  }
+
+  async now(): Promise<number> {
+    return this.clock.now();
+  }
+
+  /** Renews intents and removes expired rows; called three times within each intent's life. */
+  abstract maintain(): Promise<void>;
+  abstract health(): ReturnType<MetadataStore['health']>;
+  /** Frees what the engine holds; every commit has ended. */
+  protected abstract release(): Promise<void>;
+
+  close(): Promise<void> {
+    this.#closing ??= this.intents.own.close().then(() => this.release());
+    return this.#closing;
+  }
+
+  protected assertOpen(): void {
+    if (this.#closing !== undefined) throw new Error('the metadata store is closed');
+  }
+}
+
+const isAnyRemoval = (changes: readonly object[]): boolean => changes.some((change) => 'remove' in change);
+
+// A scan: each page is read from a fresh snapshot, so that no snapshot stays open.
+
+interface Scanned<T> {
+  readonly store: OrderedStore;
+  readonly clock: Clock;
+  readonly codec: Codec;
+  readonly at: At<T>;
+}
+
+class RecordCursor<T extends AnyTable> implements Cursor<T> {
+  readonly #scanned: Scanned<T>;
+  readonly #partitionBytes: number;
+  /** There is only shard 0; the others are empty. */
+  readonly #isEmpty: boolean;
+  readonly #projection: Projection;
+  #span: Span;
+
+  constructor(scanned: Scanned<T>, range: Range<T>) {
+    const { codec, at } = scanned;
+    this.#scanned = scanned;
+    this.#partitionBytes = codec.order.partitionKey(at.in as Columns).length;
+    this.#isEmpty = (range.shard ?? 0) !== 0;
+    this.#projection = codec.projection(range.columns);
+    this.#span = computeSpan(codec.order, at.in as Columns, range);
+  }
+
+  async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    const { store, clock, codec, at } = this.#scanned;
+    const rows: Stored<RowOf<T>>[] = [];
+    if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
+    const partition = at.in as Columns;
+    const { columns, wanted } = this.#projection;
+    const now = clock.now();
+    store.refresh();
+    const visit = (key: Uint8Array, value: unknown): boolean => {
+      const stored = value as StoredRow;
+      if (!isAlive(stored, now)) return true;
+      const row = codec.order.sortOf(key, this.#partitionBytes, decodeText);
+      rows.push(codec.complete(row, { stored, partition, columns }));
+      if (rows.length < count) return true;
+      this.#span = passed(this.#span, key);
+      return false;
+    };
+    // Where the range was read to its end, nothing is left of it.
+    if (store.read(this.#span, visit, { wanted })) this.#span = { ...this.#span, low: this.#span.high };
+    return rows;
+  }
+
+  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
+    const { codec, at } = this.#scanned;
+    const prefix = codec.order.prefix(at.in as Columns, key as Columns);
+    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+  }
+}
