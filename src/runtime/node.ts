@@ -12,3 +12,4 @@ export {
   serve,
   toNodeHandler,
 } from './node/node-server.ts';
+export { routeHandler } from './node/route-handler.ts';

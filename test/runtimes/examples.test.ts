@@ -1,5 +1,5 @@
 /** Every example, in its real framework or runtime: signed requests, the client's address, paths with dot segments, and the application's own page. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { rolldown } from 'rolldown';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { freePorts } from '../support/engines/ports.ts';
 import { type Send, sender } from './client.ts';
+import { copyExample, frameworkCommand } from './frameworks.ts';
 import { install, runtimes } from './installed.ts';
 
 install();
@@ -26,16 +27,17 @@ interface Example {
 }
 
 /** Runs an example as its first comment says. */
-async function start(command: readonly string[], file: string): Promise<Example> {
+const start = (command: readonly string[], file: string): Promise<Example> =>
+  run([...command, join(examples, file)], { cwd: root });
+
+async function run(
+  [program = '', ...args]: readonly string[],
+  { cwd, env: more = {} }: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv },
+): Promise<Example> {
   const [port = 0] = await freePorts(1);
-  const [program = '', ...args] = command;
   const data = mkdtempSync(join(tmpdir(), 'sluice-example-'));
-  const env = { ...process.env, PORT: String(port), DATA: data, SECRET: secretKey };
-  const child = spawn(program, [...args, join(examples, file)], {
-    env,
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const env = { ...process.env, PORT: String(port), DATA: data, SECRET: secretKey, ...more };
+  const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
   for (const stream of [child.stdout, child.stderr])
     stream?.on('data', (text) => {
@@ -46,7 +48,7 @@ async function start(command: readonly string[], file: string): Promise<Example>
     if (child.exitCode !== null) return;
     await fetch(url);
   }, patience);
-  if (child.exitCode !== null) throw new Error(`${file} ended: ${log}`);
+  if (child.exitCode !== null) throw new Error(`${args.join(' ')} ended: ${log}`);
   return { url, log: () => log, stop: () => end(child, data) };
 }
 
@@ -55,6 +57,43 @@ async function end(child: ChildProcess, data: string): Promise<void> {
   child.kill('SIGKILL');
   await exited;
   rmSync(data, { recursive: true, force: true });
+}
+
+/** Next.js with its compiler beside it, as `npm run dev` starts it: a build takes a minute more. */
+async function startNext(): Promise<Example> {
+  const { folder, remove } = copyExample('nextjs');
+  // It gives its server a process of its own, which ends with it.
+  const command = [process.execPath, frameworkCommand('next'), 'dev', '--hostname', '127.0.0.1'];
+  const example = await run(command, {
+    cwd: folder,
+    // Its own mode, which a run of vitest has set for itself.
+    env: { NODE_ENV: 'development', NEXT_TELEMETRY_DISABLED: '1' },
+  });
+  return {
+    ...example,
+    async stop() {
+      await example.stop();
+      remove();
+    },
+  };
+}
+
+/** SvelteKit's build on its adapter for Node, as `npm run build` and `npm start` make and start it. */
+async function startSvelteKit(): Promise<Example> {
+  const { folder, remove } = copyExample('sveltekit');
+  const env = { NODE_ENV: 'production', BODY_SIZE_LIMIT: 'Infinity', HOST: '127.0.0.1' };
+  execFileSync(process.execPath, [frameworkCommand('vite'), 'build'], {
+    cwd: folder,
+    env: { ...process.env, ...env },
+  });
+  const example = await run([process.execPath, 'build'], { cwd: folder, env });
+  return {
+    ...example,
+    async stop() {
+      await example.stop();
+      remove();
+    },
+  };
 }
 
 /** The worker in the runtime of Cloudflare. */
@@ -111,6 +150,8 @@ const rows: Readonly<Record<string, Row>> = {
   'bun.ts': { start: () => start(runtimes.Bun, 'bun.ts'), isRaw: false, isChunked: true },
   'itty-router.ts': { start: () => start(runtimes.Bun, 'itty-router.ts'), isRaw: false, isChunked: true },
   'worker.ts': { start: startWorker, isRaw: false },
+  nextjs: { start: startNext, isRaw: true },
+  sveltekit: { start: startSvelteKit, isRaw: true },
 };
 
 describe.each(Object.entries(rows))('%s', (_, row) => {
@@ -137,6 +178,14 @@ describe.each(Object.entries(rows))('%s', (_, row) => {
     });
     expect(json.status).toBe(200);
     expect((await send('GET', '/s3/photos/a.json')).text).toBe('{"a":1}');
+    const text = await send('PUT', '/s3/photos/directory/', {
+      body: 'not packed',
+      headers: { 'content-type': 'text/plain', 'content-encoding': 'x-own' },
+    });
+    expect(text.status).toBe(200);
+    const { headers } = await send('HEAD', '/s3/photos/directory/');
+    expect([headers['content-length'], headers['content-encoding']]).toEqual(['10', 'x-own']);
+    expect((await send('GET', '/s3/photos/?list-type=2')).text).toContain('<Key>directory/</Key>');
     expect((await send('GET', '/s3')).text).toContain('<ListAllMyBucketsResult');
     expect((await send('DELETE', '/s3/photos/a.json')).status).toBe(204);
   });
@@ -214,8 +263,8 @@ test('upload.ts: a browser uploads a file with the form, and the application is 
 });
 
 test('no example is longer than 30 lines', () => {
-  const long = readdirSync(examples)
-    .filter((name) => !name.endsWith('.test.ts'))
+  const long = readdirSync(examples, { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.ts$/.test(name) && !name.endsWith('.test.ts'))
     .filter((name) => readFileSync(join(examples, name), 'utf8').trimEnd().split('\n').length > 30);
   expect(long).toEqual([]);
 });

@@ -2,6 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -16,10 +17,12 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startServer, type TestServer } from '../support/server.ts';
+import { frameworkPackage, installFrameworks } from './frameworks.ts';
 import { install, runtimes, unsupportedNode } from './installed.ts';
 import { smoke } from './smoke.ts';
 
 install();
+installFrameworks();
 
 const root = join(import.meta.dirname, '../..');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -33,6 +36,10 @@ const project = join(top, 'project');
 
 /** The examples of tests, and what they test. */
 const examples = ['avatars.ts', 'testing-node.test.ts', 'testing-vitest.test.ts'] as const;
+
+/** Folders that a framework builds, and the packages that their types come from. */
+const frameworkExamples = ['nextjs', 'sveltekit'] as const;
+const frameworks = ['next', 'vite', 'svelte', '@sveltejs'] as const;
 
 /** A program of TypeScript: every entry, the types of a few exports, and a gateway that answers. */
 const program = [
@@ -65,7 +72,7 @@ const program = [
 const declared = [
   `import { bunHandler, denoHandler, directory, honoHandler, memory, openGateway, s3, workerHandler } from '${manifest.name}';`,
   `import type { Authorize, OpenOptions, SettingOptions } from '${manifest.name}';`,
-  `import { toNodeHandler } from '${manifest.name}/node';`,
+  `import { routeHandler, toNodeHandler } from '${manifest.name}/node';`,
   `const credentials = [{ accessKey: 'KEY', secretKey: 'a-long-secret', owner: 'me' }];`,
   `export const open = () => openGateway({ credentials, storage: memory(), onEvent: ({ key }) => console.log(key) });`,
   'export const storage = await open();',
@@ -73,7 +80,7 @@ const declared = [
   `export const mounted = mount('/s3');`,
   `export const form = presignPost({ origin: 'http://a', bucket: 'b', key: 'k', expiresSeconds: 1 });`,
   'export const kinds = { directory, memory, s3, onDisk: directory("./data") };',
-  'export const handlers = [toNodeHandler(storage), denoHandler(storage), bunHandler(storage), workerHandler(storage), honoHandler(storage)] as const;',
+  'export const handlers = [toNodeHandler(storage), routeHandler(open), denoHandler(storage), bunHandler(storage), workerHandler(storage), honoHandler(storage)] as const;',
   'export const authorize: Authorize = (_, { key, remote }) => (remote === key ? "anonymous" : undefined);',
   'export type Names = keyof SettingOptions | keyof OpenOptions;',
 ].join('\n');
@@ -122,6 +129,9 @@ beforeAll(() => {
   // What the examples use is linked, because to install it takes longer than they do.
   for (const name of ['vitest', '@aws-sdk'])
     symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
+  for (const name of frameworks) symlinkSync(frameworkPackage(name), join(project, 'node_modules', name));
+  for (const name of frameworkExamples)
+    cpSync(join(root, 'examples', name), join(project, name), { recursive: true });
   writeFileSync(join(project, 'declared.ts'), declared);
 }, installMs);
 
@@ -199,6 +209,27 @@ describe.each([
     expect([stdout, status]).toEqual(['', 0]);
   }, 120_000);
 });
+
+test.each(frameworkExamples)(
+  'the example %s compiles against the declarations of the package',
+  (name) => {
+    const files = readdirSync(join(project, name), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => join(name, file));
+    const flags = [
+      '--strict',
+      '--skipLibCheck',
+      '--noEmit',
+      '--allowImportingTsExtensions',
+      '--types',
+      'node',
+    ];
+    const args = ['tsc', ...flags, '--target', 'es2024', '--module', 'preserve', ...files];
+    const { status, stdout } = spawnSync('npx', args, { cwd: project, encoding: 'utf8' });
+    expect([stdout, status]).toEqual(['', 0]);
+  },
+  120_000,
+);
 
 describe('the examples of tests', () => {
   test('compile against the declarations of the package', () => {

@@ -1,6 +1,6 @@
 /** The library's face: one call opens a gateway, and adapters pass on what they know of the client. */
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
+import { createServer, type RequestListener, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import {
   openGateway,
   workerHandler,
 } from '../../src/mod.ts';
-import { toNodeHandler } from '../../src/runtime/node.ts';
+import { routeHandler, toNodeHandler } from '../../src/runtime/node.ts';
 import { signer, toRequest } from '../support/sign.ts';
 
 const me: AccessKey = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
@@ -28,6 +28,69 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const send = (gateway: Pick<OpenGateway, 'fetch'>, spec: Parameters<typeof sign.request>[0]) =>
   gateway.fetch(toRequest(sign.request(spec)));
+
+/** A framework that answers with a `Response`: it rewrites the path, and keeps the headers of lengths and encodings for itself. */
+const framework =
+  (handle: (request: Request) => Promise<Response>): RequestListener =>
+  async (incoming, outgoing) => {
+    const headers = Object.entries(incoming.headers).map(([name, value]) => [name, String(value)] as const);
+    const { method = 'GET', url = '/' } = incoming;
+    const body = method === 'GET' || method === 'HEAD' ? {} : { body: incoming, duplex: 'half' };
+    incoming.url = '/rewritten';
+    const made = new Request(`http://${host}${url}`, {
+      method,
+      headers: headers.map(([n, v]) => [n, v]),
+      ...body,
+    } as RequestInit);
+    const response = await handle(made);
+    outgoing.statusCode = response.status;
+    response.headers.forEach((value, name) => {
+      if (!name.startsWith('content-')) outgoing.setHeader(name, value);
+    });
+    outgoing.end(Buffer.from(await response.arrayBuffer()));
+  };
+
+interface Sent {
+  readonly method?: string;
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** Sends to a server of node:http, whose clients seem to have the address. */
+async function through(
+  listener: RequestListener,
+  address: string,
+  headers: Record<string, string> = {},
+  { method = 'GET', target = '/photos/cat', body = '' }: Partial<Sent> = {},
+): Promise<Response> {
+  const server = createServer(listener);
+  server.on('connection', (socket) => Object.defineProperty(socket, 'remoteAddress', { value: address }));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  try {
+    return await new Promise<Response>((resolve, reject) => {
+      const asking = request({
+        port,
+        host: '127.0.0.1',
+        path: target,
+        method,
+        headers: { host, ...headers },
+      });
+      asking.on('error', reject);
+      asking.on('response', async (answer) => {
+        const bytes = Buffer.concat(await answer.toArray());
+        const { statusCode: status = 0 } = answer;
+        const fields = Object.entries(answer.headers).map(([n, v]) => [n, String(v)] as [string, string]);
+        resolve(new Response(status === 204 ? null : bytes, { status, headers: fields }));
+      });
+      asking.end(body);
+    });
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
 
 describe.each([
   ['memory()', () => memory()],
@@ -212,8 +275,13 @@ describe('a policy that denies an address', () => {
     ],
   });
   const url = `http://${host}/photos/cat`;
-  async function opened(): Promise<OpenGateway> {
-    const gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  async function opened(trustedProxies: readonly string[] = []): Promise<OpenGateway> {
+    const gateway = await openGateway({
+      credentials: [me],
+      storage: memory(),
+      workers: false,
+      trustedProxies,
+    });
     await send(gateway, { method: 'PUT', path: '/photos' });
     await send(gateway, { method: 'PUT', path: '/photos/cat', body: 'meow' });
     expect(
@@ -222,32 +290,51 @@ describe('a policy that denies an address', () => {
     return gateway;
   }
 
-  const cases: readonly (readonly [string, (gateway: OpenGateway, address: string) => Promise<Response>])[] =
+  type Ask = (gateway: OpenGateway, address: string, headers?: Record<string, string>) => Promise<Response>;
+  const cases: readonly (readonly [string, Ask])[] = [
+    ['fetch', (gateway, remote, headers = {}) => gateway.fetch(new Request(url, { headers }), { remote })],
     [
-      ['fetch', (gateway, remote) => gateway.fetch(new Request(url), { remote })],
-      [
-        'denoHandler',
-        (gateway, hostname) => denoHandler(gateway)(new Request(url), { remoteAddr: { hostname } }),
-      ],
-      [
-        'bunHandler',
-        (gateway, address) => bunHandler(gateway)(new Request(url), { requestIP: () => ({ address }) }),
-      ],
-      [
-        'workerHandler',
-        (gateway, address) =>
-          workerHandler(gateway)(new Request(url, { headers: { 'cf-connecting-ip': address } })),
-      ],
-      [
-        'honoHandler',
-        (gateway, address) =>
-          honoHandler(gateway, () => ({ remote: { address } }))({ req: { raw: new Request(url) } }),
-      ],
-    ];
+      'denoHandler',
+      (gateway, hostname, headers = {}) =>
+        denoHandler(gateway)(new Request(url, { headers }), { remoteAddr: { hostname } }),
+    ],
+    [
+      'bunHandler',
+      (gateway, address, headers = {}) =>
+        bunHandler(gateway)(new Request(url, { headers }), { requestIP: () => ({ address }) }),
+    ],
+    [
+      'workerHandler',
+      (gateway, address, headers = {}) =>
+        workerHandler(gateway)(new Request(url, { headers: { ...headers, 'cf-connecting-ip': address } })),
+    ],
+    [
+      'honoHandler',
+      (gateway, address, headers = {}) =>
+        honoHandler(gateway, () => ({ remote: { address } }))({
+          req: { raw: new Request(url, { headers }) },
+        }),
+    ],
+    ['toNodeHandler', (gateway, ...client) => through(toNodeHandler(gateway), ...client)],
+    ['routeHandler', (gateway, ...client) => through(framework(routeHandler(gateway)), ...client)],
+  ];
   test.each(cases)('holds through %s, and for other addresses it does not', async (_, ask) => {
     await using gateway = await opened();
     expect((await ask(gateway, '127.0.0.1')).status).toBe(403);
     expect((await ask(gateway, '192.0.2.1')).status).toBe(200);
+    const claim = { 'x-forwarded-for': '192.0.2.1' };
+    expect((await ask(gateway, '127.0.0.1', claim)).status).toBe(403);
+  });
+
+  test.each(cases)('holds through %s for the client of a trusted proxy', async (_, ask) => {
+    await using gateway = await opened(['10.0.0.0/8']);
+    for (const [client, status] of [
+      ['127.0.0.1', 403],
+      ['192.0.2.1', 200],
+    ] as const) {
+      const headers = { 'x-forwarded-for': client };
+      expect((await ask(gateway, '10.1.2.3', headers)).status).toBe(status);
+    }
   });
 
   test('holds where the address is unknown', async () => {
@@ -287,5 +374,76 @@ describe('a policy that denies an address', () => {
       server.closeAllConnections();
       server.close();
     }
+  });
+});
+
+describe('routeHandler', () => {
+  const direct = '127.0.0.1';
+
+  test('has the raw path, and the headers that the framework drops', async () => {
+    await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+    await send(gateway, { method: 'PUT', path: '/photos' });
+    const listener = framework(routeHandler(gateway));
+    const ask = (method: string, path: string, body = '', more: readonly [string, string][] = []) => {
+      const signed = sign.request({ method, path, body, headers: more });
+      return through(listener, direct, Object.fromEntries(signed.headers), {
+        method,
+        target: signed.target,
+        body,
+      });
+    };
+    for (const path of ['/photos/a/../b', '/photos//c/./d', '/photos/e%2Ff'])
+      expect((await ask('PUT', path, 'dots', [['content-encoding', 'x-own']])).status).toBe(200);
+    const head = await ask('HEAD', '/photos/a/../b');
+    expect([head.status, head.headers.get('content-length'), head.headers.get('content-encoding')]).toEqual([
+      200,
+      '4',
+      'x-own',
+    ]);
+    const listed = await (await send(gateway, { path: '/photos' })).text();
+    expect([...listed.matchAll(/<Key>([^<]+)</g)].map(([, key]) => key)).toEqual(['/c/./d', 'a/../b', 'e/f']);
+  });
+
+  test('takes facts only for the request that the client has sent', async () => {
+    let facts: unknown;
+    const handle = routeHandler({
+      fetch: async (_, given) => {
+        facts = given;
+        return new Response('');
+      },
+    });
+    const seen: unknown[] = [];
+    const other: RequestListener = async (_, response) => {
+      for (const [path, init] of [
+        ['/photos/cat', {}],
+        ['/photos/cat?x=1', {}],
+        ['/photos/dog', {}],
+        ['/photos/cat', { method: 'DELETE' }],
+      ] as const) {
+        await handle(new Request(`http://${host}${path}`, init));
+        seen.push(facts);
+      }
+      response.end();
+    };
+    await through(other, '192.0.2.1');
+    expect(seen).toEqual([
+      expect.objectContaining({ remote: '192.0.2.1', target: '/photos/cat', secure: false }),
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    await handle(new Request(`http://${host}/photos/cat`));
+    expect(facts).toBeUndefined();
+  });
+
+  test('opens the gateway at the first request', async () => {
+    let count = 0;
+    const handle = routeHandler(async () => {
+      count += 1;
+      return { fetch: async () => new Response('') };
+    });
+    expect(count).toBe(0);
+    await handle(new Request(`http://${host}/photos`));
+    expect(count).toBe(1);
   });
 });

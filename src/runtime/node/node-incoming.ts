@@ -84,7 +84,7 @@ export class NodeIncoming implements Incoming, Client {
 }
 
 /** Proxies send targets in absolute form. */
-function originForm(target: string): string {
+export function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const origin = /^https?:\/\/[^/?#]*/i.exec(target);
   if (origin === null) return target;

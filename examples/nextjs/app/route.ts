@@ -1,0 +1,1 @@
+export const GET = (): Response => new Response('the application’s own page');
