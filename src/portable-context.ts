@@ -42,7 +42,7 @@ export function openPortable(
   // What it seals lasts as long as this process, like everything in memory.
   const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
   const late = lateWrites({ metadata, clock, telemetry });
-  const identities = { metadata, sealer, clock, lateWrites: late, believedMs: 0 };
+  const identities = { metadata, sealer, clock, lateWrites: late, cacheTtlMs: 0 };
   const context: Context = {
     config,
     metadata,

@@ -70,7 +70,7 @@ function plain({ hasher, incoming, dialect }: Declaration, sha256: string | unde
   if (body === undefined) {
     if (declaredLength !== undefined && declaredLength !== 0) throw fail('IncompleteBody');
     if (sha256 !== undefined && sha256 !== emptySha256) throw wrongHash(sha256, emptySha256);
-    const hash = sha256 === undefined ? undefined : { hex: sha256, entrust() {} };
+    const hash = sha256 === undefined ? undefined : { hex: sha256, delegate() {} };
     return { length: 0, content: nothing, trailers: noTrailers, announced: [], sha256: hash };
   }
   const arriving = inPieces(incoming, counted(body, declaredLength), declaredLength);
@@ -125,10 +125,10 @@ function hashed(
         throw wrongHash(expected, toHex(computed));
     },
   });
-  const entrust = (): void => {
+  const delegate = (): void => {
     hash = undefined;
   };
-  return { content, hash: { hex: expected, entrust } };
+  return { content, hash: { hex: expected, delegate } };
 }
 
 const wrongHash = (client: string, computed: string) =>

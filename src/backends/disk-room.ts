@@ -68,20 +68,20 @@ export class DiskRoom {
 
   state(): RoomState {
     const look = this.#look();
-    const complaint = this.#complaintOf(look, 0);
+    const warning = this.#warningOf(look, 0);
     const { component } = this.#options;
     return {
       component,
       freeBytes: look?.freeBytes ?? 0,
       ...(look === undefined ? {} : { sizeBytes: look.sizeBytes }),
-      ...(complaint === undefined ? {} : { complaint }),
+      ...(warning === undefined ? {} : { warning }),
     };
   }
 
   /** Admits a write of so many bytes. @throws StorageFull below the reserve */
   take(bytes: number): void {
-    const complaint = this.#complaintOf(this.#look(), bytes);
-    if (complaint !== undefined) throw new StorageFull(complaint);
+    const warning = this.#warningOf(this.#look(), bytes);
+    if (warning !== undefined) throw new StorageFull(warning);
     this.#admittedBytes += bytes;
   }
 
@@ -130,7 +130,7 @@ export class DiskRoom {
     await this.#refilling;
   }
 
-  #complaintOf(look: Look | undefined, bytes: number): string | undefined {
+  #warningOf(look: Look | undefined, bytes: number): string | undefined {
     // A directory whose space cannot be measured fails the write itself, with its own reason.
     if (look === undefined) return undefined;
     const { component, directory, reserveBytes } = this.#options;

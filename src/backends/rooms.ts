@@ -36,14 +36,14 @@ export class DiskRooms implements StorageRoom {
     ];
   }
 
-  complaint(): string | undefined {
+  warning(): string | undefined {
     // It is asked before each write: disks without a reserve have no complaint, and are not measured.
     const states = this.#rooms.map((room) => room.state());
-    const metadata = states.find(({ component }) => component === 'metadata')?.complaint;
+    const metadata = states.find(({ component }) => component === 'metadata')?.warning;
     if (metadata !== undefined) return metadata;
     const data = states.filter(({ component }) => component !== 'metadata');
     // A write goes to one cluster, so space on any of them is enough.
-    return data.every(({ complaint }) => complaint !== undefined) ? data[0]?.complaint : undefined;
+    return data.every(({ warning }) => warning !== undefined) ? data[0]?.warning : undefined;
   }
 
   async close(): Promise<void> {

@@ -5,16 +5,16 @@
 import type { Awaitable } from './awaitable.ts';
 
 /** An error that an observer throws ends the stream with that error. */
-export interface Onlooker {
+export interface Observer {
   see(piece: Uint8Array): void;
   /** Called when the source has ended. The stream ends when the returned promise resolves. */
   end?(): Awaitable<void>;
 }
 
 /** Observes a stream. The result can be read once. */
-export function tap(source: AsyncIterable<Uint8Array>, onlooker: Onlooker): AsyncIterable<Uint8Array> {
-  if (!(source instanceof Tap)) return new Tap(source, onlooker);
-  source.onlookers.push(onlooker);
+export function tap(source: AsyncIterable<Uint8Array>, observer: Observer): AsyncIterable<Uint8Array> {
+  if (!(source instanceof Tap)) return new Tap(source, observer);
+  source.observers.push(observer);
   return source;
 }
 
@@ -22,14 +22,14 @@ type Step = IteratorResult<Uint8Array>;
 
 class Tap implements AsyncIterableIterator<Uint8Array> {
   /** In the order in which they were added: the first one refuses first. */
-  readonly onlookers: Onlooker[];
+  readonly observers: Observer[];
   readonly #source: AsyncIterable<Uint8Array>;
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #isOver = false;
 
-  constructor(source: AsyncIterable<Uint8Array>, onlooker: Onlooker) {
+  constructor(source: AsyncIterable<Uint8Array>, observer: Observer) {
     this.#source = source;
-    this.onlookers = [onlooker];
+    this.observers = [observer];
   }
 
   [Symbol.asyncIterator](): this {
@@ -47,8 +47,8 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
       if (step.done === true) {
         this.#isOver = true;
         let ending: Promise<void> | undefined;
-        for (const onlooker of this.onlookers) {
-          const settled = onlooker.end?.();
+        for (const observer of this.observers) {
+          const settled = observer.end?.();
           if (!(settled instanceof Promise)) continue;
           // Another onlooker may end the stream first; this rejection then has no reader.
           settled.catch(() => {});
@@ -56,7 +56,7 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
         }
         return ending === undefined ? over : ending.then(() => over);
       }
-      for (const onlooker of this.onlookers) onlooker.see(step.value);
+      for (const observer of this.observers) observer.see(step.value);
       return step;
     } catch (cause) {
       return this.#refuse(cause);

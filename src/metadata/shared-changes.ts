@@ -11,7 +11,7 @@ type Forget = (about: string) => void;
 interface Sharing {
   readonly siblings: Siblings;
   /** The lifetime of what a process caches. */
-  readonly believedMs: number;
+  readonly cacheTtlMs: number;
   /** What the processes cache. */
   readonly topics: readonly ChangeTopic[];
 }
@@ -40,7 +40,7 @@ function openChanges(metadata: object): Changes {
 }
 
 /** Calls `forget` for every change through this metadata and, after `shareChanges`, for the changes of sibling processes. */
-export function heedChanges(metadata: object, topic: ChangeTopic, forget: Forget): void {
+export function subscribeToChanges(metadata: object, topic: ChangeTopic, forget: Forget): void {
   const { forgetting } = openChanges(metadata);
   forgetting.set(topic, [...(forgetting.get(topic) ?? []), forget]);
 }
@@ -49,7 +49,8 @@ export function heedChanges(metadata: object, topic: ChangeTopic, forget: Forget
 export function shareChanges(metadata: object, sharing: Sharing): void {
   const changes = openChanges(metadata);
   changes.sharing = sharing;
-  for (const topic of sharing.topics) sharing.siblings.heed(topic, (about) => changes.forget(topic, about));
+  for (const topic of sharing.topics)
+    sharing.siblings.subscribe(topic, (about) => changes.forget(topic, about));
 }
 
 /** Awaits a commit, then makes every process of the node drop the cached row, also when the outcome is unknown. */
@@ -64,8 +65,8 @@ export async function announcing<T>(
     const changes = changesOf.get(storeOf(metadata));
     changes?.forget(topic, about);
     if (changes?.sharing?.topics.includes(topic)) {
-      const { siblings, believedMs } = changes.sharing;
-      await siblings.announce({ topic, about }, believedMs);
+      const { siblings, cacheTtlMs } = changes.sharing;
+      await siblings.announce({ topic, about }, cacheTtlMs);
     }
   }
 }

@@ -138,14 +138,14 @@ export interface RoomState {
   /** Of the whole disk; absent while it is not known. */
   readonly sizeBytes?: number;
   /** The reason why the component takes no more data; absent when it does. */
-  readonly complaint?: string;
+  readonly warning?: string;
 }
 
 export interface StorageRoom {
   /** Every component whose disk this process can measure; none for stores on other machines. */
   states(): readonly RoomState[];
   /** The reason why nothing more can be stored, when metadata or every data cluster has a complaint. */
-  complaint(): string | undefined;
+  warning(): string | undefined;
 }
 
 /** ENOSPC and EDQUOT, as Node calls them and as lmdb numbers them. */

@@ -18,7 +18,7 @@ export interface Siblings {
    */
   announce(announcement: Announcement, withinMs: number): Promise<boolean>;
   /** Calls `act` for every announcement of another process about the topic. If `act` throws, the announcement is not acknowledged. */
-  heed(topic: string, act: (about: string) => void): void;
+  subscribe(topic: string, act: (about: string) => void): void;
   /**
    * Asks every other process of the node. Resolves with the answers that came within `withinMs`; a process that does not answer is left
    * out. Never rejects.
@@ -31,7 +31,7 @@ export interface Siblings {
 /** For a node with one process. */
 export const noSiblings: Siblings = {
   announce: async () => true,
-  heed() {},
+  subscribe() {},
   ask: async () => [],
   answer() {},
 };

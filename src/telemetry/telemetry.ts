@@ -176,10 +176,10 @@ const storageTelemetry = (metrics: Metrics): Pick<Telemetry, StorageCalls> => ({
       'svc_quota_reconcile_drift_bytes',
       [...drifts].map(([bucket, bytes]) => [[bucket], bytes] as const),
     ),
-  diskRoom: ({ component, freeBytes, sizeBytes, complaint }) => {
+  diskRoom: ({ component, freeBytes, sizeBytes, warning }) => {
     if (sizeBytes !== undefined) metrics.set('svc_disk_size_bytes', [component], sizeBytes);
     metrics.set('svc_disk_free_bytes', [component], freeBytes);
-    metrics.set('svc_disk_refuses_writes', [component], complaint === undefined ? 0 : 1);
+    metrics.set('svc_disk_refuses_writes', [component], warning === undefined ? 0 : 1);
   },
 });
 

@@ -15,7 +15,7 @@ import {
 } from '../domain/storage/fsck/fsck.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import type { Clock } from '../ports/clock.ts';
-import { MendingElsewhere, type MendingTurn, mendAlone } from './supervision/mending.ts';
+import { RepairElsewhere, type RepairTurn, repairAlone } from './supervision/repair-lease.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 
 type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
@@ -38,23 +38,23 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
     logged += 1;
     if (logged <= loggedMax) telemetry.log('WARN', 'metadata and data do not match', { ...finding });
   };
-  let turn: MendingTurn | undefined;
+  let turn: RepairTurn | undefined;
   let isWaiting = false;
-  const assertMayMend = async (): Promise<void> => turn?.assertMayMend();
-  /** A pass that mends waits while another run does. @returns whether it has worked */
+  const assertMayRepair = async (): Promise<void> => turn?.assertMayRepair();
+  /** A pass that repairs waits while another run does. @returns whether it has worked */
   const work = async (fsck: Fsck, signal: AbortSignal): Promise<boolean> => {
     const { mode } = fsck.state;
     try {
       if (!mode.fix && !mode.drop) await processPages(fsck, clock, signal);
       else
-        await mendAlone(context, signal, async (taken) => {
+        await repairAlone(context, signal, async (taken) => {
           turn = taken;
           await processPages(fsck, clock, taken.signal);
         });
       isWaiting = false;
       return true;
     } catch (cause) {
-      if (!(cause instanceof MendingElsewhere)) throw cause;
+      if (!(cause instanceof RepairElsewhere)) throw cause;
       if (!isWaiting) telemetry.log('WARN', 'fsck is waiting', { cause: cause.message });
       isWaiting = true;
       return false;
@@ -69,7 +69,7 @@ export const compareAll = (context: FsckWorkerContext, generation = 0, services 
         return 'idle';
       }
       logged = run.state.seen.found;
-      working = { fsck: new Fsck({ ...context, assertMayMend }, { report, state: run.state }), run };
+      working = { fsck: new Fsck({ ...context, assertMayRepair }, { report, state: run.state }), run };
     }
     const { fsck, run } = working;
     const before = fsck.state.seen;

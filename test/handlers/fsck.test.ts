@@ -10,7 +10,7 @@ import { uploads } from '../../src/metadata/tables.ts';
 import type { Owner } from '../../src/ports/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { compareAll } from '../../src/workers/fsck.ts';
-import { mendAlone } from '../../src/workers/supervision/mending.ts';
+import { repairAlone } from '../../src/workers/supervision/repair-lease.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, md5, putPart } from '../support/gateway-bodies.ts';
 import { steppingClock, tickingClock } from '../support/recorded.ts';
@@ -345,7 +345,7 @@ describe('the worker', () => {
     await world.client.put('/bucket');
     await plant(world);
     const unit = compareAll(world.context);
-    await mendAlone(world.context, never, async () => {
+    await repairAlone(world.context, never, async () => {
       await world.as({ credential: operator }).post(at, { body: '{"fix":true}' });
       for (let i = 0; i < 9; i += 1) await unit(never);
       expect(await asked(world)).toMatchObject({ state: 'running', fix: true, at: 'metadata', found: 0 });

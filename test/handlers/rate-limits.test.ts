@@ -175,7 +175,7 @@ test('the processes of a node keep one limit together', async () => {
           if (other !== siblings) for (const act of their.get(topic) ?? []) act(about);
         return true;
       },
-      heed: (topic, act) => void acts.set(topic, [...(acts.get(topic) ?? []), act]),
+      subscribe: (topic, act) => void acts.set(topic, [...(acts.get(topic) ?? []), act]),
       ask: async () => [],
       answer() {},
     };

@@ -173,7 +173,7 @@ describe('reading ahead', () => {
   });
 });
 
-const believedMs = 2_000;
+const cacheTtlMs = 2_000;
 const forBob = {
   body: policyOf({
     Principal: { AWS: 'bob-account' },
@@ -254,7 +254,7 @@ describe('believing a bucket', () => {
     await world.client.put('/bucket?policy', forBob);
     expect((await beside.bob.get('/bucket/key')).status).toBe(200);
     await world.client.delete('/bucket?policy');
-    await clock.advance(believedMs);
+    await clock.advance(cacheTtlMs);
     expect((await beside.bob.get('/bucket/key')).code).toBe('AccessDenied');
   });
 

@@ -221,13 +221,13 @@ describe.each(backends)('health history: %s', (backend) => {
 
   async function openHistory() {
     const clock = virtualClock();
-    let complaint: string | undefined;
+    let warning: string | undefined;
     const wrap: NonNullable<GatewayWorldOptions['wrap']> = (context) => ({
       ...context,
       bytes: Object.assign(Object.create(context.bytes) as typeof context.bytes, {
         health: async () =>
           (await context.bytes.health()).map((each) =>
-            complaint === undefined ? each : { ...each, status: 'HEALTH_WARN', complaints: [complaint] },
+            warning === undefined ? each : { ...each, status: 'HEALTH_WARN', complaints: [warning] },
           ),
       }),
     });
@@ -240,7 +240,7 @@ describe.each(backends)('health history: %s', (backend) => {
       [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
       history: () => ask(world, 'health/history'),
       complain(text: string | undefined) {
-        complaint = text;
+        warning = text;
       },
       restart(generation: number) {
         unit = keepHealthHistory(world.context, generation);

@@ -26,7 +26,7 @@ beforeEach(async () => {
   world = await behind.open({ settings });
 });
 afterEach(async () => {
-  way.mend();
+  way.repair();
   await world.close();
 });
 
@@ -52,7 +52,7 @@ const isAway = (answer: Answer): void => {
 };
 
 const nothingIsLeft = (objects: number): Promise<void> => {
-  way.mend();
+  way.repair();
   return expectStored(world, objects);
 };
 
@@ -68,7 +68,7 @@ describe('a small PUT', () => {
     await world.client.put('/bucket/key', { body: 'former' });
     way.fail(put, fault);
     isAway(await world.client.put('/bucket/key', { body: 'hello' }));
-    way.mend();
+    way.repair();
     expect((await world.client.get('/bucket/key')).text).toBe('former');
     await nothingIsLeft(1);
   });
@@ -207,7 +207,7 @@ describe('a GET', () => {
     const headers = { range: 'bytes=0-9' };
     way.fail(read, { headers: { 'content-range': 'bytes 0-9/10' } });
     expect((await world.client.get('/bucket/key', { headers })).status).toBe(500);
-    way.mend();
+    way.repair();
     const [id = ''] = await world.stored();
     const [cluster = ''] = world.context.bytes.clusters;
     await world.context.bytes.remove([{ cluster, id, size: body.length }]);
@@ -256,7 +256,7 @@ describe('a completion', () => {
   test('that failed although the upstream completed it can be aborted', async () => {
     way.fail(completion, { reset: 'after' });
     isAway(await finish());
-    way.mend();
+    way.repair();
     expect((await world.client.delete('/bucket/key', { query: { uploadId } })).status).toBe(204);
     await nothingIsLeft(0);
   });
@@ -265,7 +265,7 @@ describe('a completion', () => {
     way.fail(completion, { status: 400, code: 'InvalidPart' });
     const refused = await finish();
     expect([refused.status, refused.code]).toEqual([400, 'InvalidPart']);
-    way.mend();
+    way.repair();
     parts[1] = await putPart(world.client, '/bucket/key', { uploadId, number: 2, body: 'tail' });
     expect((await finish()).status).toBe(200);
     await isComplete();
@@ -308,7 +308,7 @@ test('a part that does not arrive is answered 503, and taken when it is sent aga
 test('an upload that cannot be opened upstream is none', async () => {
   way.fail(any, slowDown);
   isAway(await world.client.post('/bucket/key?uploads'));
-  way.mend();
+  way.repair();
   expect((await world.client.get('/bucket?uploads')).all('UploadId')).toEqual([]);
   way.fail(({ method }) => method === 'POST', { reset: 'after' });
   isAway(await world.client.post('/bucket/key?uploads'));
@@ -321,7 +321,7 @@ test('what could not be deleted is deleted later', async () => {
   way.fail(({ method }) => method === 'DELETE', slowDown);
   expect((await world.client.delete('/bucket/key')).status).toBe(204);
   await world.collect();
-  way.mend();
+  way.repair();
   expect(await world.stored()).toHaveLength(1);
   await expect
     .poll(
@@ -351,7 +351,7 @@ test('a refusal by the upstream is logged for the operator, and its text is not 
     const [health] = await world.context.bytes.health();
     expect(health?.pools[0]).toMatchObject({ state: 'error', bytesUsed: 0, chunkCount: 0 });
   }
-  way.mend();
+  way.repair();
   const [health] = await world.context.bytes.health();
   expect(health).toMatchObject({ status: 'ok', complaints: [], pools: [{ state: 'reachable' }] });
 });

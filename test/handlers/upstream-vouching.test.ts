@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   elapsed = 0;
-  way.mend();
+  way.repair();
   await world.close();
 });
 
@@ -62,7 +62,7 @@ const signedAs = (): unknown[] =>
 const put = (ask: Partial<Ask> = {}) => world.client.put('/bucket/key', { body, ...ask });
 
 const nothingIsLeft = (objects: number): Promise<void> => {
-  way.mend();
+  way.repair();
   return expectStored(world, objects);
 };
 

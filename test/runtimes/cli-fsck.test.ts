@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
-import { mendAlone } from '../../src/workers/supervision/mending.ts';
+import { repairAlone } from '../../src/workers/supervision/repair-lease.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
 
@@ -55,9 +55,9 @@ test('an index that is lost whole is made again, and what is left over goes', as
   expect((await fsck()).code).toBe(0);
   await rm(join(directory, 'metadata'), { recursive: true });
 
-  const told = await fsck('--fix');
-  expect(told.code).toBe(1);
-  const [{ bucketId, left } = {}] = told.lines;
+  const reported = await fsck('--fix');
+  expect(reported.code).toBe(1);
+  const [{ bucketId, left } = {}] = reported.lines;
   expect(left).toMatch(/--rebuild/);
   const rebuilt = await fsck('--rebuild', `--bucket=${bucketId}:bucket:root-account`);
   expect(rebuilt.lines.at(-1)).toEqual({ summary: { rebuilt: 13, left: 0 } });
@@ -100,7 +100,7 @@ test('--fix and --rebuild are refused while another run that changes something l
   const config = configWith({ SVC_DATA_DIR: directory });
   const { context, close } = await compose(config, { credentials: [], installation: 'inspect' });
   try {
-    await mendAlone(context, new AbortController().signal, async () => {
+    await repairAlone(context, new AbortController().signal, async () => {
       const [reported, ...refused] = await Promise.all([fsck(), fsck('--fix'), fsck('--rebuild')]);
       expect(reported?.code).toBe(0);
       for (const { code, stderr, lines } of refused) {

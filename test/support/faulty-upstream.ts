@@ -42,7 +42,7 @@ export interface FaultyUpstream extends AsyncDisposable {
   seen(): readonly Asked[];
   /** Makes the next `times` matching requests fail, and clears the record of earlier requests. */
   fail(matches: (asked: Asked) => boolean, fault: Fault, times?: number): void;
-  mend(): void;
+  repair(): void;
   /** Refuses connections until `comeBack`. */
   leave(): Promise<void>;
   comeBack(): Promise<void>;
@@ -86,7 +86,7 @@ export async function startFaultyUpstream(upstreamUrl: string): Promise<FaultyUp
     fail(matches, fault, times = Number.POSITIVE_INFINITY) {
       rule = { matches, fault, left: times };
     },
-    mend() {
+    repair() {
       rule = undefined;
     },
     [Symbol.asyncDispose]: leave,

@@ -13,11 +13,11 @@ if (cluster.isPrimary) {
   });
 } else if (role === 'heeds') {
   const siblings = await joinSiblings((cause) => console.log(`failed: ${String(cause)}`));
-  siblings.heed('broken', () => {
+  siblings.subscribe('broken', () => {
     throw new Error('this act fails');
   });
-  siblings.heed('broken', () => console.log('the next act ran'));
-  siblings.heed('whole', () => console.log('acted'));
+  siblings.subscribe('broken', () => console.log('the next act ran'));
+  siblings.subscribe('whole', () => console.log('acted'));
   process.send?.('heeds');
 } else {
   const siblings = await joinSiblings(() => {});

@@ -63,6 +63,41 @@ test('banned words stay out', () => {
   expect(hits).toEqual([]);
 });
 
+/** Words that said how we felt about a value, and the term that says what it is. They may not come back in an identifier. */
+const renamed: Readonly<Record<string, string>> = {
+  believed: 'cached, expected',
+  complaint: 'warning, failure',
+  entrust: 'delegate',
+  entrusted: 'delegated',
+  harvest: 'reap',
+  heed: 'subscribe, follow',
+  judge: 'authorize, evaluate, examine',
+  mend: 'repair',
+  mended: 'repaired',
+  mending: 'repair',
+  onlooker: 'observer',
+  told: 'reported, known',
+  vouching: 'verification',
+  wish: 'constraint',
+};
+
+/** The source without comments, strings and templates. */
+const codeOf = (source: string): string =>
+  source.replace(/\/\*[\s\S]*?\*\/|\/\/.*$|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/gm, '');
+
+test('identifiers are made of standard terms', () => {
+  const hits = sourceFiles().flatMap((path) =>
+    [...new Set(codeOf(readFileSync(path, 'utf8')).match(/[A-Za-z_]\w*/g) ?? [])].flatMap((name) =>
+      name
+        .split(/(?<=[a-z0-9])(?=[A-Z])|_/)
+        .map((word) => word.toLowerCase())
+        .filter((word) => Object.hasOwn(renamed, word))
+        .map((word) => `${path}: ${name} → ${renamed[word]}`),
+    ),
+  );
+  expect(hits).toEqual([]);
+});
+
 test('every file opens by saying what it is for', () => {
   const silent = sourceFiles().filter((path) => !/^(#!.*\n)?\/\*\*/.test(readFileSync(path, 'utf8')));
   expect(silent).toEqual([]);

@@ -8,7 +8,12 @@ import {
   type Trigger,
   transitions,
 } from '../../src/domain/clusters/cluster-states.ts';
-import { chooseCluster, effectivePolicy, pick, type Wish } from '../../src/domain/clusters/placement.ts';
+import {
+  type Constraints,
+  chooseCluster,
+  effectivePolicy,
+  pick,
+} from '../../src/domain/clusters/placement.ts';
 import type { ClusterState } from '../../src/ports/object-bytes.ts';
 
 const none: ReadonlySet<string> = new Set();
@@ -112,7 +117,7 @@ describe('the cluster of a write', () => {
   const draining = ['draining_readonly', 100] as const;
   const evacuating = ['evacuating', 100] as const;
   type Cluster = readonly [ClusterState, number];
-  test.each<[string, Wish, Record<string, Cluster>, string | undefined]>([
+  test.each<[string, Constraints, Record<string, Cluster>, string | undefined]>([
     ['no placement: the live one', {}, { a: live, b: draining }, 'a'],
     ['no placement, all draining', {}, { a: evacuating, b: draining }, undefined],
     ['no placement, only pending and weight 0', {}, { a: ['pending', 100], b: ['live', 0] }, undefined],
@@ -144,8 +149,9 @@ describe('the cluster of a write', () => {
       'a',
     ],
     ['a placement on what is removed', { placement: { b: 1 } }, { a: live, b: ['removed', 100] }, 'a'],
-  ])('%s', (_, wish, states, expected) => {
-    for (const seed of ['1', '2', '3']) expect(chooseCluster(clusters(states), wish, seed)).toBe(expected);
+  ])('%s', (_, constraints, states, expected) => {
+    for (const seed of ['1', '2', '3'])
+      expect(chooseCluster(clusters(states), constraints, seed)).toBe(expected);
   });
 
   const anyState = fc.constantFrom<ClusterState>(
@@ -173,8 +179,8 @@ describe('the cluster of a write', () => {
 
   test('is never a cluster that drains, is removed or is not listed', () => {
     fc.assert(
-      fc.property(anyClusters, anyWish, fc.string(), (states, wish, seed) => {
-        const chosen = chooseCluster(clusters(states), wish, seed);
+      fc.property(anyClusters, anyWish, fc.string(), (states, constraints, seed) => {
+        const chosen = chooseCluster(clusters(states), constraints, seed);
         if (chosen === undefined) return true;
         const [state] = states[chosen as 'a'] ?? [];
         return state === 'live' || state === 'pending';
@@ -186,9 +192,9 @@ describe('the cluster of a write', () => {
   test('of a bucket with a placement does not depend on the weights of the clusters', () => {
     fc.assert(
       fc.property(fc.string(), weight, weight, (seed, one, two) => {
-        const wish: Wish = { placement: { a: 3, b: 2 } };
-        const given = chooseCluster(clusters({ a: ['live', one], b: ['live', two] }), wish, seed);
-        return given === chooseCluster(clusters({ a: live, b: live }), wish, seed);
+        const constraints: Constraints = { placement: { a: 3, b: 2 } };
+        const given = chooseCluster(clusters({ a: ['live', one], b: ['live', two] }), constraints, seed);
+        return given === chooseCluster(clusters({ a: live, b: live }), constraints, seed);
       }),
     );
   });

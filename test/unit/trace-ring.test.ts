@@ -16,7 +16,7 @@ function end(ring: TraceRing, more: Partial<Ended> = {}, text = ''): string | un
     endedAt: serial,
     ...more,
   };
-  const kept = ring.judge(ended);
+  const kept = ring.offer(ended);
   if (kept === undefined) return undefined;
   const { operation, durationMs, status = 0 } = ended;
   const document: TraceDocument = {

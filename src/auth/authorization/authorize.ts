@@ -178,7 +178,7 @@ async function verdictOnProven(
     region: ctx.config.SVC_REGION,
     account: question.bucketName === '' ? undefined : identity?.owner,
   });
-  return judge(ctx, identity, { ...question, accessPoint }, { facts });
+  return evaluatePolicies(ctx, identity, { ...question, accessPoint }, { facts });
 }
 
 /** @throws AccessDenied for a caller that may not list the bucket and so must not learn whether a key exists */
@@ -191,7 +191,7 @@ export async function assertMayKnow(
 }
 
 /** The verdict with its reason; fills `trace`, if given, with the result of every statement. */
-export async function judge(
+export async function evaluatePolicies(
   ctx: AuthorizationContext,
   identity: Identity,
   question: Question,

@@ -14,7 +14,7 @@ import { decide, decideTrust } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document.ts';
 import type { Principal } from '../policy/request.ts';
 import { roleCaller } from '../session/account-directory.ts';
-import { type AuthorizationContext, arnOf, bucketSide, judge } from './authorize.ts';
+import { type AuthorizationContext, arnOf, bucketSide, evaluatePolicies } from './authorize.ts';
 
 /** The service that a role must trust. */
 export const replicationService = 's3.amazonaws.com';
@@ -138,7 +138,7 @@ async function isAllowed(
     ...(target === undefined ? [] : ([['s3:VersionId', target.isNull ? 'null' : target.version]] as const)),
     ...(target?.headers.tags ?? []).map(([name, value]) => [`s3:ExistingObjectTag/${name}`, value] as const),
   ]);
-  const verdict = await judge(
+  const verdict = await evaluatePolicies(
     ctx,
     identity,
     { action, resource, bucket, bucketName: bucket?.name ?? '', key, target },

@@ -10,7 +10,7 @@ import { ofOneState } from '../../domain/iam/account.ts';
 import { findAccountByEmail, findProfile } from '../../domain/iam/account-profiles.ts';
 import { findById } from '../../domain/iam/entities.ts';
 import { type AccountProfile, accessKeyUse, type RoleRecord, type UserRecord } from '../../metadata/iam.ts';
-import { heedChanges } from '../../metadata/shared-changes.ts';
+import { subscribeToChanges } from '../../metadata/shared-changes.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Account, Caller, Credential, Credentials, KeyUse } from '../../ports/credentials.ts';
 import type { Sealer } from '../../ports/cryptography.ts';
@@ -44,7 +44,7 @@ export class AccountDirectory {
 
   constructor(parts: DirectoryParts) {
     this.#parts = parts;
-    heedChanges(parts.metadata, 'account', (account) => {
+    subscribeToChanges(parts.metadata, 'account', (account) => {
       this.#changes += 1;
       this.#activeAt.delete(account);
     });

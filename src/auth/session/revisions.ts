@@ -6,7 +6,7 @@
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { iamRevision } from '../../metadata/iam.ts';
-import { heedChanges } from '../../metadata/shared-changes.ts';
+import { subscribeToChanges } from '../../metadata/shared-changes.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 
@@ -28,7 +28,7 @@ export interface RevisionsContext {
   readonly metadata: MetadataStore;
   readonly clock: Pick<Clock, 'elapsed'>;
   /** The lifetime of a cached revision; 0 reads it each time. */
-  readonly believedMs: number;
+  readonly cacheTtlMs: number;
 }
 
 export class Revisions {
@@ -39,18 +39,18 @@ export class Revisions {
 
   constructor(ctx: RevisionsContext) {
     this.#ctx = ctx;
-    heedChanges(ctx.metadata, 'account', (account) => {
+    subscribeToChanges(ctx.metadata, 'account', (account) => {
       this.#changes += 1;
       this.#seen.delete(account);
     });
   }
 
   async of(account: string, metadata: MetadataStore = this.#ctx.metadata): Promise<string | undefined> {
-    const { clock, believedMs } = this.#ctx;
-    if (believedMs === 0) return iamRevision(metadata, account);
+    const { clock, cacheTtlMs } = this.#ctx;
+    if (cacheTtlMs === 0) return iamRevision(metadata, account);
     const seen = this.#seen.get(account);
     const now = clock.elapsed();
-    if (seen !== undefined && now - seen.at < believedMs) return seen.revision;
+    if (seen !== undefined && now - seen.at < cacheTtlMs) return seen.revision;
     const look = this.look();
     const revision = await iamRevision(metadata, account);
     this.saw(account, revision, look);
@@ -64,7 +64,7 @@ export class Revisions {
 
   /** Caches the revision that was read, unless an account changed during the read, because the revision may then be stale. */
   saw(account: string, revision: string | undefined, look: Look): void {
-    if (this.#ctx.believedMs > 0 && look.changes === this.#changes)
+    if (this.#ctx.cacheTtlMs > 0 && look.changes === this.#changes)
       this.#seen.set(account, { revision, at: look.at });
   }
 }

@@ -65,7 +65,7 @@ export async function openSqs(target: SinkTarget, options: SinkOptions): Promise
       });
       const both = AbortSignal.any([signal, late]);
       const reply = await agent.request({ origin, path, method: 'POST', headers, body, signal: both });
-      return judge(wave.length, { status: reply.statusCode, text: await readAnswer(reply.body) });
+      return classifyReply(wave.length, { status: reply.statusCode, text: await readAnswer(reply.body) });
     } catch (cause) {
       signal.throwIfAborted();
       const error = late.aborted
@@ -106,7 +106,7 @@ async function readAnswer(body: AsyncIterable<Buffer>): Promise<string> {
 }
 
 /** An entry counts as delivered only when the answer names it among the successful ones. */
-function judge(
+function classifyReply(
   count: number,
   { status, text }: { readonly status: number; readonly text: string },
 ): Delivery {

@@ -48,7 +48,7 @@ export async function openWebhook(target: SinkTarget, options: SinkOptions): Pro
         bytes += (chunk as Uint8Array).length;
         if (bytes > answerMax) break;
       }
-      return judge(status, reply.headers['location']);
+      return classifyReply(status, reply.headers['location']);
     } catch (cause) {
       signal.throwIfAborted();
       if (late.signal.aborted)
@@ -88,7 +88,7 @@ const closedHint = ({ url, certFile }: SinkTarget, cause: unknown): string => {
     : '';
 };
 
-function judge(status: number, location: string | string[] | undefined): SinkFailure | undefined {
+function classifyReply(status: number, location: string | string[] | undefined): SinkFailure | undefined {
   if (status >= 200 && status < 300) return undefined;
   if (status >= 300 && status < 400)
     return {

@@ -4,7 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { changeBucket, type JudgedBucket } from '../common/buckets.ts';
+import { type AuthorizedBucket, changeBucket } from '../common/buckets.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { bucketLifecycle, bucketReplication } from '../configurations/families.ts';
 import { mfaRequired } from '../objects/delete-object.ts';
@@ -27,7 +27,7 @@ export const takesMfa = (
 /** Sets the versioning state. Once it returns, every write and delete obeys it. */
 export async function setVersioning(
   ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>,
-  bucket: JudgedBucket,
+  bucket: AuthorizedBucket,
   change: VersioningChange,
 ): Promise<void> {
   const { versioning, mfaDelete, record } = change;

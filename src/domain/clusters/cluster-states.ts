@@ -60,7 +60,7 @@ export function openClusterStates(ctx: Ctx): ClusterStates {
     held = undefined;
     reading = undefined;
   };
-  ctx.siblings.heed(topic, forget);
+  ctx.siblings.subscribe(topic, forget);
   return {
     async view() {
       if (held !== undefined && ctx.clock.elapsed() - held.readAt < ttlMs) return held.view;

@@ -9,7 +9,7 @@ import type { ClusterRow, Remaining } from '../../metadata/records/clusters.ts';
 import type { GarbageTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { type ClusterView, chunkBytes, type ObjectBytes } from '../../ports/object-bytes.ts';
-import { chooseCluster, parseCluster, readWish } from './placement.ts';
+import { chooseCluster, parseCluster, readConstraints } from './placement.ts';
 
 // The progress of a drain, and whether the cluster can be removed from the settings.
 
@@ -202,8 +202,8 @@ async function impactOn(ctx: DrainImpactCtx, drained: ClusterView, asked: Asked)
 const hasElsewhere = (
   ctx: DrainImpactCtx,
   drained: ClusterView,
-  placing: Parameters<typeof readWish>[1],
-): boolean => chooseCluster(drained, readWish(ctx, placing), '') !== undefined;
+  placing: Parameters<typeof readConstraints>[1],
+): boolean => chooseCluster(drained, readConstraints(ctx, placing), '') !== undefined;
 
 /** Undefined when none of its bytes are on the cluster. */
 async function bytesOn(

@@ -7,7 +7,7 @@ import type { BucketRow, UploadSession } from '../../metadata/tables.ts';
 import type { ClusterState, ClusterView } from '../../ports/object-bytes.ts';
 
 /** The placement rules of a bucket and a storage class. */
-export interface Wish {
+export interface Constraints {
   /** The cluster that the class is pinned to; or several, of which one takes the write. */
   readonly pin?: string | readonly string[] | undefined;
   /** The bucket's own policy: cluster id to weight. */
@@ -50,8 +50,8 @@ export const effectivePolicy = (
   );
 
 /** The cluster of one write; undefined when every allowed cluster is draining. */
-export function chooseCluster(seen: Seen, wish: Wish, seed: string): string | undefined {
-  const { pin, placement, placementMode } = wish;
+export function chooseCluster(seen: Seen, constraints: Constraints, seed: string): string | undefined {
+  const { pin, placement, placementMode } = constraints;
   if (pin !== undefined) return choosePinned(seen, typeof pin === 'string' ? [pin] : pin, seed);
   if (placement !== undefined) {
     const policy = effectivePolicy(placement, seen);
@@ -117,25 +117,28 @@ interface Placing {
 /** @throws DrainRefused */
 export async function placeWrite(ctx: Ctx, placing: Placing, seed: string): Promise<string> {
   const view = await ctx.clusterStates.view();
-  const wish = readWish(ctx, placing);
-  if (wish === noWish && view.only !== undefined) return view.only;
-  const cluster = chooseCluster(view, wish, seed);
+  const constraints = readConstraints(ctx, placing);
+  if (constraints === unconstrained && view.only !== undefined) return view.only;
+  const cluster = chooseCluster(view, constraints, seed);
   if (cluster === undefined) throw fail('DrainRefused');
   return cluster;
 }
 
-const noWish: Wish = {};
+const unconstrained: Constraints = {};
 
 /** The placement rules of the settings for the storage class, and of the bucket. */
-export function readWish({ config }: Pick<Ctx, 'config'>, { bucket, storageClass }: Placing): Wish {
+export function readConstraints(
+  { config }: Pick<Ctx, 'config'>,
+  { bucket, storageClass }: Placing,
+): Constraints {
   const { SVC_STORAGE_CLASSES: classes } = config;
   const pin = classes.length === 0 ? undefined : findPin(classes, storageClass);
   const { placement, placementMode } = bucket;
-  return pin === undefined && placement === undefined ? noWish : { pin, placement, placementMode };
+  return pin === undefined && placement === undefined ? unconstrained : { pin, placement, placementMode };
 }
 
 /** A class that is pinned to several clusters has an item for each. */
-function findPin(classes: Ctx['config']['SVC_STORAGE_CLASSES'], storageClass: string): Wish['pin'] {
+function findPin(classes: Ctx['config']['SVC_STORAGE_CLASSES'], storageClass: string): Constraints['pin'] {
   const pins = classes.flatMap((each) =>
     each.storageClass === storageClass && each.cluster !== undefined ? [each.cluster] : [],
   );

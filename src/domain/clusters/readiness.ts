@@ -164,10 +164,10 @@ async function checkListed({ clusterStates, config }: Ctx): Promise<void> {
 
 /** Reports a disk below its reserve immediately, without waiting for the next probe. */
 function withRoom({ room }: Ctx, state: ComponentState): ComponentState {
-  const complaint = room?.states().find(({ component }) => component === state.component)?.complaint;
-  return complaint === undefined || state.status === 'failed'
+  const warning = room?.states().find(({ component }) => component === state.component)?.warning;
+  return warning === undefined || state.status === 'failed'
     ? state
-    : { ...state, status: 'full', reason: complaint };
+    : { ...state, status: 'full', reason: warning };
 }
 
 /**

@@ -81,7 +81,7 @@ export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<Bucke
 // bucket was deleted and another one has its name now, the change is refused.
 
 /** The bucket for which the caller was authorized. */
-export type JudgedBucket = Pick<BucketRow, 'id' | 'name'>;
+export type AuthorizedBucket = Pick<BucketRow, 'id' | 'name'>;
 
 interface Planned {
   readonly row: BucketRow;
@@ -104,7 +104,7 @@ interface RowChange {
  */
 export const changeRow = (
   ctx: Ctx,
-  bucket: JudgedBucket,
+  bucket: AuthorizedBucket,
   { record, plan }: RowChange,
 ): Promise<Stored<BucketRow> | undefined> =>
   retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
@@ -140,7 +140,7 @@ const bucketState = ({ quota, placement, placementMode, signingKey, ...row }: Bu
 /** @param change returns the new row */
 export async function changeBucket(
   ctx: Ctx,
-  bucket: JudgedBucket,
+  bucket: AuthorizedBucket,
   { record, change }: { readonly record?: Recorder | undefined; change(row: BucketRow): BucketRow },
 ): Promise<BucketRow> {
   const changed = await changeRow(ctx, bucket, { record, plan: (row) => ({ row: change(row) }) });

@@ -18,7 +18,7 @@ import {
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { changeRow, type JudgedBucket, openBucket } from '../common/buckets.ts';
+import { type AuthorizedBucket, changeRow, openBucket } from '../common/buckets.ts';
 import { drawId } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
@@ -111,7 +111,7 @@ export async function dropDocuments(ctx: Ctx, ids: Readonly<Record<string, strin
   for (const id of Object.values(ids)) await ctx.metadata.apply(documentRemovals(id));
 }
 export interface DocumentChange {
-  readonly bucket: JudgedBucket;
+  readonly bucket: AuthorizedBucket;
   readonly family: Pick<Family<unknown>, 'name' | 'fencesWriters'>;
   /** The new text; undefined removes the document. */
   readonly text: string | undefined;
@@ -171,7 +171,7 @@ export interface Revision<T> {
 /** Changes a configuration based on its current value, so that no writer's change is lost. */
 export const reviseDocument = <T>(
   ctx: Ctx,
-  bucket: JudgedBucket,
+  bucket: AuthorizedBucket,
   { family: kind, revise, record }: Revision<T>,
 ): Promise<void> =>
   // A separate mutex key: each change inside acquires the mutex of the bucket.

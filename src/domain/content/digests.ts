@@ -66,19 +66,19 @@ interface DigestingOptions {
   readonly claims: Claims;
   readonly sizeMax: number;
   /** The store compares the MD5 with the claim and reports it, so this process computes none. */
-  readonly isMd5Told?: boolean;
+  readonly isMd5Known?: boolean;
 }
 
 export function digesting(
   ctx: { readonly hasher: Hasher },
   source: AsyncIterable<Uint8Array>,
-  { claims, sizeMax, isMd5Told = false }: DigestingOptions,
+  { claims, sizeMax, isMd5Known = false }: DigestingOptions,
 ): Digesting {
-  const md5 = isMd5Told ? undefined : ctx.hasher.create('md5');
+  const md5 = isMd5Known ? undefined : ctx.hasher.create('md5');
   const sum = claims.checksum && ctx.hasher.create(hashNames[claims.checksum.algorithm]);
   let size = 0;
   let settled: Settled | undefined;
-  let told: string | undefined;
+  let reportedMd5: string | undefined;
   const content = tap(source, {
     see(piece) {
       size += piece.length;
@@ -100,10 +100,10 @@ export function digesting(
       const { md5: sent = claims.md5 && toHex(fromBase64(claims.md5)) } = ended();
       if (sent !== undefined && sent !== stored)
         throw new DataUnavailable(`a content of MD5 ${sent} was stored as one of ${stored}`);
-      told = stored;
+      reportedMd5 = stored;
     },
     digested() {
-      const { md5: known = told, checksum } = ended();
+      const { md5: known = reportedMd5, checksum } = ended();
       if (known === undefined) throw new DataUnavailable('the store did not tell the MD5 of what it has');
       return { size, md5: known, checksum };
     },
@@ -232,7 +232,7 @@ export interface SignedHash {
   /** SHA-256 in lower-case hexadecimal. */
   readonly hex: string;
   /** The caller takes over the comparison. Call it before reading the source. */
-  entrust(): void;
+  delegate(): void;
 }
 
 /** The length and digests that the client sent for a content. */
@@ -245,7 +245,7 @@ export interface Claimed {
 }
 
 /** The hash that the store is to verify; undefined when the gateway verifies the content as it streams. */
-export async function entrusted(
+export async function delegateHash(
   { bytes }: Pick<Context, 'bytes'>,
   { sha256, length, claims }: Claimed,
   { cluster, isEncrypted }: { readonly cluster: string; readonly isEncrypted: boolean },
@@ -253,7 +253,7 @@ export async function entrusted(
   // The store gets ciphertext when the content is encrypted, so it cannot compare the hash of the plaintext.
   if (sha256 === undefined || length === undefined || isEncrypted) return undefined;
   if (!(await bytes.verifies?.(cluster, length))) return undefined;
-  sha256.entrust();
+  sha256.delegate();
   return { sha256: sha256.hex, md5: claims.md5 };
 }
 

@@ -13,7 +13,7 @@ import {
 import { queueGarbage } from '../common/garbage.ts';
 import { isOwned } from '../common/ownership.ts';
 import { deriveEtag, extentKey, extentPlace, type ObjectKey } from './content-key.ts';
-import { type Claimed, type Digested, digesting, entrusted, toMismatch } from './digests.ts';
+import { type Claimed, type Digested, delegateHash, digesting, toMismatch } from './digests.ts';
 import { encryptedSize, encryptSegments } from './segments.ts';
 
 export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'config' | 'telemetry'>;
@@ -60,7 +60,7 @@ export async function storeBytes<T>(
   let claimed: ClaimedDigests | undefined;
   try {
     if (ctx.bytes.verifies !== undefined)
-      claimed = await entrusted(ctx, content, {
+      claimed = await delegateHash(ctx, content, {
         cluster: write.cluster,
         isEncrypted: write.objectKey !== undefined,
       });
@@ -68,7 +68,7 @@ export async function storeBytes<T>(
     const digests = digesting(ctx, content.source, {
       claims,
       sizeMax: contentMax,
-      isMd5Told: claimed !== undefined,
+      isMd5Known: claimed !== undefined,
     });
     const { objectKey, into } = write;
     const size =
@@ -90,9 +90,9 @@ export async function storeBytes<T>(
       ...(size === undefined ? {} : { size }),
     };
     extent = await (into === undefined ? ctx.bytes.write(stored, options) : into(stored, options));
-    const told = digests.digested();
-    const etag = objectKey === undefined ? told.md5 : deriveEtag(ctx, objectKey, told.md5);
-    const result = await own({ ...told, extent, etag }, op);
+    const digested = digests.digested();
+    const etag = objectKey === undefined ? digested.md5 : deriveEtag(ctx, objectKey, digested.md5);
+    const result = await own({ ...digested, extent, etag }, op);
     await ctx.metadata.end(op);
     return result;
   } catch (cause) {

@@ -264,8 +264,8 @@ export class RateLimiter {
 
   #join(ctx: Ctx): void {
     this.#process = [...ctx.random.bytes(8)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-    ctx.siblings.heed(limitsTopic, () => this.forget());
-    ctx.siblings.heed(usesTopic, (about) => {
+    ctx.siblings.subscribe(limitsTopic, () => this.forget());
+    ctx.siblings.subscribe(usesTopic, (about) => {
       // The cast is safe: only `#tell` of a process of this node writes such announcements.
       const { process, uses } = JSON.parse(about) as { process: string; uses: readonly Reported[] };
       const now = ctx.clock.elapsed();

@@ -15,7 +15,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Revision } from '../../ports/metadata-store.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
 import { enterIfLeftOut } from '../quotas/quota-limits.ts';
-import { correctUsage } from '../storage/fsck/mend.ts';
+import { correctUsage } from '../storage/fsck/repairs.ts';
 import { agreesWithRows, type Difference, proveUsage } from '../storage/fsck/usage.ts';
 import type { BucketPosition } from './progress.ts';
 

@@ -131,8 +131,8 @@ async function findInitiator(ctx: Context, request: Asking): Promise<string | un
 /** The caller with the headers of CreateMultipartUpload, where a policy may have conditions on them. */
 async function asBegunBy(ctx: Context, caller: Asking): Promise<Asking> {
   const { bucket } = caller;
-  const isJudged = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
-  if (bucket === undefined || !isJudged) return caller;
+  const isSubject = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
+  if (bucket === undefined || !isSubject) return caller;
   return asBegun(caller, (await findUpload(ctx, caller))?.begunAs);
 }
 

@@ -43,7 +43,7 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   ctx.trace?.stage('authorize');
   if (needsBody) await assertMayAskFresh(ctx, request);
   if (!needsBody) {
-    await judgeFresh(ctx, request);
+    await authorizeFresh(ctx, request);
     if (row.adds) assertRoom(ctx);
   }
   const hasBody = incoming.body !== undefined;
@@ -54,12 +54,12 @@ export async function serve(context: Context, selected: Selected): Promise<Reply
   const complete = establish(request, { body: reading === undefined ? emptyBody : await reading });
   // Policies and the caller's key may have changed while the body arrived: judge by their present state.
   if (reading !== undefined) await renew(ctx, complete);
-  if (reading !== undefined || needsBody) await judge(ctx, complete);
+  if (reading !== undefined || needsBody) await authorizeRequest(ctx, complete);
   if (needsBody && row.adds) assertRoom(ctx);
   const limiting = limitBucket(ctx, complete);
   if (limiting !== undefined) await limiting;
   if (row.streams && hasBody) {
-    establish(complete, { payload: judgedAtItsEnd(ctx, complete) });
+    establish(complete, { payload: authorizedAtItsEnd(ctx, complete) });
     establish(complete, { payload: limitedContent(ctx, complete) ?? complete.payload });
   }
   ctx.trace?.stage('handle');
@@ -81,7 +81,7 @@ const asksForIndex = (
   query.pairs.length === 0 &&
   (key === '' || key.endsWith('/'));
 
-const needsIndex = (request: Judged): request is Selected & InBucket =>
+const needsIndex = (request: Authorizing): request is Selected & InBucket =>
   request.bucket !== undefined && request.accessPoint === undefined && asksForIndex(request, request.bucket);
 
 /** @throws NoSuchBucket, NoSuchAccessPoint, MethodNotAllowed for what access points do not serve */
@@ -107,14 +107,14 @@ function found({ operation, row, scope }: Selected, { bucket, accessPoint }: Rea
 
 /** Refuses a write on a full disk. It runs after authorization, so that strangers learn nothing about the disk. */
 function assertRoom({ room }: Pick<Context, 'room'>): void {
-  const complaint = room?.complaint();
-  if (complaint !== undefined) throw new StorageFull(complaint);
+  const warning = room?.warning();
+  if (warning !== undefined) throw new StorageFull(warning);
 }
 
-type Judged = Selected & Partial<InBucket> & Pick<Authorized, 'accessPoint'>;
+type Authorizing = Selected & Partial<InBucket> & Pick<Authorized, 'accessPoint'>;
 
 /** @throws AccessDenied, and what else the caller is refused with */
-async function judge(ctx: Context, request: Judged): Promise<void> {
+async function authorizeRequest(ctx: Context, request: Authorizing): Promise<void> {
   const { row, bucket } = request;
   const target = await permit(ctx, request);
   establish(request, {
@@ -124,7 +124,7 @@ async function judge(ctx: Context, request: Judged): Promise<void> {
 }
 
 /** Before a body is read: a refusal by a cached row of the bucket is repeated with a fresh one. @throws AccessDenied */
-async function assertMayAskFresh(ctx: Context, request: Judged): Promise<void> {
+async function assertMayAskFresh(ctx: Context, request: Authorizing): Promise<void> {
   if (!request.isCached) return assertMayAsk(request);
   try {
     assertMayAsk(request);
@@ -135,15 +135,15 @@ async function assertMayAskFresh(ctx: Context, request: Judged): Promise<void> {
   }
 }
 
-/** As `judge`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */
-async function judgeFresh(ctx: Context, request: Judged): Promise<void> {
-  if (!request.isCached) return judge(ctx, request);
+/** As `authorizeRequest`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */
+async function authorizeFresh(ctx: Context, request: Authorizing): Promise<void> {
+  if (!request.isCached) return authorizeRequest(ctx, request);
   try {
-    await judge(ctx, request);
+    await authorizeRequest(ctx, request);
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause;
     establish(request, found(request, await findBucket(ctx, request)));
-    await judge(ctx, request);
+    await authorizeRequest(ctx, request);
   }
 }
 
@@ -151,7 +151,7 @@ async function judgeFresh(ctx: Context, request: Judged): Promise<void> {
  * Reads the caller and the bucket again after the body has arrived.
  * @throws InvalidAccessKeyId for a key that was made inactive, NoSuchBucket where the bucket was deleted or replaced
  */
-async function renew(ctx: Context, request: Judged): Promise<void> {
+async function renew(ctx: Context, request: Authorizing): Promise<void> {
   const { bucket } = request;
   establish(request, { identity: (await request.renew?.()) ?? request.identity });
   if (bucket === undefined) return;
@@ -166,7 +166,7 @@ async function renew(ctx: Context, request: Judged): Promise<void> {
 const judgedMs = 1_000;
 
 /** Judges a slow body again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
-function judgedAtItsEnd(ctx: Context, request: Judged): Authorized['payload'] {
+function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['payload'] {
   const { payload } = request;
   const judgedAt = ctx.clock.elapsed();
   const content = tap(payload.content, {
@@ -176,7 +176,7 @@ function judgedAtItsEnd(ctx: Context, request: Judged): Authorized['payload'] {
       // A copy: the handler is at work with what was judged first.
       const again = { ...request };
       await renew(ctx, again);
-      await judge(ctx, again);
+      await authorizeRequest(ctx, again);
     },
   });
   return { ...payload, content };

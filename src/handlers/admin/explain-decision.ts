@@ -1,5 +1,5 @@
 /** ExplainDecision: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
-import { judge, type Question } from '../../auth/authorization/authorize.ts';
+import { evaluatePolicies, type Question } from '../../auth/authorization/authorize.ts';
 import { bucketPolicyName } from '../../auth/authorization/bucket-policy.ts';
 import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/authorization/identity-policies.ts';
 import type { Identity } from '../../auth/identity.ts';
@@ -48,7 +48,12 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
   const about = { action, bucket, bucketName, key, target, ...(resource === undefined ? {} : { resource }) };
   const decide = async (supposed: Supposed) => {
     const trace: TraceEntry[] = [];
-    const { allowed, reason, by } = await judge(ctx, identity, { ...about, ...supposed }, { facts, trace });
+    const { allowed, reason, by } = await evaluatePolicies(
+      ctx,
+      identity,
+      { ...about, ...supposed },
+      { facts, trace },
+    );
     return { allowed, reason, by, statements: trace };
   };
   const supposed = draft && (await readDraft(ctx, draft, { identity, bucketName }));

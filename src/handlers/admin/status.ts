@@ -55,7 +55,7 @@ export const GetStatus: AdminHandler<'GetStatus'> = async (ctx, call) => {
       : storageHealth(metadata, data, pauses);
   const warnings = [
     ...health.warnings,
-    ...(ctx.room?.states() ?? []).flatMap(({ complaint }) => complaint ?? []),
+    ...(ctx.room?.states() ?? []).flatMap(({ warning }) => warning ?? []),
     ...gateways
       .filter(({ state }) => state === 'silent')
       .map(({ host, address, beatAt }) => `gateway ${host} (${address}) is silent since ${beatAt}`),

@@ -4,7 +4,7 @@ import { fail } from '../../base/errors.ts';
 import { showSetting, textsOfConfig } from '../../config/read-config.ts';
 import { workerNames } from '../../config/values/workers.ts';
 import { gcBacklog } from '../../domain/clusters/drains.ts';
-import { findLease, leaderLease, mendingLease, slotLease } from '../../metadata/background/leases.ts';
+import { findLease, leaderLease, repairLease, slotLease } from '../../metadata/background/leases.ts';
 import { queueSlots } from '../../metadata/background/queues.ts';
 import { bucketSlots } from '../../metadata/buckets/buckets.ts';
 import { KeyFailure } from '../../ports/key-provider.ts';
@@ -43,7 +43,7 @@ const leaseNames: readonly string[] = [
   ...workerNames.map(leaderLease),
   ...Array.from({ length: queueSlots }, (_, slot) => slotLease('gc', slot)),
   ...Array.from({ length: bucketSlots }, (_, slot) => slotLease('rebalance', slot)),
-  mendingLease,
+  repairLease,
 ];
 
 export const ListLeases: AdminHandler<'ListLeases'> = async ({ metadata }) => {

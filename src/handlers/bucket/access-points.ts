@@ -210,7 +210,7 @@ export const PutAccessPointPolicy = action(
       await setAccessPointPolicy(
         ctx,
         { account, name, record: request.record },
-        { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, judged: row }) },
+        { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, authorized: row }) },
       );
     },
   },
@@ -220,11 +220,11 @@ export const PutAccessPointPolicy = action(
 async function assertMayBe(
   ctx: Context,
   now: AccessPointRow,
-  { isPublic, judged }: { readonly isPublic: boolean; readonly judged: AccessPointRow },
+  { isPublic, authorized }: { readonly isPublic: boolean; readonly authorized: AccessPointRow },
 ): Promise<void> {
   // Deleted and made again meanwhile, perhaps for another bucket.
-  if (now.alias !== judged.alias)
-    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: judged.name } });
+  if (now.alias !== authorized.alias)
+    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: authorized.name } });
   if (!isPublic) return;
   if (now.block.BlockPublicPolicy) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
   const bucket = await lookUpBucket(ctx, now.bucket);

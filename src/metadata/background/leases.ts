@@ -7,7 +7,7 @@
  * |---|---|---|
  * | all | changes of versions, uploads, buckets, clusters | the commit states the revisions that the decision rests on |
  * | `gc` | removes extents, puts queue rows back | idempotent: ids are never reused |
- * | runs of fsck that mend | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
+ * | runs of fsck that repair | rebuilds rows, queues bytes for deletion | the holder of `fsck-mending` reads its lease before each change; `gc` looks for an owner before it deletes bytes that fsck queued |
  * | `force-empty`, `reshard` | progress of a task | the commit states the revision of the task that the page began with |
  * | `bucket-stats`, `fsck`, `scrub`, `lifecycle` | the sample, the state of a run | the commit states the row that the latest leader wrote at its start (`beginTerm`) |
  * | `access-log` | batches of lines | the commit of a batch, and a look before the commit of its object, state the row that the latest leader wrote at its start; a key is never written twice |
@@ -45,7 +45,7 @@ export const leaderLease = (worker: string): string => `${worker}-leader`;
 export const slotLease = (worker: string, slot: number): string => `${worker}-${slot}`;
 
 /** The lease of a run of fsck that changes something. */
-export const mendingLease = 'fsck-mending';
+export const repairLease = 'fsck-mending';
 
 /** Their leases are written on a full disk too, because they free it. */
 const freeingWorkers = ['gc', 'force-empty', 'lifecycle'] as const;

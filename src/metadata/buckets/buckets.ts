@@ -4,7 +4,7 @@ import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { shardOf } from '../../base/shard.ts';
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
 import { mergeRows, prefixRange } from '../objects/objects.ts';
-import { announcing, heedChanges } from '../shared-changes.ts';
+import { announcing, subscribeToChanges } from '../shared-changes.ts';
 import { type BucketRow, buckets } from '../tables.ts';
 import { bucketsAll, bucketsByOwner, documents, type OwnedBucketRow } from './records.ts';
 
@@ -220,7 +220,7 @@ function openSeen({ caches, metadata }: Ctx): SeenBuckets {
   const seen = caches.of(SeenBuckets);
   if (!seen.isHeeding) {
     seen.isHeeding = true;
-    heedChanges(metadata, 'bucket', (name) => forgetBucket(seen, name));
+    subscribeToChanges(metadata, 'bucket', (name) => forgetBucket(seen, name));
   }
   return seen;
 }

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { printable } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
-import type { MendingGuard } from '../../domain/storage/fsck/findings.ts';
+import type { RepairGuard } from '../../domain/storage/fsck/findings.ts';
 import {
   comparedAmounts,
   comparedCounts,
@@ -17,7 +17,7 @@ import {
 import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import { MendingElsewhere, type MendingTurn, mendAloneSoon } from '../../workers/supervision/mending.ts';
+import { RepairElsewhere, type RepairTurn, repairAloneSoon } from '../../workers/supervision/repair-lease.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { type CommandWatch, withWatch } from './command-watch.ts';
@@ -69,7 +69,7 @@ export async function fsck({ config }: Configuration, own: readonly string[]): P
   try {
     return await withWatch(own, (watch) => work({ context, watch, signal: stopping.signal }, own));
   } catch (cause) {
-    if (!(cause instanceof MendingElsewhere || cause instanceof LeaseLost)) throw cause;
+    if (!(cause instanceof RepairElsewhere || cause instanceof LeaseLost)) throw cause;
     process.stderr.write(`sluice: ${cause.message}; wait for its end, then run the command again\n`);
     return elsewhereCode;
   } finally {
@@ -83,11 +83,13 @@ async function work({ context, watch, signal }: Working, own: readonly string[])
   const does = (given: Working) => (saved === undefined ? rebuild(given, own) : compare(given, own, saved));
   const { fix, drop } = saved?.state.mode ?? { fix: true, drop: true };
   if (!fix && !drop) return does({ context, watch, signal });
-  return mendAloneSoon(context, signal, (turn) => does({ context: { ...context, ...turn }, watch, ...turn }));
+  return repairAloneSoon(context, signal, (turn) =>
+    does({ context: { ...context, ...turn }, watch, ...turn }),
+  );
 }
 
-interface Working extends Pick<MendingTurn, 'signal'> {
-  readonly context: Context & MendingGuard;
+interface Working extends Pick<RepairTurn, 'signal'> {
+  readonly context: Context & RepairGuard;
   readonly watch: CommandWatch | undefined;
 }
 
@@ -152,9 +154,9 @@ async function rebuild({ context, watch, signal }: Working, own: readonly string
   });
   let done = 0;
   watch?.begin({ kind: 'rebuild', of: 'rows', paced: 'count' }, { done: { count: done } });
-  const report = (told: Rebuilt): void => {
+  const report = (rebuilt: Rebuilt): void => {
     watch?.clear();
-    print(asJson ? JSON.stringify(told) : formatFinding(told));
+    print(asJson ? JSON.stringify(rebuilt) : formatFinding(rebuilt));
     done += 1;
     watch?.show({ done: { count: done } });
   };
@@ -169,7 +171,7 @@ function formatSummary(summary: FsckSummary): string {
   const { buckets, versions, parts, named, stored, leaving, underway, unjudged, found, fixed, findings } =
     summary;
   const kinds = Object.entries(findings).filter(([, count]) => count > 0);
-  const mended = fixed === 0 ? '' : `; ${fixed} of them repaired`;
+  const repaired = fixed === 0 ? '' : `; ${fixed} of them repaired`;
   const left =
     unjudged === 0
       ? []
@@ -184,7 +186,7 @@ function formatSummary(summary: FsckSummary): string {
     ...(findings.metadata > 0
       ? ['the metadata is damaged, so other findings may follow from that: docs/recovery.md says what to do']
       : []),
-    found === 0 ? (unjudged === 0 ? 'all is well' : 'nothing else was found') : verdict + mended,
+    found === 0 ? (unjudged === 0 ? 'all is well' : 'nothing else was found') : verdict + repaired,
   ].join('\n');
 }
 

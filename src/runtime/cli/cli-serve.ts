@@ -20,7 +20,7 @@ import { describeGateway } from '../processes/gateway-heartbeat.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
 import { nodeDiagnostics, processName } from '../processes/node-diagnostics.ts';
 import { joinSiblings } from '../processes/node-siblings.ts';
-import { heedLogLevel, nodeTelemetry, nodeTracing, openLogLevel } from '../processes/node-telemetry.ts';
+import { followLogLevel, nodeTelemetry, nodeTracing, openLogLevel } from '../processes/node-telemetry.ts';
 import {
   endWithPrimary,
   onStopSignals,
@@ -77,7 +77,7 @@ export async function serveUntilStopped(
   return superviseProcesses({
     count: processes,
     log,
-    hear: heedLogLevel(logLevel),
+    hear: followLogLevel(logLevel),
     shutdownTimeoutMs: config.SVC_SHUTDOWN_TIMEOUT,
     mappedFile: mappedFile(config),
     onReady: announce,
@@ -171,10 +171,10 @@ async function serveHere(
   const host = hostOf(context, config, { address: serving.url, clientLoad });
   const workers = startWorkers(context, config.SVC_WORKERS, stopping.signal, host);
   // The process may be stopped as soon as it has printed that it serves.
-  const told = toldToStop();
+  const stopped = untilStopSignal();
   onReady(serving.url, installation);
   telemetry.log('INFO', 'serving', { url: serving.url, pid: process.pid });
-  await told;
+  await stopped;
   telemetry.log('INFO', 'stopping', { pid: process.pid });
   stopping.abort();
   await Promise.all([serving.close(), workers.stop()]);
@@ -205,7 +205,7 @@ function localProcess({ metadata }: Pick<Context, 'metadata'>, config: Config): 
 }
 
 /** Resolves on a signal to stop. The primary forwards it, because only a terminal signals every process. */
-function toldToStop(): Promise<void> {
+function untilStopSignal(): Promise<void> {
   return new Promise((resolve) => {
     onStopSignals(resolve, () => {
       if (!cluster.isWorker) endAtOnce();

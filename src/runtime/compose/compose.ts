@@ -96,14 +96,14 @@ async function openPeers({
 }
 
 /** Backends of one machine are read each time: that costs microseconds, and every change takes effect immediately. */
-const believedMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
+const cacheTtlMs = ({ SVC_META_BACKEND, SVC_CONFIG_CACHE_TTL }: Config): number =>
   metadataBackends[SVC_META_BACKEND].scope === 'network' ? SVC_CONFIG_CACHE_TTL : 0;
 
 /** What the processes of a node cache of the metadata, and for how long. */
 const cachedChanges = (config: Config): Omit<Parameters<typeof shareChanges>[1], 'siblings'> =>
   metadataBackends[config.SVC_META_BACKEND].scope === 'network'
-    ? { believedMs: config.SVC_CONFIG_CACHE_TTL, topics: ['bucket', 'account'] }
-    : { believedMs: activeMs, topics: ['account'] };
+    ? { cacheTtlMs: config.SVC_CONFIG_CACHE_TTL, topics: ['bucket', 'account'] }
+    : { cacheTtlMs: activeMs, topics: ['account'] };
 
 /** Loaded only where a backend keeps files: other runtimes have no disk. */
 async function openRooms({
@@ -207,7 +207,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   shareChanges(timed, { siblings, ...cachedChanges(config) });
   const late = lateWrites({ metadata: timed, clock, telemetry });
   const credentials = openCredentials(
-    { metadata: timed, sealer, clock, lateWrites: late, believedMs: believedMs(config) },
+    { metadata: timed, sealer, clock, lateWrites: late, cacheTtlMs: cacheTtlMs(config) },
     options.credentials,
   );
   const bytes = timedBytes(stored, measure);

@@ -9,14 +9,14 @@ import type { Announcement, Siblings } from '../../ports/siblings.ts';
 const roundMaxMs = 60_000;
 
 type Message =
-  /** process → primary: it heeds announcements from now on; primary → process: it is known */
+  /** process → primary: it follows announcements from now on; primary → process: it is known */
   | { readonly type: 'sluice:join' | 'sluice:joined' }
   /** announcing process → primary */
   | { readonly type: 'sluice:announce'; readonly id: number; readonly announcement: Announcement }
   /** primary → every other process */
-  | { readonly type: 'sluice:heed'; readonly round: number; readonly announcement: Announcement }
+  | { readonly type: 'sluice:announcement'; readonly round: number; readonly announcement: Announcement }
   /** other process → primary */
-  | { readonly type: 'sluice:heeded'; readonly round: number }
+  | { readonly type: 'sluice:acknowledged'; readonly round: number }
   /** primary → announcing process */
   | { readonly type: 'sluice:announced'; readonly id: number }
   /** asking process → primary → every other process; the answers go back */
@@ -39,7 +39,7 @@ const isMessage = (value: unknown): value is Message =>
  */
 export async function joinSiblings(onFailure: (cause: unknown) => void): Promise<Siblings> {
   const actions = new Map<string, ((about: string) => void)[]>();
-  const waiting = new Map<number, (isHeeded: boolean) => void>();
+  const waiting = new Map<number, (isAcknowledged: boolean) => void>();
   const answers = new Map<string, (about: string) => string>();
   const questions = new Map<number, Question>();
   const { promise: joined, resolve: join } = Promise.withResolvers<void>();
@@ -64,18 +64,18 @@ export async function joinSiblings(onFailure: (cause: unknown) => void): Promise
       }
       send({ type: 'sluice:answer', round: message.round, answer });
     }
-    if (message.type !== 'sluice:heed') return;
+    if (message.type !== 'sluice:announcement') return;
     const { topic, about } = message.announcement;
-    let isHeeded = true;
+    let isAcknowledged = true;
     for (const act of actions.get(topic) ?? []) {
       try {
         act(about);
       } catch (cause) {
-        isHeeded = false;
+        isAcknowledged = false;
         onFailure(cause);
       }
     }
-    if (isHeeded) send({ type: 'sluice:heeded', round: message.round });
+    if (isAcknowledged) send({ type: 'sluice:acknowledged', round: message.round });
   });
   send({ type: 'sluice:join' });
   await joined;
@@ -83,16 +83,16 @@ export async function joinSiblings(onFailure: (cause: unknown) => void): Promise
     announce: (announcement, withinMs) =>
       new Promise((resolve) => {
         const id = ids++;
-        const finish = (isHeeded: boolean): void => {
+        const finish = (isAcknowledged: boolean): void => {
           clearTimeout(timer);
           waiting.delete(id);
-          resolve(isHeeded);
+          resolve(isAcknowledged);
         };
         const timer = setTimeout(() => finish(false), Math.min(withinMs, roundMaxMs));
         waiting.set(id, finish);
         send({ type: 'sluice:announce', id, announcement });
       }),
-    heed(topic, act) {
+    subscribe(topic, act) {
       actions.set(topic, [...(actions.get(topic) ?? []), act]);
     },
     async ask(announcement, withinMs) {
@@ -158,7 +158,7 @@ export function relayAnnouncements(hear?: (announcement: Announcement) => void):
     Object.values(cluster.workers ?? {}).filter(
       (worker): worker is Worker => worker !== undefined && worker.id !== from.id && joined.has(worker.id),
     );
-  const heeded = (round: Round | undefined, workerId: number): void => {
+  const acknowledged = (round: Round | undefined, workerId: number): void => {
     if (round?.missing.delete(workerId) && round.missing.size === 0) round.end();
   };
   cluster.on('message', (from, message: unknown) => {
@@ -167,7 +167,7 @@ export function relayAnnouncements(hear?: (announcement: Announcement) => void):
       joined.add(from.id);
       send(from, { type: 'sluice:joined' });
     }
-    if (message.type === 'sluice:heeded') heeded(rounds.get(message.round), from.id);
+    if (message.type === 'sluice:acknowledged') acknowledged(rounds.get(message.round), from.id);
     if (message.type === 'sluice:answer') {
       const round = asking.get(message.round);
       if (round === undefined) return;
@@ -199,19 +199,19 @@ export function relayAnnouncements(hear?: (announcement: Announcement) => void):
     const timer = setTimeout(() => rounds.delete(number), roundMaxMs);
     if (others.length === 0) return end();
     rounds.set(number, { missing: new Set(others.map((worker) => worker.id)), end });
-    for (const worker of others) send(worker, { type: 'sluice:heed', round: number, announcement });
+    for (const worker of others) send(worker, { type: 'sluice:announcement', round: number, announcement });
   });
   // A process that ends remembers nothing.
   cluster.on('exit', (worker) => {
     joined.delete(worker.id);
-    for (const round of [...rounds.values()]) heeded(round, worker.id);
+    for (const round of [...rounds.values()]) acknowledged(round, worker.id);
   });
 }
 
 /** From the primary itself, to every process. */
 export function announceToProcesses(announcement: Announcement): void {
   for (const worker of Object.values(cluster.workers ?? {}))
-    if (worker !== undefined) send(worker, { type: 'sluice:heed', round: -1, announcement });
+    if (worker !== undefined) send(worker, { type: 'sluice:announcement', round: -1, announcement });
 }
 
 function send(worker: Worker, message: Message): void {

@@ -184,7 +184,7 @@ export function openLogLevel(configured: LogLevel): NodeLogLevel {
     },
     share(siblings) {
       others = siblings;
-      siblings.heed(logLevelTopic, (about) => {
+      siblings.subscribe(logLevelTopic, (about) => {
         if (isLevel(about)) control.set(about);
       });
     },
@@ -199,7 +199,7 @@ export function openLogLevel(configured: LogLevel): NodeLogLevel {
 }
 
 /** For the primary: it obeys what its processes announce. */
-export const heedLogLevel =
+export const followLogLevel =
   (control: LogLevelControl) =>
   ({ topic, about }: Announcement): void => {
     if (topic === logLevelTopic && isLevel(about)) control.set(about);

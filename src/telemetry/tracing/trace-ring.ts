@@ -71,7 +71,7 @@ export class TraceRing {
   }
 
   /** Why the trace is to be kept; undefined for most. */
-  judge(ended: Ended): Shelved | undefined {
+  offer(ended: Ended): Shelved | undefined {
     const { status = 0, code } = ended;
     if (status >= 500) return 'failed';
     if (code !== undefined) return status === 0 ? 'failed' : 'refused';

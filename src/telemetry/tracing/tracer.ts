@@ -49,7 +49,7 @@ export function createTracer({
 
   const onEnd = (trace: RecordedTrace): void => {
     running.remove(trace);
-    const kept = ring?.judge(trace);
+    const kept = ring?.offer(trace);
     const isSent = send !== undefined && trace.isSampled;
     if (kept === undefined && !isSent) return;
     const document = trace.document(kept ?? 'sample');

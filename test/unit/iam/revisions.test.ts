@@ -10,7 +10,7 @@ import { systemRandom } from '../../../src/ports/random.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
-function open(believedMs: number) {
+function open(cacheTtlMs: number) {
   const clock = virtualClock();
   const random = systemRandom();
   const metadata = memoryStore({ clock, random });
@@ -24,7 +24,7 @@ function open(believedMs: number) {
       tags: [],
       boundary: undefined,
     });
-  return { clock, change, revisions: new Revisions({ metadata, clock, believedMs }) };
+  return { clock, change, revisions: new Revisions({ metadata, clock, cacheTtlMs }) };
 }
 
 test('it is read each time where that is cheap', async () => {
@@ -58,7 +58,7 @@ test('a revision is cached for its time, unless a newer one was seen', async () 
 test('a change through this process invalidates it, and reads during the change are not cached', async () => {
   const clock = virtualClock();
   const metadata = memoryStore({ clock, random: systemRandom() });
-  const revisions = new Revisions({ metadata, clock, believedMs: 2_000 });
+  const revisions = new Revisions({ metadata, clock, cacheTtlMs: 2_000 });
   const change = (name: string) =>
     createUser(
       { caches: new Caches(), config: configWith({}), metadata, clock, random: systemRandom() },

@@ -190,8 +190,8 @@ test('of two runs that find the same counter off, one corrects it', async () => 
   };
   const waiting = { ...world, metadata: faulty(world.metadata, { commit }) };
   const runs = await Promise.all([fsck(waiting, fix), fsck(waiting, fix)]);
-  const mended = runs.flatMap(({ findings }) => findings.map(({ fixed, left }) => fixed ?? left));
-  expect(mended.toSorted()).toEqual(['another run corrected counters meanwhile', 'counter corrected']);
+  const repaired = runs.flatMap(({ findings }) => findings.map(({ fixed, left }) => fixed ?? left));
+  expect(repaired.toSorted()).toEqual(['another run corrected counters meanwhile', 'counter corrected']);
   expect(await usageIn(world)).toEqual(new Map([['STANDARD', { bytes: 7, objects: 1 }]]));
 });
 

@@ -3,7 +3,7 @@ import type { Hasher } from '../../../ports/cryptography.ts';
 import type { BodyMemory } from '../../../ports/object-bytes.ts';
 import type { WriteBudget } from '../chunked/write-budget.ts';
 import type { RetryContext, UpstreamClient } from './client.ts';
-import type { Vouching } from './vouching.ts';
+import type { HashVerification } from './hash-verification.ts';
 
 export interface Connection extends RetryContext {
   /** The cluster's id. */
@@ -11,7 +11,7 @@ export interface Connection extends RetryContext {
   readonly bucket: string;
   readonly prefix: string;
   readonly client: UpstreamClient;
-  readonly vouching: Vouching;
+  readonly hashVerification: HashVerification;
   readonly hasher: Hasher;
   /** Bounds what all uploads hold in memory together. */
   readonly budget: WriteBudget | undefined;

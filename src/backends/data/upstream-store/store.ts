@@ -25,6 +25,7 @@ import { isGone, listing, readAnswer, uploadListing } from './answers.ts';
 import { openUpstreamClient, retrying, type Upstream } from './client.ts';
 import type { Connection } from './connection.ts';
 import { foreignObjects } from './foreign.ts';
+import { HashVerification } from './hash-verification.ts';
 import { markIn, ownerHeaders, ownerIn, parseKey, toKey } from './names.ts';
 import { readRange } from './read.ts';
 import {
@@ -35,7 +36,6 @@ import {
   removeObject,
   type UpstreamUpload,
 } from './uploads.ts';
-import { Vouching } from './vouching.ts';
 import { put, singleMax, smallMax, writeExtent } from './write.ts';
 
 export interface UpstreamStoreOptions {
@@ -69,7 +69,7 @@ export function upstreamStore(upstreams: readonly Upstream[], options: UpstreamS
 
     // Hashing little costs little.
     verifies: async (cluster, size) =>
-      size > smallMax && size <= singleMax && connectionTo(cluster).vouching.isGiven(),
+      size > smallMax && size <= singleMax && connectionTo(cluster).hashVerification.isGiven(),
 
     write: (source, write) => writeExtent(connectionTo(write.cluster, write.cause), source, write),
 
@@ -113,8 +113,8 @@ function connect(upstream: Upstream, options: UpstreamStoreOptions): Connection 
   const { id, bucket, prefix } = upstream;
   const { clock, random, hasher, budget, partMemory } = options;
   const client = openUpstreamClient(upstream, { hasher, clock });
-  const vouching = new Vouching({ client, prefix, hasher, clock });
-  return { id, bucket, prefix, client, vouching, clock, random, hasher, budget, partMemory };
+  const hashVerification = new HashVerification({ client, prefix, hasher, clock });
+  return { id, bucket, prefix, client, hashVerification, clock, random, hasher, budget, partMemory };
 }
 
 const healthTimeoutMs = 5_000;

@@ -5,10 +5,10 @@ import { ContentMismatch, type Extent, type WriteOptions } from '../../../ports/
 import { etagIn, isMd5, UpstreamError } from './answers.ts';
 import { retrying, type UpstreamRequest } from './client.ts';
 import type { Connection } from './connection.ts';
+import { wrongSha256 } from './hash-verification.ts';
 import { ownerHeaders, toKey } from './names.ts';
 import { UploadBody } from './upload-body.ts';
 import { abortUpload, assemble, beginUpload, type UploadedPart } from './uploads.ts';
-import { wrongSha256 } from './vouching.ts';
 
 /** The most that an upstream takes in one request. */
 export const singleMax = 5 * 1024 ** 3;
@@ -161,7 +161,7 @@ const putWhole = (connection: Connection, { bytes, ...request }: PutWhole): Prom
 type Sent = Omit<Put, 'source' | 'size'> & Pick<UpstreamRequest, 'body'>;
 
 async function send(connection: Connection, { confirm, claimed, ...request }: Sent): Promise<string> {
-  const { client, vouching } = connection;
+  const { client, hashVerification } = connection;
   if (claimed === undefined) {
     const { headers } = await client.ask({ ...request, method: 'PUT' });
     const etag = etagIn(headers);
@@ -173,7 +173,7 @@ async function send(connection: Connection, { confirm, claimed, ...request }: Se
   try {
     const { headers } = await client.ask({ ...request, method: 'PUT', headers: own, sha256 });
     const etag = etagIn(headers);
-    if (await vouching.holdsFor(headers)) confirm?.(etag);
+    if (await hashVerification.holdsFor(headers)) confirm?.(etag);
     return etag;
   } catch (cause) {
     const code = cause instanceof UpstreamError ? cause.code : '';

@@ -91,9 +91,9 @@ export class Journal {
   }
 
   async #transact(): Promise<void> {
-    const complaint = this.#guard.complaint();
-    if (complaint !== undefined) {
-      for (const entry of this.#waiting.splice(0, batchLimit)) entry.reject(complaint);
+    const failure = this.#guard.failure();
+    if (failure !== undefined) {
+      for (const entry of this.#waiting.splice(0, batchLimit)) entry.reject(failure);
       // Commits that arrive next start another transaction, a turn of the event loop later.
       await new Promise((resolve) => setImmediate(resolve));
       return;
@@ -160,7 +160,7 @@ export class Journal {
         if (isWorthRetry && attempt < attemptsMax && !hasOverrun(reason)) continue;
         // If it failed before it began, its works are still waiting.
         if (taken.length === 0) taken.push(...this.#waiting.splice(0, batchLimit));
-        const failure = this.#guard.judge(way.error);
+        const failure = this.#guard.classify(way.error);
         for (const entry of taken) entry.reject(failure);
         return [];
       }

@@ -198,16 +198,16 @@ export class Commits {
       opId: string | undefined;
     },
   ): void {
-    const { fence: believed } = at;
+    const { fence: expectedFence } = at;
     const [first] = changes;
-    if (believed !== undefined) {
+    if (expectedFence !== undefined) {
       const spread = isSpread(at) && first !== undefined ? (keyOf(first) as Columns)[at.table.spreadBy] : '';
       const lane = isSpread(at) ? laneOf(Buffer.from(String(spread))) : 0;
       locked.unshift({
         key: this.#fenceKey(codec, at, lane),
         check: (value) => {
           const fence = value === undefined ? 0 : (unpack(value) as number);
-          return fence === believed ? undefined : { applied: false, because: 'fenced', fence };
+          return fence === expectedFence ? undefined : { applied: false, because: 'fenced', fence };
         },
       });
     }

@@ -13,7 +13,7 @@ export const defaultLeaseMs = 5_000;
 const rememberedMax = 10_000;
 const triesMax = 3;
 
-interface Believed {
+interface CachedLayout {
   /** The number of shards that may have rows; 0 where the partition was never split. */
   readonly to: number;
   /** By `elapsed` of the clock. */
@@ -31,37 +31,37 @@ export const partitionText = ({ table, in: partition }: At<AnyTable>): string =>
 
 export class Layouts {
   readonly #ports: LayoutPorts;
-  readonly #believed = new Map<string, Believed>();
+  readonly #cached = new Map<string, CachedLayout>();
 
   constructor(ports: LayoutPorts) {
     this.#ports = ports;
   }
 
-  async of(at: At<AnyTable>): Promise<Believed> {
+  async of(at: At<AnyTable>): Promise<CachedLayout> {
     const { clock, leaseMs, read } = this.#ports;
     const key = partitionText(at);
-    const known = this.#believed.get(key);
+    const known = this.#cached.get(key);
     if (known !== undefined && this.isGood(known)) return known;
     const until = clock.elapsed() + leaseMs;
     const note = await read(at);
-    const believed = { to: note?.value.to ?? 0, until };
-    this.#believed.delete(key);
-    this.#believed.set(key, believed);
-    const [oldest] = this.#believed.size > rememberedMax ? this.#believed.keys() : [];
-    if (oldest !== undefined) this.#believed.delete(oldest);
-    return believed;
+    const cached = { to: note?.value.to ?? 0, until };
+    this.#cached.delete(key);
+    this.#cached.set(key, cached);
+    const [oldest] = this.#cached.size > rememberedMax ? this.#cached.keys() : [];
+    if (oldest !== undefined) this.#cached.delete(oldest);
+    return cached;
   }
 
-  isGood({ until }: Believed): boolean {
+  isGood({ until }: CachedLayout): boolean {
     return this.#ports.clock.elapsed() < until;
   }
 
   /** Reads under a layout, and again should the lease have run out meanwhile. */
   async under<Result>(at: At<AnyTable>, read: (to: number) => Promise<Result>): Promise<Result> {
     for (let tries = 0; tries < triesMax; tries += 1) {
-      const believed = await this.of(at);
-      const result = await read(believed.to);
-      if (this.isGood(believed)) return result;
+      const cached = await this.of(at);
+      const result = await read(cached.to);
+      if (this.isGood(cached)) return result;
     }
     throw new StoreUnavailable(`reading ${at.table.name} takes longer than its layout may be believed`);
   }

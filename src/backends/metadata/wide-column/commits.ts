@@ -321,8 +321,8 @@ function buildConditions(target: Target, revision: string): Statement[] {
   }
   if (at.fence !== undefined) {
     // A partition that was never fenced has generation 0.
-    const believed = at.fence === 0 ? null : BigInt(at.fence);
-    all.push({ query: statements.fenceIf, params: [believed, ...place, believed] });
+    const expectedFence = at.fence === 0 ? null : BigInt(at.fence);
+    all.push({ query: statements.fenceIf, params: [expectedFence, ...place, expectedFence] });
   }
   for (const [i, change] of changes.entries()) {
     const row = [...place, keys[i]];

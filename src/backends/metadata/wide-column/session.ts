@@ -278,7 +278,7 @@ export class Session {
     try {
       const options = { ...levels[scope], prepare: true, logged: false };
       const outcome = this.#client.batch([...statements], options);
-      return (await this.#told(statements[0]?.query ?? '', outcome)).wasApplied();
+      return (await this.#reported(statements[0]?.query ?? '', outcome)).wasApplied();
     } catch (cause) {
       if (isRefusedUndone(cause)) throw new StoreUnavailable(describeError(cause), { cause });
       throw new UnknownOutcome(describeError(cause), { cause });
@@ -286,11 +286,11 @@ export class Session {
   }
 
   #timed<T>(query: string, work: Promise<T>): Promise<T> {
-    return reach(this.#told(query, work));
+    return reach(this.#reported(query, work));
   }
 
   /** Reports slow statements, those without an answer included. */
-  async #told<T>(query: string, work: Promise<T>): Promise<T> {
+  async #reported<T>(query: string, work: Promise<T>): Promise<T> {
     const started = performance.now();
     try {
       return await work;

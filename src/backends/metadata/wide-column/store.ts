@@ -269,10 +269,10 @@ class WideColumn implements WideColumnStore {
     for (;;) {
       const fence = await this.#fenceOf(at, shard);
       if (fence >= generation) return;
-      const believed = fence === 0 ? null : BigInt(fence);
+      const expectedFence = fence === 0 ? null : BigInt(fence);
       const raise: Statement = {
         query: statements.fenceIf,
-        params: [BigInt(generation), ...rows.place(at, shard), believed],
+        params: [BigInt(generation), ...rows.place(at, shard), expectedFence],
       };
       await this.#session.decide([raise]).catch((cause: unknown) => {
         // The next read of the fence shows the outcome.

@@ -18,8 +18,8 @@ import {
 } from '../../../ports/object-bytes.ts';
 import { isOwned, type Ownership, openOwnership } from '../../common/ownership.ts';
 import { compositeChecksum, hashNames } from '../../content/digests.ts';
-import type { FsckFinding, FsckRun, Mended } from './findings.ts';
-import { queueExtent } from './mend.ts';
+import type { FsckFinding, FsckRun, Repaired } from './findings.ts';
+import { queueExtent } from './repairs.ts';
 
 type Ctx = { readonly metadata: MetadataStore; readonly bytes: ObjectBytes };
 
@@ -47,12 +47,12 @@ export class StoredWalk {
       run.signal.throwIfAborted();
       const { done, value: found } = await this.#extents.next();
       if (done === true) {
-        await judge(run, this.#suspects);
+        await examine(run, this.#suspects);
         return false;
       }
       run.count('stored');
       if (!(await mayBeOwned(run, ownership, found))) this.#suspects.set(found.extent.id, found);
-      if (this.#suspects.size >= suspectsMax) await judge(run, this.#suspects);
+      if (this.#suspects.size >= suspectsMax) await examine(run, this.#suspects);
     }
     return true;
   }
@@ -68,7 +68,7 @@ async function mayBeOwned(run: FsckRun, ownership: Ownership, found: FoundExtent
   }
 }
 
-async function judge(run: FsckRun, suspects: Map<string, FoundExtent>): Promise<void> {
+async function examine(run: FsckRun, suspects: Map<string, FoundExtent>): Promise<void> {
   const { unowned, leaving, underway } = await sift(run, suspects);
   run.count('leaving', leaving);
   run.count('underway', underway);
@@ -156,15 +156,15 @@ function unownedFinding(
 
 async function tell(run: FsckRun, found: FoundExtent, bucket: string | undefined): Promise<void> {
   // The bytes may belong to another gateway on a shared cluster, or be all that is left of a bucket: do not delete them.
-  const leave = async (): Promise<Mended> => ({
+  const leave = async (): Promise<Repaired> => ({
     left: 'its bucket may be another gateway’s, or be lost: see --rebuild',
   });
   const finding = unownedFinding(found, { isBucketKnown: bucket !== undefined });
-  await run.find(finding, bucket === undefined ? leave : () => mend(run, found, bucket));
+  await run.find(finding, bucket === undefined ? leave : () => repair(run, found, bucket));
 }
 
 /** Looks once more with the bucket's current row, because the bucket may have been resharded since all of them were read. */
-async function mend(run: FsckRun, found: FoundExtent, bucket: string): Promise<Mended> {
+async function repair(run: FsckRun, found: FoundExtent, bucket: string): Promise<Repaired> {
   const row = (await findBucket(run.metadata, bucket))?.row;
   if (row?.id !== found.owner.bucketId) return { left: 'its bucket went meanwhile' };
   const ownership = { shards: new Map([[row.id, row.shards]]), seen: new Set<string>() };

@@ -3,20 +3,20 @@ import type { Awaitable } from '../../../base/awaitable.ts';
 import type { Context } from '../../../context.ts';
 import { type Cursor, MetadataDamaged, type Stored } from '../../../ports/metadata-store.ts';
 
-/** The guard of a run that may change something: only one such run works at a time (`workers/supervision/mending.ts`). */
-export interface MendingGuard {
+/** The guard of a run that may change something: only one such run works at a time (`workers/supervision/repair-lease.ts`). */
+export interface RepairGuard {
   /** Called before each change. @throws where another run may have taken over */
-  readonly assertMayMend?: (() => Promise<void>) | undefined;
+  readonly assertMayRepair?: (() => Promise<void>) | undefined;
 }
 
 export type FsckContext = Pick<
   Context,
   'caches' | 'metadata' | 'bytes' | 'clock' | 'random' | 'config' | 'hasher'
 > &
-  MendingGuard;
+  RepairGuard;
 
 /**
- * - `metadata`: a row or a page of the metadata is damaged. A run that found one mends nothing from then on.
+ * - `metadata`: a row or a page of the metadata is damaged. A run that found one repairs nothing from then on.
  * - `missing`, `damaged`, `unreadable`: a row names bytes that do not exist, that differ from what was stored, or that cannot be read now.
  * - `removed`: a row names bytes that are marked as removed, so that their space will be reclaimed.
  * - `manifest`: the rows of a large manifest, or the sizes of its bytes, do not match the object.
@@ -88,10 +88,10 @@ export interface FsckSummary extends Readonly<Record<Counter, number>> {
 }
 
 export interface FsckMode {
-  /** Makes the mends that lose no data. */
+  /** Makes the repairs that lose no data. */
   readonly fix: boolean;
   /**
-   * Removes versions whose bytes are lost, and the removal marks of bytes that still exist. Without `fix` it mends nothing else,
+   * Removes versions whose bytes are lost, and the removal marks of bytes that still exist. Without `fix` it repairs nothing else,
    * and unowned bytes stay for a rebuild.
    */
   readonly drop: boolean;
@@ -111,17 +111,17 @@ export interface FsckRun extends FsckContext {
   readonly mode: FsckMode;
   readonly signal: AbortSignal;
   count(what: Counter, by?: number): void;
-  /** Reports a finding; calls `mend` where the mode allows it. */
-  find(finding: FsckFinding, mend?: () => Promise<Mended>): Promise<void>;
+  /** Reports a finding; calls `repair` where the mode allows it. */
+  find(finding: FsckFinding, repair?: () => Promise<Repaired>): Promise<void>;
 }
-export type Mended = Pick<FsckFinding, 'fixed' | 'left'>;
+export type Repaired = Pick<FsckFinding, 'fixed' | 'left'>;
 
 export function openRun(
-  { caches, metadata, bytes, clock, random, config, hasher, assertMayMend }: FsckContext,
+  { caches, metadata, bytes, clock, random, config, hasher, assertMayRepair }: FsckContext,
   run: Pick<FsckRun, 'mode' | 'signal'> & {
     readonly report: FsckReport;
     readonly seen: FsckSummary;
-    /** Finds damage in the metadata; called before a mend. */
+    /** Finds damage in the metadata; called before a repair. */
     readonly verify: (run: FsckRun) => Promise<void>;
   },
 ): FsckRun & { summary(): FsckSummary } {
@@ -142,24 +142,24 @@ export function openRun(
     count: (what, by = 1) => {
       seen[what] += by;
     },
-    async find(finding, mend) {
+    async find(finding, repair) {
       seen.findings[finding.kind] += 1;
       // Bytes may look unowned or missing only because a row cannot be read.
-      const mayMend =
+      const mayRepair =
         run.mode.fix || (run.mode.drop && (finding.kind === 'missing' || finding.kind === 'removed'));
-      const canMend = mayMend && finding.kind !== 'metadata' && mend !== undefined && (await isSound());
-      if (canMend) await assertMayMend?.();
-      const mended = !mayMend ? {} : canMend ? await mend() : { left: damagedMetadata };
+      const canRepair = mayRepair && finding.kind !== 'metadata' && repair !== undefined && (await isSound());
+      if (canRepair) await assertMayRepair?.();
+      const repaired = !mayRepair ? {} : canRepair ? await repair() : { left: damagedMetadata };
       seen.found += 1;
-      if (mended.fixed !== undefined) seen.fixed += 1;
-      await run.report({ ...finding, ...mended });
+      if (repaired.fixed !== undefined) seen.fixed += 1;
+      await run.report({ ...finding, ...repaired });
     },
     summary: () => ({ ...seen, findings: { ...seen.findings } }),
   };
   return opened;
 }
 
-const damagedMetadata = 'nothing is mended while metadata is damaged: see docs/recovery.md';
+const damagedMetadata = 'nothing is repaired while metadata is damaged: see docs/recovery.md';
 
 /** Rows that are read in one step. */
 export const pageRows = 200;

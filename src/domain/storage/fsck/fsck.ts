@@ -1,4 +1,4 @@
-/** Compares metadata and data in both directions, a page at a time; reports differences, and mends them when the mode allows it. */
+/** Compares metadata and data in both directions, a page at a time; reports differences, and repairs them when the mode allows it. */
 
 import type { Context } from '../../../context.ts';
 import {
@@ -74,14 +74,14 @@ export const fromTheStart = (mode: FsckMode): FsckState => ({
 type Run = ReturnType<typeof openRun>;
 
 const unitExtents = 1_000;
-/** Before a mend the metadata is verified again, unless the last verification is younger than this (ms), */
+/** Before a repair the metadata is verified again, unless the last verification is younger than this (ms), */
 const verifiedMs = 5_000;
 /** or than this many times its duration, if that is longer. */
 const verifiedTimes = 4;
 
 /**
  * May run beside working gateways: rows that change during their comparison are compared again, and bytes of an open op are left
- * alone. The walk over owners and the walk over the bytes of a cluster start again after a kill; what they mended stays mended.
+ * alone. The walk over owners and the walk over the bytes of a cluster start again after a kill; what they repaired stays repaired.
  */
 export class Fsck {
   readonly #context: FsckContext;

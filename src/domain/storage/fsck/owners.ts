@@ -13,7 +13,7 @@ import type { GarbageTask, QueueRow } from '../../../metadata/records/queues.ts'
 import type { BucketRow, ObjectRow, UploadIndexRow } from '../../../metadata/tables.ts';
 import type { MetadataStore, Revision, Stored } from '../../../ports/metadata-store.ts';
 import type { Extent } from '../../../ports/object-bytes.ts';
-import { type FsckRun, type Mended, nextSound, pageRows } from './findings.ts';
+import { type FsckRun, nextSound, pageRows, type Repaired } from './findings.ts';
 
 const passesMax = 1 << 12;
 
@@ -65,7 +65,7 @@ export class OwnersWalk {
     } else if (isLooking && this.#repeated.candidates.size > 0) {
       this.#found = new Map();
     } else {
-      for (const [id, namings] of this.#found ?? []) await judge(run, id, namings);
+      for (const [id, namings] of this.#found ?? []) await examine(run, id, namings);
       this.#found = undefined;
       this.#pass += 1;
       if (this.#pass === this.#passes) return false;
@@ -79,7 +79,7 @@ export class OwnersWalk {
 /** The largest number of rows that are reported for one extent. */
 const namingsMax = 8;
 
-async function judge(run: FsckRun, id: string, namings: readonly Naming[]): Promise<void> {
+async function examine(run: FsckRun, id: string, namings: readonly Naming[]): Promise<void> {
   if (namings.length < 2) return;
   const standing = await standingAtOnce(namings);
   const owners = standing.filter(({ queued }) => queued === undefined);
@@ -115,7 +115,7 @@ const placeText = ({ place }: Naming): string =>
     .join(' ');
 
 /** Other bytes that the row named are unowned now; the walk over the stored bytes handles them. */
-async function unqueue({ metadata }: FsckRun, { queued }: Naming): Promise<Mended> {
+async function unqueue({ metadata }: FsckRun, { queued }: Naming): Promise<Repaired> {
   if (queued === undefined) return {};
   const { queue, slot, due, id } = queued;
   await metadata.apply([{ at: queueAt(queue, slot), remove: { due, id } }]);

@@ -57,7 +57,7 @@ interface RebuildSummary {
 
 interface Run extends RebuildContext {
   readonly signal: AbortSignal;
-  tell(told: Rebuilt): Promise<void>;
+  tell(rebuilt: Rebuilt): Promise<void>;
 }
 
 /** Extents without an owner that are kept in memory together; more of them take several walks over the bytes. */
@@ -68,7 +68,7 @@ export async function rebuildIndex(
   context: RebuildContext,
   options: {
     readonly buckets: readonly LostBucket[];
-    readonly report: (told: Rebuilt) => Awaitable<void>;
+    readonly report: (rebuilt: Rebuilt) => Awaitable<void>;
     readonly signal?: AbortSignal;
     /** For tests. */
     readonly atOnce?: number;
@@ -79,9 +79,9 @@ export async function rebuildIndex(
   const run: Run = {
     ...context,
     signal,
-    tell: async (told) => {
-      summary[told.kind] += 1;
-      await report(told);
+    tell: async (rebuilt) => {
+      summary[rebuilt.kind] += 1;
+      await report(rebuilt);
     },
   };
   await assertSound(run);
@@ -235,7 +235,7 @@ async function restoreBucket(run: Run, { id, name, owner }: LostBucket): Promise
     documents: {},
     closedAt: 0,
   };
-  await run.assertMayMend?.();
+  await run.assertMayRepair?.();
   const outcome = await insertBucket(run.metadata, row);
   if (!outcome.applied) throw new Error(`another request created a bucket ${name} meanwhile`);
   await run.metadata.raiseFence(objectsAt(row), row.generation);
@@ -440,19 +440,19 @@ async function findNullVersion(
 async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
   const { storageClass, size } = row;
   const delta = { storageClass, bytes: size, objects: 1 };
-  let believed = bucket;
+  let cachedBucket = bucket;
   for (let attempt = 0; attempt < 4; attempt += 1) {
-    await ctx.assertMayMend?.();
+    await ctx.assertMayRepair?.();
     const then = [
-      ...usageChanges(believed, drawId(ctx.random), [delta]),
-      ...ageChanges(believed, { before: [], after: [row] }),
+      ...usageChanges(cachedBucket, drawId(ctx.random), [delta]),
+      ...ageChanges(cachedBucket, { before: [], after: [row] }),
     ];
-    const outcome = await ctx.metadata.commit(objectsAt(believed), [{ put: row, expect: 'absent' }], {
+    const outcome = await ctx.metadata.commit(objectsAt(cachedBucket), [{ put: row, expect: 'absent' }], {
       then,
     });
     if (outcome.applied) return true;
     if (outcome.because !== 'fenced') return false;
-    believed = await refreshBucket(ctx, believed);
+    cachedBucket = await refreshBucket(ctx, cachedBucket);
   }
   return false;
 }

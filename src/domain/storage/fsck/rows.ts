@@ -22,7 +22,7 @@ import {
   type NamedExtent,
 } from './bytes.ts';
 import { type FsckRun, nextSound, pageRows } from './findings.ts';
-import { dropVersion, keepRemoved, unlistUpload } from './mend.ts';
+import { dropVersion, keepRemoved, unlistUpload } from './repairs.ts';
 
 type Place = SortOf<typeof objects>;
 

@@ -1,6 +1,6 @@
 /**
  * fsck on the usage counters: compares the counters of a bucket with the sum over its versions, and those of the parts of its open uploads
- * with the sum over these. A difference is reported and mended only when all of the following hold:
+ * with the sum over these. A difference is reported and repaired only when all of the following hold:
  *
  * 1. The counters have the same revisions before and after all else, so nothing was added to them in between.
  * 2. Afterwards no commit that has applied still has to add to them. The additions of a gateway that was killed between a
@@ -20,8 +20,8 @@ import {
 import { objectsAt } from '../../../metadata/objects/objects.ts';
 import { everyPart, findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { BucketRow } from '../../../metadata/tables.ts';
-import { type FsckRun, type Mended, pageRows } from './findings.ts';
-import { correctUsage, lastCorrection } from './mend.ts';
+import { type FsckRun, pageRows, type Repaired } from './findings.ts';
+import { correctUsage, lastCorrection } from './repairs.ts';
 
 type Usage = ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
 
@@ -35,13 +35,13 @@ export async function checkUsage(run: FsckRun, bucket: BucketRow): Promise<void>
   if (found === undefined) run.count('unjudged');
   else {
     const { proven, correction } = found;
-    let mending: Promise<Mended> | undefined;
+    let repairing: Promise<Repaired> | undefined;
     // One commit corrects all storage classes.
-    const mend = () => {
-      mending ??= correctUsage(run, bucket, { proven, correction });
-      return mending;
+    const repair = () => {
+      repairing ??= correctUsage(run, bucket, { proven, correction });
+      return repairing;
     };
-    for (const { detail } of proven) await run.find({ kind: 'usage', bucket: bucket.name, detail }, mend);
+    for (const { detail } of proven) await run.find({ kind: 'usage', bucket: bucket.name, detail }, repair);
   }
 }
 

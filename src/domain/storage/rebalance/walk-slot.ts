@@ -9,7 +9,7 @@ import type { EndedPass, OpenPass, Remaining } from '../../../metadata/records/c
 import type { TaskAmount } from '../../../metadata/records/tasks.ts';
 import type { BucketRow, ObjectRow } from '../../../metadata/tables.ts';
 import { type ClusterView, DataUnavailable, type Extent } from '../../../ports/object-bytes.ts';
-import { chooseCluster, parseCluster, readWish, type Wish } from '../../clusters/placement.ts';
+import { type Constraints, chooseCluster, parseCluster, readConstraints } from '../../clusters/placement.ts';
 import { amountOf, sumAmounts } from './evacuations.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
 import type { Pace } from './pace.ts';
@@ -157,8 +157,8 @@ async function tendVersion(
   const { view, clusters, byWeight } = tending;
   const found: Found = new Map();
   if (row.marker) return found;
-  const wish = readWish(ctx, { bucket, storageClass: row.storageClass });
-  const { to, leaves } = chooseAim(view, { row, wish, byWeight });
+  const constraints = readConstraints(ctx, { bucket, storageClass: row.storageClass });
+  const { to, leaves } = chooseDestination(view, { row, constraints, byWeight });
   const from = new Set<string>();
   const amounts = new Map<string, Required<TaskAmount>>();
   for await (const extent of readExtents(ctx.metadata, row.manifest)) {
@@ -209,7 +209,7 @@ async function moved(
 
 // Chooses the target cluster of a version, and the extents that must move there.
 
-interface Aim {
+interface Destination {
   /** Undefined when no cluster may take the version. */
   readonly to: string | undefined;
   /** Whether these bytes must, or should, leave their cluster. */
@@ -220,11 +220,15 @@ interface Aim {
  * The target is the cluster that a new write would pick now, so bytes on the cluster that the weights chose stay there.
  * @param byWeight also moves bytes away from live clusters
  */
-function chooseAim(
+function chooseDestination(
   view: ClusterView,
-  { row, wish, byWeight }: { readonly row: ObjectRow; readonly wish: Wish; readonly byWeight: boolean },
-): Aim {
-  const to = chooseCluster(view, wish, row.uploadId ?? row.requestId);
+  {
+    row,
+    constraints,
+    byWeight,
+  }: { readonly row: ObjectRow; readonly constraints: Constraints; readonly byWeight: boolean },
+): Destination {
+  const to = chooseCluster(view, constraints, row.uploadId ?? row.requestId);
   const leaves = ({ cluster }: Extent): boolean => {
     const state = view.states.get(cluster);
     if (state === 'evacuating') return true;

@@ -26,8 +26,8 @@ export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
 
 export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
   const { bucket, key, query, record, requestId } = request;
-  const judged = requireTarget(request);
-  const { owner } = judged;
+  const authorized = requireTarget(request);
+  const { owner } = authorized;
   const given = await readPutAcl(ctx, request, { of: 'object', owner });
   const grants = await acceptAcl(ctx, given, {
     bucket,
@@ -35,7 +35,7 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
     of: 'object',
     accessPoint: request.accessPoint,
   });
-  if (grants === undefined) return emptyReply(200, versionHeader(request, judged));
+  if (grants === undefined) return emptyReply(200, versionHeader(request, authorized));
   const row = await amendVersion(ctx, {
     bucket,
     key,
@@ -45,7 +45,7 @@ export const PutObjectAcl: HandlerOf<'PutObjectAcl'> = async (ctx, request) => {
     amend: async (row, current) => {
       const { acl, ...found } = row;
       // The caller was judged by another version, which may have been another's.
-      if (found.version !== judged.version) throw fail('OperationAborted');
+      if (found.version !== authorized.version) throw fail('OperationAborted');
       await assertUnblocked(ctx, current, grants);
       const next = isPlainAcl(grants, owner) ? undefined : grants;
       // The event `ObjectAcl:Put` tells of a change.

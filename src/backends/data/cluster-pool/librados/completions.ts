@@ -84,7 +84,7 @@ export class Completions {
       this.#awaited = next;
       await later(this.#native.lib.awaitCompletion, next);
       this.#awaited = undefined;
-      this.#harvest();
+      this.#reap();
       timer.stop();
       next = this.#running.keys().next().value;
       if (next !== undefined) timer = this.#lookAfter(lookMsMin);
@@ -94,14 +94,14 @@ export class Completions {
   #lookAfter(ms: number): { stop(): void } {
     let timer: ReturnType<typeof setTimeout>;
     const look = (after: number): void => {
-      timer = setTimeout(() => look(this.#harvest() > 0 ? lookMsMin : Math.min(2 * after, lookMsMax)), after);
+      timer = setTimeout(() => look(this.#reap() > 0 ? lookMsMin : Math.min(2 * after, lookMsMax)), after);
     };
     look(ms);
     return { stop: () => clearTimeout(timer) };
   }
 
   /** @returns how many were done */
-  #harvest(): number {
+  #reap(): number {
     const { lib } = this.#native;
     let done = 0;
     for (const [completion, { settle }] of this.#running) {

@@ -41,7 +41,7 @@ export class WriteGuard {
   }
 
   /** Why lmdb must not be given a transaction now. */
-  complaint(): Error | undefined {
+  failure(): Error | undefined {
     if (this.#broken !== undefined) return this.#broken;
     try {
       accessSync(this.#path, constants.W_OK);
@@ -71,7 +71,7 @@ export class WriteGuard {
    * Judges a transaction that failed.
    * @returns the error for its callers
    */
-  judge(error: unknown): Error {
+  classify(error: unknown): Error {
     const isOfSystem = readErrno(error) > 0;
     const isFull = isStorageFull(error);
     const failure = isOfSystem && !isFull ? StoreUnavailable : Error;

@@ -51,7 +51,7 @@ export class Timestamps {
   #running = false;
   #stream: Stream<Stamped> | undefined;
   /** The last time from PD's clock, with this process's time at that moment. */
-  #told: { readonly ms: number; readonly at: number; readonly wall: number } | undefined;
+  #latest: { readonly ms: number; readonly at: number; readonly wall: number } | undefined;
   #now = 0;
 
   constructor(options: TimestampOptions) {
@@ -68,17 +68,17 @@ export class Timestamps {
   /** PD's clock in ms, late by the duration of an answer at most; never goes back. */
   async now(): Promise<number> {
     if (!this.#isFresh()) await this.next();
-    const { ms, at } = this.#told ?? { ms: 0, at: 0 };
+    const { ms, at } = this.#latest ?? { ms: 0, at: 0 };
     // An answer that took longer than the one before does not turn the clock back.
     this.#now = Math.max(this.#now, ms + Math.floor(performance.now() - at));
     return this.#now;
   }
 
   #isFresh(): boolean {
-    if (this.#told === undefined) return false;
-    const elapsed = performance.now() - this.#told.at;
+    if (this.#latest === undefined) return false;
+    const elapsed = performance.now() - this.#latest.at;
     // The monotonic clock stops while a machine sleeps, the wall clock does not.
-    return elapsed <= freshMs && Math.abs(Date.now() - this.#told.wall - elapsed) <= sleptMs;
+    return elapsed <= freshMs && Math.abs(Date.now() - this.#latest.wall - elapsed) <= sleptMs;
   }
 
   close(): void {
@@ -121,7 +121,7 @@ export class Timestamps {
           count,
         });
         const physical = fromWide(timestamp.physical);
-        this.#told = { ms: Number(physical), at: performance.now(), wall: Date.now() };
+        this.#latest = { ms: Number(physical), at: performance.now(), wall: Date.now() };
         return (physical << logicalBits) + fromWide(timestamp.logical);
       } catch (cause) {
         this.#stream?.cancel();

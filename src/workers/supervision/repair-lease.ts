@@ -9,24 +9,24 @@ import {
   findLease,
   holdsLease,
   LeaseLost,
-  mendingLease,
+  repairLease,
 } from '../../metadata/background/leases.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 
-type MendingContext = LeaseContext & Pick<Context, 'random'>;
+type RepairContext = LeaseContext & Pick<Context, 'random'>;
 
 /** How often a command tries to get a lease that another run holds. */
 const askMs = 500;
 
 /** What a holder gets. */
-export interface MendingTurn {
+export interface RepairTurn {
   /** Aborts when the lease is lost. */
   readonly signal: AbortSignal;
   /** Called before each change: a holder that was paused may have a successor. @throws LeaseLost */
-  assertMayMend(): Promise<void>;
+  assertMayRepair(): Promise<void>;
 }
 
-export class MendingElsewhere extends Error {
+export class RepairElsewhere extends Error {
   constructor() {
     super(
       'another run of fsck that changes something is under way (--fix, --drop-missing, --rebuild or the worker fsck)',
@@ -35,40 +35,40 @@ export class MendingElsewhere extends Error {
 }
 
 /** Does `work` under the lease. @throws MendingElsewhere while another run holds it */
-export async function mendAlone<T>(
-  context: MendingContext,
+export async function repairAlone<T>(
+  context: RepairContext,
   signal: AbortSignal,
-  work: (turn: MendingTurn) => Promise<T>,
+  work: (turn: RepairTurn) => Promise<T>,
 ): Promise<T> {
   const { metadata } = context;
-  const wanted = { name: mendingLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
+  const wanted = { name: repairLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
   const lease = await acquireLease(metadata, wanted);
-  if (lease === undefined) throw new MendingElsewhere();
-  const assertMayMend = async (): Promise<void> => {
-    if (!(await holdsLease(metadata, lease))) throw new LeaseLost(mendingLease, lease.generation);
+  if (lease === undefined) throw new RepairElsewhere();
+  const assertMayRepair = async (): Promise<void> => {
+    if (!(await holdsLease(metadata, lease))) throw new LeaseLost(repairLease, lease.generation);
   };
-  return withLease(context, { lease, signal }, (held) => work({ signal: held, assertMayMend }));
+  return withLease(context, { lease, signal }, (held) => work({ signal: held, assertMayRepair }));
 }
 
 /**
  * Waits while a holder may be dead, or between two steps, because its lease then ends within its lifetime.
  * @throws MendingElsewhere where a holder renews its lease meanwhile: it lives, and its run may take days
  */
-export async function mendAloneSoon<T>(
-  context: MendingContext,
+export async function repairAloneSoon<T>(
+  context: RepairContext,
   signal: AbortSignal,
-  work: (turn: MendingTurn) => Promise<T>,
+  work: (turn: RepairTurn) => Promise<T>,
 ): Promise<T> {
   const { metadata, clock } = context;
-  const first = await findLease(metadata, mendingLease);
+  const first = await findLease(metadata, repairLease);
   const until = clock.elapsed() + leaseTtlMs + 4 * askMs;
   for (;;) {
     try {
-      return await mendAlone(context, signal, work);
+      return await repairAlone(context, signal, work);
     } catch (cause) {
-      const held = await findLease(metadata, mendingLease);
+      const held = await findLease(metadata, repairLease);
       const isRenewed = held?.generation === first?.generation && held?.revision !== first?.revision;
-      if (!(cause instanceof MendingElsewhere) || isRenewed || clock.elapsed() > until) throw cause;
+      if (!(cause instanceof RepairElsewhere) || isRenewed || clock.elapsed() > until) throw cause;
       await clock.sleep(askMs, signal);
       signal.throwIfAborted();
     }

@@ -5,7 +5,11 @@ import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/reb
 import { LeaseLost } from '../../../src/metadata/background/leases.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
-import { MendingElsewhere, mendAlone, mendAloneSoon } from '../../../src/workers/supervision/mending.ts';
+import {
+  RepairElsewhere,
+  repairAlone,
+  repairAloneSoon,
+} from '../../../src/workers/supervision/repair-lease.ts';
 import { type DomainWorld, domainWorld, graceMs, storedExtents } from '../../support/domain-world.ts';
 
 const fix: FsckMode = { fix: true, drop: false };
@@ -37,8 +41,8 @@ async function pausedTurn(world: DomainWorld) {
   const forever = new Promise<never>(() => {});
   const { promise, resolve } = Promise.withResolvers<() => Promise<void>>();
   const paused = { ...world, clock: { ...world.clock, sleep: () => forever } };
-  void mendAlone(paused, never, ({ assertMayMend }) => {
-    resolve(assertMayMend);
+  void repairAlone(paused, never, ({ assertMayRepair }) => {
+    resolve(assertMayRepair);
     return forever;
   });
   return promise;
@@ -54,7 +58,7 @@ test('gc deletes nothing that fsck queued and a rebuild owns by then', async () 
   // The rebuild has seen that the bytes are unowned and not queued. Then --fix queues them.
   const guarded = {
     ...world,
-    assertMayMend: async () => {
+    assertMayRepair: async () => {
       judged.resolve();
       await goOn.promise;
     },
@@ -77,20 +81,20 @@ describe('runs that mend', () => {
     const world = await domainWorld();
     const order: string[] = [];
     const goOn = Promise.withResolvers<void>();
-    const first = mendAlone(world, never, async () => {
+    const first = repairAlone(world, never, async () => {
       order.push('first');
       await goOn.promise;
     });
     await expect.poll(() => order).toEqual(['first']);
-    const second = mendAloneSoon(world, never, async () => void order.push('second')).catch(
+    const second = repairAloneSoon(world, never, async () => void order.push('second')).catch(
       (cause: unknown) => cause,
     );
     // The holder renews the lease, so the second run does not take it.
     await world.clock.advance(leaseTtlMs);
-    expect(await second).toBeInstanceOf(MendingElsewhere);
+    expect(await second).toBeInstanceOf(RepairElsewhere);
     goOn.resolve();
     await first;
-    await mendAloneSoon(world, never, async () => void order.push('third'));
+    await repairAloneSoon(world, never, async () => void order.push('third'));
     expect(order).toEqual(['first', 'third']);
   });
 
@@ -98,7 +102,7 @@ describe('runs that mend', () => {
     const world = await domainWorld();
     await pausedTurn(world);
     let done = false;
-    const waiting = mendAloneSoon(world, never, async () => {
+    const waiting = repairAloneSoon(world, never, async () => {
       done = true;
     });
     await world.clock.advance(leaseTtlMs / 2);
@@ -113,9 +117,9 @@ describe('runs that mend', () => {
     await world.process().put('lost', 'content');
     await loseRow(world, 'lost');
     for (const work of ['rebuild', 'fix']) {
-      const paused = { ...world, assertMayMend: await pausedTurn(world) };
+      const paused = { ...world, assertMayRepair: await pausedTurn(world) };
       await world.clock.advance(leaseTtlMs + 1);
-      await mendAlone(world, never, async () => {
+      await repairAlone(world, never, async () => {
         const late = work === 'rebuild' ? rebuild(paused) : fsck(paused, fix);
         await expect(late).rejects.toThrow(LeaseLost);
       });

@@ -9,7 +9,7 @@ import type { Hasher } from '../../../ports/cryptography.ts';
 import { encryptionIn, etagIn, isMd5, UpstreamError } from './answers.ts';
 import type { UpstreamClient } from './client.ts';
 
-export interface VouchingOptions {
+export interface HashVerificationOptions {
   readonly client: UpstreamClient;
   readonly prefix: string;
   readonly hasher: Hasher;
@@ -25,13 +25,13 @@ const againMs = 60_000;
 
 export const wrongSha256 = 'XAmzContentSHA256Mismatch';
 
-export class Vouching {
-  readonly #options: VouchingOptions;
+export class HashVerification {
+  readonly #options: HashVerificationOptions;
   /** How the upstream encrypted the object whose ETag was tested; undefined where it failed the test. */
   #shown: Promise<string | undefined> | undefined;
   #notBefore = 0;
 
-  constructor(options: VouchingOptions) {
+  constructor(options: HashVerificationOptions) {
     this.#options = options;
   }
 
@@ -64,8 +64,9 @@ export class Vouching {
     const put = (sha256: string) => client.ask({ ...request, method: 'PUT', body, sha256 });
     try {
       const { headers } = await put(toHex(hasher.once('sha256', body)));
-      const isTold = isMd5(etagIn(headers), headers) && etagIn(headers) === toHex(hasher.once('md5', body));
-      if (!isTold) return undefined;
+      const isReported =
+        isMd5(etagIn(headers), headers) && etagIn(headers) === toHex(hasher.once('md5', body));
+      if (!isReported) return undefined;
       const isTaken = await put(hasher.sha256Hex('something else')).then(
         () => true,
         (cause: unknown) => {

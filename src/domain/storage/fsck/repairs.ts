@@ -1,8 +1,8 @@
 /**
- * The mends of fsck, and the proof that each is safe. Each mend is idempotent, and none deletes anything when the outcome of a
+ * The repairs of fsck, and the proof that each is safe. Each repair is idempotent, and none deletes anything when the outcome of a
  * commit is unknown:
  *
- * | mend | proof |
+ * | repair | proof |
  * |---|---|
  * | `queueExtent` | the op that the bytes are named after is closed, which is final; after that no row owns them (`bytes.ts`), and `gc` looks for an owner again before it deletes them |
  * | `correctUsage` | see `usage.ts`; the commit states that no other run has corrected counters since |
@@ -24,7 +24,7 @@ import { drawId } from '../../common/ids.ts';
 import { removeSeenVersion } from '../../objects/delete-object.ts';
 import { freedBy } from '../../quotas/amounts.ts';
 import { heldBy, partChanges } from '../../uploads/part-counts.ts';
-import type { FsckRun, Mended } from './findings.ts';
+import type { FsckRun, Repaired } from './findings.ts';
 
 const requestId = 'fsck';
 
@@ -32,7 +32,7 @@ const requestId = 'fsck';
 export async function queueExtent(
   { metadata, config }: FsckRun,
   { extent, owner }: { readonly extent: Extent; readonly owner: Owner },
-): Promise<Mended> {
+): Promise<Repaired> {
   const due = (await metadata.now()) + config.SVC_GC_GRACE;
   await metadata.apply([queueOrphan(extent, { owner, id: 'fsck', requestId, due })]);
   return { fixed: 'queued for deletion' };
@@ -58,7 +58,7 @@ export async function correctUsage(
     readonly proven: readonly { readonly delta: UsageDelta; readonly of: 'objects' | 'parts' }[];
     readonly correction: 'absent' | Revision;
   },
-): Promise<Mended> {
+): Promise<Repaired> {
   const now = (await findBucket(run.metadata, bucket.name))?.row;
   if (now?.id !== bucket.id || now.generation !== bucket.generation || now.shards !== bucket.shards)
     return { left: 'the bucket changed meanwhile' };
@@ -91,7 +91,7 @@ function openPartChanges(
 export async function unlistUpload(
   { metadata }: FsckRun,
   { bucketId, key, uploadId }: { readonly bucketId: string; readonly key: string; readonly uploadId: string },
-): Promise<Mended> {
+): Promise<Repaired> {
   await metadata.apply([{ at: uploadsIn(bucketId), remove: { key, uploadId } }]);
   return { fixed: 'taken from the list' };
 }
@@ -100,7 +100,7 @@ export async function unlistUpload(
 export async function keepRemoved(
   { bytes, signal }: FsckRun,
   extents: AsyncIterable<Extent> | Iterable<Extent>,
-): Promise<Mended> {
+): Promise<Repaired> {
   for await (const extent of extents) {
     if (!(await bytes.removals?.isMarked(extent))) continue;
     await bytes.removals?.unmark(extent);
@@ -120,7 +120,7 @@ export async function dropVersion(
   run: FsckRun,
   bucket: BucketRow,
   { seen, cluster }: { readonly seen: Stored<ObjectRow>; readonly cluster: string | undefined },
-): Promise<Mended> {
+): Promise<Repaired> {
   if (!run.mode.drop) return { left: 'its bytes cannot be made again; --drop-missing takes it away' };
   // An entirely empty cluster is probably a wrong or unmounted one.
   if (cluster === undefined || !(await run.bytes.holdsAnything(cluster)))
