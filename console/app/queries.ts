@@ -24,9 +24,9 @@ export const queries = new QueryClient({
   },
 });
 
-export interface ReadOptions {
-  /** How often it is read again while the tab is visible. */
-  readonly everyMs?: number;
+export interface ReadOptions<T = never> {
+  /** How often it is read again while the tab is visible; it may depend on what was read last. */
+  readonly everyMs?: number | ((last: T | undefined) => number);
   readonly enabled?: boolean;
   /** Another question about the same thing, such as another span of time: the last reply is shown until the next one has come. */
   readonly keepsLast?: boolean;
@@ -35,20 +35,25 @@ export interface ReadOptions {
 /** All polls of a page are due at the same moments, so that they are one request; those of other tabs and users at others. */
 const phase = Date.now();
 
-interface ReadState {
-  readonly state: { readonly dataUpdatedAt: number; readonly errorUpdatedAt: number };
+interface ReadState<T> {
+  readonly state: {
+    readonly data: T | undefined;
+    readonly dataUpdatedAt: number;
+    readonly errorUpdatedAt: number;
+  };
 }
 
 /** The time until the next of these moments that is at least half the interval after the last reading. */
 const untilDue =
-  (everyMs: number) =>
-  ({ state: { dataUpdatedAt, errorUpdatedAt } }: ReadState): number => {
+  <T>(every: NonNullable<ReadOptions<T>['everyMs']>) =>
+  ({ state: { data, dataUpdatedAt, errorUpdatedAt } }: ReadState<T>): number => {
+    const everyMs = typeof every === 'number' ? every : every(data);
     const earliest = Math.max(dataUpdatedAt, errorUpdatedAt) + everyMs / 2 - phase;
     return Math.max(1_000, phase + Math.ceil(earliest / everyMs) * everyMs - Date.now());
   };
 
-const polling = (everyMs: number | undefined) =>
-  everyMs === undefined ? {} : { refetchInterval: untilDue(everyMs) };
+const polling = <T>(everyMs: ReadOptions<T>['everyMs']) =>
+  everyMs === undefined ? {} : { refetchInterval: untilDue<T>(everyMs) };
 
 /** Whether the page shows an earlier answer already. */
 const isRead = (key: QueryKey): boolean => queries.getQueryData(key) !== undefined;
@@ -57,14 +62,14 @@ const isRead = (key: QueryKey): boolean => queries.getQueryData(key) !== undefin
 export const useAdmin = <N extends AdminOperationName>(
   name: N,
   ask: Ask<N> = {},
-  options: ReadOptions = {},
+  options: ReadOptions<Answer<N>> = {},
 ) =>
   useQuery<Answer<N>, Error>({
     queryKey: [name, ask.path ?? {}, ask.query ?? {}, ask.body ?? {}],
     queryFn: ({ signal, queryKey }) => read(name, { ...ask, signal }, { isPoll: isRead(queryKey) }),
     enabled: options.enabled ?? true,
     ...(options.keepsLast === true ? { placeholderData: keepPreviousData } : {}),
-    ...polling(options.everyMs),
+    ...polling<Answer<N>>(options.everyMs),
   });
 
 interface PagedQuery {
@@ -89,8 +94,10 @@ export function useAdminPages<N extends AdminOperationName, Row>(
   {
     rowsOf,
     keepsRows = false,
+    everyMs,
     ...options
-  }: ReadOptions & {
+  }: Omit<ReadOptions, 'everyMs'> & {
+    readonly everyMs?: number;
     readonly rowsOf: (page: Answer<N>) => readonly Row[];
     /** While another question is asked, the rows of the one before stay: a search does not flicker. */
     readonly keepsRows?: boolean;
@@ -107,7 +114,7 @@ export function useAdminPages<N extends AdminOperationName, Row>(
     getNextPageParam: (page) => (page as { readonly next?: string }).next,
     ...(keepsRows ? { placeholderData: keepPreviousData } : {}),
     enabled: options.enabled ?? true,
-    ...polling(options.everyMs),
+    ...polling(everyMs),
   });
   return {
     ...query,

@@ -11,7 +11,7 @@ import {
 } from '@tanstack/react-router';
 import { Failure, NotFound } from '../ui/states.tsx';
 import { basePath } from './base-path.ts';
-import { builtPages, type PageName, pageOf } from './pages.ts';
+import { builtPages, type PageName, pageAt, pageOf } from './pages.ts';
 import { Shell } from './shell.tsx';
 import { parseSearch, writeSearch } from './url.ts';
 
@@ -57,3 +57,15 @@ export const router = createRouter({
   defaultErrorComponent: Broken,
   defaultNotFoundComponent: NotFound,
 });
+
+/** Begins to load the code of the page at the address of the window. */
+export function preloadPage(): void {
+  const { pathname, search } = router.latestLocation;
+  for (const { routeId } of router.matchRoutes(pathname, search)) {
+    const name = pageAt(routeId as string);
+    if (name !== undefined)
+      pageOf(name)
+        .load?.()
+        .catch(() => {});
+  }
+}

@@ -43,7 +43,7 @@ async function ask(): Promise<Session | undefined> {
 }
 
 /** As the gateway saw it when it sent the page: scripts cannot see the cookie. */
-const hasNoCookie = (): boolean =>
+export const hasNoCookie = (): boolean =>
   document.querySelector('meta[name=login]')?.getAttribute('content') === 'none';
 
 export function SessionGate({ children }: { readonly children: ComponentChildren }) {

@@ -45,7 +45,9 @@ function Plot(props: ChartProps) {
         {series.map(({ name }, index) => (
           <li key={name}>
             <span class={`swatch swatch-${index % 6}`} />
-            {name}
+            <bdi class="cut" title={name}>
+              {name}
+            </bdi>
           </li>
         ))}
       </ul>

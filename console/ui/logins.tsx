@@ -119,7 +119,11 @@ function Logins({ title, list, end, mayEnd, first }: TableProps) {
       <DataTable<Login>
         label={title}
         name="logins-"
-        columns={[first, ...columns, last]}
+        columns={[
+          first,
+          ...columns.map((column) => (column.id === 'from' ? { ...column, isMinor: first === who } : column)),
+          last,
+        ]}
         rows={logins.data?.logins}
         error={logins.error}
         onRetry={() => logins.refetch()}

@@ -4,9 +4,6 @@ import { language } from '../text/text.ts';
 import { type ChartProps, formatUnit } from './chart-data.ts';
 
 const height = 200;
-/** Marks of single values would touch each other beyond. */
-const pointsMax = 60;
-
 /** A canvas takes no custom properties: an element resolves them for the present theme. */
 function readColours(element: HTMLElement, names: readonly string[]): ReadonlyMap<string, string> {
   const probe = document.createElement('span');
@@ -45,6 +42,12 @@ const clock = new Intl.DateTimeFormat(language, {
   timeZone: 'UTC',
 });
 const day = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
+/** The index of the value of a series that has no other; else none. */
+function onlyValue(plot: uPlot, series: number): number[] {
+  const found = [...(plot.data[series] ?? [])].flatMap((value, index) => (value == null ? [] : [index]));
+  return found.length === 1 ? found : [];
+}
 
 /** @returns removes it */
 export function drawPlot(element: HTMLElement, chart: ChartProps): () => void {
@@ -95,8 +98,8 @@ function optionsOf(
       stroke,
       width: 1.5,
       spanGaps: true,
-      // Without neighbours a value would leave no mark.
-      points: { show: times.length <= pointsMax, size: 5, fill: stroke },
+      // A line shows several values; a single one would leave no mark.
+      points: { show: true, size: 5, fill: stroke, filter: onlyValue },
       ...(stacked ? { fill: stroke.replace('rgb(', 'rgba(').replace(')', ', 0.3)') } : {}),
     };
   });
@@ -109,7 +112,9 @@ function optionsOf(
     axes: [
       {
         ...axis,
-        size: 32,
+        size: 40,
+        gap: 12,
+        space: 64,
         ...(isDaily ? { incrs: dayIncrements } : {}),
         values: (_, at) => at.map((s) => (isLong ? day : clock).format(new Date(s * 1000))),
       },

@@ -85,9 +85,11 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
         : rows?.filter((row) => filterText(row).toLowerCase().includes(filter)),
     [rows, filter, filterText],
   );
+  // An empty list has nothing to filter.
+  const hasFilter = filterText !== undefined && (filter !== '' || (window ?? rows)?.length !== 0);
   return (
     <div class="table-block">
-      {(filterText !== undefined || props.tools !== undefined) && <Tools {...props} />}
+      {(hasFilter || props.tools !== undefined) && <Tools {...props} hasFilter={hasFilter} />}
       {error ? <Failure error={error} onRetry={onRetry} /> : null}
       {found === undefined ? (
         error ? null : (
@@ -107,11 +109,16 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   );
 }
 
-function Tools<Row>({ filterText, tools, name = '', label }: DataTableProps<Row>) {
+function Tools<Row>({
+  hasFilter,
+  tools,
+  name = '',
+  label,
+}: DataTableProps<Row> & { readonly hasFilter: boolean }) {
   const [search, setSearch] = useSearchState();
   return (
     <div class="tools">
-      {filterText !== undefined && (
+      {hasFilter && (
         <label class="filter">
           <Icon name="search" />
           <input

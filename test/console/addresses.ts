@@ -14,3 +14,20 @@ export const addressOf = (name: string, seed: Seed): string =>
   pathOf(name).replace(/\$(\w*)/g, (_, parameter: string) =>
     encodeURIComponent(parametersOf[seed][parameter] ?? ''),
   );
+
+/** Panels and forms of the seed `typical`, by their addresses. */
+export const panels: Readonly<Record<string, string>> = {
+  object: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv',
+  preview: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=preview',
+  versions: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=versions',
+  readers: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=readers',
+  decided:
+    '/why?asked=1&accessKey=SLUICETESTROOT000001&action=s3%3AGetObject&bucket=photos&key=2026%2F1%2Freport-0.csv',
+  'create-bucket': '/buckets?create=1',
+  quota: '/buckets/photos/usage?quota=1',
+  configuration: '/buckets/photos/settings?family=lifecycle',
+  cluster: '/clusters?cluster=default',
+  worker: '/workers?worker=lifecycle',
+  account: '/iam/accounts?open=root-account',
+  users: '/iam/users',
+};

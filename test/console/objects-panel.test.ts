@@ -207,7 +207,9 @@ describe.skipIf(noChromium !== undefined)('the panel of an object', () => {
     expect(page.url()).toContain('view=readers');
     const row = panel.getByRole('row', { name: reader.accessKey });
     expect(await row.innerText()).toContain('of-reader');
-    expect(await panel.getByRole('row', { name: 'User other' }).innerText()).toContain('nothing-allows');
+    expect(await panel.getByRole('row', { name: 'User other' }).innerText()).toContain(
+      'No statement and no ACL allows it.',
+    );
     expect(await panel.getByRole('row', { name: 'Everyone, without a key' }).innerText()).toContain('no');
     expect(await tab.axe()).toEqual([]);
   });

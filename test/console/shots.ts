@@ -4,13 +4,14 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildConsole } from '../../console/build.ts';
-import { addressOf, builtPages } from './addresses.ts';
+import { addressOf, builtPages, panels } from './addresses.ts';
 import { fill, type Seed, seeds } from './seeds.ts';
-import { type ConsoleWorld, openConsole, settled, type Tab } from './world.ts';
+import { type ConsoleWorld, openConsole, settled, type Tab, widths } from './world.ts';
 
 const folder = join(import.meta.dirname, '../../.cache/console-shots');
 const schemes = ['light', 'dark'] as const;
 const sizes = ['phone', 'desktop'] as const;
+const heightMax = 3_000;
 
 const text = (name: string, bytes = 2_000) => ({
   name,
@@ -56,11 +57,15 @@ async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]):
   for (const scheme of schemes)
     for (const width of sizes) {
       await using tab = await world.open('/', { scheme, width });
-      const shot = (name: string, fullPage = true) =>
-        tab.page.screenshot({
-          path: join(folder, `${name}-${seed}-${scheme}-${tab.page.viewportSize()?.width}.png`),
-          fullPage,
-        });
+      const shot = async (name: string, isWhole = true) => {
+        const path = join(folder, `${name}-${seed}-${scheme}-${widths[width]}.png`);
+        // What is as high as the window, such as the rail, would end in the middle of a picture of the whole page.
+        const height = isWhole ? await tab.page.evaluate(() => document.documentElement.scrollHeight) : 0;
+        const window = { width: widths[width], height: Math.max(900, Math.min(height, heightMax)) };
+        await tab.page.setViewportSize(window);
+        await tab.page.screenshot({ path });
+        await tab.page.setViewportSize({ ...window, height: 900 });
+      };
       for (const name of builtPages.filter(wants)) {
         await tab.go(addressOf(name, seed));
         await shot(name);
@@ -70,6 +75,11 @@ async function shoot(world: ConsoleWorld, seed: Seed, asked: readonly string[]):
           await tab.go('/');
           await open(tab);
           await tab.page.waitForTimeout(300);
+          await shot(name, false);
+        }
+      if (seed === 'typical')
+        for (const [name, path] of Object.entries(panels).filter(([each]) => wants(each))) {
+          await tab.go(path);
           await shot(name, false);
         }
       if (seed !== 'empty' || !wants('login')) continue;

@@ -46,8 +46,8 @@ export interface Tab extends AsyncDisposable {
   readonly problems: string[];
   /** Opens another address of the console, and waits until the page has settled. */
   go(path: string): Promise<void>;
-  /** The violations of axe, as texts. */
-  axe(): Promise<readonly string[]>;
+  /** The violations of axe, as texts: of all its rules, or of these. */
+  axe(rules?: readonly string[]): Promise<readonly string[]>;
 }
 
 export interface Browsing extends AsyncDisposable {
@@ -109,7 +109,7 @@ async function openTab(browser: Browser, url: string, path: string, options: Ope
       await page.goto(`${url}/console${to}`);
       await settled(page);
     },
-    axe: () => violations(page),
+    axe: (rules) => violations(page, rules),
     [Symbol.asyncDispose]: async () => {
       if (beside === undefined) await context.close();
       else await page.close();
@@ -152,16 +152,21 @@ export async function settled(page: Page): Promise<void> {
   );
 }
 
-async function violations(page: Page): Promise<readonly string[]> {
+async function violations(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
   // The policy of the page forbids to evaluate texts; the debugger may.
-  await page.evaluate(axe.source);
-  const found = await page.evaluate(async () => {
+  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axe.source);
+  const found = await page.evaluate(async (names) => {
     const { axe: run } = globalThis as unknown as { readonly axe: typeof import('axe-core') };
-    const { violations } = await run.run(document, { resultTypes: ['violations'] });
+    // What follows a change of the width, such as the rows of a virtual list, has been drawn.
+    for (let frame = 0; frame < 2; frame += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
+    const { violations } = await run.run(document, {
+      resultTypes: ['violations'],
+      ...(names === undefined ? {} : { runOnly: { type: 'rule', values: [...names] } }),
+    });
     return violations.map(
       ({ id, nodes }) =>
         `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`).join(' | ')}`,
     );
-  });
+  }, rules);
   return found;
 }

@@ -48,6 +48,7 @@ const columns: readonly Column<Row>[] = [
         {keys === undefined ? '' : ` · ${w.keyCount(keys.length)}`}
       </span>
     ),
+    isMinor: true,
   },
   {
     id: 'who',

@@ -81,6 +81,7 @@ export const Section = ({ title, bucket, family, set, isLinked = true, actions, 
       </div>
     }
   >
+    {set === undefined && <p class="quiet card-line">{w.hints[family]}</p>}
     {children}
   </Card>
 );

@@ -6,6 +6,13 @@ export const w = words({
     on: 'on',
     off: 'not set',
     configure: 'Configure',
+    hints: {
+      lifecycle: 'Deletes objects and old versions by their age, or moves them to another class.',
+      replication: 'Copies new versions to other buckets, here or at another site.',
+      notification: 'Tells webhooks, brokers and queues about changes of objects.',
+      inventory: 'Writes a list of all objects into a bucket, every day or week.',
+      logging: 'Writes a line for each request into a bucket.',
+    },
     ofTenant: 'Operators see replication, notifications, inventories and the access log here too.',
     partly: 'Your policies show only a part: they do not allow admin:ListBucketConfigurations.',
     runNow: 'Run now',
@@ -94,6 +101,14 @@ export const w = words({
     on: 'an',
     off: 'nicht gesetzt',
     configure: 'Einrichten',
+    hints: {
+      lifecycle:
+        'Löscht Objekte und alte Versionen nach ihrem Alter oder verschiebt sie in eine andere Klasse.',
+      replication: 'Kopiert neue Versionen in andere Buckets, hier oder an einem anderen Ort.',
+      notification: 'Meldet Änderungen von Objekten an Webhooks, Broker und Warteschlangen.',
+      inventory: 'Schreibt jeden Tag oder jede Woche eine Liste aller Objekte in einen Bucket.',
+      logging: 'Schreibt für jede Anfrage eine Zeile in einen Bucket.',
+    },
     ofTenant:
       'Betreiber sehen hier auch Replikation, Benachrichtigungen, Inventare und das Zugriffsprotokoll.',
     partly: 'Ihre Richtlinien zeigen nur einen Teil: sie erlauben admin:ListBucketConfigurations nicht.',

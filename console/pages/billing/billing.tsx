@@ -167,7 +167,7 @@ const storageColumns: readonly Column<BilledStorage>[] = [
   {
     id: 'class',
     head: w.class,
-    cell: ({ storageClass }) => <bdi>{storageClass}</bdi>,
+    cell: ({ storageClass }) => <bdi class="cut">{storageClass}</bdi>,
     value: ({ storageClass }) => storageClass,
     isMinor: true,
   },

@@ -20,7 +20,12 @@ import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, formatBytes, formatCount, Time } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
-const everyMs = 10_000;
+const everyMs = 30_000;
+/** While bytes move away from a cluster. */
+const busyMs = 10_000;
+const isAtRest = ({ state }: Pick<Cluster, 'state'>): boolean => state === 'live' || state === 'pending';
+const pace = (found: Answer<'ListClusters'> | undefined) =>
+  found === undefined || found.clusters.every(isAtRest) ? everyMs : busyMs;
 
 type Cluster = Answer<'ListClusters'>['clusters'][number];
 interface Row extends Cluster {
@@ -65,13 +70,14 @@ const columns: readonly Column<Row>[] = [
     cell: ({ state }) => <StateChip state={state} />,
     value: ({ state }) => state,
   },
-  countColumn('weight', { head: w.weight, value: ({ weight }) => weight }),
+  countColumn('weight', { head: w.weight, value: ({ weight }) => weight, isMinor: true }),
   {
     id: 'share',
     head: w.share,
     cell: ({ share }) => <span class="number">{percent(share)}</span>,
     value: ({ share }) => share,
     align: 'end',
+    isMinor: true,
   },
   {
     id: 'used',
@@ -86,7 +92,6 @@ const columns: readonly Column<Row>[] = [
     cell: ({ free }) => sizeOrUnknown(free),
     value: ({ free = -1 }) => free,
     align: 'end',
-    isMinor: true,
   },
   {
     id: 'since',
@@ -108,7 +113,7 @@ export default function ClustersPage() {
     'GetDrainProgress',
     'GetDrainImpact',
   ]);
-  const clusters = useAdmin('ListClusters', {}, { everyMs, enabled: allowed('ListClusters') === true });
+  const clusters = useAdmin('ListClusters', {}, { everyMs: pace, enabled: allowed('ListClusters') === true });
   const data = useAdmin('GetStorageData', {}, { everyMs, enabled: allowed('GetStorageData') === true });
   const [search, setSearch] = useSearchState();
   const rows = clusters.data && toRows(clusters.data.clusters, data.data);

@@ -19,7 +19,7 @@ import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Count, formatCount, formatDuration, Time } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
-const everyMs = 10_000;
+const everyMs = 30_000;
 
 type Target = Answer<'GetNotifyTargets'>['targets'][number];
 type Letter = Answer<'ListDeadLetters'>['rows'][number];

@@ -46,7 +46,8 @@ const sheet = (): string => {
 /** @returns an address, to be revoked */
 export function documentUrl(body: string): string {
   const link = `<link rel="stylesheet" nonce="${escapeXml(nonce())}" href="data:text/css,${encodeURIComponent(sheet())}">`;
-  const html = `<!doctype html><html lang="en"><meta charset="utf-8"><title>.</title>${link}<body>${body}`;
+  // The keyboard scrolls what has the focus, and this document has nothing else that could get it.
+  const html = `<!doctype html><html lang="en"><meta charset="utf-8"><title>.</title>${link}<body tabindex="0">${body}`;
   return URL.createObjectURL(new Blob([html], { type: 'text/html' }));
 }
 

@@ -7,6 +7,7 @@ import { useSession } from '../../app/session.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
+import { w as decisionWords } from '../why/words.ts';
 import { wordsOfReaders as w } from './words.ts';
 
 /** Each costs two requests: the page of accounts and the tab Access answer for others. */
@@ -66,7 +67,11 @@ const columns: readonly Column<Reader>[] = [
     id: 'by',
     head: w.decides,
     cell: ({ decision: { by, reason } }) => (
-      <bdi>{by === undefined ? reason : `${by.policy} · ${by.sid ?? by.statement}`}</bdi>
+      <bdi>
+        {by === undefined
+          ? (decisionWords.reasons[reason] ?? reason)
+          : `${by.policy} · ${by.sid ?? by.statement}`}
+      </bdi>
     ),
   },
 ];

@@ -19,6 +19,7 @@ import { w } from './words.ts';
 const everyMs = 30_000;
 const classesEveryMs = 60_000;
 const refusalsShown = 6;
+const clustersShown = 8;
 
 export default function OverviewPage() {
   const allowed = useAllowed([
@@ -143,6 +144,12 @@ const clusterColumns: readonly Column<ClusterRow>[] = [
   { id: 'free', head: w.free, align: 'end', cell: ({ free }) => sizeOrUnknown(free) },
 ];
 
+/** First what does not take writes, then what is fullest. */
+const byNeed = (one: ClusterRow, other: ClusterRow): number =>
+  Number(one.state === 'live') - Number(other.state === 'live') || fullness(other) - fullness(one);
+const fullness = ({ used, free }: ClusterRow): number =>
+  used === undefined || free === undefined ? 0 : used / Math.max(1, used + free);
+
 function Capacity({
   clusters,
   data,
@@ -160,7 +167,15 @@ function Capacity({
       free: free.length === 0 ? undefined : Math.max(...free),
     };
   });
-  return <ShortTable label={w.capacity} columns={clusterColumns} rows={rows} rowKey={({ id }) => id} />;
+  const shown = rows.toSorted(byNeed).slice(0, clustersShown);
+  return (
+    <>
+      <ShortTable label={w.capacity} columns={clusterColumns} rows={shown} rowKey={({ id }) => id} />
+      {rows.length > shown.length && (
+        <p class="quiet card-line foot">{w.moreClusters(rows.length - shown.length)}</p>
+      )}
+    </>
+  );
 }
 
 function Classes({ classes }: { readonly classes: Answer<'GetStorageClasses'> }) {
@@ -236,10 +251,18 @@ const refusalColumns: readonly Column<Refusal>[] = [
   {
     id: 'place',
     head: w.place,
-    cell: ({ bucket, key }) => <bdi>{key === '' ? bucket : `${bucket}/${key}`}</bdi>,
+    cell: ({ bucket, key }) => <bdi class="cut">{key === '' ? bucket : `${bucket}/${key}`}</bdi>,
     isMinor: true,
   },
-  { id: 'code', head: w.code, cell: ({ code, status }) => <span class="code">{code ?? status}</span> },
+  {
+    id: 'code',
+    head: w.code,
+    cell: ({ code, status }) => (
+      <span class="code" title={code}>
+        {code ?? status}
+      </span>
+    ),
+  },
 ];
 
 const Refusals = ({ traces }: { readonly traces: readonly Refusal[] }) =>

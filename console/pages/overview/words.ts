@@ -25,6 +25,8 @@ export const w = words({
     used: 'Used',
     free: 'Free',
     unknown: 'unknown',
+    moreClusters: (count: number) =>
+      `${plural(count, 'more cluster', 'more clusters')}, less full than these.`,
     backlog: 'Background work',
     worker: 'Worker',
     left: 'Left',
@@ -80,6 +82,8 @@ export const w = words({
     used: 'Belegt',
     free: 'Frei',
     unknown: 'unbekannt',
+    moreClusters: (count) =>
+      `${plural(count, 'weiterer Cluster', 'weitere Cluster')}, weniger voll als diese.`,
     backlog: 'Hintergrundarbeit',
     worker: 'Arbeiter',
     left: 'Übrig',

@@ -19,7 +19,7 @@ import { Count, formatBytes, formatDuration, Time } from '../../ui/values.tsx';
 import { TargetState } from '../events/events.tsx';
 import { w } from './words.ts';
 
-const everyMs = 10_000;
+const everyMs = 30_000;
 
 type Destination = Answer<'GetReplicationStatus'>['destinations'][number];
 type Peer = Answer<'ListReplicationPeers'>['peers'][number];

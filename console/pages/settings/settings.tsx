@@ -40,7 +40,12 @@ const columns: readonly Column<Setting>[] = [
   {
     id: 'source',
     head: w.source,
-    cell: ({ source }) => <Chip tone={source === 'default' ? 'neutral' : 'accent'}>{w.sources[source]}</Chip>,
+    cell: ({ source }) =>
+      source === 'default' ? (
+        <span class="quiet">{w.sources[source]}</span>
+      ) : (
+        <Chip tone="accent">{w.sources[source]}</Chip>
+      ),
     value: ({ source }) => source,
   },
   {

@@ -214,8 +214,9 @@ const poolColumns: readonly Column<Pool>[] = [
     align: 'end',
     cell: ({ BytesFree }) => (BytesFree === undefined ? '–' : <Bytes value={BytesFree} />),
     value: ({ BytesFree = -1 }) => BytesFree,
+    isMinor: true,
   },
-  countColumn('chunks', { head: w.chunks, value: ({ ChunkCount }) => ChunkCount }),
+  countColumn('chunks', { head: w.chunks, value: ({ ChunkCount }) => ChunkCount, isMinor: true }),
 ];
 
 function Data({ data }: { readonly data: Answer<'GetStorageData'> }) {
@@ -234,6 +235,9 @@ function Data({ data }: { readonly data: Answer<'GetStorageData'> }) {
       />
       {data.clusters.length > 0 && (
         <ul class="chip-list" aria-label={w.clusterStatus}>
+          <li class="quiet" aria-hidden="true">
+            {w.clusterStatus}
+          </li>
           {data.clusters.map(({ cluster, status }) => (
             <li key={cluster}>
               <span class="quiet">{cluster}</span>{' '}

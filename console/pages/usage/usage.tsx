@@ -108,7 +108,7 @@ export default function UsagePage() {
 }
 
 const classColumns: readonly Column<Answer<'GetBucket'>['classes'][number]>[] = [
-  { id: 'class', head: w.class, cell: ({ storageClass }) => <bdi>{storageClass}</bdi> },
+  { id: 'class', head: w.class, cell: ({ storageClass }) => <bdi class="cut">{storageClass}</bdi> },
   bytesColumn('bytes', { head: w.bytes, value: ({ bytes }) => bytes }),
   countColumn('objects', { head: w.objects, value: ({ objects }) => objects }),
 ];
@@ -135,7 +135,7 @@ const usageColumns: readonly Column<UsageRow>[] = [
   {
     id: 'class',
     head: w.class,
-    cell: ({ storageClass }) => <bdi>{storageClass}</bdi>,
+    cell: ({ storageClass }) => <bdi class="cut">{storageClass}</bdi>,
     value: ({ storageClass }) => storageClass,
   },
   bytesColumn('bytes', { head: w.average, value: bytesOf }),
@@ -147,7 +147,11 @@ const usageColumns: readonly Column<UsageRow>[] = [
     align: 'end',
     isMinor: true,
   },
-  countColumn('objects', { head: w.averageObjects, value: ({ objectCountAvg }) => objectCountAvg }),
+  countColumn('objects', {
+    head: w.averageObjects,
+    value: ({ objectCountAvg }) => objectCountAvg,
+    isMinor: true,
+  }),
   countColumn('most', { head: w.mostObjects, value: ({ objectCountMax }) => objectCountMax, isMinor: true }),
 ];
 
@@ -222,7 +226,7 @@ const requesterColumns: readonly Column<Requester>[] = [
     value: requestsOf,
     align: 'end',
   },
-  bytesColumn('received', { head: w.received, value: ({ ingressBytes }) => ingressBytes }),
+  bytesColumn('received', { head: w.received, value: ({ ingressBytes }) => ingressBytes, isMinor: true }),
   bytesColumn('sent', { head: w.sent, value: ({ egressBytes }) => egressBytes }),
 ];
 

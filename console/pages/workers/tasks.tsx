@@ -1,11 +1,13 @@
 /** Long tasks that run or wait: a bar for each, and why one does not go on. Nothing where there are none. */
+import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { type Task, TaskProgress } from './task-progress.tsx';
 import { w } from './words.ts';
 
-const everyMs = 5_000;
+const idleMs = 30_000;
+const busyMs = 5_000;
 
 const tones: Readonly<Record<Task['state'], Tone>> = {
   running: 'accent',
@@ -15,8 +17,10 @@ const tones: Readonly<Record<Task['state'], Tone>> = {
   failed: 'bad',
 };
 
+const pace = (found: Answer<'ListTasks'> | undefined) => (found?.tasks.length ? busyMs : idleMs);
+
 export function Tasks() {
-  const tasks = useAdmin('ListTasks', { query: { state: 'active' } }, { everyMs });
+  const tasks = useAdmin('ListTasks', { query: { state: 'active' } }, { everyMs: pace });
   const rows = tasks.data?.tasks ?? [];
   if (rows.length === 0) return null;
   return (

@@ -18,7 +18,7 @@ import { Controls } from './controls.tsx';
 import { Tasks } from './tasks.tsx';
 import { w } from './words.ts';
 
-const everyMs = 10_000;
+const everyMs = 30_000;
 
 type Worker = Answer<'ListWorkers'>['workers'][number];
 type State = Worker['state'];

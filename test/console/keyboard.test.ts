@@ -1,0 +1,89 @@
+/** Whoever has no pointer reaches every control with Tab, in the order of the page, and sees where the focus is. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addressOf, builtPages, panels } from './addresses.ts';
+import { fill } from './seeds.ts';
+import { type ConsoleWorld, noChromium, openConsole, type Tab } from './world.ts';
+
+const addresses = [
+  ...builtPages.map((name) => [name, addressOf(name, 'typical')] as const),
+  ...Object.entries(panels),
+];
+
+interface Walk {
+  /** Controls that Tab did not reach. */
+  readonly missed: readonly string[];
+  /** Controls that look the same with the focus as without it. */
+  readonly unseen: readonly string[];
+  /** Controls that got the focus before one that stands before them. */
+  readonly disordered: readonly string[];
+}
+
+/** Presses Tab until the focus has gone around. */
+async function walk({ page }: Tab): Promise<Walk> {
+  await page.evaluate(() => {
+    const selector =
+      'a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), textarea:not(:disabled), summary, iframe, [tabindex="0"]';
+    const inert = (element: Element) => element.closest('[inert]') !== null;
+    const controls = [...document.querySelectorAll<HTMLElement>(selector)].filter(
+      (each) => each.checkVisibility({ visibilityProperty: true }) && each.tabIndex >= 0 && !inert(each),
+    );
+    const state = { controls, order: [] as number[], unseen: [] as string[] };
+    Object.assign(globalThis, { tabWalk: state });
+    (document.activeElement as HTMLElement | null)?.blur();
+  });
+  const count = await page.evaluate(
+    () => (globalThis as unknown as { tabWalk: { controls: unknown[] } }).tabWalk.controls.length,
+  );
+  for (let press = 0; press < count + 2; press += 1) {
+    await page.keyboard.press('Tab');
+    await page.evaluate(() => {
+      const { tabWalk } = globalThis as unknown as {
+        tabWalk: { controls: HTMLElement[]; order: number[]; unseen: string[] };
+      };
+      const focused = document.activeElement as HTMLElement | null;
+      const index = focused === null ? -1 : tabWalk.controls.indexOf(focused);
+      if (focused === null || index < 0 || tabWalk.order.includes(index)) return;
+      tabWalk.order.push(index);
+      // A document in a frame shows its focus itself.
+      if (focused.tagName === 'IFRAME') return;
+      const { outlineStyle, outlineWidth } = getComputedStyle(focused);
+      if (outlineStyle === 'none' || outlineWidth === '0px')
+        tabWalk.unseen.push(focused.outerHTML.slice(0, 120));
+    });
+  }
+  return page.evaluate(() => {
+    const { tabWalk } = globalThis as unknown as {
+      tabWalk: { controls: HTMLElement[]; order: number[]; unseen: string[] };
+    };
+    const { controls, order, unseen } = tabWalk;
+    const text = (index: number) => controls[index]?.outerHTML.slice(0, 120) ?? '';
+    // The focus begins in an open panel, and goes around: one step back is the way from the end to the begin.
+    const back = order.filter((index, at) => at > 0 && index < (order[at - 1] ?? 0));
+    return {
+      missed: controls.flatMap((each, index) =>
+        order.includes(index) || !each.isConnected ? [] : [text(index)],
+      ),
+      unseen,
+      disordered: back.slice(1).map(text),
+    };
+  });
+}
+
+describe.skipIf(noChromium !== undefined)('the keyboard', () => {
+  let world: ConsoleWorld;
+  let loggedIn: Tab;
+  beforeAll(async () => {
+    world = await openConsole();
+    await fill(world.server, 'typical');
+    loggedIn = await world.open('/');
+  });
+  afterAll(async () => {
+    await loggedIn[Symbol.asyncDispose]();
+    await world[Symbol.asyncDispose]();
+  });
+
+  test.each(addresses)('reaches every control of %s with Tab, in order and visibly', async (_, address) => {
+    await using tab = await world.open(address, { beside: loggedIn });
+    expect(await walk(tab)).toEqual({ missed: [], unseen: [], disordered: [] });
+  });
+});
