@@ -12,6 +12,7 @@ import type { EventSinks } from './ports/event-sink.ts';
 import type { KeyProvider } from './ports/key-provider.ts';
 import type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
 import type { BodyMemory, ClusterStates, ObjectBytes } from './ports/object-bytes.ts';
+import type { OtherNodes } from './ports/other-nodes.ts';
 import type { PeerRequests } from './ports/peer-requests.ts';
 import type { Random } from './ports/random.ts';
 import type { Siblings } from './ports/siblings.ts';
@@ -28,6 +29,8 @@ export interface Context {
   readonly bodyMemory: BodyMemory;
   /** The other processes of this node. */
   readonly siblings: Siblings;
+  /** Absent where the metadata are on this machine: then there is one node. */
+  readonly otherNodes?: OtherNodes;
   readonly clock: Clock;
   /** Absent where clients keep the time of `clock`. */
   readonly signingClock?: SigningClock;

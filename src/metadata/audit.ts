@@ -183,6 +183,95 @@ export async function* auditRowsBetween(
   }
 }
 
+// Followers read rows as they come. The time of a row is the arrival of its request, and it is written when the request ends, so rows come
+// late. A follower carries what it has seen of the last minutes, and each page compares them again.
+
+/** What a follower carries from page to page: it has seen the rows of these marks; of other rows none that is older than `from`. */
+export interface FollowPlace {
+  /** ms since the epoch */
+  readonly from: number;
+  readonly seen: ReadonlySet<string>;
+}
+
+interface FollowQuery extends Pick<AuditQuery, 'max' | 'rest' | 'matches'> {
+  readonly now: number;
+  /** Absent: the newest rows that are not older than `start`. */
+  readonly place: FollowPlace | undefined;
+  readonly start: number;
+  /** A short text for a row. */
+  markOf(row: AuditRow): string;
+}
+
+interface FollowPage {
+  /** The oldest first; late ones among them. */
+  readonly rows: readonly AuditRow[];
+  readonly place: FollowPlace;
+  readonly hasMore: boolean;
+}
+
+/** How long rows may come late, and how many rows are compared again for them, at most. The marks are part of an address. */
+const follow = { lateMs: 15 * 60_000, rows: 2_000, marks: 500 } as const;
+
+export async function followAudit(
+  metadata: Pick<MetadataStore, 'scan'>,
+  query: FollowQuery,
+): Promise<FollowPage> {
+  const { now, place, max, matches, rest, markOf } = query;
+  if (place === undefined) return beginToFollow(metadata, query);
+  const from = Math.max(place.from, now - follow.lateMs);
+  const rows: AuditRow[] = [];
+  const read: ReadRow[] = [];
+  let keys = 0;
+  let hasMore = false;
+  for await (const row of auditRowsBetween(metadata, { start: from, end: now, rest })) {
+    const mark = matches(row) ? markOf(row) : undefined;
+    read.push({ time: row.time, mark });
+    if (mark !== undefined && !place.seen.has(mark)) {
+      rows.push(row);
+      keys += row.keys?.length ?? 0;
+    }
+    hasMore = rows.length >= max || read.length >= looks.rows || keys >= looks.keys;
+    if (hasMore) break;
+  }
+  return { rows, place: placeAfter(read, { from, hasMore }), hasMore };
+}
+
+async function beginToFollow(
+  metadata: Pick<MetadataStore, 'scan'>,
+  { now, start, max, matches, rest, markOf }: FollowQuery,
+): Promise<FollowPage> {
+  const page = await readAudit(metadata, { start, end: now, max, matches, rest });
+  const rows = page.rows.toReversed();
+  const read = rows.map((row) => ({ time: row.time, mark: markOf(row) }));
+  // Rows that are older than a full page are not new.
+  const from = Math.max(now - follow.lateMs, page.next === undefined ? start : page.next.time + 1);
+  return { rows, place: placeAfter(read, { from, hasMore: false }), hasMore: false };
+}
+
+interface ReadRow {
+  readonly time: number;
+  /** Absent for a row that does not match. */
+  readonly mark: string | undefined;
+}
+
+/** @param read in order; all rows since `from`, or as many as one page reads */
+function placeAfter(
+  read: readonly ReadRow[],
+  { from, hasMore }: { readonly from: number; readonly hasMore: boolean },
+): FollowPlace {
+  let first = read.length;
+  for (let marks = 0; first > 0 && read.length - first < follow.rows; first -= 1) {
+    if (read[first - 1]?.mark !== undefined) marks += 1;
+    if (marks > follow.marks) break;
+  }
+  const dropped = read[first - 1]?.time;
+  const cut = dropped === undefined ? from : Math.max(from, dropped + 1);
+  // The next page begins at the last row at the latest; rows of one millisecond may come twice then.
+  const next = hasMore ? Math.min(cut, read.at(-1)?.time ?? cut) : cut;
+  const seen = read.flatMap(({ time, mark }) => (time >= next && mark !== undefined ? [mark] : []));
+  return { from: next, seen: new Set(seen.slice(-follow.marks)) };
+}
+
 /** The rows of a slot of an hour, in order. */
 export const rowsOfSlot = (
   metadata: Pick<MetadataStore, 'scan'>,

@@ -19,7 +19,7 @@ import { audit } from './records/audit.ts';
 import { clusterState, importReleased, rebalance } from './records/clusters.ts';
 import { iamTables } from './records/iam.ts';
 import { quotaDefaults, rateLimits } from './records/limits.ts';
-import { gateways, heartbeats, leases } from './records/processes.ts';
+import { gateways, heartbeats, leases, nodeMessages } from './records/processes.ts';
 import { hourlyQueues, queueHours, queues } from './records/queues.ts';
 import { replicationPeers } from './records/replication-peers.ts';
 import { tasks } from './records/tasks.ts';
@@ -398,6 +398,7 @@ export const tables = {
   removedVersions,
   heartbeats,
   gateways,
+  nodeMessages,
   logins,
   idempotencyKeys,
   idempotencyKeysByAccount,

@@ -246,6 +246,8 @@ export function startWorkers(
   const ends = AbortSignal.any([signal, stopping.signal]);
   const shared = local && shareWith(local, { clock: context.clock, names });
   const heartbeats = new Heartbeats(context, process, { pace: shared, gateway });
+  // Only a process that serves has a heartbeat by which other nodes know it.
+  const questions = gateway && context.otherNodes?.serve({ node: gateway().node, process }, ends);
   const controls = new Controls(context, {
     workers: [...names, sweeperName],
     signal: ends,
@@ -286,7 +288,7 @@ export function startWorkers(
       stopping.abort();
       await Promise.all(running);
       await controls.ended;
-      await heartbeats.stop();
+      await Promise.all([questions, heartbeats.stop()]);
     },
   };
 }

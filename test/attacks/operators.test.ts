@@ -8,9 +8,10 @@ const pathOf = (path: string): string => path.replace(/:\w+/g, 'bucket');
 
 const forOperators = adminOperationNames.filter((name) => describeAdminOperation(name).callers === undefined);
 
-test('only the operations on the caller’s own log-in, permissions and keys, and batches of reads that are authorized one by one, are open to others', () => {
+test('only the operations on the caller’s own log-in, permissions and keys, and batches of reads and of questions that are authorized one by one, are open to others', () => {
   const open = adminOperationNames.filter((name) => !forOperators.includes(name));
   expect(open).toEqual([
+    'ExplainDecisions',
     'LogIn',
     'GetSession',
     'LogOut',

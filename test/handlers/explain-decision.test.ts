@@ -248,3 +248,120 @@ test('the ARN of a question may be of the operator API or of IAM', async () => {
     ).allowed;
   expect([await asked('a'), await asked('b')]).toEqual([true, false]);
 });
+
+const whyBatch = async (world: GatewayWorld, questions: unknown, credential = operator) => {
+  const body = JSON.stringify({ questions });
+  const reply = await world.as({ credential }).post('/admin/v1/why/batch', { body });
+  return { status: reply.status, ...JSON.parse(reply.text) };
+};
+
+test('a batch answers every question as the question alone is answered, also for other callers by key or ARN', async () => {
+  await using world = await furnished();
+  const policy = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Sid: 'writes', Effect: 'Allow', Action: 's3:PutObject', Resource: '*' }],
+  });
+  const { credential } = await openUser(world, 'carol', { policy });
+  const about = { bucket: 'bucket', key: 'key' };
+  const questions = [
+    { ...about, action: 's3:GetObject' },
+    { ...about, action: 's3:PutObject', accessKey: bob.accessKey },
+    { ...about, action: 's3:PutObject', accessKey: credential.accessKey },
+    { ...about, action: 's3:GetObject', context: { 'aws:SourceIp': '203.0.113.9' } },
+    { action: 's3:ListAllMyBuckets', accessKey: alice.accessKey },
+  ];
+  const { status, answers } = await whyBatch(world, questions);
+  expect(status).toBe(200);
+  for (const [index, question] of questions.entries()) {
+    const { statements: _, ...alone } = JSON.parse((await why(world, question)).text);
+    expect(answers[index]).toEqual(alone);
+  }
+  expect(answers.map(({ allowed }: { allowed: boolean }) => allowed)).toEqual([
+    true,
+    false,
+    true,
+    false,
+    true,
+  ]);
+  // The ARN of a user and of a root lead to the same decision as one of its keys.
+  const [byKey, , byRootKey] = [answers[2], answers[3], answers[4]];
+  const byArn = await whyBatch(world, [
+    { ...about, action: 's3:PutObject', principal: byKey.caller.principal },
+    { action: 's3:ListAllMyBuckets', principal: byRootKey.caller.principal },
+  ]);
+  expect(byArn.answers).toEqual([byKey, byRootKey]);
+});
+
+test('a role is asked about by its ARN, and a principal that does not exist is named', async () => {
+  await using world = await furnished();
+  const iam = openActions(world);
+  const trust = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Principal: { AWS: '*' }, Action: 'sts:AssumeRole' }],
+  });
+  const document = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: 's3:PutObject', Resource: '*' }],
+  });
+  await must(iam('CreateRole', { RoleName: 'writer', AssumeRolePolicyDocument: trust }));
+  await must(iam('PutRolePolicy', { RoleName: 'writer', PolicyName: 'writes', PolicyDocument: document }));
+  const owner = alice.owner;
+  const about = { bucket: 'bucket', key: 'key', action: 's3:PutObject' };
+  const { answers } = await whyBatch(world, [
+    { ...about, principal: `arn:aws:iam::${owner}:role/writer` },
+    { ...about, principal: `arn:aws:iam::${owner}:role/absent` },
+    { ...about, principal: `arn:aws:iam::${owner}:role/other/writer` },
+    { ...about, principal: 'arn:aws:iam::nobody:root' },
+    { ...about, principal: 'x' },
+    { ...about, principal: `arn:aws:iam::${owner}:root`, accessKey: alice.accessKey },
+    { ...about, bucket: 'absent' },
+  ]);
+  expect(answers[0]).toMatchObject({ allowed: true, reason: 'identity-policy' });
+  for (const answer of answers.slice(1, 6))
+    expect(answer).toEqual({ refused: { code: 'InvalidArgument', message: expect.any(String) } });
+  expect(answers[6].refused.code).toBe('NoSuchBucket');
+});
+
+test('each question of a batch needs the permission of ExplainDecision', async () => {
+  await using world = await furnished();
+  const policy = (resource: string) =>
+    JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        { Effect: 'Allow', Action: 'admin:ExplainDecision', Resource: `arn:aws:admin:::${resource}` },
+      ],
+    });
+  const restricted = await openUser(world, 'restricted', {
+    policy: policy('buckets/bucket/*'),
+    root: operator,
+  });
+  await world.client.put('/other');
+  const questions = [
+    { action: 's3:GetObject', bucket: 'bucket', key: 'key' },
+    { action: 's3:GetObject', bucket: 'other', key: 'key' },
+    { action: 's3:ListAllMyBuckets', accessKey: bob.accessKey },
+  ];
+  const { answers } = await whyBatch(world, questions, restricted.credential);
+  expect(answers[0]).toMatchObject({ allowed: true });
+  for (const answer of answers.slice(1)) expect(answer.refused).toMatchObject({ code: 'AccessDenied' });
+  // Other accounts learn nothing, not even whether a bucket or a key exists.
+  const absent = [
+    ...questions,
+    { action: 's3:GetObject', bucket: 'absent' },
+    { action: 's3:X', accessKey: 'x' },
+  ];
+  const tenant = await whyBatch(world, absent, bob);
+  for (const answer of tenant.answers)
+    expect(answer).toEqual({ refused: { code: 'AccessDenied', message: expect.any(String) } });
+  const anonymous = await world.anonymous.post('/admin/v1/why/batch', {
+    body: JSON.stringify({ questions }),
+  });
+  expect(anonymous.status).toBe(403);
+  const none = await whyBatch(world, []);
+  expect([none.status, none.code]).toEqual([400, 'MalformedJSON']);
+  const many = await whyBatch(
+    world,
+    Array.from({ length: 201 }, () => questions[0]),
+  );
+  expect(many.status).toBe(400);
+});

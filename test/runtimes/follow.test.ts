@@ -1,4 +1,4 @@
-/** `sluice admin status`, `requests` and `logs` against a node of two real processes. */
+/** `sluice admin status`, `requests`, `logs` and `audit` against a node of two real processes. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { startServer, type TestServer, testCredentials } from '../support/server.ts';
@@ -136,6 +136,22 @@ test('status is a page with both processes, what they lead, capacity, and the re
   await vi.waitFor(() => expect(watched.text().match(/^GATEWAYS$/gm)?.length).toBeGreaterThan(1), patience);
   expect(watched.text()).not.toContain('\u001b');
 }, 120_000);
+
+test('audit --follow prints rows of every process once each, with what they changed', async () => {
+  const json = follow('audit --follow --json --bucket books --key followed');
+  const plain = follow('audit --follow --kind settings --bucket books');
+  await vi.waitFor(() => expect(plain.text()).toContain('CreateBucket'), patience);
+  const ids = new Set<string>();
+  for (let turn = 0; turn < 5; turn += 1) {
+    const reply = await fetch(`${server.url}/books/followed`, { method: 'DELETE' });
+    ids.add(reply.headers.get('x-amz-request-id') ?? '');
+  }
+  const rows = () => json.lines().map((line) => JSON.parse(line) as { readonly requestId: string });
+  await vi.waitFor(() => expect(new Set(rows().map(({ requestId }) => requestId))).toEqual(ids), patience);
+  expect(rows()).toHaveLength(ids.size);
+  const wrong = follow('audit --follow --start 2026-01-01T00:00:00Z');
+  await vi.waitFor(() => expect(wrong.text()).toContain('it takes no --start'), patience);
+});
 
 test('a follower goes on when a process of the node dies and is replaced', async () => {
   const json = follow('requests --follow --json --status 404 --limit 1');

@@ -8,30 +8,31 @@ import { Chip } from '../../ui/chip.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { w as decisionWords } from '../why/words.ts';
+import { WhyLink } from './why-link.tsx';
 import { wordsOfReaders as w } from './words.ts';
 
-/** Each costs two requests: the page of accounts and the tab Access answer for others. */
-const accountsMax = 20;
-const usersMax = 30;
-const asksAtOnce = 4;
+/** One batch asks about all of them; the page of accounts and the tab Access answer for others. */
+const accountsMax = 100;
+const usersMax = 98;
 
+/** Neither a key nor a principal: a request without a signature. */
 interface Caller {
   readonly name: string;
-  /** Absent: a request without a signature. */
   readonly accessKey?: string;
+  readonly principal?: string;
 }
 
 interface Reader extends Caller {
-  readonly decision: Answer<'ExplainDecision'>;
+  readonly decision: Answer<'ExplainDecisions'>['answers'][number];
 }
 
 interface Found {
   readonly readers: readonly Reader[];
   /** Whether there are more accounts or users. */
   readonly isPartial: boolean;
-  /** Their keys are those of the settings, which no operation lists. */
-  readonly unasked: readonly string[];
 }
+
+const readAction = 's3:GetObject';
 
 interface Of {
   readonly bucket: string;
@@ -42,22 +43,12 @@ const columns: readonly Column<Reader>[] = [
   {
     id: 'name',
     head: w.caller,
-    cell: ({ name, accessKey }) => (
-      <>
-        <bdi>{name}</bdi>
-        {accessKey !== undefined && (
-          <>
-            {' '}
-            <bdi class="quiet code">{accessKey}</bdi>
-          </>
-        )}
-      </>
-    ),
+    cell: ({ name }) => <bdi>{name}</bdi>,
   },
   {
     id: 'allowed',
     head: w.canRead,
-    cell: ({ decision: { allowed } }) => (
+    cell: ({ decision: { allowed = false } }) => (
       <Chip tone={allowed ? 'good' : 'neutral'} icon={allowed ? 'check' : 'lock'}>
         {allowed ? w.yes : w.no}
       </Chip>
@@ -66,45 +57,51 @@ const columns: readonly Column<Reader>[] = [
   {
     id: 'by',
     head: w.decides,
-    cell: ({ decision: { by, reason } }) => (
+    cell: ({ decision: { by, reason, refused } }) => (
       <bdi>
-        {by === undefined
-          ? (decisionWords.reasons[reason] ?? reason)
-          : `${by.policy} · ${by.sid ?? by.statement}`}
+        {refused?.code ??
+          (by === undefined
+            ? (decisionWords.reasons[reason ?? ''] ?? reason)
+            : `${by.policy} · ${by.sid ?? by.statement}`)}
       </bdi>
     ),
   },
 ];
 
+/** To the page that shows every statement of the decision. */
+const whyColumn = ({ bucket, objectKey }: Of): Column<Reader> => ({
+  id: 'why',
+  head: '',
+  isControl: true,
+  cell: ({ accessKey, principal }) => (
+    <WhyLink bucket={bucket} objectKey={objectKey} accessKey={accessKey} principal={principal} />
+  ),
+});
+
 export function Readers({ bucket, objectKey: key }: Of) {
   const explain = onBucket('ExplainDecision', bucket);
   const about = onBucket('GetBucket', bucket);
-  const allowed = useAllowed([explain, about, 'ListAccounts', 'GetAccount', 'ListIamUsers', 'GetIamUser']);
+  const allowed = useAllowed([explain, about, 'ListAccounts', 'ListIamUsers']);
   const own = useSession().session.accessKey;
   const found = useQuery<Found, Error>({
-    queryKey: ['ExplainDecision', 'readers', bucket, key],
+    queryKey: ['ExplainDecisions', 'readers', bucket, key],
     queryFn: ({ signal }) => findReaders({ bucket, objectKey: key, own }, allowed, signal),
     enabled: allowed(explain) === true,
   });
   if (allowed(explain) === false) return <p class="quiet">{w.forbidden}</p>;
   return (
     <Reading query={found} rows={4}>
-      {({ readers, isPartial, unasked }) => (
+      {({ readers, isPartial }) => (
         <>
-          <p>{w.answer(readers.filter(({ decision }) => decision.allowed).length, readers.length)}</p>
+          <p>{w.answer(readers.filter(({ decision }) => decision.allowed === true).length, readers.length)}</p>
           <div class="readers">
             <ShortTable
               label={w.caller}
-              columns={columns}
+              columns={[...columns, whyColumn({ bucket, objectKey: key })]}
               rows={readers}
-              rowKey={({ name, accessKey }) => `${name} ${accessKey}`}
+              rowKey={({ name, principal }) => `${name} ${principal}`}
             />
           </div>
-          {unasked.length > 0 && (
-            <p class="quiet" dir="auto">
-              {w.unasked(unasked.join(', '))}
-            </p>
-          )}
           {isPartial && <p class="quiet">{w.partial}</p>}
           <p>
             <PageLink page="access" params={{ bucket }} search={{ key }}>
@@ -123,7 +120,7 @@ async function findReaders(
   signal: AbortSignal,
 ): Promise<Found> {
   const accounts =
-    allowed('ListAccounts') === true && allowed('GetAccount') === true
+    allowed('ListAccounts') === true
       ? await call('ListAccounts', { query: { limit: accountsMax }, signal })
       : undefined;
   const owner =
@@ -131,48 +128,25 @@ async function findReaders(
       ? (await call('GetBucket', { path: { name: bucket }, signal })).owner
       : undefined;
   const users =
-    owner !== undefined && allowed('ListIamUsers') === true && allowed('GetIamUser') === true
+    owner !== undefined && allowed('ListIamUsers') === true
       ? await call('ListIamUsers', { path: { account: owner }, query: { limit: usersMax }, signal })
       : undefined;
-  const roots = await inTurns(accounts?.rows ?? [], async ({ account, displayName }) => {
-    const { rootKeys } = await call('GetAccount', { path: { account }, signal });
-    return callerOf(w.root(displayName || account), rootKeys);
-  });
-  const named = await inTurns(users?.rows ?? [], async ({ name }) => {
-    const { accessKeys } = await call('GetIamUser', { path: { account: owner ?? '', user: name }, signal });
-    return callerOf(w.user(name), accessKeys);
-  });
-  const others = [...roots.flat(), ...named.flat()].filter(({ accessKey }) => accessKey !== own);
-  const callers: readonly Caller[] = [{ name: w.anonymous }, { name: w.you, accessKey: own }, ...others];
-  const readers = await inTurns(callers, async (caller): Promise<Reader> => {
-    const body = {
-      bucket,
-      key,
-      action: 's3:GetObject',
-      ...('accessKey' in caller ? { accessKey: caller.accessKey } : {}),
-    };
-    return { ...caller, decision: await call('ExplainDecision', { body, signal }) };
-  });
+  const callers: readonly Caller[] = [
+    { name: w.anonymous },
+    { name: w.you, accessKey: own },
+    ...(accounts?.rows ?? []).map(({ account, displayName }) => ({
+      name: w.root(displayName || account),
+      principal: `arn:aws:iam::${account}:root`,
+    })),
+    ...(users?.rows ?? []).map(({ name, arn }) => ({ name: w.user(name), principal: arn })),
+  ];
+  const questions = callers.map(({ name: _, ...caller }) => ({ ...caller, bucket, key, action: readAction }));
+  const { answers } = await call('ExplainDecisions', { body: { questions }, signal });
   return {
-    readers,
-    unasked: (accounts?.rows ?? []).filter((_, at) => roots[at]?.length === 0).map(({ account }) => account),
+    readers: callers.flatMap((caller, index) => {
+      const decision = answers[index];
+      return decision === undefined ? [] : [{ ...caller, decision }];
+    }),
     isPartial: accounts?.next !== undefined || users?.next !== undefined || accounts === undefined,
   };
-}
-
-/** None where it has no key that works. */
-function callerOf(
-  name: string,
-  keys: readonly { readonly accessKey: string; readonly status: string }[],
-): readonly Caller[] {
-  const active = keys.find(({ status }) => status === 'Active');
-  return active === undefined ? [] : [{ name, accessKey: active.accessKey }];
-}
-
-/** In their order, a few at a time. */
-async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<readonly R[]> {
-  const done: R[] = [];
-  for (let at = 0; at < items.length; at += asksAtOnce)
-    done.push(...(await Promise.all(items.slice(at, at + asksAtOnce).map(work))));
-  return done;
 }

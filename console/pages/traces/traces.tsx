@@ -1,4 +1,4 @@
-/** Traces: failed, refused and slow requests of this node, the latest first. */
+/** Traces: failed, refused and slow requests of all gateways, the latest first. */
 import { useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
@@ -9,6 +9,7 @@ import { t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Forbidden } from '../../ui/forbidden.tsx';
 import { Select } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
@@ -100,6 +101,11 @@ export default function TracesPage() {
           rows && `${plural(rows.length, w.oneTrace, w.manyTraces)}${failed > 0 ? w.failed(failed) : ''}`
         }
       />
+      {traces.data !== undefined && traces.data.silent > 0 && (
+        <p class="quiet" role="status">
+          <Icon name="warning" /> {w.silent(traces.data.silent, traces.data.processes)}
+        </p>
+      )}
       <Card>
         <DataTable
           label={t.pages.traces}

@@ -17,6 +17,8 @@ export const w = words({
     none: 'No request matches.',
     noneHint:
       'A process keeps failed and refused requests, the slowest of each operation, and a sample, until it ends.',
+    silent: (silent: number, answered: number) =>
+      `${plural(silent, 'process', 'processes')} of other gateways did not answer: shown is what ${plural(answered, 'process keeps', 'processes keep')}.`,
     kept: { failed: 'failed', refused: 'refused', slow: 'slow', sample: 'served', running: 'running' },
     keptHints: {
       failed: 'The gateway could not serve it.',
@@ -48,6 +50,8 @@ export const w = words({
     none: 'Keine Anfrage passt.',
     noneHint:
       'Ein Prozess behält fehlgeschlagene und abgelehnte Anfragen, die langsamsten jeder Operation und eine Stichprobe, bis er endet.',
+    silent: (silent, answered) =>
+      `${plural(silent, 'Prozess', 'Prozesse')} anderer Gateways ohne Antwort: gezeigt ist, was ${plural(answered, 'Prozess behält', 'Prozesse behalten')}.`,
     kept: {
       failed: 'fehlgeschlagen',
       refused: 'abgelehnt',

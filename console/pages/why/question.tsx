@@ -7,7 +7,7 @@ import { Card } from '../../ui/tabs.tsx';
 import { Decided, type Question } from './decision.tsx';
 import { w } from './words.ts';
 
-const fields = ['accessKey', 'action', 'bucket', 'key', 'resource'] as const;
+const fields = ['accessKey', 'principal', 'action', 'bucket', 'key', 'resource'] as const;
 type Field = (typeof fields)[number];
 
 interface AskProps {
@@ -62,6 +62,7 @@ export function AskWhy({ bucket }: AskProps) {
             {() => (
               <div class="check-fields">
                 {field('accessKey', w.accessKeyHint)}
+                {field('principal', w.principalHint)}
                 {field('action', w.nothing, action)}
                 {bucket === undefined && field('bucket')}
                 {field('key')}

@@ -174,11 +174,16 @@ const activities: readonly (readonly [RegExp, number, string])[] = [
   [/^/, 3, 'Update'],
 ];
 
+const activityOf = (name: string): readonly [number, string] => {
+  const [, id = 3, activity = 'Update'] = activities.find(([pattern]) => pattern.test(name)) ?? [];
+  return [id, activity];
+};
+
 const classUid = 6003;
 
 function toOcsf(row: AuditRow) {
   const { service, name } = namesOf(row);
-  const [, activity = 3, activityName = 'Update'] = activities.find(([pattern]) => pattern.test(name)) ?? [];
+  const [activity, activityName] = activityOf(name);
   const isSuccess = row.status < 400;
   const resources = resourcesOf(row);
   return {
@@ -278,6 +283,9 @@ export async function* exportAudit(
 
 // Which rows of the audit log are asked for.
 
+/** What a row is about: settings (of a bucket, an account, the installation), or objects. */
+export type AuditKind = 'settings' | 'writes' | 'deletions';
+
 /** Absent: any. */
 interface AuditFilter {
   readonly bucket?: string | undefined;
@@ -292,10 +300,11 @@ interface AuditFilter {
   readonly keyPrefix?: string | undefined;
   /** A field that the request changed, or a map of which it changed an entry. */
   readonly changed?: string | undefined;
+  readonly kind?: AuditKind | undefined;
 }
 
 export const auditMatcher =
-  ({ bucket, action, identity, status, requestId, key, keyPrefix, changed }: AuditFilter) =>
+  ({ bucket, action, identity, status, requestId, key, keyPrefix, changed, kind }: AuditFilter) =>
   (row: AuditRow): boolean =>
     (bucket === undefined || row.resource === `bucket:${bucket}`) &&
     (action === undefined || row.action === action) &&
@@ -304,7 +313,14 @@ export const auditMatcher =
     (requestId === undefined || requestOfRow(row).requestId === requestId) &&
     (key === undefined || namesKey(row, (each) => each === key)) &&
     (keyPrefix === undefined || namesKey(row, (each) => each.startsWith(keyPrefix))) &&
-    (changed === undefined || changesField(row, changed));
+    (changed === undefined || changesField(row, changed)) &&
+    (kind === undefined || kindOf(row) === kind);
+
+/** By what it is about, and by the first word of the operation. */
+function kindOf(row: AuditRow): AuditKind {
+  if (row.key === undefined && row.keys === undefined) return 'settings';
+  return activityOf(namesOf(row).name)[1] === 'Delete' ? 'deletions' : 'writes';
+}
 
 /** Whether the row has a change of the field, or of an entry of that map. */
 const changesField = ({ changes = [] }: AuditRow, changed: string): boolean =>

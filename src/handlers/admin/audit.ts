@@ -6,7 +6,13 @@ import { openTurns } from '../../domain/common/turns.ts';
 import { auditFormats, auditMatcher, exportAudit, toAuditJson } from '../../domain/events/audit-formats.ts';
 import { toTime } from '../../domain/events/seal-hours.ts';
 import { type Noted, verifyAudit } from '../../domain/events/verify-audit.ts';
-import { type AuditPlace, auditHourOf, readAudit } from '../../metadata/audit.ts';
+import {
+  type AuditPlace,
+  auditHourOf,
+  type FollowPlace,
+  followAudit,
+  readAudit,
+} from '../../metadata/audit.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';
 import { type AdminHandler, jsonReply, readTime } from './call.ts';
 
@@ -27,6 +33,36 @@ export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal 
       : { searchedTo: new Date(next.time).toISOString(), next: `${next.time}:${next.id}` }),
   });
 };
+
+/** A follower polls: a process keeps no state for it (ADR 38). */
+export const FollowAudit: AdminHandler<'FollowAudit'> = async (ctx, { query, signal }) => {
+  const { limit = followedDefault, after } = query;
+  const { rows, place, hasMore } = await followAudit(ctx.metadata, {
+    now: ctx.clock.now(),
+    start: ctx.clock.now() - ctx.config.SVC_AUDIT_RETENTION,
+    place: after === undefined ? undefined : readFollowPlace(after),
+    max: limit,
+    matches: auditMatcher(query),
+    rest: openTurns(ctx.clock, signal),
+    markOf: ({ time, id }) => ctx.hasher.sha256Hex(`${time} ${id}`).slice(0, markLength),
+  });
+  return jsonReply({
+    rows: rows.map(toAuditJson),
+    lateFrom: new Date(place.from).toISOString(),
+    hasMore,
+    next: `${place.from}:${[...place.seen].join('')}`,
+  });
+};
+
+const followedDefault = 100;
+/** Hexadecimal digits. Another row of the same mark would be left out: one of 500,000 rows. */
+const markLength = 7;
+
+function readFollowPlace(after: string): FollowPlace {
+  const [, from, marks = ''] = /^(\d{1,15}):((?:[0-9a-f]{7}){0,500})$/.exec(after) ?? [];
+  if (from === undefined) throw notNext();
+  return { from: Number(from), seen: new Set(marks.match(/.{7}/g) ?? []) };
+}
 
 export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal, entries }) => {
   const format = auditFormats[query.format ?? 'jsonl'];
@@ -93,7 +129,9 @@ function readSpan(
 function readPlace(after: string | undefined): AuditPlace | undefined {
   if (after === undefined) return undefined;
   const [, time, id = ''] = /^(\d{1,15}):(.*)$/s.exec(after) ?? [];
-  if (time === undefined)
-    throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
+  if (time === undefined) throw notNext();
   return { time: Number(time), id };
 }
+
+const notNext = () =>
+  fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });

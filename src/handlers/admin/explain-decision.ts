@@ -1,76 +1,146 @@
-/** ExplainDecision: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
-import { evaluatePolicies, type Question } from '../../auth/authorization/authorize.ts';
+/** ExplainDecision and ExplainDecisions: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
+import { authorizeAdmin } from '../../auth/authorization/administer.ts';
+import { type Caller, evaluatePolicies, type Question } from '../../auth/authorization/authorize.ts';
 import { bucketPolicyName } from '../../auth/authorization/bucket-policy.ts';
 import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/authorization/identity-policies.ts';
 import type { Identity } from '../../auth/identity.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
+import { roleCaller, userCaller } from '../../auth/session/account-directory.ts';
 import { principalOf } from '../../auth/session/principal.ts';
-import { fail } from '../../base/errors.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { openTurns } from '../../domain/common/turns.ts';
+import { ofOneState } from '../../domain/iam/account.ts';
+import { findNamed } from '../../domain/iam/entities.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { findAudit } from '../../metadata/audit.ts';
 import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
-import type { AdminBody } from '../../protocol/operations/admin.ts';
+import { type AdminBody, adminPrefix, describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation, isOperation } from '../../protocol/operations/operations.ts';
+import { parseArn } from '../../protocol/request/arns.ts';
 import { defined } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
+import { type Fields, namedResources } from './named-resources.ts';
 
 export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit, signal }) => {
   const { requestId, draft, ...given } = body;
   const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
-  const {
-    accessKey,
-    action,
-    bucket: bucketName = '',
-    key = '',
-    versionId,
-    context,
-    resource,
-  } = {
-    ...past?.asked,
-    ...defined(given),
-  };
+  const { action, ...about } = { ...past?.asked, ...defined(given) };
   if (action === undefined)
     throw fail('MalformedJSON', {
       message: 'action is missing, or requestId of an audited request.',
       field: 'action',
     });
-  if (past !== undefined) await permit(defined({ bucket: bucketName, accessKey }));
-  const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
-  const target =
-    bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
-  const identity = await findIdentity(ctx, accessKey);
-  const facts: Facts = { lookup: (name) => context?.get(name) };
-  const about = { action, bucket, bucketName, key, target, ...(resource === undefined ? {} : { resource }) };
-  const decide = async (supposed: Supposed) => {
-    const trace: TraceEntry[] = [];
-    const { allowed, reason, by } = await evaluatePolicies(
-      ctx,
-      identity,
-      { ...about, ...supposed },
-      { facts, trace },
-    );
-    return { allowed, reason, by, statements: trace };
-  };
-  const supposed = draft && (await readDraft(ctx, draft, { identity, bucketName }));
+  if (past !== undefined) await permit(defined({ bucket: about.bucket, accessKey: about.accessKey }));
+  const asked = await openQuestion(ctx, { ...about, action });
+  const supposed = draft && (await readDraft(ctx, draft, asked));
+  const trace: TraceEntry[] = [];
+  const tried: TraceEntry[] = [];
   return jsonReply({
-    ...(await decide({})),
-    ...(identity === undefined ? {} : { caller: describeCaller(identity) }),
-    ...(supposed === undefined ? {} : { draft: await decide(supposed) }),
+    ...(await decide(ctx, asked, {}, trace)),
+    statements: trace,
+    ...describeCaller(asked.identity),
+    ...(supposed === undefined
+      ? {}
+      : { draft: { ...(await decide(ctx, asked, supposed, tried)), statements: tried } }),
     request: past?.shown,
   });
 };
 
+/** Questions that are answered at the same time. */
+const questionsAtOnce = 8;
+
+export const ExplainDecisions: AdminHandler<'ExplainDecisions'> = async (ctx, { body, caller }) => {
+  const row = describeAdminOperation('ExplainDecision');
+  /** Many questions of a page are about the same bucket and the same few callers. */
+  const permits = new Map<string, Promise<void>>();
+  const permit = (about: { readonly [field: string]: string }): Promise<void> => {
+    const name = JSON.stringify(about);
+    const found = permits.get(name) ?? assertMayExplain(ctx, caller, { row, about });
+    permits.set(name, found);
+    return found;
+  };
+  const answer = async (question: Asked) => {
+    const { bucket, accessKey, principal } = question;
+    await permit(defined({ bucket, accessKey, principal }));
+    const asked = await openQuestion(ctx, question);
+    return { ...(await decide(ctx, asked)), ...describeCaller(asked.identity) };
+  };
+  return jsonReply({
+    answers: await inParallel(questionsAtOnce, body.questions, (question) =>
+      answer(question).catch((cause: unknown) => {
+        if (!(cause instanceof Refusal) || cause.code === 'InternalError') throw cause;
+        return { refused: { code: cause.code, message: cause.message } };
+      }),
+    ),
+  });
+};
+
+/** @throws AccessDenied where the policies of the caller do not allow it to ask so */
+async function assertMayExplain(
+  ctx: Context,
+  caller: Caller,
+  { row, about }: { readonly row: ReturnType<typeof describeAdminOperation>; readonly about: Fields },
+): Promise<void> {
+  const fields = { own: caller.identity?.owner, ...about };
+  const named = await namedResources(ctx, row, fields);
+  await authorizeAdmin(
+    ctx,
+    { ...caller, operation: 'ExplainDecision' },
+    { action: 'admin:ExplainDecision', path: row.path.slice(adminPrefix.length + 1), named },
+  );
+}
+
+type Asked = AdminBody<'ExplainDecisions'>['questions'][number];
+
+/** What the engine is asked, with what a question leaves to be found. */
+interface OpenQuestion {
+  readonly identity: Identity;
+  readonly bucketName: string;
+  readonly question: Question;
+  readonly facts: Facts;
+}
+
+/** @throws InvalidArgument for a caller that does not exist; NoSuchBucket */
+async function openQuestion(ctx: Context, asked: Asked): Promise<OpenQuestion> {
+  const { action, bucket: bucketName = '', key = '', versionId, context, resource } = asked;
+  const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
+  const target =
+    bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
+  return {
+    identity: await findIdentity(ctx, asked),
+    bucketName,
+    question: { action, bucket, bucketName, key, target, ...(resource === undefined ? {} : { resource }) },
+    facts: { lookup: (name) => context?.get(name) },
+  };
+}
+
+async function decide(
+  ctx: Context,
+  { identity, question, facts }: OpenQuestion,
+  supposed: Supposed = {},
+  trace: TraceEntry[] = [],
+) {
+  const { allowed, reason, by } = await evaluatePolicies(
+    ctx,
+    identity,
+    { ...question, ...supposed },
+    { facts, trace },
+  );
+  return { allowed, reason, by };
+}
+
 type Supposed = Pick<Question, 'policy' | 'callersPolicy'>;
 type Draft = NonNullable<AdminBody<'ExplainDecision'>['draft']>;
 
-function describeCaller(identity: NonNullable<Identity>) {
+function describeCaller(identity: Identity) {
+  if (identity === undefined) return {};
   const { arn, sessionArn = arn } = principalOf(identity);
-  return { account: identity.owner, principal: sessionArn };
+  return { caller: { account: identity.owner, principal: sessionArn } };
 }
 
 /**
@@ -80,7 +150,7 @@ function describeCaller(identity: NonNullable<Identity>) {
 async function readDraft(
   ctx: Context,
   { policy: name, document: text, isNew = false }: Draft,
-  { identity, bucketName }: { readonly identity: Identity; readonly bucketName: string },
+  { identity, bucketName }: Pick<OpenQuestion, 'identity' | 'bucketName'>,
 ): Promise<Supposed> {
   if (name === bucketPolicyName) {
     if (bucketName === '')
@@ -141,9 +211,21 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
   };
 }
 
-async function findIdentity({ credentials }: Context, accessKey: string | undefined): Promise<Identity> {
+/** @throws InvalidArgument for a caller that does not exist */
+async function findIdentity(
+  ctx: Context,
+  { accessKey, principal }: Pick<Asked, 'accessKey' | 'principal'>,
+): Promise<Identity> {
+  if (principal !== undefined) {
+    if (accessKey !== undefined)
+      throw fail('InvalidArgument', {
+        message: 'Give either accessKey or principal: both name the caller.',
+        field: 'principal',
+      });
+    return findPrincipal(ctx, principal);
+  }
   if (accessKey === undefined) return undefined;
-  const found = await credentials.find(accessKey);
+  const found = await ctx.credentials.find(accessKey);
   // Not InvalidAccessKeyId, which clients show as a problem of the key that signed the question.
   if (found === undefined)
     throw fail('InvalidArgument', {
@@ -153,3 +235,32 @@ async function findIdentity({ credentials }: Context, accessKey: string | undefi
   const { secretKey: _, ...identity } = found;
   return identity;
 }
+
+/** The caller that an ARN names, as it would be with a key of its own. Roots and users need no key to be asked about. */
+async function findPrincipal(ctx: Context, arn: string): Promise<Identity> {
+  const { metadata, credentials } = ctx;
+  const [, root] = /^arn:aws:iam::([^:/]+):root$/.exec(arn) ?? [];
+  const named = parseArn(arn);
+  const owner = root ?? named?.account ?? '';
+  const account = owner === '' ? undefined : await credentials.account({ owner });
+  const absent = fail('InvalidArgument', {
+    message: `There is no root, user or role "${arn}". Its ARN is arn:aws:iam::ACCOUNT:root, …:user/NAME or …:role/NAME.`,
+    field: 'principal',
+  });
+  if (account === undefined) throw absent;
+  const common = { accessKey: '', owner, displayName: account.displayName, root: root !== undefined };
+  if (root !== undefined) return { ...common, operator: account.isOperators === true };
+  const { revision = '', value } = await ofOneState({ metadata }, owner, async () => {
+    const { kind, name } = named ?? { kind: '', name: '' };
+    const user = kind === 'user' ? await findNamed(ctx, owner, { kind: 'user', name }) : undefined;
+    const role = kind === 'role' ? await findNamed(ctx, owner, { kind: 'role', name }) : undefined;
+    if (user !== undefined) return { id: user.id, caller: userCaller(owner, user) };
+    if (role === undefined) return undefined;
+    return { id: role.id, caller: roleCaller(owner, role, { name: sessionOfQuestion, tags: [] }) };
+  });
+  if (value === undefined || value.caller.arn !== arn) throw absent;
+  return { ...common, operator: false, caller: value.caller, iam: { id: value.id, revision } };
+}
+
+/** The name of the session in which a role is asked about. */
+const sessionOfQuestion = 'why';

@@ -8,7 +8,7 @@ import * as ownBuckets from './buckets.ts';
 import type { AdminHandlers } from './call.ts';
 import * as clusters from './clusters.ts';
 import * as configurations from './configurations.ts';
-import { ExplainDecision } from './explain-decision.ts';
+import { ExplainDecision, ExplainDecisions } from './explain-decision.ts';
 import { ExportIam, ExportIamSecrets } from './iam/export-iam.ts';
 import { ImportIam } from './iam/import-iam.ts';
 import * as inlinePolicies from './iam/policies.ts';
@@ -37,6 +37,7 @@ export const adminHandlers: AdminHandlers = {
   ListLogs,
   ListRequests,
   ExplainDecision,
+  ExplainDecisions,
   ...workers,
   ListTraces,
   GetTrace,

@@ -1,4 +1,4 @@
-/** The records of leases, heartbeats and gateways. */
+/** The records of leases, heartbeats and gateways, and of messages between nodes. */
 import { table } from '../../ports/metadata-store.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';
 
@@ -142,4 +142,24 @@ export const gateways = table<GatewayRow>()({
     beatAt: 'int',
     requests: 'json',
   },
+});
+
+/** A question to the processes of other nodes, or the answer of one of them. */
+export interface NodeMessageRow {
+  /** Whose messages the partition has: the questions of a minute, or the answers to a question. */
+  readonly box: string;
+  /** Of a question, drawn; of an answer, the process that gives it. */
+  readonly id: string;
+  /** The node that sends it. */
+  readonly node: string;
+  readonly topic: string;
+  readonly text: string;
+}
+
+export const nodeMessages = table<NodeMessageRow>()({
+  name: 'node_messages',
+  kind: 'plain',
+  partition: ['box'],
+  sort: ['id'],
+  columns: { box: 'text', id: 'text', node: 'text', topic: 'text', text: 'text' },
 });

@@ -48,6 +48,22 @@ const decision = {
   ),
 };
 
+/** A caller, and what it asks for. */
+const asked = {
+  accessKey: jsonOptional(jsonText()),
+  principal: jsonOptional(
+    jsonText({ max: 2048, doc: 'The ARN of a root, user or role, in place of an access key.' }),
+  ),
+  bucket: jsonOptional(bucketName),
+  key: jsonOptional(jsonText({ max: 1024 })),
+  versionId: jsonOptional(jsonText()),
+  context: jsonOptional(jsonTexts),
+  /** The ARN, where it is neither a bucket's nor an object's. */
+  resource: jsonOptional(jsonText({ max: 2048 })),
+};
+/** Absent for an anonymous caller. */
+const caller = jsonOptional(jsonObject({ account: jsonText(), principal: longText }));
+
 export const accessRows = {
   GetOpenApi: {
     on: 'GET /openapi.json',
@@ -59,6 +75,7 @@ export const accessRows = {
     names: {
       bucket: scope('buckets/{bucket}/why'),
       accessKey: mention('accounts/{accessKey.account}/why'),
+      principal: mention('accounts/{principal.account}/why'),
       requestId: noResource('The handler asks for the bucket and the access key of the audited request.'),
       key: noResource('The key of an object is part of its bucket.'),
       resource: noResource('A part of the question.'),
@@ -68,18 +85,12 @@ export const accessRows = {
     },
     doc: 'Says whether a caller may do something, and which statement decides it, also with a policy document that is not stored; nothing is executed.',
     reads: true,
-    /** `accessKey` absent: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
+    /** Neither `accessKey` nor `principal`: anonymous. `context`: condition keys and their values, such as `aws:SourceIp`. */
     body: jsonObject({
-      accessKey: jsonOptional(jsonText()),
+      ...asked,
       action: jsonOptional(jsonText()),
       /** A request of the audit log: what is not given is taken from its row. */
       requestId: jsonOptional(jsonText({ max: 128 })),
-      bucket: jsonOptional(bucketName),
-      key: jsonOptional(jsonText({ max: 1024 })),
-      versionId: jsonOptional(jsonText()),
-      context: jsonOptional(jsonTexts),
-      /** The ARN, where it is neither a bucket's nor an object's. */
-      resource: jsonOptional(jsonText({ max: 2048 })),
       /** A document that is not stored, in place of the policy of that name. `isNew`: the caller has it beside its other policies. */
       draft: jsonOptional(
         jsonObject({
@@ -92,8 +103,7 @@ export const accessRows = {
     /** The answer by what is stored; `draft`: the answer with the draft. */
     reply: jsonObject({
       ...decision,
-      /** Absent for an anonymous caller. */
-      caller: jsonOptional(jsonObject({ account: jsonText(), principal: longText })),
+      caller,
       draft: jsonOptional(jsonObject(decision)),
       request: jsonOptional(
         jsonObject({
@@ -104,6 +114,33 @@ export const accessRows = {
           accessKey: jsonOptional(jsonText()),
           bucket: jsonOptional(bucketName),
           key: jsonOptional(longText),
+        }),
+      ),
+    }),
+  },
+  ExplainDecisions: {
+    on: 'POST /why/batch',
+    callers: 'known',
+    names: Object.fromEntries(
+      ['bucket', 'accessKey', 'principal', 'key', 'resource'].map((field) => [
+        field,
+        noResource('The handler asks the policies about each question, as ExplainDecision would.'),
+      ]),
+    ),
+    doc: 'Says of several callers, actions and resources whether policies allow them, and which statement decides. Each question needs the permission of ExplainDecision; one without it, or with an error, is answered by `refused`.',
+    reads: true,
+    body: jsonObject({
+      questions: jsonList(jsonObject({ ...asked, action: jsonText() }), { min: 1, max: 200 }),
+    }),
+    /** In the order of the questions. */
+    reply: jsonObject({
+      answers: jsonRows(
+        jsonObject({
+          allowed: jsonOptional(jsonBoolean),
+          reason: jsonOptional(jsonText()),
+          by: decision.by,
+          caller,
+          refused: jsonOptional(jsonObject({ code: jsonText(), message: longText })),
         }),
       ),
     }),
@@ -137,12 +174,12 @@ export const accessRows = {
 
 // Rows about log-ins, and about what the caller may do.
 
-const caller = { accessKey: jsonText(), account: jsonText(), principal: jsonText() };
+const loggedIn = { accessKey: jsonText(), account: jsonText(), principal: jsonText() };
 /** The caller may have permissions for the whole installation; otherwise only its own rows are open to it. */
 const role = { isOperator: jsonBoolean };
 const login = {
   id: jsonText(),
-  ...caller,
+  ...loggedIn,
   createdAt: isoTime,
   seenAt: isoTime,
   expiresAt: isoTime,
@@ -170,7 +207,7 @@ export const sessionRows = {
     secret: true,
     body: jsonObject({ accessKey: jsonText({ max: 128 }), secretKey: jsonText({ max: 256 }) }),
     reply: jsonObject({
-      ...caller,
+      ...loggedIn,
       ...role,
       csrfToken: jsonText(),
       expiresAt: isoTime,
@@ -182,7 +219,7 @@ export const sessionRows = {
     doc: 'Shows who the caller is, and the log-in of its cookie.',
     callers: 'known',
     reply: jsonObject({
-      ...caller,
+      ...loggedIn,
       ...role,
       csrfToken: jsonOptional(jsonText()),
       expiresAt: jsonOptional(isoTime),

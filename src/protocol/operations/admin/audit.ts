@@ -11,6 +11,7 @@ import {
 import {
   type AdminRows,
   count,
+  following,
   isoTime,
   longText,
   mention,
@@ -21,9 +22,10 @@ import {
   scope,
 } from './row.ts';
 
+/** `settings`: about a bucket, an account or the installation itself; `writes` and `deletions`: of objects. */
+const auditKinds = ['settings', 'writes', 'deletions'] as const;
+
 const filter = {
-  start: jsonOptional(moment),
-  end: jsonOptional(moment),
   bucket: jsonOptional(jsonText({ max: 1024 })),
   action: jsonOptional(jsonText({ max: 128 })),
   identity: jsonOptional(jsonText({ max: 2048, doc: 'An ARN, an access key id or an account.' })),
@@ -40,7 +42,9 @@ const filter = {
   changed: jsonOptional(
     jsonText({ max: 128, doc: 'A field that the request changed, such as `weight` or `placement.b`.' }),
   ),
+  kind: jsonOptional(jsonChoice(auditKinds)),
 };
+const span = { start: jsonOptional(moment), end: jsonOptional(moment) };
 
 const row = jsonObject({
   time: isoTime,
@@ -85,15 +89,28 @@ export const auditRows = {
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit') },
     lists: { rows: rowsAbout },
     doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow: searchedTo says how far back it searched.',
-    query: { ...filter, ...paging },
+    query: { ...span, ...filter, ...paging },
     reply: jsonObject({ rows: jsonRows(row), searchedTo: jsonOptional(isoTime), next }),
+  },
+  FollowAudit: {
+    on: 'GET /audit/follow',
+    names: { ...filtered, bucket: scope('buckets/{bucket}/audit/follow') },
+    lists: { rows: rowsAbout },
+    doc: 'Lists rows of the audit log as they come, of all gateways, the oldest first. `after` continues; a row of a long request comes when the request has ended. `lateFrom` says how far back rows were compared that may have come late.',
+    query: { ...filter, ...following },
+    reply: jsonObject({
+      rows: jsonRows(row),
+      lateFrom: isoTime,
+      hasMore: jsonBoolean,
+      next: jsonText({ max: 16_384 }),
+    }),
   },
   ExportAudit: {
     on: 'GET /audit/export',
     names: { ...filtered, bucket: scope('buckets/{bucket}/audit/export') },
     lists: { rows: rowsAbout },
     doc: 'Streams rows of the audit log, the oldest first, as JSON Lines, records of CloudTrail or events of OCSF.',
-    query: { ...filter, format: jsonOptional(jsonChoice(['jsonl', 'cloudtrail', 'ocsf'])) },
+    query: { ...span, ...filter, format: jsonOptional(jsonChoice(['jsonl', 'cloudtrail', 'ocsf'])) },
     media: ['application/x-ndjson', 'application/json'],
     status: 200,
   },

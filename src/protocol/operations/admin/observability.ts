@@ -11,7 +11,17 @@ import {
   jsonRows,
   jsonText,
 } from '../../formats/json.ts';
-import { type AdminRows, bucketName, count, isoTime, longText, mention, noResource, scope } from './row.ts';
+import {
+  type AdminRows,
+  bucketName,
+  count,
+  following,
+  isoTime,
+  longText,
+  mention,
+  noResource,
+  scope,
+} from './row.ts';
 
 const level = jsonChoice(['DEBUG', 'INFO', 'WARN', 'ERROR']);
 
@@ -60,16 +70,6 @@ const minMs = jsonInteger({
   doc: 'The least duration in milliseconds.',
 });
 
-/** Of entries that a reader follows: `next` is there also where nothing more is known yet. */
-const following = {
-  limit: jsonOptional(jsonInteger({ min: 1, max: 1_000, doc: 'Entries; 100 unless given.' })),
-  after: jsonOptional(
-    jsonText({
-      max: 16_384,
-      doc: 'The `next` of the page before: what came since. Absent: the newest entries.',
-    }),
-  ),
-};
 /** What requests, and log lines about them, are filtered by. */
 const filter = {
   bucket: jsonOptional(bucketName),
@@ -159,7 +159,7 @@ export const observabilityRows = {
       id: noResource('Traces of denied buckets are left out.'),
     },
     lists: { traces: ['buckets/{bucket}'] },
-    doc: 'Lists the traces that the processes of this node keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now.',
+    doc: 'Lists the traces that the processes of all gateways keep, the latest first: failed and refused requests, the slowest, a sample, and what runs now. `silent` counts processes of other gateways that have not answered.',
     query: {
       id: jsonOptional(jsonText({ max: 64, doc: 'A request id or a trace id.' })),
       operation: jsonOptional(operation),
@@ -169,7 +169,7 @@ export const observabilityRows = {
       running: jsonOptional(jsonBoolean),
       limit: jsonOptional(jsonInteger({ min: 1, max: 500, doc: 'Entries; 50 unless given.' })),
     },
-    reply: jsonObject({ traces: jsonRows(jsonObject(summary)) }),
+    reply: jsonObject({ traces: jsonRows(jsonObject(summary)), processes: count, silent: count }),
   },
   GetTrace: {
     on: 'GET /traces/:id',

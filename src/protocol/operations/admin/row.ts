@@ -96,6 +96,17 @@ export const next = jsonOptional(
   jsonText({ max: 4096, doc: 'Present where more follows: give it as `after`.' }),
 );
 
+/** Of entries that a reader follows: `next` is there also where nothing more is known yet. */
+export const following = {
+  limit: jsonOptional(jsonInteger({ min: 1, max: 1_000, doc: 'Entries; 100 unless given.' })),
+  after: jsonOptional(
+    jsonText({
+      max: 16_384,
+      doc: 'The `next` of the page before: what came since. Absent: the newest entries.',
+    }),
+  ),
+};
+
 // The resources that a request to the operator API names beside the path of its operation: in its query, in its body, or in its path by a
 // second name. Policies about these resources hold for the request too (docs/security.md, "Names in bodies").
 

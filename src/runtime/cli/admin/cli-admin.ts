@@ -6,7 +6,7 @@ import type { TraceDocument } from '../../../ports/trace.ts';
 import { describeAdminOperation } from '../../../protocol/operations/admin.ts';
 import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
 import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
-import { canFollow, followEntries, formatEntries } from './follow.ts';
+import { followEntries, followerOf, formatEntries } from './follow.ts';
 import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
 import { findProfile, type Profile } from './profiles.ts';
 import { explainUnknownCommand, isMisspelt, suggestName } from './suggest.ts';
@@ -71,8 +71,7 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
     const given = readArguments(command, args.slice(command.words.length - (isShort ? 1 : 0)));
     if (given.common['--watch'] !== undefined && !canWatch(command.operation))
       throw new UsageFault('--watch is for what runs in the background');
-    if (given.common['--follow'] !== undefined && !canFollow(command.operation))
-      throw new UsageFault('--follow is for `requests` and `logs`');
+    if (given.common['--follow'] !== undefined) assertFollowed(command, given);
     const profile = findProfile(given.common, process.env);
     return await execute(command, given, profile).catch(async (cause: unknown) => {
       const code = explain(cause, usageOf(command));
@@ -82,6 +81,15 @@ export async function runAdmin([first, ...rest]: readonly string[]): Promise<num
   } catch (cause) {
     return explain(cause, usageOf(command));
   }
+}
+
+/** @throws UsageFault */
+function assertFollowed({ operation }: AdminCommand, { query }: AdminArguments): void {
+  const follower = followerOf(operation);
+  if (follower === undefined) throw new UsageFault('--follow is for `requests`, `logs` and `audit`');
+  const known = describeAdminOperation(follower).query;
+  const unknown = Object.keys(query).find((name) => !Object.hasOwn(known, name));
+  if (unknown !== undefined) throw new UsageFault(`--follow shows what comes: it takes no --${unknown}`);
 }
 
 /** The refusal stays what it was where no name can be suggested. */
@@ -164,7 +172,7 @@ async function execute(command: AdminCommand, given: AdminArguments, profile: Pr
   if (common['--follow'] !== undefined)
     return followEntries({
       client,
-      name: command.operation,
+      name: followerOf(command.operation) ?? command.operation,
       query,
       asJson,
       print: printSlowly,

@@ -1,4 +1,4 @@
-/** `sluice admin requests` and `logs`: a line for each entry, and with `--follow` also the entries that come later. */
+/** `sluice admin requests`, `logs` and `audit follow`: a line for each entry, and with `--follow` also the entries that come later. */
 import { printable } from '../../../base/text/printable.ts';
 import { type AdminClient, AdminRefused } from '../../../client/admin-client.ts';
 import type { AdminOperationName, AdminReply } from '../../../protocol/operations/admin.ts';
@@ -8,9 +8,12 @@ type Line = Pick<AdminReply<'ListLogs'>['lines'][number], 'time' | 'level' | 'me
   readonly fields: Readonly<Record<string, unknown>>;
 };
 
+type AuditRow = AdminReply<'FollowAudit'>['rows'][number];
+
 interface Followed {
   /** The list of the reply. */
   readonly list: string;
+  readonly pollMs?: number;
   format(entry: never): string;
 }
 
@@ -41,23 +44,62 @@ function formatLine({ time, level, message, fields }: Line): string {
   return printable([clock(time), level.padEnd(5), message, ...rest].join('  '));
 }
 
+function formatAuditRow(row: AuditRow): string {
+  const {
+    time,
+    status,
+    action,
+    resource,
+    key,
+    keys,
+    principal,
+    source,
+    error,
+    changes = [],
+    requestId,
+  } = row;
+  const place = key === undefined ? resource : `${resource}/${key}`;
+  const changed = changes.map(
+    ({ field, old, new: now }) => `${field}: ${JSON.stringify(old) ?? '-'} -> ${JSON.stringify(now) ?? '-'}`,
+  );
+  const columns = [
+    clock(time),
+    String(status),
+    action.padEnd(24),
+    principal ?? 'anonymous',
+    source,
+    keys === undefined ? blankOr(place) : `${place} (${keys.length} keys)`,
+    ...(error === undefined ? [] : [error]),
+    ...changed,
+    requestId,
+  ];
+  return printable(columns.join('  '));
+}
+
 const followed: Partial<Readonly<Record<AdminOperationName, Followed>>> = {
   ListRequests: { list: 'requests', format: formatRequest },
   ListLogs: { list: 'lines', format: formatLine },
+  // Each page reads the metadata.
+  FollowAudit: { list: 'rows', format: formatAuditRow, pollMs: 1_000 },
 };
 
-export const canFollow = (name: AdminOperationName): boolean => name in followed;
+/** The operation that follows, for `--follow`: the list of the audit log has one of its own. */
+export const followerOf = (name: AdminOperationName): AdminOperationName | undefined => {
+  const follower = name === 'ListAudit' ? 'FollowAudit' : name;
+  return follower in followed ? follower : undefined;
+};
 
 interface Page {
-  readonly lost: number;
+  readonly lost?: number;
   readonly next: string;
   readonly entries: readonly never[];
+  readonly hasMore?: boolean;
 }
 
 function readPage({ list }: Followed, json: unknown): Page {
   // The cast: the operations of the table above reply so.
   const reply = json as Page & Readonly<Record<string, readonly never[]>>;
-  return { lost: reply.lost, next: reply.next, entries: reply[list] ?? [] };
+  return { ...reply, entries: reply[list] ?? [] };
 }
 
 /** The entries of a reply as lines; undefined for replies of other operations. */
@@ -108,10 +150,11 @@ export async function followEntries({ client, name, query, asJson, print, report
     }
     isAway = false;
     const page = readPage(how, answer.json);
-    if (page.lost > 0) report(`${page.lost} ${how.list} were lost: they came faster than they were read`);
+    const { lost = 0, hasMore = page.entries.length >= pageMax } = page;
+    if (lost > 0) report(`${lost} ${how.list} were lost: they came faster than they were read`);
     if (page.entries.length > 0) await print(`${page.entries.map(format).join('\n')}\n`);
-    const isWhole = after === undefined || page.entries.length < pageMax;
+    const isWhole = after === undefined || !hasMore;
     after = page.next;
-    if (isWhole) await sleep(pollMs);
+    if (isWhole) await sleep(how.pollMs ?? pollMs);
   }
 }

@@ -1,0 +1,108 @@
+/**
+ * Questions between the nodes of an installation, through the metadata that they share: the only thing that every node is known to reach. A
+ * process looks for questions once a second, where the metadata are distant; on one machine, `Siblings` reach every process.
+ */
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import { describeError } from '../../base/text/describe-error.ts';
+import type { Context } from '../../context.ts';
+import { drawId } from '../../domain/objects/versions.ts';
+import { everyGateway, silentAfterMs } from '../../metadata/background/heartbeats.ts';
+import {
+  clearAnswers,
+  putAnswer,
+  putQuestion,
+  readAnswers,
+  recentQuestions,
+} from '../../metadata/background/node-messages.ts';
+import type { OtherNodes } from '../../ports/other-nodes.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
+
+const lookMs = 1_000;
+const waitMs = 100;
+/** A longer answer is left out. */
+const charactersMax = 1024 * 1024;
+/** Questions that a process remembers as answered; they live for two minutes. */
+const answeredMax = 4_096;
+
+export class NodeQuestions implements OtherNodes {
+  readonly #ctx: Ctx;
+  readonly #answers = new Map<string, (about: string) => string>();
+  readonly #answered = new BoundedCache<true>({ name: 'node-questions', entriesMax: answeredMax });
+  #self: { readonly node: string; readonly process: string } | undefined;
+
+  constructor(ctx: Ctx) {
+    this.#ctx = ctx;
+  }
+
+  answer(topic: string, answer: (about: string) => string): void {
+    this.#answers.set(topic, answer);
+  }
+
+  async ask(
+    { topic, about }: { readonly topic: string; readonly about: string },
+    withinMs: number,
+  ): ReturnType<OtherNodes['ask']> {
+    const { metadata, clock, random, telemetry } = this.#ctx;
+    const self = this.#self;
+    if (self === undefined) return { answers: [], silent: 0 };
+    const ends = clock.elapsed() + withinMs;
+    const answers = new Map<string, string>();
+    let others: ReadonlySet<string> = new Set();
+    try {
+      others = await this.#othersOf(self.node);
+      if (others.size === 0) return { answers: [], silent: 0 };
+      const id = drawId(random);
+      await putQuestion(metadata, { id, node: self.node, topic, text: about }, clock.now());
+      while (answers.size < others.size && clock.elapsed() < ends) {
+        await clock.sleep(waitMs);
+        for (const { id: process, text } of await readAnswers(metadata, id))
+          if (others.has(process)) answers.set(process, text);
+      }
+      // An answer that comes later expires by itself.
+      await clearAnswers(metadata, id);
+    } catch (cause) {
+      telemetry.log('WARN', 'other nodes could not be asked', { topic, cause: describeError(cause) }, topic);
+    }
+    return { answers: [...answers.values()], silent: others.size - answers.size };
+  }
+
+  /** The processes of other nodes whose heartbeat is fresh. */
+  async #othersOf(node: string): Promise<ReadonlySet<string>> {
+    const { metadata } = this.#ctx;
+    const now = await metadata.now();
+    const others = new Set<string>();
+    for await (const row of everyGateway(metadata))
+      if (row.node !== node && now - row.beatAt <= silentAfterMs(metadata)) others.add(row.process);
+    return others;
+  }
+
+  async serve(self: { readonly node: string; readonly process: string }, signal: AbortSignal): Promise<void> {
+    this.#self = self;
+    const { clock, telemetry } = this.#ctx;
+    while (!signal.aborted) {
+      await this.#look(self).catch((cause: unknown) =>
+        telemetry.log('DEBUG', 'questions of other nodes could not be read', { cause }),
+      );
+      await clock.sleep(lookMs, signal);
+    }
+    this.#self = undefined;
+  }
+
+  async #look({ node, process }: { readonly node: string; readonly process: string }): Promise<void> {
+    const { metadata, clock, telemetry } = this.#ctx;
+    for (const question of await recentQuestions(metadata, clock.now())) {
+      if (question.node === node || this.#answered.get(question.id) === true) continue;
+      this.#answered.set(question.id, true);
+      const { id, topic, text: about } = question;
+      try {
+        const text = this.#answers.get(topic)?.(about);
+        if (text === undefined || text.length > charactersMax) continue;
+        const answer = { id: process, node, topic, text };
+        await putAnswer(metadata, { to: id, answer, now: clock.now() });
+      } catch (cause) {
+        telemetry.log('DEBUG', 'a question of another node was not answered', { topic, cause });
+      }
+    }
+  }
+}
