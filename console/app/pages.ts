@@ -19,6 +19,8 @@ export interface PageRow {
    * bucket; the page itself asks for each action (`useAllowed`).
    */
   readonly needs?: readonly AdminOperationName[];
+  /** For a tab of a bucket: the action of the storage protocol that it begins with. */
+  readonly asks?: string;
   /** Tenants see it: what it shows is theirs. */
   readonly tenants?: true;
   readonly load?: () => Promise<{ readonly default: ComponentType }>;
@@ -47,6 +49,14 @@ export const pages = {
     icon: 'file',
     tenants: true,
     load: () => import('../pages/objects/objects.tsx'),
+  },
+  versions: {
+    path: '/versions',
+    within: 'bucket',
+    icon: 'clock',
+    asks: 's3:ListBucketVersions',
+    tenants: true,
+    load: () => import('../pages/versions/versions.tsx'),
   },
   uploads: {
     path: '/uploads',
@@ -85,6 +95,13 @@ export const pages = {
     needs: ['ListBucketConfigurations', 'GetLifecycle'],
     tenants: true,
     load: () => import('../pages/automation/automation.tsx'),
+  },
+  journal: {
+    path: '/journal',
+    within: 'bucket',
+    icon: 'list',
+    needs: ['ListAudit'],
+    load: () => import('../pages/journal/journal.tsx'),
   },
   danger: {
     path: '/danger',

@@ -1,9 +1,12 @@
 /** Results of background work, with a link to where they are. What the page itself shows needs no toast. */
 import type { ComponentChildren } from 'preact';
+import { Refused } from '../app/client.ts';
+import { PageLink } from '../app/page-link.tsx';
 import { t } from '../text/text.ts';
 import { Changes, useChanges } from './changes.ts';
 import { Button } from './form.tsx';
 import { Icon } from './icons.tsx';
+import { Why } from './states.tsx';
 
 interface Toast {
   readonly id: number;
@@ -28,6 +31,27 @@ export function toast(text: ComponentChildren, tone: Toast['tone'] = 'good'): vo
   const id = nextId;
   change([...toasts, { id, tone, text }]);
   setTimeout(() => change(toasts.filter((each) => each.id !== id)), shownMs);
+}
+
+/** A refusal in the background: the sentence, and where to look for the reason. */
+export function toastFailure(error: Error): void {
+  if (!(error instanceof Refused) || error.requestId === '') {
+    toast(error.message, 'bad');
+    return;
+  }
+  const { message, requestId, status } = error;
+  toast(
+    <>
+      <span dir="auto">{message}</span>{' '}
+      <span class="toast-links">
+        {status === 403 && <Why requestId={requestId} />}
+        <PageLink page="trace" params={{ trace: requestId }}>
+          {t.ui.trace}
+        </PageLink>
+      </span>
+    </>,
+    'bad',
+  );
 }
 
 export function Toasts() {

@@ -9,7 +9,15 @@ const json = { 'content-type': 'application/json' };
 export async function openUser(
   server: TestServer,
   name: string,
-  { account = 'root-account', actions }: { readonly account?: string; readonly actions: readonly string[] },
+  {
+    account = 'root-account',
+    actions = [],
+    statements = [{ Effect: 'Allow', Action: actions, Resource: '*' }],
+  }: {
+    readonly account?: string;
+    readonly actions?: readonly string[];
+    readonly statements?: readonly object[];
+  },
 ): Promise<Pair> {
   const post = (path: string, body: object) =>
     send(server, 'POST', `/admin/v1/accounts/${account}${path}`, {
@@ -19,7 +27,7 @@ export async function openUser(
   await post('/users', { name });
   const document = JSON.stringify({
     Version: '2012-10-17',
-    Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
+    Statement: statements,
   });
   const policy = (await (await post('/policies', { name: `of-${name}`, document })).json()) as {
     readonly arn: string;

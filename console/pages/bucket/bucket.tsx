@@ -13,8 +13,13 @@ import { formatBytes } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
 const tabs = builtPages.filter((name) => pageOf(name).within === 'bucket');
-const needsOf = (name: PageName, bucket: string) =>
-  (pageOf(name).needs ?? []).map((each) => onBucket(each, bucket));
+function needsOf(name: PageName, bucket: string) {
+  const { needs = [], asks } = pageOf(name);
+  return [
+    ...needs.map((each) => onBucket(each, bucket)),
+    ...(asks === undefined ? [] : [{ action: asks, bucket }]),
+  ];
+}
 
 export default function BucketPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };

@@ -6,7 +6,6 @@ import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { plural } from '../../text/plural.ts';
 import { formatNumber, t } from '../../text/text.ts';
-import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Confirm, ConfirmButton } from '../../ui/confirm.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
@@ -14,6 +13,7 @@ import { Forbidden } from '../../ui/forbidden.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Progress } from '../../ui/progress.tsx';
 import { type Column, countColumn, ShortTable } from '../../ui/short-table.tsx';
+import { ClusterState, wordsOfStates } from '../../ui/state-chip.tsx';
 import { Empty, Failure, Reading, Skeleton } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -33,19 +33,6 @@ interface Row extends Cluster {
   readonly used: number | undefined;
   readonly free: number | undefined;
 }
-
-const tones: Readonly<Record<string, Tone>> = {
-  live: 'good',
-  pending: 'accent',
-  draining_readonly: 'warn',
-  evacuating: 'warn',
-  removed: 'neutral',
-};
-const StateChip = ({ state }: { readonly state: string }) => (
-  <Chip tone={tones[state] ?? 'neutral'} title={w.stateHints[state]}>
-    {w.states[state] ?? state}
-  </Chip>
-);
 
 const percent = (share: number): string =>
   formatNumber(share, { style: 'percent', maximumFractionDigits: 1 });
@@ -67,7 +54,7 @@ const columns: readonly Column<Row>[] = [
   {
     id: 'state',
     head: w.state,
-    cell: ({ state }) => <StateChip state={state} />,
+    cell: ({ state }) => <ClusterState state={state} />,
     value: ({ state }) => state,
   },
   countColumn('weight', { head: w.weight, value: ({ weight }) => weight, isMinor: true }),
@@ -183,10 +170,10 @@ function Details({ cluster, clusters, allowed }: DetailsProps) {
   const isDraining = state === 'draining_readonly' || state === 'evacuating';
   return (
     <>
-      <p class="quiet">{w.stateHints[state]}</p>
+      <p class="quiet">{wordsOfStates.clusterHints[state]}</p>
       <Facts
         facts={[
-          [w.state, <StateChip key="state" state={state} />],
+          [w.state, <ClusterState key="state" state={state} />],
           [w.since, <Time key="since" at={since} />],
           [w.weight, formatNumber(weight)],
           [w.share, percent(share)],

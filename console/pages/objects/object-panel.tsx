@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
+import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
 import { presign } from '../../storage/client.ts';
 import { useStorage } from '../../storage/queries.ts';
@@ -20,6 +21,7 @@ import { Preview } from './preview.tsx';
 import { Readers } from './readers.tsx';
 import { Tags } from './tags.tsx';
 import { Versions } from './versions.tsx';
+import { WhyLink } from './why-link.tsx';
 import { w } from './words.ts';
 
 type Version = Answer<'StatObject'>['versions'][number];
@@ -54,6 +56,7 @@ export function ObjectPanel({ bucket, objectKey: key, actions, onClose }: Object
   const explain = onBucket('ExplainDecision', bucket);
   const allowed = useAllowed([stat, read, history, explain]);
   const [search, setSearch] = useSearchState();
+  const { session } = useSession();
   const views: readonly View[] = [
     'details',
     ...(allowed(read) === true ? (['preview'] as const) : []),
@@ -95,6 +98,11 @@ export function ObjectPanel({ bucket, objectKey: key, actions, onClose }: Object
           {allowed(stat) === false && allowed(read) === true && <Head bucket={bucket} objectKey={key} />}
           <Tags bucket={bucket} objectKey={key} />
           {allowed(read) === true && <Link bucket={bucket} objectKey={key} />}
+          {allowed(explain) === true && (
+            <div class="actions">
+              <WhyLink bucket={bucket} objectKey={key} accessKey={session.accessKey} isButton />
+            </div>
+          )}
         </>
       )}
     </Panel>

@@ -4,6 +4,7 @@ import { type Allowed, onBucket, useAllowed } from '../../app/allowed.ts';
 import { type Answer, call } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useSession } from '../../app/session.tsx';
+import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
@@ -71,7 +72,7 @@ const columns: readonly Column<Reader>[] = [
 /** To the page that shows every statement of the decision. */
 const whyColumn = ({ bucket, objectKey }: Of): Column<Reader> => ({
   id: 'why',
-  head: '',
+  head: t.ui.why,
   isControl: true,
   cell: ({ accessKey, principal }) => (
     <WhyLink bucket={bucket} objectKey={objectKey} accessKey={accessKey} principal={principal} />
@@ -82,10 +83,10 @@ export function Readers({ bucket, objectKey: key }: Of) {
   const explain = onBucket('ExplainDecision', bucket);
   const about = onBucket('GetBucket', bucket);
   const allowed = useAllowed([explain, about, 'ListAccounts', 'ListIamUsers']);
-  const own = useSession().session.accessKey;
+  const { accessKey: own, principal } = useSession().session;
   const found = useQuery<Found, Error>({
     queryKey: ['ExplainDecisions', 'readers', bucket, key],
-    queryFn: ({ signal }) => findReaders({ bucket, objectKey: key, own }, allowed, signal),
+    queryFn: ({ signal }) => findReaders({ bucket, objectKey: key, own, principal }, allowed, signal),
     enabled: allowed(explain) === true,
   });
   if (allowed(explain) === false) return <p class="quiet">{w.forbidden}</p>;
@@ -93,7 +94,9 @@ export function Readers({ bucket, objectKey: key }: Of) {
     <Reading query={found} rows={4}>
       {({ readers, isPartial }) => (
         <>
-          <p>{w.answer(readers.filter(({ decision }) => decision.allowed === true).length, readers.length)}</p>
+          <p>
+            {w.answer(readers.filter(({ decision }) => decision.allowed === true).length, readers.length)}
+          </p>
           <div class="readers">
             <ShortTable
               label={w.caller}
@@ -115,7 +118,7 @@ export function Readers({ bucket, objectKey: key }: Of) {
 }
 
 async function findReaders(
-  { bucket, objectKey: key, own }: Of & { readonly own: string },
+  { bucket, objectKey: key, own, principal }: Of & { readonly own: string; readonly principal: string },
   allowed: Allowed,
   signal: AbortSignal,
 ): Promise<Found> {
@@ -131,7 +134,7 @@ async function findReaders(
     owner !== undefined && allowed('ListIamUsers') === true
       ? await call('ListIamUsers', { path: { account: owner }, query: { limit: usersMax }, signal })
       : undefined;
-  const callers: readonly Caller[] = [
+  const all: readonly Caller[] = [
     { name: w.anonymous },
     { name: w.you, accessKey: own },
     ...(accounts?.rows ?? []).map(({ account, displayName }) => ({
@@ -140,6 +143,7 @@ async function findReaders(
     })),
     ...(users?.rows ?? []).map(({ name, arn }) => ({ name: w.user(name), principal: arn })),
   ];
+  const callers = all.filter((each) => each.principal === undefined || each.principal !== principal);
   const questions = callers.map(({ name: _, ...caller }) => ({ ...caller, bucket, key, action: readAction }));
   const { answers } = await call('ExplainDecisions', { body: { questions }, signal });
   return {

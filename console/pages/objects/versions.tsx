@@ -17,7 +17,7 @@ import { decode, visible } from './listing.ts';
 import { removeObjects } from './remove.ts';
 import { wordsOfVersions as w } from './words.ts';
 
-interface Version {
+export interface Version {
   readonly versionId: string;
   readonly isLatest: boolean;
   readonly isMarker: boolean;
@@ -26,7 +26,7 @@ interface Version {
   readonly etag: string;
 }
 
-interface Of {
+export interface Of {
   readonly bucket: string;
   readonly objectKey: string;
 }
@@ -105,7 +105,7 @@ interface PartProps extends Of {
   readonly latest: Version | undefined;
 }
 
-function VersionPart({ bucket, objectKey: key, version, latest }: PartProps) {
+export function VersionPart({ bucket, objectKey: key, version, latest }: PartProps) {
   const put = { action: 's3:PutObject', bucket, key };
   const read = { action: 's3:GetObjectVersion', bucket, key };
   const remove = { action: 's3:DeleteObjectVersion', bucket, key };

@@ -327,7 +327,6 @@ export const wordsOfReaders = words({
     no: 'no',
     anonymous: 'Everyone, without a key',
     you: 'You',
-    unasked: (accounts: string) => `Not asked, because keys of the settings are not listed: ${accounts}.`,
     root: (name: string) => `Root of ${name}`,
     user: (name: string) => `User ${name}`,
     answer: (count: number, of: number) =>
@@ -344,8 +343,6 @@ export const wordsOfReaders = words({
     no: 'nein',
     anonymous: 'Jeder, ohne Schlüssel',
     you: 'Sie',
-    unasked: (accounts) =>
-      `Nicht gefragt, denn Schlüssel der Einstellungen werden nicht aufgelistet: ${accounts}.`,
     root: (name) => `Root von ${name}`,
     user: (name) => `Benutzer ${name}`,
     answer: (count, of) => `${count} von ${plural(of, 'Aufrufer', 'Aufrufern')} können dieses Objekt lesen.`,

@@ -5,8 +5,8 @@ import { useHealth } from '../../app/health.tsx';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
-import { Chip, type Tone } from '../../ui/chip.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
+import { ClusterState, WorkerState } from '../../ui/state-chip.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, formatCount, formatDuration, Time } from '../../ui/values.tsx';
@@ -116,13 +116,6 @@ interface ClusterRow {
   readonly free: number | undefined;
 }
 
-const stateTones: Readonly<Record<string, Tone>> = {
-  live: 'good',
-  pending: 'accent',
-  draining: 'warn',
-  evacuating: 'warn',
-};
-
 const sizeOrUnknown = (bytes: number | undefined) =>
   bytes === undefined ? <span class="quiet">{w.unknown}</span> : <Bytes value={bytes} />;
 
@@ -131,7 +124,7 @@ const clusterColumns: readonly Column<ClusterRow>[] = [
   {
     id: 'state',
     head: w.state,
-    cell: ({ state }) => <Chip tone={stateTones[state] ?? 'neutral'}>{state}</Chip>,
+    cell: ({ state }) => <ClusterState state={state} />,
   },
   {
     id: 'weight',
@@ -189,27 +182,12 @@ function Classes({ classes }: { readonly classes: Answer<'GetStorageClasses'> })
 
 type Worker = Answer<'ListWorkers'>['workers'][number];
 
-const workerTones: Readonly<Record<Worker['state'], Tone>> = {
-  failing: 'bad',
-  silent: 'warn',
-  stopped: 'warn',
-  'never-ran': 'neutral',
-  busy: 'accent',
-  idle: 'good',
-  pausing: 'warn',
-  paused: 'warn',
-};
-
 const workerColumns: readonly Column<Worker>[] = [
   { id: 'worker', head: w.worker, cell: ({ worker }) => worker },
   {
     id: 'state',
     head: w.state,
-    cell: ({ state, lastError }) => (
-      <Chip tone={workerTones[state]} title={lastError?.message}>
-        {state}
-      </Chip>
-    ),
+    cell: ({ state, lastError }) => <WorkerState state={state} title={lastError?.message} />,
   },
   {
     id: 'left',

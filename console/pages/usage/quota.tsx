@@ -42,12 +42,12 @@ function Use({ label, used, max, unit }: UseProps) {
   const format = unit === 'bytes' ? formatBytes : formatCount;
   const share = formatNumber(used / max, { style: 'percent', maximumFractionDigits: 1 });
   return (
-    <>
+    <span class="quota-use">
       <Meter label={label} used={used} max={max} unit={unit} />{' '}
       <span class="number" title={`${formatNumber(used)} / ${formatNumber(max)}`}>
         {w.use(format(used), format(max), share)}
       </span>
-    </>
+    </span>
   );
 }
 

@@ -5,7 +5,7 @@ import type { Answer } from '../../app/client.ts';
 import { useChange } from '../../app/queries.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Button, Form, TextField } from '../../ui/form.tsx';
-import { toast } from '../../ui/toast.tsx';
+import { toast, toastFailure } from '../../ui/toast.tsx';
 import { w } from './words.ts';
 
 interface ControlsProps {
@@ -26,7 +26,7 @@ export function Controls({ worker: { worker: name, paused }, allowed }: Controls
           onClick={() =>
             run.mutate(ask, {
               onSuccess: ({ isRunning }) => toast(isRunning ? w.asked(name) : w.runsNowhere(name)),
-              onError: (error) => toast(error.message),
+              onError: toastFailure,
             })
           }
         >
@@ -40,7 +40,7 @@ export function Controls({ worker: { worker: name, paused }, allowed }: Controls
         <Button
           kind="primary"
           busy={resume.isPending}
-          onClick={() => resume.mutate(ask, { onError: (error) => toast(error.message) })}
+          onClick={() => resume.mutate(ask, { onError: toastFailure })}
         >
           {w.resume}
         </Button>

@@ -4,12 +4,12 @@ import type { Answer } from '../../app/client.ts';
 import { useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
-import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Forbidden } from '../../ui/forbidden.tsx';
 import { type Column, countColumn } from '../../ui/short-table.tsx';
+import { WorkerState } from '../../ui/state-chip.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -21,24 +21,6 @@ import { w } from './words.ts';
 const everyMs = 30_000;
 
 type Worker = Answer<'ListWorkers'>['workers'][number];
-type State = Worker['state'];
-
-const tones: Readonly<Record<State, Tone>> = {
-  'never-ran': 'neutral',
-  failing: 'bad',
-  stopped: 'neutral',
-  silent: 'bad',
-  busy: 'accent',
-  idle: 'good',
-  pausing: 'warn',
-  paused: 'warn',
-};
-
-const StateChip = ({ state }: { readonly state: State }) => (
-  <Chip tone={tones[state]} title={w.stateHints[state]}>
-    {w.states[state]}
-  </Chip>
-);
 
 const columns: readonly Column<Worker>[] = [
   {
@@ -50,7 +32,7 @@ const columns: readonly Column<Worker>[] = [
   {
     id: 'state',
     head: w.state,
-    cell: ({ state }) => <StateChip state={state} />,
+    cell: ({ state }) => <WorkerState state={state} />,
     value: ({ state }) => state,
   },
   {
@@ -157,7 +139,7 @@ const Details = ({ worker, allowed }: { readonly worker: Worker; readonly allowe
       <Controls worker={worker} allowed={allowed} />
       <Facts
         facts={[
-          [w.state, <StateChip key="state" state={state} />],
+          [w.state, <WorkerState key="state" state={state} />],
           [w.pausedSince, paused && <Time at={paused.at * 1000} />],
           [w.pausedBy, paused && <Copy text={paused.by} />],
           [w.reason, paused?.reason && <bdi>{paused.reason}</bdi>],

@@ -2,6 +2,7 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { configurationFields } from '../../protocol/operations/admin/row.ts';
 import { describeOperation, type OperationName } from '../../protocol/operations/operations.ts';
 import { select } from '../../protocol/operations/select.ts';
 import { serviceOf } from '../../protocol/reply/render.ts';
@@ -73,7 +74,10 @@ function selected(
 ): Selected {
   const { requestId, wire, identity, bucketName, key } = request;
   const row = describeOperation(operation);
-  const audited = { requestId, wire, action: operation, identity, bucketName, key, events: row.events };
+  // Of a bucket, the rows of the storage protocol show the same changes as those of the operator API.
+  const recorded = request.scope === 'bucket' ? configurationFields : undefined;
+  const asked = { requestId, wire, action: operation, identity, bucketName, key };
+  const audited = { ...asked, events: row.events, recorded };
   const found = establish(request, {
     operation,
     row,

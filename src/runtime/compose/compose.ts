@@ -182,6 +182,10 @@ const operatorPorts = ({
   ...(logLevel === undefined ? {} : { logLevel }),
 });
 
+/** On distant metadata there may be other nodes. */
+const nodesOf = (ctx: ConstructorParameters<typeof NodeQuestions>[0]): Pick<Context, 'otherNodes'> =>
+  ctx.metadata.isDistant ? { otherNodes: new NodeQuestions(ctx) } : {};
+
 export async function compose(config: Config, options: ComposeOptions): Promise<Composed> {
   const {
     clock = systemClock,
@@ -203,15 +207,14 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     await Promise.all([keys?.close?.(), metadata.close(), rooms?.close()]);
     throw error;
   });
-  const measure = { telemetry, clock };
-  const timed = timedMetadata(metadata, measure);
+  const timed = timedMetadata(metadata, parts);
   shareChanges(timed, { siblings, ...cachedChanges(config) });
   const late = lateWrites({ metadata: timed, clock, telemetry });
   const credentials = openCredentials(
     { metadata: timed, sealer, clock, lateWrites: late, cacheTtlMs: cacheTtlMs(config) },
     options.credentials,
   );
-  const bytes = timedBytes(stored, measure);
+  const bytes = timedBytes(stored, parts);
   const sinks = openSinks(config.SVC_NOTIFY_TARGETS, {
     mayReach: (address) => mayReach(address, config.SVC_EGRESS_ALLOW),
     hasher,
@@ -231,9 +234,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
     clusterStates: openClusterStates({ metadata: timed, bytes, clock, telemetry, siblings }),
     bodyMemory,
     siblings,
-    ...(timed.isDistant
-      ? { otherNodes: new NodeQuestions({ metadata: timed, clock, random, telemetry }) }
-      : {}),
+    ...nodesOf({ metadata: timed, clock, random, telemetry }),
     peers,
     clock,
     random,

@@ -5,7 +5,7 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/objects/versions.ts';
+import { drawId } from '../../domain/common/ids.ts';
 import { everyGateway, silentAfterMs } from '../../metadata/background/heartbeats.ts';
 import {
   clearAnswers,

@@ -16,7 +16,16 @@ import {
 } from '../../formats/json.ts';
 import { configurationFamilies, configurationShapes } from '../../schemas/families.ts';
 import { weight } from './clusters.ts';
-import { type AdminRows, bucketName, count, longText, mention, noResource, seconds } from './row.ts';
+import {
+  type AdminRows,
+  bucketName,
+  configurationFields,
+  count,
+  longText,
+  mention,
+  noResource,
+  seconds,
+} from './row.ts';
 
 // Rows about one bucket: placement, default class, signing key, quota, and what runs on it in the background.
 
@@ -282,8 +291,7 @@ const written = jsonObject({
   ),
 });
 
-/** Documents may have texts in which people write anything, such as tags: the audit row has their digests. */
-const recorded = { records: ['versioning'], digests: ['configuration'] } as const;
+const recorded = configurationFields;
 
 const query = {
   'dry-run': jsonOptional(jsonBoolean),

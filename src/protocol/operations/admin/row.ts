@@ -107,6 +107,12 @@ export const following = {
   ),
 };
 
+/**
+ * What rows about a bucket's configurations record. Documents may have texts in which people write anything, such as tags: the audit row
+ * has their digests.
+ */
+export const configurationFields = { records: ['versioning'], digests: ['configuration'] } as const;
+
 // The resources that a request to the operator API names beside the path of its operation: in its query, in its body, or in its path by a
 // second name. Policies about these resources hold for the request too (docs/security.md, "Names in bodies").
 

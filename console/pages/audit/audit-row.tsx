@@ -1,0 +1,95 @@
+/** A row of the audit log: who, what, with which result, and what it changed; with links to its trace and decision. */
+import type { Answer } from '../../app/client.ts';
+import { PageLink } from '../../app/page-link.tsx';
+import { formatNumber, t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Copy } from '../../ui/copy.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { Time } from '../../ui/values.tsx';
+import { w } from './words.ts';
+
+export type AuditRow = Answer<'ListAudit'>['rows'][number];
+
+/** One request has several rows where it names many keys. */
+export const rowKey = ({ requestId, action, time, page = 0 }: AuditRow): string =>
+  `${requestId} ${action} ${time} ${page}`;
+
+export const Status = ({ status, error }: Pick<AuditRow, 'status' | 'error'>) => (
+  <Chip tone={status < 400 ? 'good' : status < 500 ? 'warn' : 'bad'}>
+    {status} {error}
+  </Chip>
+);
+
+/** The last part of an ARN is the name. */
+export const nameOf = ({ principal, accessKey }: AuditRow): string => principal ?? accessKey ?? w.anonymous;
+
+export const Details = ({ row }: { readonly row: AuditRow }) => (
+  <>
+    <Facts
+      facts={[
+        [t.ui.time, <Time key="time" at={row.time} />],
+        [w.result, <Status key="status" {...row} />],
+        [
+          w.resource,
+          <span key="resource" class="code">
+            {row.resource}
+          </span>,
+        ],
+        [w.key, row.key !== undefined && <Copy text={row.key} />],
+        [w.who, row.principal ?? w.anonymous],
+        [w.accessKey, row.accessKey !== undefined && <Copy text={row.accessKey} />],
+        [w.account, row.account],
+        [w.source, row.source],
+        [w.count, row.count !== undefined && row.count > 1 && formatNumber(row.count)],
+        [t.ui.request, <Copy key="id" text={row.requestId} />],
+      ]}
+    />
+    {row.keys !== undefined && <Keys keys={row.keys} />}
+    {row.changes !== undefined && <Changes changes={row.changes} />}
+    <div class="actions">
+      <PageLink page="trace" params={{ trace: row.requestId }} class="button">
+        {t.ui.trace}
+      </PageLink>
+      {row.status === 403 && (
+        <PageLink page="why" search={{ requestId: row.requestId }} class="button">
+          {t.ui.why}
+        </PageLink>
+      )}
+    </div>
+  </>
+);
+
+/** The keys of a DeleteObjects, as many as one row names. */
+const Keys = ({ keys }: { readonly keys: NonNullable<AuditRow['keys']> }) => (
+  <ul>
+    {keys.map(({ key, versionId, status, error }) => (
+      <li key={`${key} ${versionId ?? ''}`} class="code" dir="auto">
+        {key} {versionId} {status === undefined ? w.unsettled : status} {error}
+      </li>
+    ))}
+  </ul>
+);
+
+/** JSON, or the digest of what is too long for a row. */
+export function changeText(value: unknown): string {
+  if (value === undefined) return w.notSet;
+  if (typeof value === 'string') return value;
+  if (typeof value === 'object' && value !== null && 'sha256' in value && 'characters' in value)
+    return w.digest(Number(value.characters), String(value.sha256));
+  return JSON.stringify(value);
+}
+
+/** What the request changed, each field with its values before and after. */
+export const Changes = ({ changes }: { readonly changes: NonNullable<AuditRow['changes']> }) => (
+  <>
+    <h3>{w.changes}</h3>
+    <Facts
+      facts={changes.map(({ field, old, new: now }) => [
+        field,
+        <span key={field} class="code" dir="auto">
+          <del title={w.before}>{changeText(old)}</del> → <ins title={w.after}>{changeText(now)}</ins>
+        </span>,
+      ])}
+    />
+  </>
+);

@@ -1,0 +1,242 @@
+/** What changed in a bucket: its rows of the audit log as a timeline, with the values before and after. */
+import { useParams } from '@tanstack/react-router';
+import { onBucket, useAllowed } from '../../app/allowed.ts';
+import { PageLink } from '../../app/page-link.tsx';
+import { useAdmin, useAdminPages } from '../../app/queries.ts';
+import { useSearchState } from '../../app/url.ts';
+import { language, t } from '../../text/text.ts';
+import { Panel } from '../../ui/dialog.tsx';
+import { Button } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Segments } from '../../ui/segments.tsx';
+import { Empty, Failure, Partial, Skeleton } from '../../ui/states.tsx';
+import { Card } from '../../ui/tabs.tsx';
+import { Time } from '../../ui/values.tsx';
+import { type AuditRow, changeText, Details, nameOf, rowKey, Status } from '../audit/audit-row.tsx';
+import { visible } from '../objects/listing.ts';
+import { w } from './words.ts';
+
+const everyMs = 30_000;
+const pageRows = 100;
+const kinds = ['', 'settings', 'writes', 'deletions', 'refused'] as const;
+type Kind = (typeof kinds)[number];
+
+/** What was refused has changed nothing, so it is apart from the rest. */
+const queryOf = (kind: Kind) =>
+  kind === 'refused' ? { status: '4xx' } : { status: '2xx', ...(kind === '' ? {} : { kind }) };
+
+const day = new Intl.DateTimeFormat(language, { dateStyle: 'full', timeZone: 'UTC' });
+const clock = new Intl.DateTimeFormat(language, { timeStyle: 'medium', timeZone: 'UTC' });
+
+export default function JournalPage() {
+  const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
+  const list = onBucket('ListAudit', bucket);
+  const about = onBucket('GetBucket', bucket);
+  const allowed = useAllowed([list, about]);
+  // The log before the bucket is not searched.
+  const details = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: allowed(about) === true });
+  const start = details.data === undefined ? {} : { start: `${details.data.created.slice(0, 19)}Z` };
+  const isKnown = allowed(about) !== undefined && (allowed(about) === false || !details.isPending);
+  const [search, setSearch] = useSearchState();
+  const kind = kinds.find((each) => each === search['kind']) ?? '';
+  const { identity } = search;
+  const found = useAdminPages(
+    'ListAudit',
+    {
+      query: {
+        bucket,
+        ...start,
+        limit: pageRows,
+        ...queryOf(kind),
+        ...(identity === undefined ? {} : { identity }),
+      },
+    },
+    { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed(list) === true && isKnown },
+  );
+  const { rows, more } = found;
+  const open = rows?.find((row) => rowKey(row) === search['row']);
+  const isFiltered = kind !== '' || identity !== undefined;
+  if (allowed(list) === false)
+    return (
+      <Card>
+        <Empty icon="lock" text={w.forbidden} />
+      </Card>
+    );
+  return (
+    <>
+      <div class="tools-line">
+        <p class="answer">{w.lead}</p>
+      </div>
+      <Card>
+        <div class="tools">
+          <Segments
+            label={w.kind}
+            value={kind}
+            options={kinds.map((each) => [each, w.kinds[each] ?? each] as const)}
+            onChange={(next) => setSearch({ kind: next, row: undefined })}
+          />
+          <label class="filter">
+            <Icon name="search" />
+            <input
+              class="input"
+              type="search"
+              data-filter
+              placeholder={w.actorHint}
+              aria-label={w.actor}
+              value={identity ?? ''}
+              onChange={(event) => setSearch({ identity: event.currentTarget.value.trim() })}
+            />
+          </label>
+        </div>
+        {found.error !== null && (
+          <Failure error={found.error} onRetry={() => found.refetch().catch(() => {})} />
+        )}
+        {rows === undefined ? (
+          found.error === null && <Skeleton rows={6} />
+        ) : rows.length === 0 && !more.has ? (
+          <Empty
+            icon="list"
+            text={isFiltered ? w.noMatch : w.none}
+            docs={isFiltered ? undefined : w.noneHint}
+            {...(isFiltered
+              ? {
+                  action: (
+                    <Button onClick={() => setSearch({ kind: undefined, identity: undefined })}>
+                      {w.clear}
+                    </Button>
+                  ),
+                }
+              : {})}
+          />
+        ) : (
+          <Days rows={rows} onOpen={(row) => setSearch({ row: rowKey(row) }, { push: true })} />
+        )}
+        {rows !== undefined && more.has && <Further found={found} rows={rows} />}
+      </Card>
+      {open !== undefined && (
+        <Panel title={open.action} onClose={() => setSearch({ row: undefined })}>
+          <Details row={open} />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+interface FurtherProps {
+  readonly rows: readonly AuditRow[];
+  readonly found: {
+    readonly more: { readonly busy: boolean; load(): void };
+    readonly data: { readonly pages: readonly { readonly searchedTo?: string | undefined }[] } | undefined;
+  };
+}
+
+/** One request reads a bounded part of the log: where it found nothing, it says how far back it searched. */
+function Further({ rows, found: { more, data } }: FurtherProps) {
+  const searchedTo = data?.pages.at(-1)?.searchedTo;
+  if (rows.length > 0 || searchedTo === undefined)
+    return <Partial shown={rows.length} busy={more.busy} onMore={more.load} />;
+  return (
+    <div class="partial">
+      <span class="quiet">
+        {w.searched} <Time at={searchedTo} />
+      </span>
+      <Button busy={more.busy} onClick={more.load}>
+        {w.goOn}
+      </Button>
+    </div>
+  );
+}
+
+interface DaysProps {
+  readonly rows: readonly AuditRow[];
+  readonly onOpen: (row: AuditRow) => void;
+}
+
+const Days = ({ rows, onOpen }: DaysProps) => (
+  <div class="journal">
+    {[...Map.groupBy(rows, ({ time }) => time.slice(0, 10))].map(([date, some]) => (
+      <section key={date} class="journal-day">
+        <h2>
+          <time dateTime={date}>{day.format(new Date(date))}</time> <span class="quiet">UTC</span>
+        </h2>
+        <ol>
+          {some.map((row) => (
+            <Entry key={rowKey(row)} row={row} onOpen={onOpen} />
+          ))}
+        </ol>
+      </section>
+    ))}
+  </div>
+);
+
+const keysShown = 3;
+
+/** The object of a change: its key, or the first keys of many. */
+function aboutOf({ key, keys = [] }: AuditRow): string {
+  if (key !== undefined) return visible(key);
+  const first = keys.slice(0, keysShown).map((each) => visible(each.key));
+  return keys.length > keysShown ? `${first.join(', ')} … (${w.keys(keys.length)})` : first.join(', ');
+}
+
+function Entry({ row, onOpen }: { readonly row: AuditRow; readonly onOpen: (row: AuditRow) => void }) {
+  const [, setSearch] = useSearchState();
+  const { time, action, requestId, principal, accessKey, status, changes = [] } = row;
+  const name = nameOf(row);
+  const actor = principal ?? accessKey;
+  return (
+    <li class="journal-entry">
+      <time class="quiet number" dateTime={time} title={time}>
+        {clock.format(new Date(time))}
+      </time>
+      <div class="journal-what">
+        <button
+          type="button"
+          class="link"
+          aria-label={`${w.details}: ${action} ${requestId}`}
+          onClick={() => onOpen(row)}
+        >
+          {action.replace(/^admin:/, '')}
+        </button>{' '}
+        <bdi class="code">{aboutOf(row)}</bdi> {status >= 400 && <Status {...row} />}{' '}
+        <span class="quiet">
+          {w.by}{' '}
+          {actor === undefined ? (
+            name
+          ) : (
+            <button
+              type="button"
+              class="link"
+              title={w.onlyActor(actor)}
+              onClick={() => setSearch({ identity: actor })}
+            >
+              <bdi>{name.replace(/^arn:aws:(?:iam|sts)::/, '')}</bdi>
+            </button>
+          )}
+        </span>
+        {changes.length > 0 && (
+          <ul class="journal-changes">
+            {changes.map(({ field, old, new: now }) => (
+              <li key={field} class="code" dir="auto">
+                {visible(field)}: <del>{visible(changeText(old))}</del> →{' '}
+                <ins>{visible(changeText(now))}</ins>
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+      <span class="journal-links">
+        <PageLink page="trace" params={{ trace: requestId }}>
+          {t.ui.trace}
+        </PageLink>
+        <PageLink page="audit" search={{ requestId }}>
+          {t.pages.audit}
+        </PageLink>
+        {status === 403 && (
+          <PageLink page="why" search={{ requestId }}>
+            {t.ui.why}
+          </PageLink>
+        )}
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,396 @@
+/** The versions of all objects of a bucket, delete markers among them: restored, brought back, or deleted for good. */
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { useParams } from '@tanstack/react-router';
+import { useMemo, useState } from 'preact/hooks';
+import { useAllowed } from '../../app/allowed.ts';
+import { PageLink } from '../../app/page-link.tsx';
+import { moreOf } from '../../app/queries.ts';
+import { useSearchState } from '../../app/url.ts';
+import { storage } from '../../storage/client.ts';
+import { textIn } from '../../storage/xml.ts';
+import { t } from '../../text/text.ts';
+import { Chip } from '../../ui/chip.tsx';
+import { Confirm } from '../../ui/confirm.tsx';
+import { Copy } from '../../ui/copy.tsx';
+import { Panel } from '../../ui/dialog.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { Button, Select } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import type { Column } from '../../ui/short-table.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { DataTable } from '../../ui/table.tsx';
+import { Card } from '../../ui/tabs.tsx';
+import { Bytes, Count, formatBytes, Time } from '../../ui/values.tsx';
+import { decode, visible } from '../objects/listing.ts';
+import { type NotDone, removeObjects } from '../objects/remove.ts';
+import { type Version, VersionPart } from '../objects/versions.tsx';
+import { w } from './words.ts';
+
+interface Row extends Version {
+  readonly key: string;
+}
+
+const pageRows = 1_000;
+const kinds = ['all', 'old', 'markers', 'deleted'] as const;
+type Kind = (typeof kinds)[number];
+
+const rowKey = ({ key, versionId }: Row): string => `${versionId} ${key}`;
+
+interface Place {
+  readonly key: string;
+  readonly version: string;
+}
+
+interface Page {
+  readonly rows: readonly Row[];
+  readonly next: Place | undefined;
+}
+
+function readPage(xml: Element | undefined): Page {
+  if (xml === undefined) return { rows: [], next: undefined };
+  const rows = [...xml.children]
+    .filter(({ localName }) => localName === 'Version' || localName === 'DeleteMarker')
+    .map((each) => ({
+      key: decode(textIn(each, 'Key')),
+      versionId: textIn(each, 'VersionId') ?? '',
+      isLatest: textIn(each, 'IsLatest') === 'true',
+      isMarker: each.localName === 'DeleteMarker',
+      modified: textIn(each, 'LastModified') ?? '',
+      size: Number(textIn(each, 'Size') ?? 0),
+      etag: textIn(each, 'ETag') ?? '',
+    }));
+  const key = textIn(xml, 'NextKeyMarker');
+  return {
+    rows: rows.sort(inOrder),
+    next:
+      key === undefined ? undefined : { key: decode(key), version: textIn(xml, 'NextVersionIdMarker') ?? '' },
+  };
+}
+
+/** Replies list versions and markers in one order, or the markers after the versions. */
+function inOrder(one: Row, other: Row): number {
+  if (one.key !== other.key) return one.key < other.key ? -1 : 1;
+  return (
+    Number(other.isLatest) - Number(one.isLatest) || Date.parse(other.modified) - Date.parse(one.modified)
+  );
+}
+
+const useVersions = (bucket: string, prefix: string, enabled: boolean) =>
+  useInfiniteQuery({
+    queryKey: ['s3', bucket, 'versions', prefix],
+    queryFn: async ({ signal, pageParam }) => {
+      const { xml } = await storage({
+        method: 'GET',
+        bucket,
+        query: {
+          versions: '',
+          'encoding-type': 'url',
+          'max-keys': String(pageRows),
+          ...(prefix === '' ? {} : { prefix }),
+          ...(pageParam === undefined
+            ? {}
+            : { 'key-marker': pageParam.key, 'version-id-marker': pageParam.version || undefined }),
+        },
+        signal,
+      });
+      return readPage(xml);
+    },
+    initialPageParam: undefined as Place | undefined,
+    getNextPageParam: ({ next }) => next,
+    enabled,
+  });
+
+const matches: Readonly<Record<Kind, (row: Row) => boolean>> = {
+  all: () => true,
+  old: ({ isLatest, isMarker }) => !isLatest && !isMarker,
+  markers: ({ isMarker }) => isMarker,
+  deleted: ({ isLatest, isMarker }) => isLatest && isMarker,
+};
+
+const State = ({ isLatest, isMarker }: Pick<Row, 'isLatest' | 'isMarker'>) => (
+  <>
+    {isMarker && (
+      <Chip tone="warn" icon="trash">
+        {w.marker}
+      </Chip>
+    )}{' '}
+    {isLatest ? <Chip tone="good">{w.latest}</Chip> : !isMarker && <Chip tone="neutral">{w.old}</Chip>}
+  </>
+);
+
+const columns: readonly Column<Row>[] = [
+  {
+    id: 'key',
+    head: w.key,
+    cell: ({ key }) => (
+      <bdi class="cut" title={visible(key)}>
+        {visible(key)}
+      </bdi>
+    ),
+  },
+  {
+    id: 'version',
+    head: w.version,
+    cell: ({ versionId }) => <span class="code cut">{versionId}</span>,
+    isMinor: true,
+  },
+  {
+    id: 'state',
+    head: w.state,
+    cell: ({ isLatest, isMarker }) => <State isLatest={isLatest} isMarker={isMarker} />,
+  },
+  {
+    id: 'size',
+    head: w.size,
+    align: 'end',
+    cell: ({ size, isMarker }) => (isMarker ? <span class="quiet">–</span> : <Bytes value={size} />),
+  },
+  { id: 'modified', head: w.modified, cell: ({ modified }) => <Time at={modified} />, isMinor: true },
+];
+
+interface Selection {
+  readonly ids: ReadonlySet<string>;
+  readonly isAll: boolean;
+  toggle(id: string): void;
+  all(): void;
+}
+
+const selectColumn = ({ ids, isAll, toggle, all }: Selection): Column<Row> => ({
+  id: 'select',
+  isControl: true,
+  head: (
+    <label class="check-cell">
+      <span class="visually-hidden">{w.selectAll}</span>
+      <input type="checkbox" checked={isAll} onChange={all} />
+    </label>
+  ),
+  cell: (row) => (
+    <label class="check-cell">
+      <span class="visually-hidden">{w.selectOne(`${visible(row.key)} ${row.versionId}`)}</span>
+      <input type="checkbox" checked={ids.has(rowKey(row))} onChange={() => toggle(rowKey(row))} />
+    </label>
+  ),
+});
+
+export default function VersionsPage() {
+  const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
+  const [search, setSearch] = useSearchState();
+  const list = { action: 's3:ListBucketVersions', bucket };
+  const remove = { action: 's3:DeleteObjectVersion', bucket, key: 'x' };
+  const allowed = useAllowed([list, remove]);
+  const { prefix = '' } = search;
+  const found = useVersions(bucket, prefix, allowed(list) === true);
+  const kind = kinds.find((each) => each === search['only']) ?? 'all';
+  const loaded = useMemo(() => found.data?.pages.flatMap(({ rows }) => rows), [found.data]);
+  const rows = useMemo(() => loaded?.filter(matches[kind]), [loaded, kind]);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [removing, setRemoving] = useState<readonly Row[]>();
+  const [failed, setFailed] = useState<readonly NotDone[]>([]);
+  const mayRemove = allowed(remove) === true;
+  const shown = useMemo(() => {
+    const isAll = rows !== undefined && rows.length > 0 && rows.every((row) => selected.has(rowKey(row)));
+    const selection: Selection = {
+      ids: selected,
+      isAll,
+      toggle(id) {
+        const next = new Set(selected);
+        if (!next.delete(id)) next.add(id);
+        setSelected(next);
+      },
+      all: () => setSelected(isAll ? new Set() : new Set(rows?.map(rowKey))),
+    };
+    return mayRemove ? [selectColumn(selection), ...columns] : columns;
+  }, [rows, selected, mayRemove]);
+  const chosen = rows?.filter((row) => selected.has(rowKey(row))) ?? [];
+  const open = loaded?.find((row) => rowKey(row) === search['row']);
+  if (allowed(list) === false)
+    return (
+      <Card>
+        <Empty icon="lock" text={w.forbidden} />
+      </Card>
+    );
+  return (
+    <>
+      <div class="tools-line">
+        <p class="answer">
+          {loaded !== undefined && <Answered rows={loaded} isPartial={found.hasNextPage} />}
+        </p>
+        {chosen.length > 0 && (
+          <Button icon="trash" onClick={() => setRemoving(chosen)}>
+            {w.removeCount(chosen.length)}
+          </Button>
+        )}
+      </div>
+      {failed.length > 0 && <Failures failed={failed} onClose={() => setFailed([])} />}
+      <Card>
+        <DataTable
+          label={w.title}
+          columns={shown}
+          rows={rows}
+          rowKey={rowKey}
+          error={found.error}
+          onRetry={() => found.refetch().catch(() => {})}
+          openKey={search['row']}
+          onOpen={(row) => setSearch({ row: rowKey(row), version: undefined }, { push: true })}
+          tools={
+            <>
+              <label class="filter">
+                <Icon name="search" />
+                <input
+                  class="input"
+                  type="search"
+                  data-filter
+                  placeholder={w.prefix}
+                  aria-label={w.prefix}
+                  value={prefix}
+                  onChange={(event) => setSearch({ prefix: event.currentTarget.value, row: undefined })}
+                />
+              </label>
+              <Select
+                label={w.only}
+                value={kind}
+                options={kinds.map((each) => [each, w.kinds[each] ?? each] as const)}
+                onChange={(only) => setSearch({ only: only === 'all' ? undefined : only })}
+              />
+            </>
+          }
+          empty={
+            loaded?.length === 0 ? (
+              <Empty icon="clock" text={w.none} docs={w.noneHint} />
+            ) : (
+              <Empty icon="search" text={w.noMatch} />
+            )
+          }
+          more={moreOf(found)}
+        />
+      </Card>
+      <p class="quiet foot">{w.order}</p>
+      {open !== undefined && (
+        <VersionPanel
+          bucket={bucket}
+          row={open}
+          latest={loaded?.find((row) => row.key === open.key && row.isLatest)}
+          onClose={() => setSearch({ row: undefined })}
+        />
+      )}
+      {removing !== undefined && (
+        <Removal
+          bucket={bucket}
+          rows={removing}
+          onDone={(errors) => {
+            setFailed(errors);
+            setSelected(new Set());
+          }}
+          onClose={() => setRemoving(undefined)}
+        />
+      )}
+    </>
+  );
+}
+
+/** What the loaded versions hold. */
+function Answered({ rows, isPartial }: { readonly rows: readonly Row[]; readonly isPartial: boolean }) {
+  if (rows.length === 0) return <>{w.none}</>;
+  const markers = rows.filter(({ isMarker }) => isMarker).length;
+  const old = rows.filter(matches.old).reduce((sum, { size }) => sum + size, 0);
+  const parts = [
+    w.answer(w.versionCount(rows.length - markers), w.keyCount(new Set(rows.map(({ key }) => key)).size)),
+    ...(markers === 0 ? [] : [w.markerCount(markers)]),
+    ...(old === 0 ? [] : [w.oldBytes(formatBytes(old))]),
+    ...(isPartial ? [w.loadedOnly] : []),
+  ];
+  return <>{parts.join(' · ')}</>;
+}
+
+interface PanelProps {
+  readonly bucket: string;
+  readonly row: Row;
+  readonly latest: Version | undefined;
+  readonly onClose: () => void;
+}
+
+const VersionPanel = ({ bucket, row, latest, onClose }: PanelProps) => (
+  <Panel title={<bdi title={visible(row.key)}>{visible(row.key)}</bdi>} onClose={onClose}>
+    <Facts
+      facts={[
+        [w.key, <Copy key="key" text={row.key} shown={visible(row.key)} />],
+        [w.version, <Copy key="version" text={row.versionId} />],
+        [w.state, <State key="state" isLatest={row.isLatest} isMarker={row.isMarker} />],
+        [w.size, !row.isMarker && <Bytes key="size" value={row.size} />],
+        [w.modified, <Time key="time" at={row.modified} />],
+        ['ETag', row.etag !== '' && <Copy key="etag" text={row.etag.replaceAll('"', '')} />],
+      ]}
+    />
+    <VersionPart bucket={bucket} objectKey={row.key} version={row} latest={latest} />
+    <div class="actions">
+      <PageLink
+        page="objects"
+        params={{ bucket, _splat: '' }}
+        search={{ key: row.key, view: 'versions', version: row.versionId }}
+        class="button"
+      >
+        {w.openObject}
+      </PageLink>
+    </div>
+  </Panel>
+);
+
+interface RemovalProps {
+  readonly bucket: string;
+  readonly rows: readonly Row[];
+  readonly onDone: (failed: readonly NotDone[]) => void;
+  readonly onClose: () => void;
+}
+
+function Removal({ bucket, rows, onDone, onClose }: RemovalProps) {
+  const client = useQueryClient();
+  const markers = rows.filter(({ isMarker }) => isMarker);
+  const versions = rows.filter(({ isMarker }) => !isMarker);
+  const back = markers.filter(({ isLatest }) => isLatest).length;
+  return (
+    <Confirm
+      title={w.removeAsk(rows.length)}
+      text={w.removeText}
+      impact={[
+        [w.versions, <Count key="versions" value={versions.length} />],
+        [w.bytes, <Bytes key="bytes" value={versions.reduce((sum, { size }) => sum + size, 0)} />],
+        [w.latestOnes, <Count key="latest" value={versions.filter(({ isLatest }) => isLatest).length} />],
+        [w.markers, <Count key="markers" value={markers.length} />],
+        ...(back === 0 ? [] : [[w.back, <Count key="back" value={back} />] as const]),
+      ]}
+      typed={bucket}
+      action={w.remove}
+      onConfirm={async () => {
+        const { failed } = await removeObjects(
+          bucket,
+          rows.map(({ key, versionId }) => ({ key, versionId })),
+          new AbortController().signal,
+        );
+        await client.invalidateQueries({ queryKey: ['s3', bucket] });
+        onDone(failed);
+      }}
+      onClose={onClose}
+    />
+  );
+}
+
+const Failures = ({
+  failed,
+  onClose,
+}: {
+  readonly failed: readonly NotDone[];
+  readonly onClose: () => void;
+}) => (
+  <Card
+    title={w.notRemoved(failed.length)}
+    actions={<Button icon="close" label={t.ui.close} onClick={onClose} />}
+  >
+    <ul class="warnings">
+      {failed.map(({ key, code, reason }) => (
+        <li key={`${key} ${reason}`}>
+          <Icon name="error" /> <bdi>{visible(key)}</bdi>: {code} <bdi>{reason}</bdi>
+        </li>
+      ))}
+    </ul>
+  </Card>
+);
