@@ -78,6 +78,7 @@ const renamed: Readonly<Record<string, string>> = {
   onlooker: 'observer',
   told: 'reported, known',
   vouching: 'verification',
+  wanted: 'requested, expected',
   wish: 'constraint',
 };
 

@@ -6,8 +6,8 @@ import { decodeNodeText as decodeText, readSome } from '../../src/backends/metad
 
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 const pack = (row: unknown): Uint8Array => new Uint8Array(packr.pack(row));
-const read = (row: readonly unknown[], wanted: readonly boolean[]): unknown[] =>
-  readSome(pack(row), { wanted, decode: decodeText });
+const read = (row: readonly unknown[], requested: readonly boolean[]): unknown[] =>
+  readSome(pack(row), { requested, decode: decodeText });
 
 const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
@@ -28,16 +28,16 @@ const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }));
 
-test('returns the packed values at the wanted positions only', () => {
+test('returns the packed values at the requested positions only', () => {
   const places = fc.array(fc.tuple(value, fc.boolean()), { minLength: 1, maxLength: 30 });
   fc.assert(
     fc.property(places, (all) => {
       const row = all.map(([each]) => each);
-      const wanted = all.map(([, isWanted]) => isWanted);
-      const found = read(row, wanted);
+      const requested = all.map(([, isWanted]) => isWanted);
+      const found = read(row, requested);
       const expected = packr.unpack(pack(row)) as unknown[];
       expected.forEach((each, place) => {
-        if (wanted[place])
+        if (requested[place])
           expect(found[place]).toEqual(each instanceof Uint8Array ? Uint8Array.from(each) : each);
         else expect(place in found).toBe(false);
       });
@@ -61,6 +61,6 @@ test('reads arrays and maps of every length', () => {
 });
 
 test('refuses what is not a row, and values that rows do not hold', () => {
-  expect(() => readSome(pack({ a: 1 }), { wanted: [true], decode: decodeText })).toThrow('a row is an array');
-  expect(() => readSome(Uint8Array.of(0x91, 0xc1), { wanted: [true], decode: decodeText })).toThrow('0xc1');
+  expect(() => readSome(pack({ a: 1 }), { requested: [true], decode: decodeText })).toThrow('a row is an array');
+  expect(() => readSome(Uint8Array.of(0x91, 0xc1), { requested: [true], decode: decodeText })).toThrow('0xc1');
 });

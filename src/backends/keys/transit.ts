@@ -65,11 +65,11 @@ export function transit(options: TransitOptions): RemoteProvider {
       const body = { ciphertext: decodeCiphertext(wrapped), context: encodeContext(context) };
       const answer = await engine.ask('decrypt', keyId, { body, cause });
       const plain = decode(answer['plaintext']);
-      const wanted = digest(context);
-      if (plain.length !== cipherKeyBytes + wanted.length)
+      const requested = digest(context);
+      if (plain.length !== cipherKeyBytes + requested.length)
         throw new KeyFailure('tampered', `what ${keyId} decrypted is not a key of this service`);
       const bound = plain.subarray(cipherKeyBytes);
-      if (!wanted.every((byte, i) => byte === bound[i]))
+      if (!requested.every((byte, i) => byte === bound[i]))
         throw new KeyFailure('tampered', `${keyId} wrapped it for another place`);
       return plain.slice(0, cipherKeyBytes);
     },

@@ -7,7 +7,7 @@ import type { AnyTable, ColumnType, Revision, Stored } from '../../ports/metadat
 import { buildOrder, type Columns, type DecodeText, type TableOrder } from './key-order.ts';
 
 /** By position: true for the columns that the caller needs, up to the last of them. */
-export type Wanted = readonly boolean[];
+export type Requested = readonly boolean[];
 
 /** From `unsigned` on, a tag is followed by bytes to skip. */
 const is = {
@@ -61,23 +61,23 @@ let kind: Kind = is.nil;
 let size = 0;
 
 interface ReadSome {
-  readonly wanted: Wanted;
+  readonly requested: Requested;
   readonly decode: DecodeText;
   /** The position of the row in the bytes. Default 0. */
   readonly from?: number;
 }
 
 /** The values at the wanted positions; the others are holes. */
-export function readSome(packed: Uint8Array, { wanted, decode, from = 0 }: ReadSome): unknown[] {
+export function readSome(packed: Uint8Array, { requested, decode, from = 0 }: ReadSome): unknown[] {
   row = packed as Uint8Array<ArrayBuffer>;
   at = from;
   decodeText = decode;
   readTag();
   if (kind !== is.array) throw new Error('a row is an array');
-  const count = Math.min(size, wanted.length);
+  const count = Math.min(size, requested.length);
   const values: unknown[] = new Array(count);
   for (let place = 0; place < count; place++) {
-    if (wanted[place]) values[place] = read();
+    if (requested[place]) values[place] = read();
     else skip();
   }
   return values;
@@ -216,10 +216,10 @@ interface ValueColumn {
   readonly place: number;
 }
 
-/** The columns that a reader needs, and the positions of their values; `wanted` is absent for all columns. */
+/** The columns that a reader needs, and the positions of their values; `requested` is absent for all columns. */
 export interface Projection {
   readonly columns: readonly ValueColumn[];
-  readonly wanted?: Wanted;
+  readonly requested?: Requested;
 }
 
 interface Packed {
@@ -277,8 +277,8 @@ export class RowCodec {
       const some = this.#columns.filter(({ name }) => columns.includes(name));
       const count = (some.at(-1)?.place ?? leading - 1) + 1;
       const places = new Set(some.map(({ place }) => place));
-      const wanted = Array.from({ length: count }, (_, place) => place < leading || places.has(place));
-      known = { columns: some, wanted };
+      const requested = Array.from({ length: count }, (_, place) => place < leading || places.has(place));
+      known = { columns: some, requested };
       this.#projections.set(columns, known);
     }
     return known;

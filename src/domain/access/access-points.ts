@@ -70,9 +70,9 @@ export interface NewAccessPoint {
 }
 
 /** @throws NoSuchBucket, AccessDenied, InvalidRequest, AccessPointAlreadyOwnedByYou */
-export async function createAccessPoint(ctx: Ctx, wanted: NewAccessPoint): Promise<AccessPointRow> {
-  const { account, name, block, record, bucketOwner } = wanted;
-  const bucket = await openBucket(ctx, wanted.bucket);
+export async function createAccessPoint(ctx: Ctx, requested: NewAccessPoint): Promise<AccessPointRow> {
+  const { account, name, block, record, bucketOwner } = requested;
+  const bucket = await openBucket(ctx, requested.bucket);
   if (bucket.owner !== bucketOwner) throw fail('AccessDenied');
   const row: AccessPointRow = {
     account,

@@ -21,8 +21,8 @@ export interface VersioningChange {
 /** Turning MFA delete on requires MFA, and so does every change while it is on. */
 export const takesMfa = (
   { mfaDelete = false }: Pick<BucketRow, 'mfaDelete'>,
-  wanted: boolean | undefined,
-): boolean => mfaDelete || wanted === true;
+  requested: boolean | undefined,
+): boolean => mfaDelete || requested === true;
 
 /** Sets the versioning state. Once it returns, every write and delete obeys it. */
 export async function setVersioning(

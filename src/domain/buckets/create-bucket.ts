@@ -33,18 +33,22 @@ export interface NewBucket {
 }
 
 /** Creates a bucket; the same owner creating it again gets the one that exists (spec: 200 plus Location). */
-export const createBucket = (ctx: Ctx, wanted: NewBucket): Promise<BucketRow> =>
-  withinMaxBuckets(ctx, wanted, (epochs) => insert(ctx, wanted, epochs));
+export const createBucket = (ctx: Ctx, requested: NewBucket): Promise<BucketRow> =>
+  withinMaxBuckets(ctx, requested, (epochs) => insert(ctx, requested, epochs));
 
-async function insert(ctx: Ctx, { record, ...wanted }: NewBucket, epochs: QuotaEpochs): Promise<BucketRow> {
+async function insert(
+  ctx: Ctx,
+  { record, ...requested }: NewBucket,
+  epochs: QuotaEpochs,
+): Promise<BucketRow> {
   const row: BucketRow = {
-    ...wanted,
-    documents: await writeDocuments(ctx, wanted.documents),
+    ...requested,
+    documents: await writeDocuments(ctx, requested.documents),
     id: drawId(ctx.random),
     created: ctx.clock.now(),
     generation: 0,
     // Object Lock works on versions, so it brings versioning with it.
-    versioning: wanted.objectLock ? 'Enabled' : (wanted.versioning ?? ''),
+    versioning: requested.objectLock ? 'Enabled' : (requested.versioning ?? ''),
     shards: ctx.config.SVC_BUCKET_SHARDS,
     closedAt: 0,
     ...(await defaultBucketQuota(ctx)),
@@ -58,8 +62,8 @@ async function insert(ctx: Ctx, { record, ...wanted }: NewBucket, epochs: QuotaE
   await dropDocuments(ctx, row.documents);
   const { current } = outcome;
   if (current === undefined) throw fail('OperationAborted');
-  if (current.row.owner !== wanted.owner)
-    throw fail('BucketAlreadyExists', { elements: { BucketName: wanted.name } });
+  if (current.row.owner !== requested.owner)
+    throw fail('BucketAlreadyExists', { elements: { BucketName: requested.name } });
   // Refuse when the existing bucket is being deleted.
   return assertListed(ctx, await assertOpen(ctx, current));
 }

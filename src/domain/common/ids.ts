@@ -35,11 +35,11 @@ export const orderOf = (version: string): string => version.slice(0, orderedDigi
 /** The version id that a write drew before its bytes were stored, unless the latest version of the key has a later one. */
 export const versionFor = (
   ctx: { readonly clock: Clock; readonly random: Random },
-  wanted: string | undefined,
+  requested: string | undefined,
   { behind: previous }: { readonly behind: string | undefined },
 ): string =>
-  wanted !== undefined && (previous === undefined || orderOf(wanted) > orderOf(previous))
-    ? wanted
+  requested !== undefined && (previous === undefined || orderOf(requested) > orderOf(previous))
+    ? requested
     : drawVersion(ctx, previous);
 
 const successor = (version: string): string =>
@@ -74,5 +74,5 @@ export const drawId = (random: Random): string => toHex(random.bytes(16));
 export const drawRequestId = (random: Random): string => toUpperHex(random.bytes(8));
 
 /** The version id that clients see. */
-export const shownVersion = (row: Pick<ObjectRow, 'isNull' | 'version'>): string =>
+export const formatVersionId = (row: Pick<ObjectRow, 'isNull' | 'version'>): string =>
   row.isNull ? 'null' : row.version;

@@ -100,19 +100,19 @@ type Segmented = Extract<Manifest, { manifestId: string }>;
 async function isInSegments(
   { metadata }: Ctx,
   manifest: Segmented,
-  wanted: { readonly extent: Extent; readonly part: number | undefined },
+  requested: { readonly extent: Extent; readonly part: number | undefined },
 ): Promise<boolean> {
   const holds = (parts: readonly ManifestPart[]) =>
-    parts.some(({ extent }) => extent.id === wanted.extent.id);
+    parts.some(({ extent }) => extent.id === requested.extent.id);
   let low = 0;
   let high = Math.ceil(manifest.partCount / manifestSegmentParts) - 1;
-  while (wanted.part !== undefined && low <= high) {
+  while (requested.part !== undefined && low <= high) {
     const middle = (low + high) >> 1;
     const { value: parts } = await manifestParts(metadata, manifest.manifestId, middle).next();
     const [first, last] = [parts?.[0], parts?.at(-1)];
     if (parts === undefined || first === undefined || last === undefined) break;
-    if (wanted.part < first.number) high = middle - 1;
-    else if (wanted.part > last.number) low = middle + 1;
+    if (requested.part < first.number) high = middle - 1;
+    else if (requested.part > last.number) low = middle + 1;
     else if (holds(parts)) return true;
     else break;
   }

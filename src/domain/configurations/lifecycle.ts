@@ -103,13 +103,13 @@ interface Version {
 const isEnabled = ({ Status }: LifecycleRule): boolean => Status === 'Enabled';
 
 function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'modified'>): boolean {
-  const wanted = readRuleFilter(rule);
+  const requested = readRuleFilter(rule);
   return (
     isEnabled(rule) &&
-    key.startsWith(wanted.prefix) &&
-    (wanted.sizeAbove === undefined || size > wanted.sizeAbove) &&
-    (wanted.sizeBelow === undefined || size < wanted.sizeBelow) &&
-    wanted.tags.every(({ Key, Value }) => tags.some(([key, value]) => key === Key && value === Value))
+    key.startsWith(requested.prefix) &&
+    (requested.sizeAbove === undefined || size > requested.sizeAbove) &&
+    (requested.sizeBelow === undefined || size < requested.sizeBelow) &&
+    requested.tags.every(({ Key, Value }) => tags.some(([key, value]) => key === Key && value === Value))
   );
 }
 

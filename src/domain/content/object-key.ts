@@ -8,7 +8,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
 import type { CustomerKey, KeyPlace, ObjectKey } from './content-key.ts';
 import { generateKey, type KeyUser, unwrapKey } from './provided-key.ts';
-import { type ChosenEncryption, chooseEncryption, type WantedEncryption } from './requested-encryption.ts';
+import { type ChosenEncryption, chooseEncryption, type RequestedEncryption } from './requested-encryption.ts';
 
 export type Ctx = Pick<
   Context,
@@ -21,9 +21,9 @@ const contextOf = ({ bucket, key }: KeyPlace): string => ['object-key', bucket.i
 export async function drawObjectKey(
   ctx: Ctx,
   { bucket, key }: { readonly bucket: BucketRow; readonly key: string },
-  { wanted, user }: { readonly wanted: WantedEncryption; readonly user: KeyUser },
+  { requested, user }: { readonly requested: RequestedEncryption; readonly user: KeyUser },
 ): Promise<ObjectKey | undefined> {
-  const how = await chooseEncryption(ctx, bucket, wanted);
+  const how = await chooseEncryption(ctx, bucket, requested);
   return how && draw(ctx, { bucket, key }, { how, user });
 }
 
@@ -73,11 +73,11 @@ export function assertCustomerKey(
   encryption: Encryption | undefined,
   customerKey: CustomerKey | undefined,
 ): void {
-  const isWanted = encryption?.by === 'customer';
-  if (isWanted === (customerKey !== undefined)) return;
+  const isRequired = encryption?.by === 'customer';
+  if (isRequired === (customerKey !== undefined)) return;
   throw fail(
     'InvalidRequest',
-    isWanted
+    isRequired
       ? 'The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.'
       : 'The encryption parameters are not applicable to this object.',
   );

@@ -20,7 +20,7 @@ export type ChosenEncryption =
   | ByProvider
   | { readonly by: 'customer'; readonly key: CustomerKey };
 
-export type WantedEncryption =
+export type RequestedEncryption =
   | ChosenEncryption
   | { readonly by: 'default'; readonly bucketKey?: boolean | undefined };
 
@@ -28,17 +28,18 @@ export type WantedEncryption =
 export async function chooseEncryption(
   ctx: Pick<Context, 'caches' | 'metadata'>,
   bucket: BucketRow,
-  wanted: WantedEncryption,
+  requested: RequestedEncryption,
 ): Promise<ChosenEncryption | undefined> {
   const rule = (await readDocument(ctx, bucket, bucketEncryption))?.Rule[0];
-  if (wanted.by === 'customer' && rule?.BlockedEncryptionTypes?.EncryptionType.includes('SSE-C'))
+  if (requested.by === 'customer' && rule?.BlockedEncryptionTypes?.EncryptionType.includes('SSE-C'))
     throw fail('AccessDenied', 'This bucket does not take objects that are encrypted with customer keys.');
-  if (wanted.by === 'provider') return { ...wanted, bucketKey: wanted.bucketKey ?? rule?.BucketKeyEnabled };
-  if (wanted.by !== 'default') return wanted;
+  if (requested.by === 'provider')
+    return { ...requested, bucketKey: requested.bucketKey ?? rule?.BucketKeyEnabled };
+  if (requested.by !== 'default') return requested;
   const { SSEAlgorithm, KMSMasterKeyID } = rule?.ApplyServerSideEncryptionByDefault ?? {};
   if (SSEAlgorithm === undefined) return undefined;
   if (SSEAlgorithm === 'AES256') return { by: 'service' };
-  return { by: 'provider', keyId: KMSMasterKeyID, bucketKey: wanted.bucketKey ?? rule?.BucketKeyEnabled };
+  return { by: 'provider', keyId: KMSMasterKeyID, bucketKey: requested.bucketKey ?? rule?.BucketKeyEnabled };
 }
 
 // The key of the key provider for a request that names none (spec, "Operator JSON API"; docs/gaps.md, E2), and how refusals name it.

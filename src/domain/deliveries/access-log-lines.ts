@@ -11,7 +11,7 @@ import type { BucketRow, Grant, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { type Group, groupUris, toGroup, toUser } from '../access/acl.ts';
 import { readOwnership } from '../access/object-ownership.ts';
-import { drawId, shownVersion } from '../common/ids.ts';
+import { drawId, formatVersionId } from '../common/ids.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketLogging, type Logging, type NamedGrantee } from '../configurations/families.ts';
 
@@ -180,7 +180,7 @@ export async function lineOfAction(
     operation,
     key,
     objectSize: version?.size,
-    versionId: version === undefined || bucket.versioning === '' ? undefined : shownVersion(version),
+    versionId: version === undefined || bucket.versioning === '' ? undefined : formatVersionId(version),
   });
   return [await queueLine(ctx, { bucket, to }, { line, time, id: drawId(ctx.random), requestId })];
 }

@@ -12,7 +12,7 @@ import { accessOfNew } from '../access/object-ownership.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { drawObjectKey } from '../content/object-key.ts';
 import type { KeyUser } from '../content/provided-key.ts';
-import type { WantedEncryption } from '../content/requested-encryption.ts';
+import type { RequestedEncryption } from '../content/requested-encryption.ts';
 import type { Content } from '../content/store-bytes.ts';
 import { eventChanges } from '../events/events.ts';
 import { type Ctx as WriteCtx, writeObject } from '../objects/write-object.ts';
@@ -45,7 +45,7 @@ export interface ServiceWrite {
   /** Grants beside the full control of the bucket's owner. */
   readonly grants?: readonly Grant[];
   /** Absent: the default encryption of the bucket. */
-  readonly wanted?: WantedEncryption;
+  readonly requested?: RequestedEncryption;
   /** True: the write fails with PreconditionFailed where the key exists. */
   readonly isNew: boolean;
   /** Further side changes of the commit; called directly before each attempt to commit. */
@@ -60,9 +60,9 @@ export async function writeAsService(
   write: ServiceWrite,
   source: Pick<Content, 'source' | 'length'>,
 ): Promise<ObjectRow> {
-  const { bucket, key, grants = [], wanted = { by: 'default' }, isNew, ...others } = write;
+  const { bucket, key, grants = [], requested = { by: 'default' }, isNew, ...others } = write;
   const { headers, requestId, signal } = others;
-  const objectKey = await drawObjectKey(ctx, { bucket, key }, { wanted, user: accountOf(bucket) });
+  const objectKey = await drawObjectKey(ctx, { bucket, key }, { requested, user: accountOf(bucket) });
   const own: Grant = { grantee: { is: 'user', id: bucket.owner }, permission: 'FULL_CONTROL' };
   const given = grants.length === 0 ? undefined : { grants: [own, ...grants] };
   const { owner, acl } = await accessOfNew(ctx, bucket, { writer: bucket.owner, given });

@@ -10,7 +10,7 @@ import type { NotifyTask } from '../../metadata/records/queues.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { EventRecord } from '../../ports/event-sink.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { drawVersion, orderOf, shownVersion } from '../common/ids.ts';
+import { drawVersion, formatVersionId, orderOf } from '../common/ids.ts';
 import type { KeyMove } from '../common/recorder.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketNotification } from '../configurations/families.ts';
@@ -141,7 +141,7 @@ function buildRecord({ name, bucket, subject, cause, sequencer, rule, at }: Happ
         key: encodedKey(subject.key),
         ...(isThere ? { size: subject.size, eTag: subject.etag } : {}),
         ...(name.endsWith(':DeleteMarkerCreated') ? { eTag: emptyETag } : {}),
-        ...(bucket.versioning === '' ? {} : { versionId: shownVersion(subject) }),
+        ...(bucket.versioning === '' ? {} : { versionId: formatVersionId(subject) }),
         sequencer,
       },
     },

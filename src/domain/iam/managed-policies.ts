@@ -89,9 +89,9 @@ interface NewPolicy {
   readonly text: string;
 }
 
-export const createPolicy = (ctx: Ctx, account: string, wanted: NewPolicy): Promise<PolicyRecord> =>
+export const createPolicy = (ctx: Ctx, account: string, requested: NewPolicy): Promise<PolicyRecord> =>
   changeAccount(ctx, account, async (draft) => {
-    const { text, name, path, description, tags } = wanted;
+    const { text, name, path, description, tags } = requested;
     assertSize(text, { what: 'PolicySize', max: sizeMax });
     await assertFree(draft, { kind, name });
     const created = ctx.clock.now();

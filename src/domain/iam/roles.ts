@@ -26,12 +26,12 @@ export interface NewRole extends Pick<RoleRecord, 'name' | 'path' | 'description
   readonly trust: string;
 }
 
-export const createRole = (ctx: Ctx, account: string, wanted: NewRole): Promise<RoleRecord> =>
+export const createRole = (ctx: Ctx, account: string, requested: NewRole): Promise<RoleRecord> =>
   changeAccount(ctx, account, async (draft) => {
-    const { name, path, description, sessionSecondsMax, trust } = wanted;
+    const { name, path, description, sessionSecondsMax, trust } = requested;
     assertSize(trust, { what: 'ACLSizePerRole', max: trustMax });
     await assertFree(draft, { kind, name });
-    const boundary = wanted.boundary && (await policyIn(draft, wanted.boundary));
+    const boundary = requested.boundary && (await policyIn(draft, requested.boundary));
     const role: RoleRecord = {
       id: drawRoleId(ctx.random),
       name,
@@ -39,7 +39,7 @@ export const createRole = (ctx: Ctx, account: string, wanted: NewRole): Promise<
       created: ctx.clock.now(),
       description,
       sessionSecondsMax,
-      tags: mergeTags([], wanted.tags),
+      tags: mergeTags([], requested.tags),
       attached: [],
       inlineSize: 0,
       ...(boundary === undefined ? {} : { boundary: boundary.id }),

@@ -30,13 +30,13 @@ export interface NewUser {
 export async function createUser(
   ctx: Ctx & Pick<Context, 'config'>,
   account: string,
-  wanted: NewUser,
+  requested: NewUser,
 ): Promise<UserRecord> {
   const id = drawUserId(ctx.random);
   return changeAccount(ctx, account, async (draft) => {
-    const { name, path, tags } = wanted;
+    const { name, path, tags } = requested;
     await assertFree(draft, { kind, name });
-    const boundary = wanted.boundary && (await policyIn(draft, wanted.boundary));
+    const boundary = requested.boundary && (await policyIn(draft, requested.boundary));
     const user: UserRecord = {
       id,
       name,

@@ -6,7 +6,7 @@ import { findTask } from '../../metadata/background/tasks.ts';
 import { hasLateVersions, listLifecycleBucket, scanLifecycleBuckets } from '../../metadata/objects/ages.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { openBucket } from '../common/buckets.ts';
-import { shownVersion } from '../common/ids.ts';
+import { formatVersionId } from '../common/ids.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { lockTime } from '../objects/object-lock.ts';
@@ -103,7 +103,7 @@ export async function planLifecycle(
           action: found.do,
           rule,
           key,
-          versionId: shownVersion(found.version.row),
+          versionId: formatVersionId(found.version.row),
           ...(found.do === 'transition' ? { storageClass: found.storageClass } : {}),
         });
     }

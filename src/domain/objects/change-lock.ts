@@ -12,18 +12,18 @@ import { assertLockable, lockTime, type Retention, withRetention } from './objec
 /** Classes whose content is read from a restored copy only (public API). */
 type About = Omit<Amendment, 'amend'>;
 
-/** @param wanted undefined removes the retention @throws AccessDenied as `withRetention` does */
+/** @param requested undefined removes the retention @throws AccessDenied as `withRetention` does */
 export async function putRetention(
   ctx: Ctx,
   about: About,
-  { wanted, bypass }: { readonly wanted: Retention | undefined; readonly bypass: boolean },
+  { requested, bypass }: { readonly requested: Retention | undefined; readonly bypass: boolean },
 ): Promise<ObjectRow> {
   assertLockable(about.bucket);
   const now = await lockTime(ctx);
   return amendVersion(ctx, {
     ...about,
     amend: ({ lock: former, ...row }) => {
-      const lock = withRetention(former, wanted, { now, bypass });
+      const lock = withRetention(former, requested, { now, bypass });
       return lock === undefined ? row : { ...row, lock };
     },
   });

@@ -59,17 +59,17 @@ export function assertRemovable({ lock }: Pick<ObjectRow, 'lock'>, { now, bypass
  */
 export function withRetention(
   lock: Lock | undefined,
-  wanted: Retention | undefined,
+  requested: Retention | undefined,
   { now, bypass }: Release,
 ): Lock | undefined {
   const mode = heldBy(lock ?? {}, now);
   const isLonger =
-    wanted !== undefined &&
-    wanted.mode === lock?.mode &&
-    wanted.retainUntil >= (lock.retainUntil ?? Infinity);
+    requested !== undefined &&
+    requested.mode === lock?.mode &&
+    requested.retainUntil >= (lock.retainUntil ?? Infinity);
   if (mode !== undefined && !isLonger && !(mode === 'GOVERNANCE' && bypass)) throw protectedByLock();
   const { mode: _, retainUntil: __, ...rest } = lock ?? {};
-  return wanted === undefined && rest.legalHold === undefined ? undefined : { ...rest, ...wanted };
+  return requested === undefined && rest.legalHold === undefined ? undefined : { ...rest, ...requested };
 }
 
 /** The lock of a version that is written now: as its request asks, else the default of its bucket. */

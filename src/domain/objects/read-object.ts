@@ -5,13 +5,13 @@ import type { Context } from '../../context.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ManifestPart, ObjectRow } from '../../metadata/tables.ts';
 import type { ByteRange, Extent } from '../../ports/object-bytes.ts';
-import { assertVersionId, shownVersion } from '../common/ids.ts';
+import { assertVersionId, formatVersionId } from '../common/ids.ts';
 import { extentKey, type ObjectKey } from '../content/content-key.ts';
 import { contentSize, decryptSegments } from '../content/segments.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'>;
 
-export interface Wanted {
+export interface Requested {
   readonly key: string;
   readonly versionId?: string | undefined;
 }
@@ -20,7 +20,7 @@ export interface Wanted {
 export async function lookUpVersion(
   ctx: Pick<Ctx, 'metadata'>,
   bucket: BucketRow,
-  { key, versionId }: Wanted,
+  { key, versionId }: Requested,
 ): Promise<ObjectRow | undefined> {
   assertVersionId(versionId);
   const found =
@@ -31,14 +31,14 @@ export async function lookUpVersion(
 }
 
 /** Refuses a read of a missing object or a delete marker: 404 for the latest version, 405 for a version id. */
-export function assertObject(row: ObjectRow | undefined, { key, versionId }: Wanted): ObjectRow {
+export function assertObject(row: ObjectRow | undefined, { key, versionId }: Requested): ObjectRow {
   if (row === undefined) {
     throw versionId === undefined
       ? fail('NoSuchKey', { elements: { Key: key } })
       : fail('NoSuchVersion', { elements: { Key: key, VersionId: versionId } });
   }
   if (!row.marker) return row;
-  const deleteMarker = { versionId: shownVersion(row), modified: row.modified };
+  const deleteMarker = { versionId: formatVersionId(row), modified: row.modified };
   throw versionId === undefined
     ? fail('NoSuchKey', { elements: { Key: key }, deleteMarker })
     : fail('MethodNotAllowed', {

@@ -87,8 +87,8 @@ async function writeInRoom(
   }
   const cluster = await placeWrite(ctx, object, requestId);
   // The id is stored beside the bytes too, so that an index rebuilt from them has the version ids that clients know.
-  const wanted = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
-  const owner = { bucketId: bucket.id, key, ...(wanted === undefined ? {} : { version: wanted }) };
+  const requested = bucket.versioning === 'Enabled' ? drawVersion(ctx) : undefined;
+  const owner = { bucketId: bucket.id, key, ...(requested === undefined ? {} : { version: requested }) };
   const write = { cluster, bucket, owner, storageClass, objectKey, requestId, signal };
   return await storeBytes(ctx, content, write, async (stored, op) => {
     await assertNotEmptied(ctx, cluster);
@@ -100,7 +100,7 @@ async function writeInRoom(
       ...(checksum === undefined ? {} : { checksum }),
       ...(objectKey === undefined ? {} : { encryption: objectKey.encryption }),
     };
-    const written = await commitObject(ctx, object, { op, content: owned, wanted, room: object.room });
+    const written = await commitObject(ctx, object, { op, content: owned, requested, room: object.room });
     if (!written.won) await queueUnowned(ctx, stored.extent, requestId);
     return written;
   });
@@ -120,7 +120,7 @@ export interface ObjectCommit {
   readonly op: Op;
   readonly content: OwnedContent;
   /** The version id that is stored beside the bytes: used unless another version was committed first. */
-  readonly wanted?: string | undefined;
+  readonly requested?: string | undefined;
   /** Side changes that are committed together with the version. */
   readonly then?: readonly SideChange[];
   /** Room that the caller has reserved and gives back. */
@@ -141,7 +141,7 @@ export interface ObjectCommit {
 export async function commitObject(
   ctx: Ctx,
   object: NewObject,
-  { op, content, wanted, then, room, freed }: ObjectCommit,
+  { op, content, requested, then, room, freed }: ObjectCommit,
 ): Promise<WrittenObject> {
   const { bucket, key, storageClass, headers, acl, lock, owner, conditions, record, requestId } = object;
   const fresh = {
@@ -173,7 +173,7 @@ export async function commitObject(
       const plan = (held?: Lock) =>
         planNewVersion(now, head, oldNull, {
           fresh: held === undefined ? fresh : { ...fresh, lock: held },
-          version: versionFor(ctx, wanted, { behind: head?.row.version }),
+          version: versionFor(ctx, requested, { behind: head?.row.version }),
         });
       const planLocked = () => (now.objectLock ? lockAtWrite(ctx, now, lock).then(plan) : plan());
       return acl === undefined ? planLocked() : assertUnblocked(ctx, now, acl).then(planLocked);

@@ -38,11 +38,11 @@ export interface NewOwner {
 }
 
 /** @throws QuotaExceeded where the new owner may have no more buckets; NoSuchBucket */
-export async function changeOwner(ctx: Ctx, wanted: NewOwner): Promise<BucketRow> {
-  const { owner } = wanted;
-  const bucket = await openBucket(ctx, wanted.bucket);
+export async function changeOwner(ctx: Ctx, requested: NewOwner): Promise<BucketRow> {
+  const { owner } = requested;
+  const bucket = await openBucket(ctx, requested.bucket);
   const moved = await withinMaxBuckets(ctx, { name: bucket.name, owner, exists: true }, () =>
-    move(ctx, bucket, wanted),
+    move(ctx, bucket, requested),
   );
   // The bucket's bytes may exceed what processes hold as shares of the account's quota: like a quota that was lowered.
   const epoch = (await findAccountQuota(ctx.metadata, owner))?.row.epoch;

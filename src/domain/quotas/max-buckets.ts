@@ -16,7 +16,7 @@ const creatingMsMax = 10 * 60_000;
 const attemptsMax = 32;
 const pageMax = 1_000;
 
-interface Wanted {
+interface Requested {
   readonly name: string;
   readonly owner: string;
   /** The unique id of the IAM user who creates it. */
@@ -35,7 +35,7 @@ export type QuotaEpochs = Pick<BucketRow, 'accountQuota' | 'userQuota'>;
  */
 export async function withinMaxBuckets(
   ctx: Ctx,
-  wanted: Wanted,
+  requested: Requested,
   create: (epochs: QuotaEpochs) => Promise<BucketRow>,
 ): Promise<BucketRow> {
   const { metadata } = ctx;
@@ -45,12 +45,12 @@ export async function withinMaxBuckets(
       await commitShare(metadata, scope, { remove: { holder }, expect: revision });
   };
   const epochs: { -readonly [K in keyof QuotaEpochs]: QuotaEpochs[K] } = {};
-  for (const holder of holdersFor(wanted)) {
+  for (const holder of holdersFor(requested)) {
     const quota = (await findAccountQuota(metadata, holder.key))?.row;
     if (quota === undefined) continue;
     epochs[holder.field] = quota.epoch;
     if (quota.maxBuckets === 0) continue;
-    const announced = await announce(ctx, wanted, { holder, quota }).catch(async (cause: unknown) => {
+    const announced = await announce(ctx, requested, { holder, quota }).catch(async (cause: unknown) => {
       await withdraw().catch(() => undefined);
       throw cause;
     });
@@ -60,7 +60,7 @@ export async function withinMaxBuckets(
     // Another account was faster, or a bucket was not moved. After any other failure the bucket may exist, so the announcement stays until
     // that is certain.
     const isRefused =
-      cause instanceof Refusal && (wanted.exists === true || cause.code === 'BucketAlreadyExists');
+      cause instanceof Refusal && (requested.exists === true || cause.code === 'BucketAlreadyExists');
     // Where it cannot be withdrawn it counts until it expires.
     if (isRefused) await withdraw().catch(() => undefined);
     throw cause;
@@ -80,7 +80,7 @@ interface Announcement {
 /** Counts the creation among the buckets of the account or user, until it has ended. Undefined where the bucket exists already. */
 async function announce(
   ctx: Ctx,
-  { name, exists }: Wanted,
+  { name, exists }: Requested,
   { holder, quota: { epoch, maxBuckets } }: { readonly holder: QuotaHolder; readonly quota: AccountQuotaRow },
 ): Promise<Announcement | undefined> {
   const { metadata } = ctx;

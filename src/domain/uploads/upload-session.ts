@@ -60,22 +60,22 @@ export interface NewUpload
 
 export async function createUpload(
   ctx: Ctx,
-  wanted: NewUpload,
+  requested: NewUpload,
 ): Promise<{ uploadId: string; session: UploadSession }> {
-  const { bucket, requestId } = wanted;
+  const { bucket, requestId } = requested;
   if (bucket.closedAt !== 0)
     throw fail('OperationAborted', 'The bucket is being deleted by another request. Please try again.');
   const uploadId = drawVersion(ctx);
-  const cluster = await placeWrite(ctx, wanted, uploadId);
-  const { key, storageClass } = wanted;
+  const cluster = await placeWrite(ctx, requested, uploadId);
+  const { key, storageClass } = requested;
   if (ctx.bytes.uploads === undefined) {
     const backendUploadId = formatHandle({ cluster, bucket: bucket.name, key, uploadId });
-    return insertSession(ctx, wanted, { uploadId, backendUploadId });
+    return insertSession(ctx, requested, { uploadId, backendUploadId });
   }
-  const encrypted = wanted.encryption === undefined ? {} : { encrypted: true as const };
+  const encrypted = requested.encryption === undefined ? {} : { encrypted: true as const };
   const owner = { bucketId: bucket.id, key, uploadId, storageClass, ...encrypted };
   return beginHeld(ctx, { cluster, bucket, owner, requestId }, ({ upload, extentId, op }) =>
-    insertSession(ctx, wanted, { uploadId, backendUploadId: formatHandle(upload), extentId, op }),
+    insertSession(ctx, requested, { uploadId, backendUploadId: formatHandle(upload), extentId, op }),
   );
 }
 

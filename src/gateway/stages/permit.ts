@@ -36,21 +36,21 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
     throw fail('AccessDenied');
   if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
   if (row.judges !== undefined) return undefined;
-  const wanted = { key, versionId: query.get('versionId') };
+  const requested = { key, versionId: query.get('versionId') };
   const target = await findTarget(ctx, request);
   const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
   const about = { bucket, bucketName, key, target, requestTags, named };
-  const isAboutVersion = row.versionAction !== undefined && wanted.versionId !== undefined;
+  const isAboutVersion = row.versionAction !== undefined && requested.versionId !== undefined;
   const action = isAboutVersion ? (row.versionAction ?? row.action) : row.action;
   const writer = row.about === 'upload' ? await findInitiator(ctx, request) : undefined;
   const asker = row.about === 'parts' ? await asBegunBy(ctx, caller) : caller;
-  const isAbsent = target === undefined || (target.marker && wanted.versionId === undefined);
+  const isAbsent = target === undefined || (target.marker && requested.versionId === undefined);
   if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
     // A caller that may not list gets the text of the refusal that it would get if the object were there.
     if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
       // Without the payer's header the answer is 403 for every key, so that it does not reveal which keys exist.
       await isCharged(ctx, request, bucket);
-      assertObject(target, wanted);
+      assertObject(target, requested);
     }
   }
   await authorize(ctx, asker, { ...about, action, writer });
@@ -151,14 +151,14 @@ async function findUpload(
 interface Mark {
   readonly name: string;
   readonly relation: string | undefined;
-  readonly wanted: string | undefined;
+  readonly requested: string | undefined;
   readonly actions: readonly string[];
 }
 
 function listMarks({ also = {} }: Operation): readonly Mark[] {
   return Object.entries(also).map(([mark, actions]) => {
-    const [, name = '', relation, wanted] = /^([\w-]+)(?:(!?=)(.+))?$/.exec(mark) ?? [];
-    return { name, relation, wanted, actions: typeof actions === 'string' ? [actions] : actions };
+    const [, name = '', relation, requested] = /^([\w-]+)(?:(!?=)(.+))?$/.exec(mark) ?? [];
+    return { name, relation, requested, actions: typeof actions === 'string' ? [actions] : actions };
   });
 }
 
@@ -169,9 +169,9 @@ const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
 /** The further actions that the request's headers require. */
 function listAlong(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
   const asked: string[] = [];
-  for (const { name, relation, wanted, actions } of marks.get(request.operation) ?? []) {
+  for (const { name, relation, requested, actions } of marks.get(request.operation) ?? []) {
     const value = header(request, name)?.toLowerCase() ?? '';
-    const isAsked = relation === undefined || (value === wanted) === (relation === '=');
+    const isAsked = relation === undefined || (value === requested) === (relation === '=');
     if (value !== '' && isAsked) asked.push(...actions);
   }
   return asked;

@@ -43,7 +43,7 @@ export const GetCluster: AdminHandler<'GetCluster'> = async (ctx, { params }) =>
 async function change(
   ctx: Context,
   { params, record, match }: Pick<AdminRequest, 'params' | 'record' | 'match'>,
-  wanted: { readonly trigger: Trigger; readonly weight?: number },
+  requested: { readonly trigger: Trigger; readonly weight?: number },
 ): Promise<Reply> {
   const id = params.get('id') ?? '';
   record?.about(`cluster:${id}`);
@@ -51,7 +51,7 @@ async function change(
   return jsonReply(
     clusterJson(
       ctx,
-      await changeCluster(ctx, id, { ...wanted, record, check: (row) => match(clusterJson(ctx, row)) }),
+      await changeCluster(ctx, id, { ...requested, record, check: (row) => match(clusterJson(ctx, row)) }),
     ),
   );
 }

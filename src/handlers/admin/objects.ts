@@ -3,7 +3,7 @@
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
-import { shownVersion } from '../../domain/common/ids.ts';
+import { formatVersionId } from '../../domain/common/ids.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { findExpiration } from '../../domain/configurations/lifecycle.ts';
 import { readRules } from '../../domain/lifecycle/due-action.ts';
@@ -75,7 +75,7 @@ async function versionJson(ctx: Context, bucket: BucketRow, { row, isLatest }: V
   const { extents, leftOut } = await extentsJson(ctx, row.marker ? { extents: [] } : manifest);
   const keyId = encryption?.by === 'provider' ? encryption.keyId : undefined;
   return {
-    versionId: shownVersion(row),
+    versionId: formatVersionId(row),
     isLatest,
     isDeleteMarker: row.marker,
     modified: iso(row.modified),

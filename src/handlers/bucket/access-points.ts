@@ -114,8 +114,8 @@ export const CreateAccessPoint = action(
         BlockPublicPolicy: BlockPublicPolicy ?? true,
         RestrictPublicBuckets: RestrictPublicBuckets ?? true,
       };
-      const wanted = { account, name, bucket, bucketOwner, block, record: request.record };
-      const row = await createAccessPoint(ctx, wanted);
+      const requested = { account, name, bucket, bucketOwner, block, record: request.record };
+      const row = await createAccessPoint(ctx, requested);
       return { AccessPointArn: accessPointArn(row), Alias: row.alias };
     },
   },

@@ -3,7 +3,7 @@ import { authorize } from '../../auth/authorization/authorize.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { shownVersion } from '../../domain/common/ids.ts';
+import { formatVersionId } from '../../domain/common/ids.ts';
 import { type RecordedRows, withRows } from '../../domain/common/recorder.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { deleteObject, mfaRequired } from '../../domain/objects/delete-object.ts';
@@ -141,7 +141,7 @@ async function deleteOne(
       requestId: request.requestId,
     });
     const marker = version?.marker
-      ? { DeleteMarker: true, DeleteMarkerVersionId: shownVersion(version) }
+      ? { DeleteMarker: true, DeleteMarkerVersionId: formatVersionId(version) }
       : {};
     return { deleted: { Key, ...defined({ VersionId }), ...marker } };
   } catch (cause) {

@@ -2,7 +2,7 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { isVersionId, shownVersion } from '../../domain/common/ids.ts';
+import { formatVersionId, isVersionId } from '../../domain/common/ids.ts';
 import { everyVersion, liveObjects, type VersionStart } from '../../domain/listings/listed-versions.ts';
 import { type Entry, type Grouping, readPage, startBehind } from '../../domain/listings/listing.ts';
 import { restoredUntil } from '../../domain/objects/restore.ts';
@@ -214,7 +214,7 @@ interface ShownVersion {
 function versionEntry(row: ListedVersionRow, { encode, restoreStatus, ownerOf }: ShownVersion) {
   const shared = {
     Key: encode(row.key),
-    VersionId: shownVersion(row),
+    VersionId: formatVersionId(row),
     IsLatest: row.slot === headSlot,
     Owner: ownerOf(row),
   };

@@ -7,8 +7,8 @@ import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import { builtInAccount, type PolicyName } from '../../domain/iam/managed-policies.ts';
 import type { Parameter } from '../../protocol/operations/parameters.ts';
 import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/arns.ts';
+import { boundaryArn, resourceTagFacts } from './descriptions.ts';
 import { type ActionRequest, groupName, roleName, userName, userOrCaller } from './fields.ts';
-import { boundaryArn, resourceTagFacts } from './shown.ts';
 
 export const arnOf = { user: userArn, group: groupArn, role: roleArn } as const;
 

@@ -17,6 +17,7 @@ import { integer, list, optional, structure, text } from '../../protocol/operati
 import { parseArn, sessionArn } from '../../protocol/request/arns.ts';
 import { assumeRoleResult, credentials } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
+import { resourceTagFacts, tagFacts, toIamTags } from './descriptions.ts';
 import {
   type ActionRequest,
   accessKeyId,
@@ -28,7 +29,6 @@ import {
   tags,
 } from './fields.ts';
 import { policyNamed } from './resources.ts';
-import { resourceTagFacts, tagFacts, toIamTags } from './shown.ts';
 
 // The code of an MFA device in a request for temporary credentials.
 

@@ -15,7 +15,7 @@ import type { Authorized } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { wantedEncryption, writtenEncryptionHeaders } from '../object/headers/encryption-headers.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from '../object/headers/encryption-headers.ts';
 import { abortHeaders, hasLifecycle, readObjectHeaders } from '../object/headers/object-headers.ts';
 import { readLock, readStorageClass } from '../object/headers/write-headers.ts';
 
@@ -24,7 +24,7 @@ export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (
   const checksumAlgorithm = parseAlgorithm(header(request, 'checksum-algorithm'), 'checksum-algorithm');
   const checksumType = readChecksumType(request, checksumAlgorithm);
   const objectKey = await drawObjectKey(ctx, request, {
-    wanted: wantedEncryption(ctx, request),
+    requested: requestedEncryption(ctx, request),
     user: openKeyUser(ctx, request),
   });
   const { uploadId, session } = await createUpload(ctx, {

@@ -1,7 +1,7 @@
 /** UploadPart and UploadPartCopy. */
 
 import { fail } from '../../base/errors.ts';
-import { shownVersion } from '../../domain/common/ids.ts';
+import { formatVersionId } from '../../domain/common/ids.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject, type Slice } from '../../domain/objects/read-object.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
@@ -75,7 +75,7 @@ export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) 
     },
   );
   const headers: HeaderPair[] = [...encryptionHeaders(session.encryption)];
-  if (bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
+  if (bucket.versioning !== '') headers.push(['*-copy-source-version-id', formatVersionId(row)]);
   return xmlReply(copyPartResult, 'CopyPartResult', partResult(stored), headers);
 };
 

@@ -2,7 +2,7 @@
 
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
-import { shownVersion } from '../../domain/common/ids.ts';
+import { formatVersionId } from '../../domain/common/ids.ts';
 import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { contentMax } from '../../domain/content/store-bytes.ts';
 import { readObject } from '../../domain/objects/read-object.ts';
@@ -21,7 +21,7 @@ import type { HandlerOf } from '../handler.ts';
 import { openSourceKey } from './content-key.ts';
 import { writeConditions } from './headers/conditions.ts';
 import { assertMayCopyTags, type CopySource, openCopySource } from './headers/copy-source.ts';
-import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
 import {
   expirationHeaders,
   hasLifecycle,
@@ -64,7 +64,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
       copiesItself: source.bucket.id === bucket.id && row.key === key,
       record,
       objectKey: await drawObjectKey(ctx, request, {
-        wanted: wantedEncryption(ctx, request),
+        requested: requestedEncryption(ctx, request),
         user: openKeyUser(ctx, request),
       }),
       requestId,
@@ -83,7 +83,7 @@ export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
     ...writtenEncryptionHeaders(written.row.encryption),
     ...writtenVersionHeader(written.row),
   ];
-  if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', shownVersion(row)]);
+  if (source.bucket.versioning !== '') headers.push(['*-copy-source-version-id', formatVersionId(row)]);
   if (hasLifecycle(bucket)) headers.push(...(await expirationHeaders(ctx, bucket, written.row)));
   const { etag, modified, checksum } = written.row;
   const result = {

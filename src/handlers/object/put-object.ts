@@ -16,7 +16,7 @@ import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { readContent } from './content-key.ts';
 import { writeConditions } from './headers/conditions.ts';
-import { wantedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
 import {
   checksumHeaders,
   expirationHeaders,
@@ -40,7 +40,7 @@ export const PutObject: HandlerOf<'PutObject'> = async (ctx, request) => {
 async function writeContent(ctx: Context, request: AuthorizedInBucket, content: Content): Promise<ObjectRow> {
   const { bucket, key, record, requestId, signal } = request;
   const objectKey = await drawObjectKey(ctx, request, {
-    wanted: wantedEncryption(ctx, request),
+    requested: requestedEncryption(ctx, request),
     user: openKeyUser(ctx, request),
   });
   const storageClass = readStorageClass(request);

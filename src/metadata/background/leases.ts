@@ -68,7 +68,7 @@ async function put(
  */
 export async function acquireLease(
   metadata: Metadata,
-  wanted: {
+  requested: {
     readonly name: string;
     readonly holder: string;
     readonly ttlMs: number;
@@ -77,7 +77,7 @@ export async function acquireLease(
     readonly hasEnded?: (process: string) => boolean;
   },
 ): Promise<Lease | undefined> {
-  const { name, holder, ttlMs, process, hasEnded } = wanted;
+  const { name, holder, ttlMs, process, hasEnded } = requested;
   const [found, now] = await Promise.all([metadata.get(leaseAt(name), {}), metadata.now()]);
   if (found !== undefined && found.row.expires > now) {
     const { process: former } = found.row;

@@ -63,10 +63,10 @@ export interface AdminMatch {
 
 /** The operation of a method and local path; also of a path with slashes at its end, which is refused. */
 export function matchAdmin(method: string, local: string): AdminMatch | undefined {
-  const wanted = method === 'HEAD' ? 'GET' : method;
+  const requested = method === 'HEAD' ? 'GET' : method;
   for (const name of adminOperationNames) {
     const row = describeAdminOperation(name);
-    const match = row.method === wanted ? toPattern(row.path).exec(local) : null;
+    const match = row.method === requested ? toPattern(row.path).exec(local) : null;
     if (match !== null) return { name, given: match.groups ?? {} };
   }
   return undefined;

@@ -191,9 +191,9 @@ async function compare(run: Import, exported: Exported): Promise<readonly TableD
       for (const row of rows) if (row.expiresAt === undefined) checksum.add(writeLine(table, row));
       run.count(rows.length);
     }
-    const wanted = exported.tables[table.name];
-    if (checksum.rows === (wanted?.rows ?? 0) && checksum.sum === (wanted?.sum ?? '0')) continue;
-    differences.push({ table: table.name, expected: wanted?.rows ?? 0, found: checksum.rows });
+    const requested = exported.tables[table.name];
+    if (checksum.rows === (requested?.rows ?? 0) && checksum.sum === (requested?.sum ?? '0')) continue;
+    differences.push({ table: table.name, expected: requested?.rows ?? 0, found: checksum.rows });
   }
   return differences;
 }

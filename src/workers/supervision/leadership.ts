@@ -176,8 +176,8 @@ export async function holdGarbage<T>(
   signal: AbortSignal,
   work: (hold: GarbageHold) => Promise<T>,
 ): Promise<T> {
-  const wanted = { name: holdLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
-  const lease = await acquireLease(context.metadata, wanted);
+  const requested = { name: holdLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
+  const lease = await acquireLease(context.metadata, requested);
   if (lease === undefined) throw new HeldElsewhere();
   const assertHeld = async (): Promise<void> => {
     if (!(await holdsLease(context.metadata, lease))) throw new LeaseLost(holdLease, lease.generation);

@@ -41,8 +41,8 @@ export async function repairAlone<T>(
   work: (turn: RepairTurn) => Promise<T>,
 ): Promise<T> {
   const { metadata } = context;
-  const wanted = { name: repairLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
-  const lease = await acquireLease(metadata, wanted);
+  const requested = { name: repairLease, holder: drawId(context.random), ttlMs: leaseTtlMs };
+  const lease = await acquireLease(metadata, requested);
   if (lease === undefined) throw new RepairElsewhere();
   const assertMayRepair = async (): Promise<void> => {
     if (!(await holdsLease(metadata, lease))) throw new LeaseLost(repairLease, lease.generation);

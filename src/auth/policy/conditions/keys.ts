@@ -119,8 +119,8 @@ const tagNameMax = 128;
 function principalTag(principal: Principal, name: string): string | undefined {
   const exact = principal.tags?.get(name);
   if (exact !== undefined) return exact;
-  const wanted = name.toLowerCase();
-  for (const [each, value] of principal.tags ?? []) if (each.toLowerCase() === wanted) return value;
+  const requested = name.toLowerCase();
+  for (const [each, value] of principal.tags ?? []) if (each.toLowerCase() === requested) return value;
   return undefined;
 }
 

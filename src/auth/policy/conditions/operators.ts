@@ -209,7 +209,7 @@ function equals(fold: (text: string) => string): Operator['compile'] {
     dynamic(
       parseTemplate(given, { at, variables, wildcards: false }),
       (tokens) => fold(joinTokens(tokens)),
-      (wanted, value) => fold(value) === wanted,
+      (expected, value) => fold(value) === expected,
     );
 }
 
@@ -250,14 +250,14 @@ function compared<P, R = P>(
     readonly request: (text: string) => R | undefined;
   },
   what: string,
-  holds: (value: R, wanted: P) => boolean,
+  holds: (value: R, expected: P) => boolean,
 ): Operator['compile'] {
   return (given, { at }) => {
-    const wanted = read.policy(given);
-    if (wanted === undefined) throw malformed(at, `${quoted(given)} is not ${what}`);
+    const expected = read.policy(given);
+    if (expected === undefined) throw malformed(at, `${quoted(given)} is not ${what}`);
     return (text) => {
       const value = read.request(text);
-      return value === undefined ? undefined : holds(value, wanted);
+      return value === undefined ? undefined : holds(value, expected);
     };
   };
 }
@@ -265,12 +265,12 @@ function compared<P, R = P>(
 const readNumber = once(parseNumber);
 const readDate = once(parseDate);
 
-const numeric = (holds: (value: number, wanted: number) => boolean, negated = false): Operator => ({
+const numeric = (holds: (value: number, expected: number) => boolean, negated = false): Operator => ({
   types: ['number', 'epoch', 'any'],
   negated,
   compile: compared({ policy: parseNumber, request: readNumber }, 'a number', holds),
 });
-const date = (holds: (value: number, wanted: number) => boolean, negated = false): Operator => ({
+const date = (holds: (value: number, expected: number) => boolean, negated = false): Operator => ({
   types: ['date', 'epoch', 'any'],
   negated,
   compile: compared(
@@ -293,7 +293,7 @@ const text = (compile: Operator['compile'], negated: boolean): Operator => ({
   negated,
   compile,
 });
-const isEqual = <T>(value: T, wanted: T): boolean => value === wanted;
+const isEqual = <T>(value: T, expected: T): boolean => value === expected;
 
 /** Every operator except `Null`, which tests whether the key exists. */
 export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator>([
@@ -305,16 +305,16 @@ export const operators: ReadonlyMap<string, Operator> = new Map<string, Operator
   ['StringNotLike', text(like, true)],
   ['NumericEquals', numeric(isEqual)],
   ['NumericNotEquals', numeric(isEqual, true)],
-  ['NumericLessThan', numeric((value, wanted) => value < wanted)],
-  ['NumericLessThanEquals', numeric((value, wanted) => value <= wanted)],
-  ['NumericGreaterThan', numeric((value, wanted) => value > wanted)],
-  ['NumericGreaterThanEquals', numeric((value, wanted) => value >= wanted)],
+  ['NumericLessThan', numeric((value, expected) => value < expected)],
+  ['NumericLessThanEquals', numeric((value, expected) => value <= expected)],
+  ['NumericGreaterThan', numeric((value, expected) => value > expected)],
+  ['NumericGreaterThanEquals', numeric((value, expected) => value >= expected)],
   ['DateEquals', date(isEqual)],
   ['DateNotEquals', date(isEqual, true)],
-  ['DateLessThan', date((value, wanted) => value < wanted)],
-  ['DateLessThanEquals', date((value, wanted) => value <= wanted)],
-  ['DateGreaterThan', date((value, wanted) => value > wanted)],
-  ['DateGreaterThanEquals', date((value, wanted) => value >= wanted)],
+  ['DateLessThan', date((value, expected) => value < expected)],
+  ['DateLessThanEquals', date((value, expected) => value <= expected)],
+  ['DateGreaterThan', date((value, expected) => value > expected)],
+  ['DateGreaterThanEquals', date((value, expected) => value >= expected)],
   [
     'Bool',
     {

@@ -173,7 +173,7 @@ const gatheredMax = 10_000;
 /** Beyond the limit, this many are looked up concurrently. */
 const looksAtOnce = 16;
 
-interface Wanted {
+interface Requested {
   readonly cluster: string;
   readonly prefixes: readonly string[];
   /** For tests. */
@@ -187,7 +187,7 @@ interface Wanted {
  */
 export async function* findExtents(
   store: ChunkStore,
-  { cluster, prefixes, atOnce = gatheredMax }: Wanted,
+  { cluster, prefixes, atOnce = gatheredMax }: Requested,
 ): AsyncGenerator<FoundExtent> {
   // To a chunk store, no prefix means everything.
   if (prefixes.length === 0) return;

@@ -101,9 +101,14 @@ export function headerLength(bytes: Buffer, at: number): number | undefined {
 export function isHeader(
   bytes: Buffer,
   at: number,
-  wanted: { readonly id: string; readonly size: number; readonly headerBytes: number; readonly seed: number },
+  requested: {
+    readonly id: string;
+    readonly size: number;
+    readonly headerBytes: number;
+    readonly seed: number;
+  },
 ): boolean {
-  const { id, size, headerBytes, seed } = wanted;
+  const { id, size, headerBytes, seed } = requested;
   if (headerLength(bytes, at) !== headerBytes || bytes.readUInt32LE(at + 8) !== size) return false;
   if (at + headerBytes > bytes.length) return false;
   if (bytes.readUInt32LE(at + crcAt) !== headerCrc(bytes, { at, headerBytes, seed })) return false;
@@ -137,7 +142,7 @@ export function decodeHeader(
 
 /** The next position with a header's magic, starting at `from`; -1 when there is none. */
 export function findMagic(bytes: Buffer, from: number): number {
-  const wanted = Buffer.alloc(4);
-  wanted.writeUInt32LE(magic);
-  return bytes.indexOf(wanted, from);
+  const requested = Buffer.alloc(4);
+  requested.writeUInt32LE(magic);
+  return bytes.indexOf(requested, from);
 }

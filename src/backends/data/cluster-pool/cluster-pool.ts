@@ -165,12 +165,12 @@ async function* listChunks(listing: Listing, prefixes: readonly string[]): Async
   for (const open of listing.pools) {
     for await (const listed of open.pool.names()) {
       const names = listed.filter((name) => !isMark(name));
-      const wanted =
+      const requested =
         prefixes.length === 0
           ? names
           : names.filter((name) => prefixes.some((prefix) => name.startsWith(prefix)));
-      for (let at = 0; at < wanted.length; at += atOnce) {
-        yield* await found(listing, open, wanted.slice(at, at + atOnce));
+      for (let at = 0; at < requested.length; at += atOnce) {
+        yield* await found(listing, open, requested.slice(at, at + atOnce));
       }
     }
   }

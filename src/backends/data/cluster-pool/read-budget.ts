@@ -49,10 +49,14 @@ export class ReadBudget {
   #nextBytes({ held, aheadBytes }: { readonly held: number; readonly aheadBytes: number }): number {
     const free = Math.max(0, this.#bytesMax - this.#taken);
     const share = this.#bytesMax / Math.max(1, this.#streams);
-    const wanted = powerOfBlocks(Math.min(share / arraysPerStream, free / arraysPerStream, this.#aheadBytes));
+    const requested = powerOfBlocks(
+      Math.min(share / arraysPerStream, free / arraysPerStream, this.#aheadBytes),
+    );
     // A stream without any read under way would not progress: it gets a block in any case.
-    if (aheadBytes === 0) return wanted;
-    return wanted <= free && held + wanted <= share && aheadBytes + wanted <= this.#aheadBytes ? wanted : 0;
+    if (aheadBytes === 0) return requested;
+    return requested <= free && held + requested <= share && aheadBytes + requested <= this.#aheadBytes
+      ? requested
+      : 0;
   }
 }
 

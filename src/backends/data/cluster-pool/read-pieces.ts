@@ -188,10 +188,10 @@ export class Lane {
 
   /** An amount above the total takes the total. @returns the amount to give back */
   async take(amount: number): Promise<number> {
-    const wanted = Math.min(amount, this.#max);
-    if (this.#waiting.length === 0 && this.#taken + wanted <= this.#max) this.#taken += wanted;
-    else await new Promise<void>((resolve) => this.#waiting.push({ amount: wanted, admit: resolve }));
-    return wanted;
+    const requested = Math.min(amount, this.#max);
+    if (this.#waiting.length === 0 && this.#taken + requested <= this.#max) this.#taken += requested;
+    else await new Promise<void>((resolve) => this.#waiting.push({ amount: requested, admit: resolve }));
+    return requested;
   }
 
   give(amount: number): void {

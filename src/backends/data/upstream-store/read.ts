@@ -58,16 +58,18 @@ async function* readPieces(
   });
   try {
     check(reply, extent, range);
-    const wanted = end - start + 1;
+    const requested = end - start + 1;
     let got = 0;
-    const whole = wanted <= wholeMax ? new Uint8Array(wanted) : undefined;
+    const whole = requested <= wholeMax ? new Uint8Array(requested) : undefined;
     for await (const piece of pieces(reply)) {
-      if (got + piece.length > wanted) throw new UpstreamError(`extent ${extent.id} came longer than it is`);
+      if (got + piece.length > requested)
+        throw new UpstreamError(`extent ${extent.id} came longer than it is`);
       whole?.set(piece, got);
       got += piece.length;
       if (whole === undefined) yield piece;
     }
-    if (got < wanted) throw new UpstreamError(`extent ${extent.id} broke off ${wanted - got} bytes early`);
+    if (got < requested)
+      throw new UpstreamError(`extent ${extent.id} broke off ${requested - got} bytes early`);
     if (whole !== undefined) yield whole;
   } finally {
     reply.body.destroy();

@@ -193,7 +193,7 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     const { database, clock, codec, at, turn } = this.#scanned;
     if (turn.isOver()) await turn.next();
     const partition = at.in as Columns;
-    const { columns, wanted } = this.#projection;
+    const { columns, requested } = this.#projection;
     const rows = this.#held.splice(0);
     if (rows.length > 0) return rows;
     if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
@@ -209,7 +209,7 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
       return false;
     };
     try {
-      const isEnd = database.read(this.#span, visit, { wanted, isBehindDamage: this.#isBehindDamage });
+      const isEnd = database.read(this.#span, visit, { requested, isBehindDamage: this.#isBehindDamage });
       this.#isBehindDamage = false;
       // The range was read to its end: nothing is left of it.
       if (isEnd) this.#span = { ...this.#span, low: this.#span.high };

@@ -6,10 +6,10 @@ import { digits } from '../epochs.ts';
 import {
   assertSameLayout,
   decodeNodeText as decodeText,
+  type Requested,
   RowCodec,
   readSome,
   type StoredRow,
-  type Wanted,
 } from '../row-codec.ts';
 import type { Cluster } from './health.ts';
 
@@ -95,8 +95,10 @@ export const unpack = (bytes: Uint8Array): unknown => packr.unpack(bytes);
 export const unpackRow = (bytes: Uint8Array | undefined): StoredRow | undefined =>
   bytes === undefined ? undefined : (packr.unpack(bytes) as StoredRow);
 /** The columns of a row that the caller needs. */
-export const unpackSome = (bytes: Uint8Array, wanted: Wanted | undefined): StoredRow =>
-  wanted === undefined ? (packr.unpack(bytes) as StoredRow) : readSome(bytes, { wanted, decode: decodeText });
+export const unpackSome = (bytes: Uint8Array, requested: Requested | undefined): StoredRow =>
+  requested === undefined
+    ? (packr.unpack(bytes) as StoredRow)
+    : readSome(bytes, { requested, decode: decodeText });
 
 /** Longer than any row key; TiKV accepts more. */
 const keyBytesMax = 4096;

@@ -326,14 +326,14 @@ export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
     if (this.#isEmpty || count <= 0 || this.#isDone()) return rows;
     const codec = await this.#scanned.codec;
     const partition = at.in as Columns;
-    const { columns, wanted } = codec.projection(this.#columns);
+    const { columns, requested } = codec.projection(this.#columns);
     const now = await this.#scanned.now();
     while (rows.length < count && !this.#isDone()) {
       const limit = Math.min(count - rows.length, stretchMax);
       const { low, high, reverse } = this.#span;
       const entries = await client.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
       for (const entry of entries) {
-        const stored = unpackSome(entry.value, wanted);
+        const stored = unpackSome(entry.value, requested);
         if (!isAlive(stored, now)) continue;
         const row = codec.order.sortOf(keys.rowOf(entry.key), this.#partitionBytes, decodeText);
         rows.push(codec.complete(row, { stored, partition, columns }));

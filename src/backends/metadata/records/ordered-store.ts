@@ -3,7 +3,7 @@
  * have one; TiKV does not, because there a transaction locks its keys over the network.
  */
 import type { Span } from '../key-order.ts';
-import type { Wanted } from '../row-codec.ts';
+import type { Requested } from '../row-codec.ts';
 
 /** Gets an entry; returns whether the scan continues. */
 export type Visit = (key: Uint8Array, value: unknown) => boolean;
@@ -18,7 +18,7 @@ export interface OrderedStore {
    * Visits the entries of a span in order, until a visit returns false. A visit neither reads nor writes.
    * @returns whether the span was read to its end
    */
-  read(span: Span, visit: Visit, options?: { readonly wanted?: Wanted | undefined }): boolean;
+  read(span: Span, visit: Visit, options?: { readonly requested?: Requested | undefined }): boolean;
   /** Makes the next read see the latest commit of any process. */
   refresh(): void;
 

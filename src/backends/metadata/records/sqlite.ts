@@ -7,7 +7,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { MetadataHealth, MetadataStore } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Span } from '../key-order.ts';
-import { decodeNodeText, readSome, type Wanted } from '../row-codec.ts';
+import { decodeNodeText, type Requested, readSome } from '../row-codec.ts';
 import { sweepExpired } from './expiries.ts';
 import { EngineFailed, SyncJournal } from './journal.ts';
 import type { OrderedStore, Visit } from './ordered-store.ts';
@@ -74,14 +74,16 @@ class SqliteEntries implements OrderedStore {
   read(
     { low, high, reverse }: Span,
     visit: Visit,
-    options: { readonly wanted?: Wanted | undefined } = {},
+    options: { readonly requested?: Requested | undefined } = {},
   ): boolean {
-    const { wanted } = options;
+    const { requested } = options;
     const range = `SELECT key, value FROM entries WHERE key >= ? AND key < ? ORDER BY key ${reverse ? 'DESC' : 'ASC'}`;
     for (const entry of this.#each(range, low, high)) {
       const packed = toBytes(entry['value']);
       const value =
-        wanted === undefined ? packr.unpack(packed) : readSome(packed, { wanted, decode: decodeNodeText });
+        requested === undefined
+          ? packr.unpack(packed)
+          : readSome(packed, { requested, decode: decodeNodeText });
       if (!visit(toBytes(entry['key']), value)) return false;
     }
     return true;

@@ -137,8 +137,8 @@ export abstract class RecordStore implements MetadataStore {
       assertRow(at, changed as Columns);
       return changed;
     };
-    const wanted = { at, key: key as Columns };
-    return this.submit((batch) => this.transactions.update(batch, wanted, checked));
+    const requested = { at, key: key as Columns };
+    return this.submit((batch) => this.transactions.update(batch, requested, checked));
   }
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
@@ -236,7 +236,7 @@ class RecordCursor<T extends AnyTable> implements Cursor<T> {
     const rows: Stored<RowOf<T>>[] = [];
     if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
     const partition = at.in as Columns;
-    const { columns, wanted } = this.#projection;
+    const { columns, requested } = this.#projection;
     const now = clock.now();
     store.refresh();
     const visit = (key: Uint8Array, value: unknown): boolean => {
@@ -249,7 +249,7 @@ class RecordCursor<T extends AnyTable> implements Cursor<T> {
       return false;
     };
     // Where the range was read to its end, nothing is left of it.
-    if (store.read(this.#span, visit, { wanted })) this.#span = { ...this.#span, low: this.#span.high };
+    if (store.read(this.#span, visit, { requested })) this.#span = { ...this.#span, low: this.#span.high };
     return rows;
   }
 

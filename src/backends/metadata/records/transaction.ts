@@ -175,10 +175,10 @@ export class Transactions {
 
   update<Row>(
     batch: Batch,
-    wanted: { readonly at: At<AnyTable>; readonly key: Columns },
+    requested: { readonly at: At<AnyTable>; readonly key: Columns },
     change: (row: Row | undefined) => Row,
   ): Row {
-    const { at, key } = wanted;
+    const { at, key } = requested;
     const codec = this.#codecs.of(at.table);
     const encoded = codec.key(at.in, key);
     const found = this.#store.find(encoded) as StoredRow | undefined;

@@ -59,11 +59,11 @@ export function buildStatements(keyspace: string, table: AnyTable): Statements {
   };
 }
 
-/** @param wanted columns beside those of the key; all when absent */
-export function buildScans(keyspace: string, table: AnyTable, wanted?: readonly string[]): Scans {
+/** @param requested columns beside those of the key; all when absent */
+export function buildScans(keyspace: string, table: AnyTable, requested?: readonly string[]): Scans {
   const { partition, values } = nameColumns(table);
   const place = [...partition.map(({ cqlName }) => `${cqlName} = ?`), 'row_shard = ?'].join(' AND ');
-  const read = values.filter(({ name }) => wanted?.includes(name) ?? true);
+  const read = values.filter(({ name }) => requested?.includes(name) ?? true);
   const sorted = values.filter((each) => isSortedBy(table, each.name) && !read.includes(each));
   const names = ['row_k', ...[...sorted, ...read].map(({ cqlName }) => cqlName), 'row_rev', 'row_expires'];
   const slice = `SELECT ${names.join(', ')} FROM ${keyspace}.${table.name} WHERE ${place} AND row_k >= ? AND row_k < ?`;

@@ -6,7 +6,7 @@ import { findBucket } from '../../../metadata/buckets/buckets.ts';
 import { listedColumns, listedVersionColumns } from '../../../metadata/objects/objects.ts';
 import { type BucketRow, type Grant, headSlot, liveSpace, type ObjectRow } from '../../../metadata/tables.ts';
 import { groupUris, toUser } from '../../access/acl.ts';
-import { shownVersion } from '../../common/ids.ts';
+import { formatVersionId } from '../../common/ids.ts';
 import type { Inventory, InventoryField } from '../../configurations/inventory.ts';
 import { findExpiration, type Lifecycle } from '../../configurations/lifecycle.ts';
 import { everyVersion, openSpace, seekTo } from '../../listings/listed-versions.ts';
@@ -136,7 +136,7 @@ const bucketColumn = field('Bucket', { read: (_, { bucket }) => bucket.name });
 const keyColumn = field('Key', { read: ({ key }) => key });
 const ofVersions = [
   field('VersionId', {
-    read: (row, { bucket }) => (bucket.versioning === '' ? undefined : shownVersion(row)),
+    read: (row, { bucket }) => (bucket.versioning === '' ? undefined : formatVersionId(row)),
   }),
   field('IsLatest', { type: 'boolean', read: ({ slot }) => slot === headSlot }),
   field('IsDeleteMarker', { type: 'boolean', read: ({ marker }) => marker }),
@@ -206,12 +206,12 @@ const optional: Readonly<Record<InventoryField, Field>> = {
 
 /** The columns of the files of a configuration, in order. */
 export function listColumns({ IncludedObjectVersions, OptionalFields = [] }: Inventory): readonly Field[] {
-  const wanted = new Set<string>(OptionalFields);
+  const requested = new Set<string>(OptionalFields);
   return [
     bucketColumn,
     keyColumn,
     ...(IncludedObjectVersions === 'All' ? ofVersions : []),
-    ...Object.entries(optional).flatMap(([name, each]) => (wanted.has(name) ? [each] : [])),
+    ...Object.entries(optional).flatMap(([name, each]) => (requested.has(name) ? [each] : [])),
   ];
 }
 

@@ -17,7 +17,7 @@ import { drawRequestId } from '../../common/ids.ts';
 import { readDocument } from '../../configurations/documents.ts';
 import { bucketLifecycle } from '../../configurations/families.ts';
 import { bucketInventories, findInventory, type Inventory } from '../../configurations/inventory.ts';
-import type { WantedEncryption } from '../../content/requested-encryption.ts';
+import type { RequestedEncryption } from '../../content/requested-encryption.ts';
 import {
   isKeyTooLong,
   type MayWrite,
@@ -238,7 +238,7 @@ async function write(
       bucket,
       key,
       headers: { system: { 'content-type': type } },
-      wanted: wantedEncryption(inventory),
+      requested: requestedEncryption(inventory),
       isNew: false,
       async then() {
         // A former leader that was paused must not replace a file that a manifest describes by now.
@@ -344,7 +344,7 @@ async function openDestination(
 }
 
 /** Absent encryption means the default of the destination. */
-function wantedEncryption({ Destination }: Inventory): WantedEncryption {
+function requestedEncryption({ Destination }: Inventory): RequestedEncryption {
   const { Encryption = {} } = Destination.S3BucketDestination;
   if (Encryption['SSE-KMS'] !== undefined) {
     const { KeyId } = Encryption['SSE-KMS'];

@@ -261,7 +261,7 @@ interface Remains {
   readonly opId: string;
   readonly storageClass: string;
   /** The version id that the write had drawn. */
-  readonly wanted?: string;
+  readonly requested?: string;
   readonly uploadId?: string;
   readonly parts: readonly ManifestPart[];
 }
@@ -295,7 +295,7 @@ function groupRemains(found: readonly FoundExtent[]): {
 const toSingle = ({ extent, owner }: FoundExtent): Remains => ({
   opId: extent.id,
   storageClass: owner.storageClass ?? 'STANDARD',
-  ...(owner.version === undefined ? {} : { wanted: owner.version }),
+  ...(owner.version === undefined ? {} : { requested: owner.version }),
   parts: [{ number: 1, extent }],
 });
 
@@ -308,7 +308,7 @@ function toUpload(uploadId: string, found: readonly FoundExtent[]): Remains {
     opId: last?.extent.id ?? '',
     storageClass: last?.owner.storageClass ?? 'STANDARD',
     uploadId,
-    ...(last?.owner.version === undefined ? {} : { wanted: last.owner.version }),
+    ...(last?.owner.version === undefined ? {} : { requested: last.owner.version }),
     parts: [...parts].sort(([a], [b]) => a - b).map(([number, extent]) => ({ number, extent })),
   };
 }
@@ -316,11 +316,12 @@ function toUpload(uploadId: string, found: readonly FoundExtent[]): Remains {
 /** Without versioning only the last write counts; with it the last null version, and the last place of a version that moved. */
 function kept(bucket: Pick<BucketRow, 'versioning'>, usable: readonly Remains[]): readonly Remains[] {
   if (bucket.versioning === '') return usable.slice(-1);
-  const nameOf = ({ wanted, uploadId }: Remains): string => wanted ?? uploadId ?? 'null';
+  const nameOf = ({ requested, uploadId }: Remains): string => requested ?? uploadId ?? 'null';
   const last = new Map(usable.map((each) => [nameOf(each), each]));
   return usable.filter((each) => last.get(nameOf(each)) === each);
 }
-const isNull = ({ wanted, uploadId }: Remains): boolean => wanted === undefined && uploadId === undefined;
+const isNull = ({ requested, uploadId }: Remains): boolean =>
+  requested === undefined && uploadId === undefined;
 
 /** A content that was read back without a fault; damaged bytes give no version. */
 interface Read extends Remains {
@@ -333,9 +334,9 @@ interface Read extends Remains {
  * places in the order of the writes.
  */
 function sortById(remains: readonly Read[]): readonly Read[] {
-  const named = remains.filter(({ wanted }) => wanted !== undefined);
-  const sorted = named.toSorted((a, b) => ((a.wanted ?? '') < (b.wanted ?? '') ? -1 : 1)).values();
-  return remains.map((each) => (each.wanted === undefined ? each : (sorted.next().value ?? each)));
+  const named = remains.filter(({ requested }) => requested !== undefined);
+  const sorted = named.toSorted((a, b) => ((a.requested ?? '') < (b.requested ?? '') ? -1 : 1)).values();
+  return remains.map((each) => (each.requested === undefined ? each : (sorted.next().value ?? each)));
 }
 
 /** Rows of versions, the oldest first, with their original ids where possible, else with ids that sort the same way. */
@@ -348,10 +349,10 @@ async function buildRows(
   const ordered = sortById(remains);
   for (const [i, each] of ordered.entries()) {
     const behind = rows.at(-1)?.version;
-    const next = ordered.slice(i + 1).find(({ wanted }) => wanted !== undefined)?.wanted;
-    const wanted =
-      each.wanted ?? each.uploadId ?? (next === undefined ? undefined : versionBefore(ctx, next));
-    const version = versionFor(ctx, wanted, { behind });
+    const next = ordered.slice(i + 1).find(({ requested }) => requested !== undefined)?.requested;
+    const requested =
+      each.requested ?? each.uploadId ?? (next === undefined ? undefined : versionBefore(ctx, next));
+    const version = versionFor(ctx, requested, { behind });
     rows.push({
       bucketId: bucket.id,
       space: historySpace,
@@ -360,7 +361,7 @@ async function buildRows(
       version,
       isNull: bucket.versioning === '' || isNull(each),
       marker: false,
-      modified: wanted === undefined ? ctx.clock.now() : timeOf(wanted),
+      modified: requested === undefined ? ctx.clock.now() : timeOf(requested),
       size: each.size,
       etag: each.etag,
       storageClass: each.storageClass,

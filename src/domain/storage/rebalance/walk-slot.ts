@@ -183,20 +183,20 @@ async function tendVersion(
   return found;
 }
 
-interface Wanted extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
+interface Requested extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
   readonly from: ReadonlySet<string>;
 }
 
 async function moved(
   ctx: Ctx,
   { away, pace, signal }: Tending,
-  { from, ...wanted }: Wanted,
+  { from, ...requested }: Requested,
 ): Promise<'moved' | 'changed' | 'failed'> {
-  const { bucket, row, to } = wanted;
+  const { bucket, row, to } = requested;
   const ways = [...from].map((cluster) => `${cluster} ${to}`);
   if (ways.some((way) => away.has(way))) return 'failed';
   try {
-    return (await moveVersion(ctx, { ...wanted, pace, signal })) ? 'moved' : 'changed';
+    return (await moveVersion(ctx, { ...requested, pace, signal })) ? 'moved' : 'changed';
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof DataUnavailable) for (const way of ways) away.add(way);

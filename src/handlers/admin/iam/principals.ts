@@ -188,7 +188,7 @@ export const CreateIamRole: AdminHandler<'CreateIamRole'> = async (given, call) 
   call.record?.about(roleArn(account, { name, path }));
   await assertTrust(ctx, account, trust);
   const sessionSecondsMax = sessionSeconds ?? sessionSecondsDefault;
-  const wanted = {
+  const requested = {
     name,
     path,
     trust,
@@ -197,7 +197,7 @@ export const CreateIamRole: AdminHandler<'CreateIamRole'> = async (given, call) 
     tags: toTags(tags),
     boundary: undefined,
   };
-  await createRole(ctx, account, wanted);
+  await createRole(ctx, account, requested);
   return roleReply(ctx, account, name);
 };
 

@@ -18,6 +18,7 @@ import { optional } from '../../../protocol/operations/parameters.ts';
 import { groupArn } from '../../../protocol/request/arns.ts';
 import { group, membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
+import { describeUser } from '../descriptions.ts';
 import {
   type ActionRequest,
   groupName,
@@ -30,12 +31,11 @@ import {
   userName,
 } from '../fields.ts';
 import { holderResource, movedResource, userResource } from '../resources.ts';
-import { shownUser } from '../shown.ts';
 
 const groups = many(group, { name: 'member', max: membersMax });
 const kind = 'group';
 
-const shownGroup = (account: string, found: GroupRecord) => ({
+const describeGroup = (account: string, found: GroupRecord) => ({
   Path: found.path,
   GroupName: found.name,
   GroupId: found.id,
@@ -57,7 +57,7 @@ export const CreateGroup = action(
       groupArn(identity.owner, { name: GroupName, path: Path }),
     result: element({ Group: group }),
     async run(ctx, { identity: { owner } }, { GroupName, Path = '/' }) {
-      return { Group: shownGroup(owner, await createGroup(ctx, owner, { name: GroupName, path: Path })) };
+      return { Group: describeGroup(owner, await createGroup(ctx, owner, { name: GroupName, path: Path })) };
     },
   },
 );
@@ -75,8 +75,8 @@ export const GetGroup = action(
     async run(ctx, { identity: { owner } }, given) {
       const found = await getNamed(ctx, owner, { kind, name: given.GroupName });
       const { items, next } = await pageMembers(ctx, owner, { group: found, ...pageFrom(given) });
-      const Users = items.map((each) => shownUser(owner, each));
-      return { Group: shownGroup(owner, found), Users, ...pageEnd(next) };
+      const Users = items.map((each) => describeUser(owner, each));
+      return { Group: describeGroup(owner, found), Users, ...pageEnd(next) };
     },
   },
 );
@@ -90,7 +90,7 @@ export const ListGroups = action(
     async run(ctx, { identity: { owner } }, given) {
       const asked = { kind, ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
-      return { Groups: items.map((each) => shownGroup(owner, each)), ...pageEnd(next) };
+      return { Groups: items.map((each) => describeGroup(owner, each)), ...pageEnd(next) };
     },
   },
 );
@@ -104,7 +104,7 @@ export const ListGroupsForUser = action(
     result: element({ Groups: groups, ...pageFields }),
     async run(ctx, { identity: { owner } }, given) {
       const { items, end } = pageIn(await pageGroups(ctx, owner, given.UserName), given, ({ name }) => name);
-      return { Groups: items.map((each) => shownGroup(owner, each)), ...end };
+      return { Groups: items.map((each) => describeGroup(owner, each)), ...end };
     },
   },
 );

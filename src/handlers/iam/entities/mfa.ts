@@ -71,7 +71,7 @@ async function findHolder(ctx: Context, { identity }: ActionRequest, name: strin
   return user === undefined ? 'root' : { user: name };
 }
 
-const shownDevice = async (ctx: Context, account: string, device: DeviceRecord) => {
+const describeDevice = async (ctx: Context, account: string, device: DeviceRecord) => {
   const user = await userOfDevice(ctx, account, device);
   const isRoot = device.user === '';
   return {
@@ -197,7 +197,7 @@ export const ListVirtualMFADevices = action(
         ...pageFrom(given),
         keep: ({ user }) => status === 'Any' || (status === 'Assigned') === (user !== undefined),
       });
-      const VirtualMFADevices = await Promise.all(items.map((device) => shownDevice(ctx, owner, device)));
+      const VirtualMFADevices = await Promise.all(items.map((device) => describeDevice(ctx, owner, device)));
       return { VirtualMFADevices, ...pageEnd(next) };
     },
   },

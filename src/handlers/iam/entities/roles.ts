@@ -11,6 +11,7 @@ import { integer, optional } from '../../../protocol/operations/parameters.ts';
 import { roleArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, role } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
+import { boundaryField, encodeDocument, tagFacts, tagField, toIamTags } from '../descriptions.ts';
 import {
   type ActionRequest,
   description,
@@ -25,13 +26,12 @@ import {
   tags,
 } from '../fields.ts';
 import { holderResource, policyNamed } from '../resources.ts';
-import { boundaryField, encodeDocument, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const kind = 'role';
 const sessionSeconds = integer({ min: 3_600, max: 43_200 });
 const sessionSecondsDefault = 3_600;
 
-const shownRole = async (ctx: Context, account: string, found: RoleRecord) => ({
+const describeRole = async (ctx: Context, account: string, found: RoleRecord) => ({
   Path: found.path,
   RoleName: found.name,
   RoleId: found.id,
@@ -43,7 +43,7 @@ const shownRole = async (ctx: Context, account: string, found: RoleRecord) => ({
 });
 
 const whole = async (ctx: Context, account: string, found: RoleRecord) => ({
-  ...(await shownRole(ctx, account, found)),
+  ...(await describeRole(ctx, account, found)),
   ...(await boundaryField(ctx, account, found.boundary)),
   ...tagField(found.tags),
 });
@@ -110,7 +110,7 @@ export const ListRoles = action(
     async run(ctx, { identity: { owner } }, given) {
       const asked = { kind, ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
-      const Roles = await Promise.all(items.map((each) => shownRole(ctx, owner, each)));
+      const Roles = await Promise.all(items.map((each) => describeRole(ctx, owner, each)));
       return { Roles, ...pageEnd(next) };
     },
   },

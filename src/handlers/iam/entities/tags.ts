@@ -10,9 +10,9 @@ import { element } from '../../../protocol/formats/codec.ts';
 import type { Parameter } from '../../../protocol/operations/parameters.ts';
 import { pageFields, tagList } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
+import { describeTags, type GivenTags, tagFacts, toIamTags } from '../descriptions.ts';
 import { type ActionRequest, page, pageIn, policyArnField, someTags, tagKeys } from '../fields.ts';
 import { holderResource, holders, policyNamed } from '../resources.ts';
-import { type GivenTags, shownTags, tagFacts, toIamTags } from '../shown.ts';
 
 type Tags = readonly IamTag[];
 interface Change {
@@ -104,7 +104,7 @@ function tagActions<W extends TaggedWord>(word: W) {
         async run(ctx, request, given) {
           const { tags } = await find(ctx, request, nameIn(given));
           const { items, end } = pageIn(tags, given, ([key]) => key);
-          return { Tags: shownTags(items), ...end };
+          return { Tags: describeTags(items), ...end };
         },
       },
     ),

@@ -11,6 +11,7 @@ import { optional } from '../../../protocol/operations/parameters.ts';
 import { userArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, user } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
+import { boundaryField, describeUser, tagFacts, tagField, toIamTags } from '../descriptions.ts';
 import {
   type ActionRequest,
   page,
@@ -24,13 +25,12 @@ import {
   userOrCaller,
 } from '../fields.ts';
 import { movedResource, policyNamed, userResource } from '../resources.ts';
-import { boundaryField, shownUser, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const userNamed = (ctx: Context, request: ActionRequest, name: string | undefined): Promise<UserRecord> =>
   getNamed(ctx, request.identity.owner, { kind: 'user', name: userOrCaller(request, name) });
 
 const whole = async (ctx: Context, account: string, found: UserRecord) => ({
-  ...shownUser(account, found),
+  ...describeUser(account, found),
   ...(await boundaryField(ctx, account, found.boundary)),
   ...tagField(found.tags),
 });
@@ -69,7 +69,7 @@ export const GetUser = action(
       isSelf(request, given) ? callerOf(request.identity).arn : userResource(ctx, request, given),
     result: element({ User: user }),
     async run(ctx, request, given) {
-      if (isSelf(request, given)) return { User: shownCaller(request) };
+      if (isSelf(request, given)) return { User: describeCaller(request) };
       const found = await userNamed(ctx, request, given.UserName);
       return { User: await whole(ctx, request.identity.owner, found) };
     },
@@ -82,7 +82,7 @@ const isSelf = (
   { UserName }: { readonly UserName?: string | undefined },
 ): boolean => UserName === undefined && identity.iam === undefined;
 
-function shownCaller({ identity }: ActionRequest) {
+function describeCaller({ identity }: ActionRequest) {
   const { username, userid, arn } = callerOf(identity);
   return { Path: '/', ...(username === undefined ? {} : { UserName: username }), UserId: userid, Arn: arn };
 }
@@ -97,7 +97,7 @@ export const ListUsers = action(
       const asked = { kind: 'user', ...pageFrom(given), pathPrefix: given.PathPrefix ?? '/' } as const;
       const { items, next } = await listEntities(ctx, owner, asked);
       // Lists leave tags and boundaries out, as the public API does.
-      return { Users: items.map((each) => shownUser(owner, each)), ...pageEnd(next) };
+      return { Users: items.map((each) => describeUser(owner, each)), ...pageEnd(next) };
     },
   },
 );

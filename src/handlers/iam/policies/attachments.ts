@@ -79,7 +79,7 @@ export const {
   list: ListAttachedRolePolicies,
 } = attachmentActions('Role');
 
-const shownEntities = (word: HolderWord) =>
+const describeEntities = (word: HolderWord) =>
   many(element({ [`${word}Name`]: token, [`${word}Id`]: token }), { name: 'member', max: membersMax });
 const uses = { PermissionsPolicy: 'policy', PermissionsBoundary: 'boundary' } as const;
 
@@ -95,9 +95,9 @@ export const ListEntitiesForPolicy = action(
   {
     resource: (_ctx, _call, { PolicyArn }) => PolicyArn,
     result: element({
-      PolicyGroups: shownEntities('Group'),
-      PolicyUsers: shownEntities('User'),
-      PolicyRoles: shownEntities('Role'),
+      PolicyGroups: describeEntities('Group'),
+      PolicyUsers: describeEntities('User'),
+      PolicyRoles: describeEntities('Role'),
       ...pageFields,
     }),
     async run(ctx, request, given) {

@@ -9,9 +9,9 @@ import {
 import { element, text, token } from '../../../protocol/formats/codec.ts';
 import { pageFields, policyNames } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
+import { encodeDocument } from '../descriptions.ts';
 import { page, pageEnd, pageFrom, policyDocument, policyName } from '../fields.ts';
 import { buildResource, type HolderWord, holderIn, holders } from '../resources.ts';
-import { encodeDocument } from '../shown.ts';
 
 /** The function that stores a policy checks the largest size of its kind. */
 const anySize = 131_072;

@@ -23,6 +23,7 @@ import { flag, oneOf, optional, text } from '../../../protocol/operations/parame
 import { policyArn } from '../../../protocol/request/arns.ts';
 import { membersMax, pageFields, policy, policyVersion } from '../../../protocol/schemas/account.ts';
 import { action } from '../action.ts';
+import { describePolicy, encodeDocument, tagFacts, tagField, toIamTags } from '../descriptions.ts';
 import {
   type ActionRequest,
   description,
@@ -38,7 +39,6 @@ import {
   tags,
 } from '../fields.ts';
 import { policyNamed } from '../resources.ts';
-import { encodeDocument, shownPolicy, tagFacts, tagField, toIamTags } from '../shown.ts';
 
 const versionId = text({ max: 16, pattern: /^v[1-9]\d{0,8}$/, must: 'a version such as v1' });
 const parseVersionNumber = (id: string): number => Number(id.slice(1));
@@ -48,7 +48,7 @@ const anySize = 131_072;
 const byArn = (_ctx: unknown, _call: unknown, { PolicyArn }: { readonly PolicyArn: string }): string =>
   PolicyArn;
 
-const shownVersion = (
+const formatVersionId = (
   { defaultVersion }: Pick<PolicyRecord, 'defaultVersion'>,
   { number, created }: Version,
 ) => ({
@@ -80,7 +80,7 @@ export const CreatePolicy = action(
         tags: toIamTags(given.Tags),
         text: given.PolicyDocument,
       });
-      return { Policy: { ...shownPolicy(owner, made), ...tagField(made.tags) } };
+      return { Policy: { ...describePolicy(owner, made), ...tagField(made.tags) } };
     },
   },
 );
@@ -96,7 +96,7 @@ export const GetPolicy = action(
       const { owner } = request.identity;
       const found = await withUses(ctx, owner, await getPolicy(ctx, owner, named));
       const Description = found.description === '' ? {} : { Description: found.description };
-      return { Policy: { ...shownPolicy(named.account, found), ...Description, ...tagField(found.tags) } };
+      return { Policy: { ...describePolicy(named.account, found), ...Description, ...tagField(found.tags) } };
     },
   },
 );
@@ -128,7 +128,7 @@ export const CreatePolicyVersion = action(
         isDefault: SetAsDefault,
       });
       const defaultVersion = SetAsDefault ? made.number : 0;
-      return { PolicyVersion: shownVersion({ defaultVersion }, made) };
+      return { PolicyVersion: formatVersionId({ defaultVersion }, made) };
     },
   },
 );
@@ -145,7 +145,7 @@ export const GetPolicyVersion = action(
       const version = requireVersion(found, parseVersionNumber(VersionId));
       const document = await findVersion(ctx, owner, { id: found.id, version: version.number });
       const Document = encodeDocument(document?.text ?? '');
-      return { PolicyVersion: { Document, ...shownVersion(found, version) } };
+      return { PolicyVersion: { Document, ...formatVersionId(found, version) } };
     },
   },
 );
@@ -162,7 +162,7 @@ export const ListPolicyVersions = action(
       const { items, end } = pageIn(found.versions, given, ({ number }) =>
         String(Number.MAX_SAFE_INTEGER - number),
       );
-      return { Versions: items.map((version) => shownVersion(found, version)), ...end };
+      return { Versions: items.map((version) => formatVersionId(found, version)), ...end };
     },
   },
 );
@@ -258,7 +258,7 @@ export const ListPolicies = action(
           (!OnlyAttached || attachments > 0) &&
           (use === undefined || (use === 'PermissionsPolicy' ? attachments : boundaries) > 0),
       });
-      const Policies = items.map((each) => shownPolicy(each.account, each.policy));
+      const Policies = items.map((each) => describePolicy(each.account, each.policy));
       return { Policies, ...pageEnd(next) };
     },
   },

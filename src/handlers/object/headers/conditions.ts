@@ -87,9 +87,9 @@ export const notModified = (request: AuthorizedInBucket, row: ObjectRow): Reply 
 
 /** @returns undefined for the whole content @throws InvalidRange when the range has no byte of the content */
 export function parseRange(raw: string | undefined, size: number): Slice | undefined {
-  const wanted = raw === undefined ? undefined : positionsIn(raw);
-  if (raw === undefined || wanted === undefined) return undefined;
-  const { first, last } = wanted;
+  const requested = raw === undefined ? undefined : positionsIn(raw);
+  if (raw === undefined || requested === undefined) return undefined;
+  const { first, last } = requested;
   if (first === '' && last === '') return undefined;
   if (first !== '' && last !== '' && Number(first) > Number(last)) return undefined;
   // A suffix that is longer than the content is all of it, also of nothing (RFC 9110 §14.1.2).

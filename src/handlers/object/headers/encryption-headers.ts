@@ -6,7 +6,7 @@ import { type JsonObject, readStrictJson } from '../../../base/text/strict-json.
 import type { Context } from '../../../context.ts';
 import type { CustomerKey } from '../../../domain/content/content-key.ts';
 import { arnName } from '../../../domain/content/provided-key.ts';
-import type { WantedEncryption } from '../../../domain/content/requested-encryption.ts';
+import type { RequestedEncryption } from '../../../domain/content/requested-encryption.ts';
 import type { Encryption } from '../../../metadata/objects/properties.ts';
 import { cipherKeyBytes } from '../../../ports/cryptography.ts';
 import type { HeaderPair } from '../../../protocol/reply/reply.ts';
@@ -24,7 +24,7 @@ const bucketKeyEnabled = `${method}-bucket-key-enabled`;
 /** The length of the whole context, because it is stored in the object's row. */
 const contextMax = 1024;
 
-const byDefault: WantedEncryption = { by: 'default' };
+const byDefault: RequestedEncryption = { by: 'default' };
 
 /** Finds out with one search whether there are such headers; most requests have none. */
 function hasAny({ own }: Wired, prefix: string): boolean {
@@ -45,7 +45,7 @@ const invalid = (name: string, message: string, value?: string) =>
  * The encryption that a write asks for.
  * @throws InvalidArgument, InvalidRequest for headers that are malformed or contradict each other
  */
-export function wantedEncryption(ctx: Ctx, request: Wired): WantedEncryption {
+export function requestedEncryption(ctx: Ctx, request: Wired): RequestedEncryption {
   if (!mentionsEncryption(request)) return byDefault;
   const asked = header(request, method);
   const customerKey = readCustomerKey(ctx, request);

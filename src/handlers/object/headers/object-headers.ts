@@ -2,7 +2,7 @@
 
 import { fail } from '../../../base/errors.ts';
 import type { Context } from '../../../context.ts';
-import { shownVersion } from '../../../domain/common/ids.ts';
+import { formatVersionId } from '../../../domain/common/ids.ts';
 import { bucketLifecycle } from '../../../domain/configurations/families.ts';
 import { expirationHeader, findAbort, findExpiration } from '../../../domain/configurations/lifecycle.ts';
 import { readRules } from '../../../domain/lifecycle/due-action.ts';
@@ -217,7 +217,7 @@ export function versionHeader(
 ): HeaderPair[] {
   const versioning = 'bucket' in request ? request.bucket?.versioning : undefined;
   // The bucket's versioning may have changed since the request began; a version id or a delete marker shows that.
-  return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', shownVersion(row)]];
+  return row.isNull && !row.marker && !versioning ? [] : [['*-version-id', formatVersionId(row)]];
 }
 
 /** The version id of a write, except for the null version of a suspended bucket (public API). */

@@ -27,7 +27,7 @@ type Attribute = (typeof attributes)[number];
 const partsMax = 1000;
 
 export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx, request) => {
-  const wanted = readWanted(request);
+  const requested = readRequested(request);
   const row = requireTarget(request);
   const { bucket, key, query } = request;
   const action = query.get('versionId') === undefined ? 's3:GetObject' : 's3:GetObjectVersion';
@@ -37,17 +37,17 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
   const conditions = readConditions(request);
   if (conditions !== undefined && checkRead(conditions, row) === 'not-modified')
     return notModified(request, row);
-  if (wanted.has('Checksum') || wanted.has('ObjectParts'))
+  if (requested.has('Checksum') || requested.has('ObjectParts'))
     await assertMayDecrypt(ctx, row.encryption, openKeyUser(ctx, request));
   const { ChecksumType, ...checksum } = toChecksumFields(withoutPartCount(row.checksum));
   const result: GetObjectAttributesResponse = {
-    ...(wanted.has('ETag') ? { ETag: row.etag } : {}),
-    ...(wanted.has('Checksum') && row.checksum !== undefined
+    ...(requested.has('ETag') ? { ETag: row.etag } : {}),
+    ...(requested.has('Checksum') && row.checksum !== undefined
       ? { Checksum: { ...checksum, ...(ChecksumType === undefined ? {} : { ChecksumType }) } }
       : {}),
-    ...(wanted.has('ObjectParts') ? await objectParts(ctx, request, row) : {}),
-    ...(wanted.has('StorageClass') ? { StorageClass: row.storageClass } : {}),
-    ...(wanted.has('ObjectSize') ? { ObjectSize: row.size } : {}),
+    ...(requested.has('ObjectParts') ? await objectParts(ctx, request, row) : {}),
+    ...(requested.has('StorageClass') ? { StorageClass: row.storageClass } : {}),
+    ...(requested.has('ObjectSize') ? { ObjectSize: row.size } : {}),
   };
   return xmlReply(getObjectAttributesResponse, 'GetObjectAttributesResponse', result, [
     ['Last-Modified', new Date(row.modified).toUTCString()],
@@ -59,7 +59,7 @@ export const GetObjectAttributes: HandlerOf<'GetObjectAttributes'> = async (ctx,
 const withoutPartCount = (checksum: Checksum | undefined): Checksum | undefined =>
   checksum && { ...checksum, value: checksum.value.replace(/-\d+$/, '') };
 
-function readWanted(request: AuthorizedInBucket): ReadonlySet<Attribute> {
+function readRequested(request: AuthorizedInBucket): ReadonlySet<Attribute> {
   const raw = header(request, 'object-attributes');
   const names = (raw ?? '')
     .split(',')

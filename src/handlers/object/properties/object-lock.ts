@@ -32,14 +32,14 @@ export const GetObjectRetention: HandlerOf<'GetObjectRetention'> = async (_ctx, 
 export const PutObjectRetention: HandlerOf<'PutObjectRetention'> = async (ctx, request) => {
   const { bucket, key, query, record, requestId } = request;
   const { Mode, RetainUntilDate } = retentionIn(request.body);
-  const wanted =
+  const requested =
     Mode === undefined || RetainUntilDate === undefined
       ? undefined
       : futureRetention(ctx, { mode: Mode, until: RetainUntilDate }, 'RetainUntilDate');
   await putRetention(
     ctx,
     { bucket, key, versionId: query.get('versionId'), record, requestId },
-    { wanted, bypass: asksBypass(request) },
+    { requested, bypass: asksBypass(request) },
   );
   return emptyReply(200);
 };

@@ -5,7 +5,7 @@ import { toWireClass } from '../../../config/values/clusters.ts';
 import type { Context } from '../../../context.ts';
 import { isPlainAcl } from '../../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../../domain/access/object-ownership.ts';
-import type { WantedEncryption } from '../../../domain/content/requested-encryption.ts';
+import type { RequestedEncryption } from '../../../domain/content/requested-encryption.ts';
 import type { Replica, ReplicaEffects } from '../../../domain/objects/replica/commit-replica.ts';
 import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
 import type { ObjectHeaders } from '../../../metadata/tables.ts';
@@ -98,7 +98,7 @@ async function readAccess(
   return accepted === undefined || isPlainAcl(accepted, owner) ? { owner } : { owner, acl: accepted };
 }
 
-export function wantedReplicaEncryption({ encryption }: ReplicaDocument): WantedEncryption {
+export function requestedReplicaEncryption({ encryption }: ReplicaDocument): RequestedEncryption {
   if (encryption === undefined) return { by: 'default' };
   if (encryption.by === 'gateway') return { by: 'service' };
   return { by: 'provider', keyId: encryption.keyId };

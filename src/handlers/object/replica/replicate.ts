@@ -36,8 +36,8 @@ import {
   assertMayReplicate,
   readDocument,
   readReplicaId,
+  requestedReplicaEncryption,
   toReplica,
-  wantedReplicaEncryption,
 } from './read-replica.ts';
 
 const outcomeHeaders = async (ctx: Context, outcome: ReplicaOutcome): Promise<readonly HeaderPair[]> => [
@@ -89,11 +89,11 @@ function assertNoClaims(request: AuthorizedInBucket): void {
 
 /** The key must be one of the account of the bucket too: the site that sends acts for an account that named the key in its rule. */
 async function drawReplicaKey(ctx: Context, request: AuthorizedInBucket, document: ReplicaDocument) {
-  const wanted = wantedReplicaEncryption(document);
+  const requested = requestedReplicaEncryption(document);
   const user = openKeyUser(ctx, request);
-  if (wanted.by === 'provider' && wanted.keyId !== undefined)
-    assertAccountMayUse(ctx, request, await findKey(ctx, { name: wanted.keyId, account: user.account }));
-  return drawObjectKey(ctx, request, { wanted, user });
+  if (requested.by === 'provider' && requested.keyId !== undefined)
+    assertAccountMayUse(ctx, request, await findKey(ctx, { name: requested.keyId, account: user.account }));
+  return drawObjectKey(ctx, request, { requested, user });
 }
 
 export const ReplicateUpload: HandlerOf<'ReplicateUpload'> = async (ctx, request) => {

@@ -84,8 +84,8 @@ export class SegmentReader {
     const { headerBytes } = place;
     const bytes = this.#carve(headerBytes + chunk.size);
     const count = await this.#disk.read(handle.fd, bytes, position);
-    const wanted = { id: chunk.id, size: chunk.size, headerBytes, seed: handle.seed };
-    if (count !== bytes.length || !isHeader(bytes, 0, wanted)) {
+    const requested = { id: chunk.id, size: chunk.size, headerBytes, seed: handle.seed };
+    if (count !== bytes.length || !isHeader(bytes, 0, requested)) {
       throw new ChunkDamaged(`chunk ${chunk.id} does not stand at ${chunk.at}`);
     }
     const content = bytes.subarray(headerBytes);
@@ -105,9 +105,9 @@ export class SegmentReader {
     const { headerBytes } = place;
     const bytes = Buffer.allocUnsafe(headerBytes);
     const count = await this.#disk.read(handle.fd, bytes, position);
-    const wanted = { id: chunk.id, size: chunk.size, headerBytes, seed: handle.seed };
+    const requested = { id: chunk.id, size: chunk.size, headerBytes, seed: handle.seed };
     const header =
-      count === headerBytes && isHeader(bytes, 0, wanted)
+      count === headerBytes && isHeader(bytes, 0, requested)
         ? decodeHeader(bytes, { at: 0, seed: handle.seed })
         : undefined;
     if (!header) throw new ChunkDamaged(`chunk ${chunk.id} does not stand at ${chunk.at}`);

@@ -99,8 +99,8 @@ class Window {
 
   /** The bytes from `position` on: `length` of them, or what the file has. */
   async #bytesAt(position: number, length: number): Promise<Buffer> {
-    const wanted = Math.min(length, this.#fileEnd - position);
-    if (position < this.#start || position + wanted > this.#start + this.#length) {
+    const requested = Math.min(length, this.#fileEnd - position);
+    if (position < this.#start || position + requested > this.#start + this.#length) {
       const { bytesRead } = await read(this.#fd, this.#buffer, 0, windowBytes, position);
       this.#start = position;
       this.#length = Math.min(bytesRead, this.#fileEnd - position);

@@ -79,8 +79,8 @@ const inBothMetas = new DataView(bothMetas.buffer);
  * @returns undefined where the meta pages cannot be read: other pages than of 4 KiB, or a damaged or truncated file
  */
 function latestTransaction(descriptor: number): number | undefined {
-  const wanted = guessedPageBytes + pageHeaderBytes + metaBytes;
-  if (readSync(descriptor, bothMetas, 0, wanted, 0) < wanted) return undefined;
+  const requested = guessedPageBytes + pageHeaderBytes + metaBytes;
+  if (readSync(descriptor, bothMetas, 0, requested, 0) < requested) return undefined;
   let latest: number | undefined;
   for (const page of [0, 1]) {
     const start = page * guessedPageBytes;

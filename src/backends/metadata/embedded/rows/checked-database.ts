@@ -7,7 +7,7 @@
 import type { RootDatabase } from 'lmdb';
 import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
 import { compareBytes, type Span } from '../../key-order.ts';
-import type { Wanted } from '../../row-codec.ts';
+import type { Requested } from '../../row-codec.ts';
 import type { PageFault } from '../file/check-pages.ts';
 import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
 import { type LatestCommit, StaleTransaction } from '../file/meta-page.ts';
@@ -42,7 +42,7 @@ export type Visit = (key: Uint8Array, value: unknown) => boolean;
 
 export interface ReadOptions {
   /** The columns that the caller needs; absent: all. */
-  readonly wanted?: Wanted | undefined;
+  readonly requested?: Requested | undefined;
   /** The row before the span is known to be damaged, so it proves nothing. */
   readonly isBehindDamage?: boolean;
 }
@@ -263,7 +263,7 @@ export class CheckedDatabase {
   #read(
     { low, high, reverse }: Span,
     visit: Visit,
-    { wanted, isBehindDamage = false }: ReadOptions,
+    { requested, isBehindDamage = false }: ReadOptions,
   ): boolean {
     // Give lmdb no end, so that the row after the end is verified too: its key may be a flipped one.
     const range = reverse
@@ -274,7 +274,7 @@ export class CheckedDatabase {
     let previous = reverse ? high : low;
     let isFirst = true;
     let isEnd = true;
-    this.#values.wanted = wanted;
+    this.#values.requested = requested;
     const visitRow: Visit = (key, value) => {
       const order = compareBytes(key, previous);
       if (reverse ? order >= 0 : order < 0 || (order === 0 && !isFirst)) throw misplaced(key);
@@ -283,9 +283,9 @@ export class CheckedDatabase {
       isFirst = false;
       if (reverse ? compareBytes(key, low) < 0 : compareBytes(key, high) >= 0) return false;
       previous = key;
-      this.#values.wanted = undefined;
+      this.#values.requested = undefined;
       isEnd = visit(key, value);
-      this.#values.wanted = wanted;
+      this.#values.requested = requested;
       return isEnd && (reverse || !this.#isEnd(key, { high, damaged }));
     };
     try {
@@ -357,7 +357,7 @@ export class CheckedDatabase {
     } catch (cause) {
       throw this.#damage(cause, this.#values.key);
     } finally {
-      this.#values.wanted = undefined;
+      this.#values.requested = undefined;
       rows?.return?.();
     }
   }

@@ -1,6 +1,6 @@
 /** Values of lmdb: the checksum of key and value, then msgpack. The checksum is verified whenever a value is read. */
 import { Packr } from 'msgpackr';
-import { decodeNodeText as decodeText, readSome, type Wanted } from '../../row-codec.ts';
+import { decodeNodeText as decodeText, type Requested, readSome } from '../../row-codec.ts';
 import { checksumBytes, readChecksum, rowChecksum, writeChecksum } from './row-checksum.ts';
 
 /** msgpackr's RESERVE_START_SPACE: the low byte of the mode is the number of bytes to leave free before the value. */
@@ -25,7 +25,7 @@ export class Values extends Packr {
   /** The key of the value that is read or written next. */
   key: Uint8Array = new Uint8Array(0);
   /** The columns that the caller needs; undefined for all. */
-  wanted: Wanted | undefined;
+  requested: Requested | undefined;
   /** Verifies values without decoding them. */
   verifiesOnly = false;
 
@@ -48,8 +48,8 @@ export class Values extends Packr {
     if (end <= checksumBytes || readChecksum(bytes, 0) !== this.#checksum(bytes, end))
       throw new ChecksumMismatch('the checksum of key and value does not match');
     if (this.verifiesOnly) return undefined;
-    if (this.wanted !== undefined && isRow(bytes[checksumBytes] as number))
-      return readSome(bytes, { wanted: this.wanted, decode: decodeText, from: checksumBytes });
+    if (this.requested !== undefined && isRow(bytes[checksumBytes] as number))
+      return readSome(bytes, { requested: this.requested, decode: decodeText, from: checksumBytes });
     return super.decode(bytes, { start: checksumBytes, end } as never);
   }
 

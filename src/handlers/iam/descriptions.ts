@@ -8,11 +8,11 @@ import { policyArn, userArn } from '../../protocol/request/arns.ts';
 export type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
 export const toIamTags = (given: GivenTags): readonly IamTag[] =>
   given.map(({ Key, Value }) => [Key, Value] as const);
-export const shownTags = (present: readonly IamTag[]): GivenTags =>
+export const describeTags = (present: readonly IamTag[]): GivenTags =>
   present.map(([Key, Value]) => ({ Key, Value }));
 /** The field of an entity that has some. */
 export const tagField = (present: readonly IamTag[]) =>
-  present.length === 0 ? {} : { Tags: shownTags(present) };
+  present.length === 0 ? {} : { Tags: describeTags(present) };
 
 /** Documents travel percent-encoded (RFC 3986). */
 export const encodeDocument = (text: string): string =>
@@ -32,7 +32,7 @@ export const resourceTagFacts = (tags: readonly IamTag[]): readonly (readonly [s
     [`iam:ResourceTag/${key}`, value],
   ]);
 
-export const shownUser = (account: string, user: UserRecord) => ({
+export const describeUser = (account: string, user: UserRecord) => ({
   Path: user.path,
   UserName: user.name,
   UserId: user.id,
@@ -40,7 +40,7 @@ export const shownUser = (account: string, user: UserRecord) => ({
   CreateDate: isoTime(user.created),
 });
 
-export const shownPolicy = (account: string, found: PolicyRecord) => ({
+export const describePolicy = (account: string, found: PolicyRecord) => ({
   PolicyName: found.name,
   PolicyId: found.id,
   Arn: policyArn(account, found),
