@@ -61,6 +61,10 @@ test('reads arrays and maps of every length', () => {
 });
 
 test('refuses what is not a row, and values that rows do not hold', () => {
-  expect(() => readSome(pack({ a: 1 }), { requested: [true], decode: decodeText })).toThrow('a row is an array');
-  expect(() => readSome(Uint8Array.of(0x91, 0xc1), { requested: [true], decode: decodeText })).toThrow('0xc1');
+  expect(() => readSome(pack({ a: 1 }), { requested: [true], decode: decodeText })).toThrow(
+    'a row is an array',
+  );
+  expect(() => readSome(Uint8Array.of(0x91, 0xc1), { requested: [true], decode: decodeText })).toThrow(
+    '0xc1',
+  );
 });
