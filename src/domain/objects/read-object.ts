@@ -1,5 +1,6 @@
 /** Reads an object: finds the version, chooses the bytes, streams them. */
 
+import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findHead, findVersion, manifestParts } from '../../metadata/objects/objects.ts';
@@ -73,6 +74,85 @@ export async function* readObject(
     if (range.start > range.end) continue;
     if (row.encryption === undefined) yield* ctx.bytes.read(extent, moved(range, base), signal);
     else yield* decrypted(ctx, row, found, { range, objectKey, signal });
+  }
+}
+
+/**
+ * The bytes of a slice in one array, which the caller must not change: it may be cached. For small slices only.
+ * @throws Error where the store gives another number of bytes
+ */
+export async function readSlice(
+  ctx: Ctx & Pick<Context, 'caches'>,
+  row: ObjectRow,
+  slice: Slice,
+  options: ReadOptions = {},
+): Promise<Uint8Array> {
+  const id = hotId(row);
+  const hot = id === undefined ? undefined : ctx.caches.of(HotContents);
+  const known = hot?.get(id as string);
+  const size = slice.end - slice.start + 1;
+  if (known !== undefined) return size === row.size ? known : known.subarray(slice.start, slice.end + 1);
+  let bytes: Uint8Array | undefined;
+  let at = 0;
+  for await (const piece of readObject(ctx, row, slice, options)) {
+    // In nearly all cases there is one array, which belongs to the consumer.
+    if (piece.length === size) bytes = piece;
+    else {
+      bytes ??= new Uint8Array(size);
+      bytes.set(piece, at);
+    }
+    at += piece.length;
+  }
+  if (bytes === undefined || at !== size) throw new Error(`object ${row.key} gave ${at} of ${size} bytes`);
+  if (size === row.size) hot?.offer(id as string, bytes);
+  return bytes;
+}
+
+/** Larger contents are not cached: beside their transfer the read is cheap. */
+const hotBytesMax = 16 * 1024;
+const hotBytesOfAllMax = 8 * 1024 * 1024;
+/** Of an entry, beside its bytes: two objects, the key, and its place in a map. */
+const entryBytes = 400;
+const recentMax = 4_096;
+
+/**
+ * The id of the extent that a content may be cached under; undefined where it may not. Encrypted contents are not cached, nor are those that other
+ * clients of an upstream may replace.
+ */
+function hotId({ manifest, encryption, size }: ObjectRow): string | undefined {
+  if (encryption !== undefined || size > hotBytesMax || !('extents' in manifest)) return undefined;
+  const [extent, ...others] = manifest.extents;
+  if (extent === undefined || others.length > 0 || extent.foreign !== undefined) return undefined;
+  return extent.size === size ? extent.id : undefined;
+}
+
+/**
+ * Small contents that were read twice or more lately. The bytes of an extent never change and its id is never reused, so an entry cannot be stale in
+ * any process: a reader takes the id from a row that it has just read.
+ */
+class HotContents {
+  readonly #contents = new BoundedCache<Uint8Array>({
+    name: 'hot-contents',
+    entriesMax: hotBytesOfAllMax / entryBytes,
+    bytes: { max: hotBytesOfAllMax, sizeOf: ({ length }, id) => length + id.length + entryBytes },
+  });
+  /** Ids that were read once. The older ones are dropped together. */
+  #recent = new Set<string>();
+  #former = new Set<string>();
+
+  get(id: string): Uint8Array | undefined {
+    return this.#contents.get(id);
+  }
+
+  /** Caches a verified content that is read again. A content that is read once costs no copy. */
+  offer(id: string, bytes: Uint8Array): void {
+    if (this.#recent.has(id) || this.#former.has(id)) {
+      // A copy, because the array may be a piece of a larger buffer.
+      this.#contents.set(id, new Uint8Array(bytes));
+      return;
+    }
+    if (this.#recent.size >= recentMax) [this.#former, this.#recent] = [this.#recent, new Set()];
+    this.#recent.add(id);
   }
 }
 

@@ -5,7 +5,13 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertMayDecrypt } from '../../domain/content/provided-key.ts';
 import { checkRead } from '../../domain/objects/conditions.ts';
-import { findPart, type ReadOptions, readObject, type Slice } from '../../domain/objects/read-object.ts';
+import {
+  findPart,
+  type ReadOptions,
+  readObject,
+  readSlice,
+  type Slice,
+} from '../../domain/objects/read-object.ts';
 import { assertReadable } from '../../domain/objects/restore.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
@@ -144,20 +150,6 @@ async function openBody(
   slice: Slice,
   options: ReadOptions,
 ): Promise<ReplyBody> {
-  const size = slice.end - slice.start + 1;
-  const content = readObject(ctx, row, slice, options);
-  if (size > eagerMax) return content;
-  let body: Uint8Array | undefined;
-  let at = 0;
-  for await (const piece of content) {
-    // In nearly all cases there is one array, which the handler may keep.
-    if (piece.length === size) body = piece;
-    else {
-      body ??= new Uint8Array(size);
-      body.set(piece, at);
-    }
-    at += piece.length;
-  }
-  if (body === undefined || at !== size) throw new Error(`object ${row.key} gave ${at} of ${size} bytes`);
-  return body;
+  const isSmall = slice.end - slice.start < eagerMax;
+  return isSmall ? await readSlice(ctx, row, slice, options) : readObject(ctx, row, slice, options);
 }
