@@ -1,12 +1,13 @@
 /** `replicator`: sends versions to the peers that replication rules name, and queues those of resyncs, until it loses its lease. */
 import { roleAsker } from '../auth/authorization/replication-role.ts';
 import type { Context } from '../context.ts';
+import type { Destination } from '../domain/configurations/replication-destination.ts';
 import { Lanes } from '../domain/deliveries/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../domain/deliveries/replication/deliver-tasks.ts';
 import { Destinations } from '../domain/deliveries/replication/destinations.ts';
 import { countWaiting, listPeers } from '../domain/deliveries/replication/peers.ts';
 import { stepResyncs } from '../domain/deliveries/replication/resync.ts';
-import { abortLeftUploads } from '../domain/deliveries/replication/send-content.ts';
+import { abortUploads, listLeftUploads } from '../domain/deliveries/replication/send-content.ts';
 import { IdleRest } from './supervision/idle-rest.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 
@@ -36,7 +37,12 @@ export const replicate =
     const ctx: Ctx = { ...context, peers, askRole: roleAsker(context) };
     const destinations = new Destinations();
     const lanes = new Lanes(ctx, replicationQueue(ctx, destinations), generation);
-    await abortLeftUploads(ctx, (destination) => destinations.open(ctx, destination), signal);
+    // Listed before the first upload of this leader begins.
+    const left = await listLeftUploads(ctx);
+    const open = (destination: Destination) => destinations.open(ctx, destination);
+    const aborting = abortUploads(ctx, left, { open, signal }).catch((cause: unknown) => {
+      if (!signal.aborted) ctx.telemetry.log('WARN', 'uploads at peers are left open for now', { cause });
+    });
     const idle = services.idle ?? new IdleRest(ctx);
     let countedAt = Number.NEGATIVE_INFINITY;
     let hasChanged: (() => boolean) | undefined;
@@ -63,7 +69,7 @@ export const replicate =
         await idle.rest(ctx.config.SVC_REPLICATION_INTERVAL, signal);
       }
     } finally {
-      await lanes.settle();
+      await Promise.all([lanes.settle(), aborting]);
       // Another process may lead now, and shows the same queue.
       ctx.telemetry.replicationWaits([]);
     }

@@ -1,5 +1,8 @@
 /** Rows of one bucket that cannot be read do not stop background work for the others, nor those of one version that for its bucket. */
-import { expect, test, vi } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { MetadataDamaged } from '../../src/ports/metadata-store.ts';
@@ -9,9 +12,12 @@ import { writeInventories } from '../../src/workers/inventory.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';
 import type { Unit } from '../../src/workers/supervision/worker.ts';
 import { rollUpUsage } from '../../src/workers/usage.ts';
+import { flipText } from '../support/damage-metadata.ts';
 import { faulty } from '../support/faulty.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { keysIn, openNotifyWorld, targetsAt, until } from '../support/notify-world.ts';
 import { type VirtualClock, virtualClock } from '../support/virtual-clock.ts';
+import { openWebhookSink } from '../support/webhook-sink.ts';
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;
@@ -58,7 +64,7 @@ async function openWorld(): Promise<DamagedWorld> {
   return Object.assign(await openGateway({ clock, wrap, settings }), { clock, damaged });
 }
 
-async function until(unit: Unit): Promise<void> {
+async function runUntilIdle(unit: Unit): Promise<void> {
   // A failure of a shard ends a unit, whose next one goes on.
   for (let units = 0; units < 1_000; units += 1)
     if ((await unit(never).catch(() => 'failed')) === 'idle') return;
@@ -105,10 +111,10 @@ test.each([
   const unit = rollUpUsage(world.context, 1);
   world.damaged.add(place(id));
   const log = vi.spyOn(world.context.telemetry, 'log');
-  await until(unit);
+  await runUntilIdle(unit);
   for (let hour = 0; hour < 24; hour += 1) {
     world.clock.jump(hourMs);
-    await until(unit);
+    await runUntilIdle(unit);
   }
   world.damaged.clear();
   for (const name of others) {
@@ -123,15 +129,15 @@ test('a bucket whose counters cannot be read for some hours is billed for the wh
   await fill(world, async () => {});
   const id = await idOf(world, bad);
   const unit = rollUpUsage(world.context, 1);
-  await until(unit);
+  await runUntilIdle(unit);
   for (let hour = 0; hour < 24; hour += 1) {
     world.damaged.clear();
     if (hour >= 6) world.damaged.add(`^usage .*"${id}"`);
     world.clock.jump(hourMs);
-    await until(unit);
+    await runUntilIdle(unit);
   }
   world.damaged.clear();
-  await until(unit);
+  await runUntilIdle(unit);
   expect((await ask(world, `/buckets/${bad}/usage`)).rows).toMatchObject([{ byteSeconds: 864_000 }]);
 });
 
@@ -139,7 +145,7 @@ test('the totals of all buckets are published where one of them cannot be read',
   await using world = await openWorld();
   await fill(world, async () => {});
   world.damaged.add(`buckets .*"${bad}"`);
-  await until(sampleBuckets(world.context, 1));
+  await runUntilIdle(sampleBuckets(world.context, 1));
   const { classes } = await ask(world, '/storage/classes');
   expect(classes).toMatchObject([{ class: 'STANDARD', objects: others.length }]);
 });
@@ -182,11 +188,11 @@ test('access logs of the other buckets are delivered where the target of one can
   });
   await world.context.lateWrites.flush();
   world.damaged.add('buckets .*"bad-logs"');
-  await until(deliverAccessLogs(world.context, 1));
+  await runUntilIdle(deliverAccessLogs(world.context, 1));
   const keys = (await client.get('/logs?list-type=2')).all('Key');
   expect(new Set(keys.map((key) => key.split('/')[0]))).toEqual(new Set(others));
   world.damaged.clear();
-  await until(deliverAccessLogs(world.context, 2));
+  await runUntilIdle(deliverAccessLogs(world.context, 2));
   expect((await client.get('/bad-logs?list-type=2')).all('Key')).toHaveLength(1);
 });
 
@@ -198,14 +204,40 @@ test('a lifecycle rule is carried out on the other versions of a bucket where on
     '<LifecycleConfiguration><Rule><ID>rule</ID><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>';
   await client.put('/bucket?lifecycle', { body });
   for (const name of names) await client.put(`/bucket/${name}`, { body: 'old' });
-  await until(carryOutLifecycles(world.context, 0));
+  await runUntilIdle(carryOutLifecycles(world.context, 0));
   world.clock.jump(2 * dayMs);
   world.damaged.add(`^objects .*"${names[3]}"`);
-  await until(carryOutLifecycles(world.context, 1));
+  await runUntilIdle(carryOutLifecycles(world.context, 1));
   world.damaged.clear();
   expect((await client.get('/bucket?list-type=2')).all('Key')).toEqual([names[3]]);
   // The version is tried again.
   world.clock.jump(hourMs);
-  await until(carryOutLifecycles(world.context, 2));
+  await runUntilIdle(carryOutLifecycles(world.context, 2));
   expect((await client.get('/bucket?list-type=2')).all('Key')).toEqual([]);
+});
+
+test('events of other objects are delivered where one row of the queue is damaged', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-'));
+  onTestFinished(() => rm(directory, { recursive: true, force: true }));
+  await using sink = await openWebhookSink();
+  const open = () =>
+    openNotifyWorld({
+      backend: 'embedded+file',
+      targets: targetsAt({ hook: sink }),
+      settings: { SVC_DATA_DIR: directory },
+    });
+  const keys = Array.from({ length: 40 }, (_, n) => `photo-${n + 10}x`);
+  {
+    await using world = await open();
+    for (const key of keys) expect((await world.client.put(`/bucket/${key}`)).status).toBe(200);
+  }
+  // Of the row in the queue, among others.
+  await flipText(join(directory, 'metadata', 'data.mdb'), 'photo-27x');
+  await using world = await open();
+  world.worker.start();
+  const others = keys.filter((key) => key !== 'photo-27x');
+  await vi.waitFor(() => expect(new Set(keysIn(sink.received))).toEqual(new Set(others)), until);
+  // The lanes still run.
+  await world.client.put('/bucket/later');
+  await vi.waitFor(() => expect(keysIn(sink.received)).toContain('later'), until);
 });

@@ -8,6 +8,7 @@ import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { type At, commitLimits, type MetadataStore, type SideChange } from '../../ports/metadata-store.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour } from '../records/queues.ts';
+import { nextSound } from '../sound-rows.ts';
 import {
   type HourlyQueue,
   hourMs,
@@ -89,7 +90,7 @@ export const listsOldHoursAt = ({ caches }: Pick<ReadCtx, 'caches'>, queue: Hour
 
 const nameOf = ({ queue, hour, slot }: Place): string => `${queue} ${hour} ${slot}`;
 
-/** The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. */
+/** The rows of one hour and slot that are due at `now`, the oldest first; `max` bounds how many. Damaged rows are passed over. */
 export async function* dueRowsOfHour(
   { caches, metadata, clock }: ReadCtx,
   place: Place,
@@ -108,7 +109,7 @@ export async function* dueRowsOfHour(
   if (isEmpty && isOver) caches.of(EmptyHours).since.set(nameOf(place), clock.elapsed());
 
   function read() {
-    return cursor.next(Math.min(pageMax, left));
+    return nextSound(cursor, Math.min(pageMax, left));
   }
 }
 

@@ -3,6 +3,7 @@
  * partitioned by the hour in which a row is due, so that an hour that is finished, or exceeds its age limit, is removed by one
  * deletion. `queueHours` lists the hours.
  */
+
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { shardOf } from '../../base/shard.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -14,6 +15,7 @@ import {
 } from '../../ports/metadata-store.ts';
 import type { Cause } from '../../ports/trace.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
+import { nextSound } from '../sound-rows.ts';
 import { type QueuedOptions, queueSlots, slotOf } from './queues.ts';
 import { findTask, putTask, type TaskKind } from './tasks.ts';
 
@@ -167,7 +169,7 @@ export async function* scanHours(
   from?: number,
 ): AsyncGenerator<QueueHour> {
   const cursor = metadata.scan(hoursAt(queue), from === undefined ? {} : { from: { hour: from } });
-  for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
+  for (let page = await nextSound(cursor, 500); page.length > 0; page = await nextSound(cursor, 500))
     for (const { row } of page) yield row;
 }
 
@@ -184,7 +186,7 @@ export async function countHour(
   const cursor = metadata.scan({ ...hourAt(hour) }, { columns: ['due'] });
   let rows = 0;
   let oldest: number | undefined;
-  const read = () => cursor.next(Math.min(1_000, max - rows));
+  const read = () => nextSound(cursor, Math.min(1_000, max - rows));
   for (let page = await read(); page.length > 0; page = await read()) {
     signal.throwIfAborted();
     oldest ??= page[0]?.row.due;

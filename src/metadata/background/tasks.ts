@@ -1,7 +1,9 @@
 /** The states of the background's long work, by kind and name. */
+
 import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../ports/metadata-store.ts';
 import { prefixRange } from '../objects/objects.ts';
 import { type TaskProgress, type TaskRow, tasks } from '../records/tasks.ts';
+import { nextSound } from '../sound-rows.ts';
 import { LeaseLost } from './leases.ts';
 
 const tasksAt = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
@@ -91,13 +93,13 @@ export async function applyInTerm<State>(
   if (!outcome.applied) throw new LeaseLost(kind, generation);
 }
 
-/** Reads all tasks of a kind, in pages. */
+/** Reads all tasks of a kind, in pages. A damaged one does not stop the others. */
 export async function* everyTask<State>(
   metadata: Pick<MetadataStore, 'scan'>,
   { kind }: TaskKind<State>,
 ): AsyncGenerator<Task<State>> {
   const cursor = metadata.scan(tasksAt(kind));
-  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
+  for (let page = await nextSound(cursor, 100); page.length > 0; page = await nextSound(cursor, 100))
     for (const { row, revision } of page) if (row.name !== leaderName) yield toTask(row, revision);
 }
 
@@ -123,7 +125,7 @@ export async function pageTasks<State>(
 ): Promise<readonly Task<State>[]> {
   const cursor = metadata.scan(tasksAt(kind), prefixRange('name', range.prefix));
   if (range.after !== undefined) cursor.seek({ name: range.after }, { past: true });
-  return (await cursor.next(range.limit)).map(({ row, revision }) => toTask(row, revision));
+  return (await nextSound(cursor, range.limit)).map(({ row, revision }) => toTask(row, revision));
 }
 
 /** Writes the state of a task; refused when the task has changed since `expect` was read. */

@@ -24,7 +24,10 @@ import {
   scanHours,
 } from '../../../metadata/background/hourly-queues.ts';
 import type { QueueHour } from '../../../metadata/records/queues.ts';
+import { nextSound } from '../../../metadata/sound-rows.ts';
 import type { QueueBacklog, TargetBacklog } from '../../../ports/telemetry.ts';
+import { passOverDamage } from '../../common/damaged-buckets.ts';
+import { taskOf } from '../../configurations/replication-destination.ts';
 import { storeFailed } from '../replication/store-status.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
@@ -207,10 +210,14 @@ function chooseSurplus(
 /** Versions whose tasks are dropped no longer wait: their status says so, and lifecycle rules need not leave them alone. */
 async function failVersions(ctx: Ctx, hour: QueueHour, signal: AbortSignal): Promise<void> {
   const cursor = rowsOfHour(ctx.metadata, hour);
-  for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
+  for (let page = await nextSound(cursor, 200); page.length > 0; page = await nextSound(cursor, 200))
     await inParallel(16, page, async ({ row }) => {
       signal.throwIfAborted();
-      await storeFailed(ctx, row, { why: 'dropped', isDropped: true });
+      await passOverDamage(ctx, {
+        bucket: taskOf(row).bucket,
+        left: 'a version that is dropped from the queue keeps its replication status',
+        run: () => storeFailed(ctx, row, { why: 'dropped', isDropped: true }),
+      });
     });
 }
 

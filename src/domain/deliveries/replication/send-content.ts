@@ -245,14 +245,27 @@ async function rememberUpload(
 
 type LeftUploadsCtx = Pick<Context, 'metadata'> & { readonly peers: PeerRequests };
 
-/** Aborts the uploads that former replicators left. One whose peer does not answer stays for the next replicator. */
-export async function abortLeftUploads(
-  ctx: LeftUploadsCtx,
-  open: (destination: Destination) => Promise<{ readonly access: PeerAccess }>,
-  signal: AbortSignal,
-): Promise<void> {
+/** The uploads that former replicators left, and those that are under way. */
+export async function listLeftUploads({
+  metadata,
+}: Pick<LeftUploadsCtx, 'metadata'>): Promise<readonly Task<OpenUpload>[]> {
   const left: Task<OpenUpload>[] = [];
-  for await (const task of everyTask(ctx.metadata, uploads)) left.push(task);
+  for await (const task of everyTask(metadata, uploads)) left.push(task);
+  return left;
+}
+
+/** Aborts them. One whose peer does not answer stays for the next replicator; a peer that hangs is waited for. */
+export async function abortUploads(
+  ctx: LeftUploadsCtx,
+  left: readonly Task<OpenUpload>[],
+  {
+    open,
+    signal,
+  }: {
+    readonly open: (destination: Destination) => Promise<{ readonly access: PeerAccess }>;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
   const silent = new Set<string>();
   await inParallel(abortsMax, left, async ({ name, state, revision }) => {
     const { peer, bucket, key, uploadId } = state;

@@ -1,7 +1,6 @@
 /** The findings of fsck, and the counts of a run. */
 import type { Awaitable } from '../../../base/awaitable.ts';
 import type { Context } from '../../../context.ts';
-import { type Cursor, MetadataDamaged, type Stored } from '../../../ports/metadata-store.ts';
 
 /** The guard of a run that may change something: only one such run works at a time (`workers/supervision/repair-lease.ts`). */
 export interface RepairGuard {
@@ -163,24 +162,3 @@ const damagedMetadata = 'nothing is repaired while metadata is damaged: see docs
 
 /** Rows that are read in one step. */
 export const pageRows = 200;
-
-// Reads a page of rows and skips damaged ones, which the check of the metadata has reported.
-
-/** The largest number of damaged rows that are skipped for one page. */
-const damagedMax = 10_000;
-
-export async function nextSound<T, Row>(
-  cursor: Cursor<T, Row>,
-  count: number,
-  onDamaged?: (damaged: MetadataDamaged) => void,
-): Promise<readonly Stored<Row>[]> {
-  for (let damaged = 0; ; damaged += 1) {
-    try {
-      return await cursor.next(count);
-    } catch (cause) {
-      // The cursor is after the damaged row.
-      if (!(cause instanceof MetadataDamaged) || damaged === damagedMax) throw cause;
-      onDamaged?.(cause);
-    }
-  }
-}

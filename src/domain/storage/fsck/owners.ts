@@ -10,10 +10,11 @@ import { everyBucket, findBucket } from '../../../metadata/buckets/buckets.ts';
 import { objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
 import { everyPart, findSession, findSessionPart, uploadsIn } from '../../../metadata/objects/uploads.ts';
 import type { GarbageTask, QueueRow } from '../../../metadata/records/queues.ts';
+import { nextSound } from '../../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow, UploadIndexRow } from '../../../metadata/tables.ts';
 import type { MetadataStore, Revision, Stored } from '../../../ports/metadata-store.ts';
 import type { Extent } from '../../../ports/object-bytes.ts';
-import { type FsckRun, nextSound, pageRows, type Repaired } from './findings.ts';
+import { type FsckRun, pageRows, type Repaired } from './findings.ts';
 
 const passesMax = 1 << 12;
 

@@ -1,6 +1,8 @@
 /** fsck from the rows to the bytes: checks that the bytes that a row names are stored completely. */
+
 import { manifestParts, objectsAt, readExtents } from '../../../metadata/objects/objects.ts';
 import { everyPart, findSession, uploadsIn } from '../../../metadata/objects/uploads.ts';
+import { nextSound } from '../../../metadata/sound-rows.ts';
 import {
   type BucketRow,
   manifestSegmentParts,
@@ -21,7 +23,7 @@ import {
   faultAmong,
   type NamedExtent,
 } from './bytes.ts';
-import { type FsckRun, nextSound, pageRows } from './findings.ts';
+import { type FsckRun, pageRows } from './findings.ts';
 import { dropVersion, keepRemoved, unlistUpload } from './repairs.ts';
 
 type Place = SortOf<typeof objects>;

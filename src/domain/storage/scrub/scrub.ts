@@ -7,9 +7,9 @@ import type { Context } from '../../../context.ts';
 import { bucketSlots, findBucket, nextBucket } from '../../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../../metadata/objects/objects.ts';
 import { findSession, scanParts, uploadsIn } from '../../../metadata/objects/uploads.ts';
+import { nextSound } from '../../../metadata/sound-rows.ts';
 import type { BucketRow, UploadIndexRow } from '../../../metadata/tables.ts';
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
-import { nextSound } from '../fsck/findings.ts';
 import type { ScrubBudget } from './budget.ts';
 import {
   bytesSince,

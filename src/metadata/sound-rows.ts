@@ -1,0 +1,22 @@
+/** Scans that leave out rows that cannot be read, so that each damaged row costs itself only. A metric counts them, and fsck names them. */
+import { type Cursor, MetadataDamaged, type Stored } from '../ports/metadata-store.ts';
+
+/** The largest number of damaged rows that are skipped for one page. */
+const damagedMax = 10_000;
+
+/** The next rows of a cursor, in which damaged ones are left out; empty at its end. */
+export async function nextSound<T, Row>(
+  cursor: Cursor<T, Row>,
+  count: number,
+  onDamaged?: (damaged: MetadataDamaged) => void,
+): Promise<readonly Stored<Row>[]> {
+  for (let damaged = 0; ; damaged += 1) {
+    try {
+      return await cursor.next(count);
+    } catch (cause) {
+      // The cursor is after the damaged row.
+      if (!(cause instanceof MetadataDamaged) || damaged === damagedMax) throw cause;
+      onDamaged?.(cause);
+    }
+  }
+}
