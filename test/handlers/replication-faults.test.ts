@@ -386,6 +386,35 @@ test('a peer whose quota refuses everything gets all versions once it has room, 
   expect(givenUp).toEqual([]);
 });
 
+test('large versions to a peer that takes them slowly delay no large versions to another one', async () => {
+  const [{ site: near }, far, other] = [await openCounted('60s'), await openSite(), await openSite()];
+  await link(near, far);
+  const { client } = near.world;
+  await operatorOf(near.world).must('PUT', '/replication/peers/other', { ...keys, endpoint: other.endpoint });
+  await client.put('/second');
+  await setVersioning(client, 'second', 'Enabled');
+  expect((await client.put('/second?replication', { body: rule('other') })).text).toBe('');
+  let release = (): void => {};
+  const slow = new Promise<void>((resolve) => (release = resolve));
+  let begun = 0;
+  far.before = (target) => {
+    if (!target.includes('/large')) return undefined;
+    begun += 1;
+    return slow;
+  };
+  const body = Buffer.alloc(1024 * 1024, 7);
+  for (let n = 0; n < 12; n += 1) await client.put(`/bucket/large-${n}`, { body });
+  run(near);
+  await vi.waitFor(() => expect(begun).toBe(4), until);
+  for (let n = 0; n < 8; n += 1) await client.put(`/second/large-${n}`, { body });
+  for (let n = 0; n < 8; n += 1) await settled(near, `/second/large-${n}`, 'COMPLETED');
+  // What is in memory is bounded.
+  expect(begun).toBe(4);
+  release();
+  await drained(near);
+  await alike(near, far);
+});
+
 describe('versions that a destination refuses delay no others of their bucket', () => {
   test.each<[what: string, status: number, code: string]>([
     ['needs a key service that it does not have', 501, 'NotImplemented'],

@@ -122,7 +122,6 @@ test('a task that is given up leaves the status of its version to the task of a 
   far.instead = undefined;
   await vi.waitFor(async () => {
     clock.hurry(60_000);
-    const { destinations } = await operatorOf(near.world).must('GET', '/replication/status');
     expect(await statusOf(near, '/bucket/a')).toBe('COMPLETED');
   }, until);
 });

@@ -248,7 +248,7 @@ async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
           hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
         })
       : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
-  await (row.size < largeMin ? sendIt() : destinations.large.run(sendIt));
+  await (row.size < largeMin ? sendIt() : destinations.large.run(destination.peer, sendIt));
   return {
     bytes: row.size,
     isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }),

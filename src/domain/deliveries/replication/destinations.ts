@@ -1,5 +1,4 @@
 /** What the replicator remembers about its destinations, so that small versions cost few reads. */
-import { Semaphore } from '../../../base/mutex.ts';
 import type { Context } from '../../../context.ts';
 import { findReplicationPeer } from '../../../metadata/background/replication.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
@@ -26,8 +25,50 @@ const siteMs = 60_000;
 const bucketMs = 1_000;
 /** Entries of each kind; beyond these all are read again. */
 const knownMax = 1_024;
-/** Large contents that are sent at a time: each holds some chunks in memory. */
-const largeMax = 4;
+/** Large contents that are sent at a time beside one to each peer: each holds some chunks in memory. */
+const sharedTurns = 3;
+
+/** Turns for large contents. Each peer has a turn of its own, so that a peer that takes its contents slowly delays no other. */
+class LargeTurns {
+  readonly #own = new Set<string>();
+  #shared = sharedTurns;
+  #waiting: { readonly peer: string; readonly begin: (end: () => void) => void }[] = [];
+
+  async run<T>(peer: string, work: () => Promise<T>): Promise<T> {
+    const end =
+      this.#take(peer) ?? (await new Promise<() => void>((begin) => this.#waiting.push({ peer, begin })));
+    try {
+      return await work();
+    } finally {
+      end();
+    }
+  }
+
+  /** @returns what ends the turn; undefined where none is free */
+  #take(peer: string): (() => void) | undefined {
+    if (!this.#own.has(peer)) {
+      this.#own.add(peer);
+      return () => {
+        this.#own.delete(peer);
+        this.#wake();
+      };
+    }
+    if (this.#shared === 0) return undefined;
+    this.#shared -= 1;
+    return () => {
+      this.#shared += 1;
+      this.#wake();
+    };
+  }
+
+  #wake(): void {
+    this.#waiting = this.#waiting.filter(({ peer, begin }) => {
+      const end = this.#take(peer);
+      if (end !== undefined) begin(end);
+      return end === undefined;
+    });
+  }
+}
 
 /** Values that are used for a while. */
 class Recent<V> {
@@ -58,7 +99,7 @@ interface OpenDestination {
 }
 
 export class Destinations {
-  readonly large = new Semaphore(largeMax);
+  readonly large = new LargeTurns();
   readonly late = new LateVersions();
   readonly #sites = new Recent<PeerSite | undefined>();
   readonly #locks = new Recent<boolean>();
