@@ -174,6 +174,16 @@ test('a folder of the domain imports lower floors only', () => {
   expect(hits).toEqual([]);
 });
 
+test('ARCHITECTURE.md draws the floors, in 250 lines at most', () => {
+  const text = readFileSync('ARCHITECTURE.md', 'utf8');
+  expect(text.split('\n').length).toBeLessThanOrEqual(251);
+  const drawn = [...text.matchAll(/^\| (\d+) \| (.*) \|$/gm)].map(([, floor, folders = '']) => [
+    Number(floor),
+    [...folders.matchAll(/`([^`]+)`/g)].map(([, folder]) => folder),
+  ]);
+  expect(drawn.toReversed()).toEqual(floors.map((folders, floor) => [floor, folders]));
+});
+
 /** Handlers whose operation is about others: the configurations of all kinds, and summaries of what other operations show. */
 const summaries = /^src\/handlers\/(table|\w+\/table|admin\/(configurations|status|support-bundle))\.ts$/;
 
