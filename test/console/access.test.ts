@@ -1,5 +1,6 @@
 /** The tab Access of a bucket. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { writeKeyFile } from '../support/encryption.ts';
 import { testCredentials } from '../support/server.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
@@ -153,3 +154,52 @@ describe.skipIf(noChromium !== undefined)('the tab Access of a bucket', () => {
     await third.page.getByText('Your policies do not allow admin:GetBucket.').waitFor();
   });
 });
+
+test.skipIf(noChromium !== undefined)(
+  'the signing key of a bucket is set, rotated and removed, and each secret is shown once',
+  async () => {
+    await using world = await openConsole({
+      env: {
+        SVC_KEY_PROVIDER: 'local-hsm',
+        SVC_HSM_KEYS_FILE: await writeKeyFile(),
+        SVC_KMS_DEFAULT_KEY_ID: 'first',
+      },
+    });
+    await send(world.server, 'PUT', '/signed');
+    await using tab = await world.open('/buckets/signed/access');
+    const { page } = tab;
+    await page.getByText('Not set: the access keys of callers sign.').waitFor();
+    const change = async (action: string): Promise<void> => {
+      await page.getByRole('button', { name: action }).click();
+      const dialog = page.getByRole('dialog');
+      expect(await dialog.getByRole('button', { name: action }).isDisabled()).toBe(true);
+      await dialog.getByRole('textbox').fill('signed');
+      await dialog.getByRole('button', { name: action }).click();
+    };
+    const secret = page.getByRole('status', { name: 'New access key' });
+    const readSecret = async (): Promise<string> => {
+      await secret.waitFor();
+      return secret.innerText();
+    };
+    await change('Set a signing key');
+    const first = await readSecret();
+    expect(await tab.axe()).toEqual([]);
+    // Only the key of the bucket signs for it now.
+    await expect(send(world.server, 'PUT', '/signed/x', { body: 'x' })).rejects.toThrow('403');
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    await change('Rotate');
+    expect(await readSecret()).not.toBe(first);
+    await page.reload();
+    await page.getByText('Only requests that this key signs are accepted.').waitFor();
+    expect(await secret.count()).toBe(0);
+    await change('Remove');
+    await page.getByText('Not set: the access keys of callers sign.').waitFor();
+    await send(world.server, 'PUT', '/signed/x', { body: 'x' });
+    const lister = await openUser(world.server, 'lister', {
+      actions: ['admin:GetBucket', 'admin:ListBucketConfigurations'],
+    });
+    await using other = await world.open('/buckets/signed/access', { as: lister });
+    await other.page.getByText('Not set: the access keys of callers sign.').waitFor();
+    expect(await other.page.getByRole('button', { name: 'Set a signing key' }).count()).toBe(0);
+  },
+);

@@ -154,6 +154,23 @@ describe.skipIf(noChromium !== undefined)('the routines of an operator', () => {
       await expect
         .poll(() => send(far.server, 'GET', '/bucket/before').then((reply) => reply.text(), String))
         .toBe('the rules');
+      // The rule's destination, with what waits for it: nothing while it answers, and a version once it does not.
+      const destination = page
+        .getByRole('region', { name: 'Destinations' })
+        .getByRole('row')
+        .filter({ hasText: '/bucket' });
+      await page.getByText('None was given up.').waitFor();
+      await expect.poll(() => destination.innerText()).toMatch(/^far\/bucket\s.*\s0\s/s);
+      expect(await tab.axe()).toEqual([]);
+      await far.server.stop();
+      await send(world.server, 'PUT', '/bucket/later', { body: 'waits' });
+      await expect
+        .poll(async () => {
+          await tab.go('/buckets/bucket/automation');
+          return destination.innerText();
+        })
+        .toMatch(/\s1\s/);
+      expect(await tab.axe()).toEqual([]);
     } finally {
       client.close();
       far.client.close();

@@ -7,11 +7,11 @@ import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Copy } from '../../ui/copy.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { AskWhy } from '../why/question.tsx';
+import { SigningKey } from './signing-key.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
@@ -74,7 +74,7 @@ interface RulesProps {
 }
 
 function Rules({ bucket, configurations }: RulesProps) {
-  const { name, policyIsPublic, aclIsPublic, objectOwnership, signingKey } = bucket;
+  const { name, policyIsPublic, aclIsPublic, objectOwnership } = bucket;
   const statements = listOf(configurations.policy?.Statement);
   const block = Object.entries(configurations['public-access-block'] ?? {}).flatMap(([each, isOn]) =>
     isOn ? each : [],
@@ -96,11 +96,9 @@ function Rules({ bucket, configurations }: RulesProps) {
       <Rule name={w.ownership} bucket={name} family="ownership-controls">
         <span class="code">{objectOwnership}</span> {w.ownershipHints[objectOwnership]}
       </Rule>
-      {signingKey !== undefined && (
-        <Rule name={w.signingKey} bucket={name}>
-          <Copy text={signingKey.keyId} /> {w.signingKeyHint}
-        </Rule>
-      )}
+      <Rule name={w.signingKey} bucket={name}>
+        <SigningKey bucket={bucket} />
+      </Rule>
       {statements.length > 0 && (
         <ShortTable
           label={w.policyTable}
