@@ -115,6 +115,11 @@ describe.skipIf(noChromium !== undefined)('the history of a bucket', () => {
     await send(server, 'PUT', '/live');
     await using tab = await world.open('/audit?bucket=live');
     const { page } = tab;
+    // How many there were, as a table behind the chart.
+    await page.getByRole('img', { name: 'Requests in the log, by result' }).waitFor();
+    await page.getByRole('button', { name: 'Show as table' }).click();
+    await page.getByRole('columnheader', { name: 'refused' }).waitFor();
+    expect(await tab.axe()).toEqual([]);
     await page.getByRole('button', { name: 'Follow' }).click();
     await page.getByText('New ones appear by themselves, of all gateways.').waitFor();
     await send(server, 'PUT', '/live/first', { body: 'x' });

@@ -4,7 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import cassandra from 'cassandra-driver';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { sender } from '../runtimes/client.ts';
 import { writeKeyFile } from '../support/encryption.ts';
 import { type Engine, noCassandra, replicatedOver, startCassandra } from '../support/engines/cassandra.ts';
 import { loadClient } from '../support/load-client.ts';
@@ -28,7 +29,7 @@ describe.skipIf(noCassandra !== undefined)(`two nodes on Cassandra${noCassandra 
       localDataCenter: 'dc1',
       socketOptions: { readTimeout: 120_000 },
     });
-    await cql.execute(`DROP KEYSPACE IF EXISTS ${keyspace}`);
+    for (const each of [keyspace, `${keyspace}_traces`]) await cql.execute(`DROP KEYSPACE IF EXISTS ${each}`);
     await cql.shutdown();
     await engine[Symbol.asyncDispose]();
     await rm(directory, { recursive: true, force: true });
@@ -61,6 +62,58 @@ describe.skipIf(noCassandra !== undefined)(`two nodes on Cassandra${noCassandra 
           await obeysRotationsElsewhere({ owner, otherUrl: other.url, cachedMs: 2_000 });
         } finally {
           owner.close();
+          await other.stop();
+        }
+      } finally {
+        await server.stop();
+      }
+    },
+    caseMs,
+  );
+
+  test(
+    'a trace of a request to one node is found and listed at the other, and a row of its audit log is followed there',
+    async () => {
+      const masterKey = join(directory, 'traces.key');
+      await writeFile(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
+      const start = () =>
+        startServer({
+          env: {
+            SVC_META_BACKEND: 'wide-column',
+            SVC_DATA_BACKEND: 'memory',
+            SVC_WIDECOL_HOSTS: engine.hosts.join(','),
+            SVC_WIDECOL_KEYSPACE: `${keyspace}_traces`,
+            SVC_WIDECOL_REPLICATION: replicatedOver(engine.hosts),
+            SVC_MASTER_KEY_FILE: masterKey,
+            SVC_PROCESSES: '1',
+          },
+          startMs: caseMs,
+        });
+      const server = await start();
+      try {
+        const other = await start();
+        try {
+          const ask = sender({ url: other.url, ...testCredentials.root });
+          const json = async (path: string) => JSON.parse((await ask('GET', path)).text);
+          const begun = await json('/admin/v1/audit/follow?bucket=absent-bucket');
+          const refused = await fetch(`${server.url}/absent-bucket/key`, { method: 'PUT', body: 'x' });
+          const id = refused.headers.get('x-amz-request-id') ?? '';
+          // A gateway asks those whose heartbeats it sees; the first one comes soon after the start.
+          await vi.waitFor(
+            async () => {
+              const { traces } = await json(`/admin/v1/traces/${id}`);
+              expect(traces[0]).toMatchObject({ requestId: id, bucket: 'absent-bucket' });
+            },
+            { timeout: 60_000, interval: 500 },
+          );
+          const listed = await json('/admin/v1/traces?status=4xx');
+          expect(listed).toMatchObject({ processes: 2, silent: 0 });
+          expect(listed.traces).toContainEqual(expect.objectContaining({ requestId: id }));
+          const followed = await json(
+            `/admin/v1/audit/follow?bucket=absent-bucket&after=${encodeURIComponent(begun.next)}`,
+          );
+          expect(followed.rows).toEqual([expect.objectContaining({ requestId: id })]);
+        } finally {
           await other.stop();
         }
       } finally {

@@ -167,3 +167,42 @@ describe('a follower of the audit log', () => {
     expect((await get('start=2026-01-01T00:00:00Z')).status).toBe(400);
   });
 });
+
+test('a histogram counts requests by result, without those that policy denies, over the last day or a span', async () => {
+  await using at = await open();
+  const { world, write } = at;
+  const hourMs = 60 * minuteMs;
+  await write(start - 2 * hourMs, [{}, {}, { status: 403, error: 'AccessDenied', count: 5 }]);
+  await write(start - hourMs, [{ status: 500, error: 'InternalError' }, { resource: 'bucket:secret' }]);
+  await write(start - 30 * hourMs, [{}]);
+  const { credential } = await openUser(world, 'counter', {
+    root: operator,
+    policy: JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        { Effect: 'Allow', Action: 'admin:GetAuditHistogram', Resource: '*' },
+        { Effect: 'Deny', Action: 'admin:*', Resource: 'arn:aws:admin:::buckets/secret*' },
+      ],
+    }),
+  });
+  const get = async (query: string) => {
+    const reply = await world.as({ credential }).get(`/admin/v1/audit/histogram?${query}`);
+    return { status: reply.status, ...JSON.parse(reply.text) };
+  };
+  const sum = (
+    { points }: { readonly points: readonly Readonly<Record<string, number>>[] },
+    of: string,
+  ): number => points.reduce((all, point) => all + (point[of] ?? 0), 0);
+  const books = await get('bucket=books&points=24');
+  expect(books.stepSeconds).toBeGreaterThanOrEqual(3_600);
+  expect(books.points.length).toBeLessThanOrEqual(24);
+  expect(['done', 'refused', 'failed'].map((each) => sum(books, each))).toEqual([2, 5, 1]);
+  const busiest = books.points.find(({ refused }: { readonly refused: number }) => refused > 0);
+  expect(Math.abs(Date.parse(busiest.at) - (start - 2 * hourMs))).toBeLessThanOrEqual(hourMs);
+  expect(sum(await get('kind=settings&action=PutObject'), 'failed')).toBe(1);
+  expect(sum(await get('action=PutObject'), 'done')).toBe(2);
+  const longer = await get('bucket=books&start=2025-12-30T00:00:00Z&points=200');
+  expect(sum(longer, 'done')).toBe(3);
+  expect((await get('points=201')).status).toBe(400);
+  expect((await get('bucket=secret')).status).toBe(403);
+});

@@ -15,6 +15,7 @@ import { Empty, Failure } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
+import { AuditHistogram } from './audit-histogram.tsx';
 import { type AuditRow, Details, nameOf, rowKey, Status } from './audit-row.tsx';
 import { LiveBar, useFollowedAudit } from './followed-audit.tsx';
 import { w } from './words.ts';
@@ -76,7 +77,7 @@ function readFilter(search: Readonly<Record<string, string | undefined>>) {
 }
 
 export default function AuditPage() {
-  const allowed = useAllowed(['ListAudit', 'FollowAudit', 'ExportAudit', 'VerifyAudit']);
+  const allowed = useAllowed(['ListAudit', 'FollowAudit', 'GetAuditHistogram', 'ExportAudit', 'VerifyAudit']);
   const [search, setSearch] = useSearchState();
   const query = readFilter(search);
   const isLive = search['live'] !== undefined;
@@ -114,6 +115,7 @@ export default function AuditPage() {
         }
       />
       {isLive && <LiveBar live={live} />}
+      {!isLive && allowed('GetAuditHistogram') === true && <AuditHistogram query={query} />}
       <Card>
         <DataTable
           label={t.pages.audit}

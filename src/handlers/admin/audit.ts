@@ -64,6 +64,56 @@ function readFollowPlace(after: string): FollowPlace {
   return { from: Number(from), seen: new Set(marks.match(/.{7}/g) ?? []) };
 }
 
+const dayMs = 24 * 60 * 60_000;
+const pointsDefault = 48;
+/** Rows of a histogram, and pages of the log that it reads, at most. */
+const counted = { rows: 20_000, pages: 20, rowsOfPage: 1_000 } as const;
+
+export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
+  ctx,
+  { query, signal, entries },
+) => {
+  const { points: count = pointsDefault, ...filter } = query;
+  const now = ctx.clock.now();
+  const { start, end } = readSpan(ctx, {
+    ...filter,
+    start: filter.start ?? `${new Date(now - dayMs).toISOString().slice(0, 19)}Z`,
+  });
+  const stepMs = Math.max(1_000, Math.ceil((end - start + 1) / count / 1_000) * 1_000);
+  const points = Array.from({ length: Math.ceil((end - start + 1) / stepMs) }, (_, index) => ({
+    at: new Date(start + index * stepMs).toISOString(),
+    ...{ done: 0, refused: 0, failed: 0 },
+  }));
+  const matches = auditMatcher(filter);
+  const rest = openTurns(ctx.clock, signal);
+  let before: AuditPlace | undefined;
+  let rows = 0;
+  let countedFrom = start;
+  for (let page = 0; page < counted.pages; page += 1) {
+    const read = await readAudit(ctx.metadata, {
+      ...{ start, end, before, matches, rest },
+      max: counted.rowsOfPage,
+    });
+    for (const row of read.rows) {
+      if ((await entries.denialOf('rows', row)) !== undefined) continue;
+      const point = points[Math.floor((row.time - start) / stepMs)];
+      if (point !== undefined) point[resultOf(row.status)] += row.count ?? 1;
+    }
+    before = read.next;
+    countedFrom = before?.time ?? start;
+    rows += read.rows.length;
+    if (before === undefined || rows >= counted.rows) break;
+  }
+  return jsonReply({
+    stepSeconds: stepMs / 1_000,
+    countedFrom: new Date(Math.max(start, countedFrom)).toISOString(),
+    points,
+  });
+};
+
+const resultOf = (status: number): 'done' | 'refused' | 'failed' =>
+  status >= 500 ? 'failed' : status >= 400 ? 'refused' : 'done';
+
 export const ExportAudit: AdminHandler<'ExportAudit'> = async (ctx, { query, signal, entries }) => {
   const format = auditFormats[query.format ?? 'jsonl'];
   return {

@@ -3,6 +3,7 @@ import {
   jsonAny,
   jsonBoolean,
   jsonChoice,
+  jsonInteger,
   jsonObject,
   jsonOptional,
   jsonRows,
@@ -91,6 +92,22 @@ export const auditRows = {
     doc: 'Lists rows of the audit log, the newest first. A page may be short although more follow: searchedTo says how far back it searched.',
     query: { ...span, ...filter, ...paging },
     reply: jsonObject({ rows: jsonRows(row), searchedTo: jsonOptional(isoTime), next }),
+  },
+  GetAuditHistogram: {
+    on: 'GET /audit/histogram',
+    names: { ...filtered, bucket: scope('buckets/{bucket}/audit/histogram') },
+    lists: { rows: rowsAbout },
+    doc: 'Counts the requests of the audit log over time, by result; the last day unless start is given. It reads a bounded part of the log: countedFrom says how far back.',
+    query: {
+      ...span,
+      ...filter,
+      points: jsonOptional(jsonInteger({ min: 1, max: 200, doc: '48 unless given.' })),
+    },
+    reply: jsonObject({
+      stepSeconds: count,
+      countedFrom: isoTime,
+      points: jsonRows(jsonObject({ at: isoTime, done: count, refused: count, failed: count })),
+    }),
   },
   FollowAudit: {
     on: 'GET /audit/follow',
