@@ -1,6 +1,6 @@
 /** What policy allows the caller: asked once for all actions of a page. */
 import { useQuery } from '@tanstack/react-query';
-import type { AdminOperationName } from './client.ts';
+import { type AdminOperationName, Refused } from './client.ts';
 import { read } from './reads.ts';
 
 /** An operation of the operator API, or an action on a bucket or object. */
@@ -30,6 +30,8 @@ export function useAllowed(questions: readonly Question[]): Allowed {
     queryKey: ['CheckPermissions', asked],
     queryFn: ({ signal }) => read('CheckPermissions', { body: { questions: asked }, signal }),
     staleTime: 60_000,
+    // Without the answer the page offers nothing, and has no button to ask again.
+    retry: (_, error) => !(error instanceof Refused && error.status < 500),
     enabled: asked.length > 0,
   });
   return (question) => {

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inParallel } from '../../src/base/concurrency.ts';
 import { type Engine, noCassandra, replicatedOver, startCassandra } from '../support/engines/cassandra.ts';
 import { type CephCluster, noCeph, startCeph } from '../support/engines/ceph.ts';
 import { type StartOptions, startServer, type TestServer, testCredentials } from '../support/server.ts';
@@ -16,6 +17,8 @@ import { browse, fillLogin, noChromium, openConsole } from './world.ts';
 const mib = 1_048_576;
 const schemaMs = 240_000;
 const pools = ['chunks', 'cold'];
+/** Most of the time of a page is spent in waiting for its engine. */
+const pagesAtOnce = 4;
 
 interface Seen {
   /** What the Storage page calls the backends. */
@@ -69,11 +72,12 @@ async function useConsole(options: StartOptions, { metadata, data }: Seen): Prom
   await page.getByRole('button', { name: 'Take writes again' }).waitFor();
 
   const { headers } = await send(server, 'HEAD', '/photos/small.txt');
-  for (const name of builtPages) {
-    await tab.go(addressOf(name, 'typical').replace(/none$/, headers.get('x-amz-request-id') ?? ''));
-    expect([name, await page.getByRole('alert').allTextContents()]).toEqual([name, []]);
-    expect([name, await page.getByRole('heading', { level: 1 }).count()]).toEqual([name, 1]);
-  }
+  await inParallel(pagesAtOnce, builtPages, async (name) => {
+    const address = addressOf(name, 'typical').replace(/none$/, headers.get('x-amz-request-id') ?? '');
+    await using opened = await world.open(address, { beside: tab });
+    expect([name, await opened.page.getByRole('alert').allTextContents()]).toEqual([name, []]);
+    expect([name, await opened.page.getByRole('heading', { level: 1 }).count()]).toEqual([name, 1]);
+  });
 }
 
 interface Proxy extends AsyncDisposable {
@@ -116,6 +120,14 @@ async function openProxy(): Promise<Proxy> {
 }
 
 describe.skipIf(noChromium !== undefined)('the console on engines', () => {
+  let starting: Promise<readonly [Engine, CephCluster | undefined]> | undefined;
+  // The engines start while the embedded ones are used.
+  beforeAll(() => {
+    if (noCassandra !== undefined) return;
+    starting = Promise.all([startCassandra(), noCeph === undefined ? startCeph(pools) : undefined]);
+    starting.catch(() => {});
+  });
+
   test('on embedded metadata and files: the first day of an operator, and every page', async () => {
     const env = { SVC_POOL_CLUSTERS: 'a,b' };
     await useConsole({ env }, { metadata: 'embedded', data: 'file' });
@@ -127,10 +139,8 @@ describe.skipIf(noChromium !== undefined)('the console on engines', () => {
     let directory = '';
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), 'sluice-engines-'));
-      [cassandra, ceph] = await Promise.all([
-        startCassandra(),
-        noCeph === undefined ? startCeph(pools) : undefined,
-      ]);
+      if (starting === undefined) throw new Error('no engine was started');
+      [cassandra, ceph] = await starting;
     });
     afterAll(async () => {
       await Promise.all([cassandra?.[Symbol.asyncDispose](), ceph?.[Symbol.asyncDispose]()]);

@@ -35,6 +35,7 @@ const sheet = (): string => {
   return [
     `:root{color-scheme:${style.colorScheme}}`,
     `body{margin:0;background:${colour('card')};color:${colour('text')};font:14px/20px system-ui,sans-serif}`,
+    `body:focus-visible{outline:2px solid ${colour('accent')};outline-offset:-2px}`,
     '.media{display:block;margin:auto;max-width:100%;max-height:100vh}',
     'pre{margin:0;padding:12px;font:13px/20px ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere}',
     'table{border-collapse:collapse;font-variant-numeric:tabular-nums}',

@@ -192,6 +192,7 @@ function Answered({ status }: { readonly status: Answer<'GetReplicationStatus'> 
   const bytes = status.destinations.reduce((sum, each) => sum + each.waitingBytes, 0);
   const lag = Math.max(0, ...status.destinations.map(({ oldestSeconds }) => oldestSeconds));
   if (failing > 0) return <span class="tone-bad">{w.someFail(failing)}</span>;
+  if (status.destinations.length === 0) return <>{w.nothing}</>;
   return <>{bytes === 0 ? w.caughtUp : w.behind(formatBytes(bytes), formatDuration(lag * 1000))}</>;
 }
 
