@@ -1,21 +1,64 @@
 /** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
 import { mayServiceWrite } from '../auth/authorization/replication-role.ts';
+import { BoundedCache } from '../base/bounded-cache.ts';
 import type { Config } from '../config.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import {
   beginDueInventories,
   beginInventories,
   everyRun,
+  type InventoryRun,
   runs,
 } from '../domain/deliveries/inventory/runs.ts';
 import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
-import type { Term } from '../metadata/background/tasks.ts';
+import type { Task, Term } from '../metadata/background/tasks.ts';
+import { findBucket } from '../metadata/buckets/buckets.ts';
+import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts';
 import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
 
 export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
 };
+
+/** Accounts whose last run is remembered; another one begins with its first run again. */
+const accountsMax = 10_000;
+
+/**
+ * One run of each account, so that an account with many inventories delays no other. Those of an account take turns.
+ * @param ran the names of the runs that were chosen last, by account
+ */
+async function chooseRuns(
+  metadata: MetadataStore,
+  {
+    isResting,
+    ran,
+  }: {
+    readonly isResting: (run: Task<InventoryRun>) => boolean;
+    readonly ran: BoundedCache<string>;
+  },
+): Promise<readonly Task<InventoryRun>[]> {
+  const chosen = new Map<string, Task<InventoryRun>>();
+  for await (const run of everyRun(metadata)) {
+    if (isResting(run)) continue;
+    const account = await accountOf(metadata, run.state);
+    const last = ran.get(account) ?? '';
+    const known = chosen.get(account);
+    // The first one behind the last, else the first one.
+    if (known === undefined || (known.name <= last && run.name > last)) chosen.set(account, run);
+  }
+  for (const [account, { name }] of chosen) ran.set(account, name);
+  return [...chosen.values()];
+}
+
+/** The owner of the bucket; the bucket itself where it is gone or cannot be read. */
+async function accountOf(metadata: MetadataStore, { bucket, bucketId }: InventoryRun): Promise<string> {
+  const found = await findBucket(metadata, bucket).catch((cause: unknown) => {
+    if (cause instanceof MetadataDamaged) return undefined;
+    throw cause;
+  });
+  return found?.row.owner ?? bucketId;
+}
 
 /** @param generation of the leader's lease */
 export const writeInventories = (
@@ -28,6 +71,7 @@ export const writeInventories = (
   let term: Term | undefined;
   let lookedAt = Number.NEGATIVE_INFINITY;
   let runAt: number | undefined;
+  const ran = new BoundedCache<string>({ name: 'inventory-turns', entriesMax: accountsMax });
   return async (signal) => {
     term ??= await beginInventories(metadata, generation);
     const isAsked = services.runAt() !== runAt;
@@ -38,9 +82,9 @@ export const writeInventories = (
     }
     let said: 'busy' | 'idle' = 'idle';
     let panic: ShardPanic | undefined;
-    for await (const task of everyRun(metadata)) {
+    const isResting = ({ name }: Task<InventoryRun>): boolean => services.shards?.isResting(name) === true;
+    for (const task of await chooseRuns(metadata, { isResting, ran })) {
       if (signal.aborted) break;
-      if (services.shards?.isResting(task.name)) continue;
       said = 'busy';
       try {
         const pause = async (rows: number): Promise<void> => {

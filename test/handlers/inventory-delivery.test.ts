@@ -9,7 +9,7 @@ import { headSlot, liveSpace } from '../../src/metadata/tables.ts';
 import { writeInventories } from '../../src/workers/inventory.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { dyingProcess, stepFor } from '../support/dying-process.ts';
-import { alice, backends, type GatewayWorld } from '../support/gateway.ts';
+import { alice, backends, bob, type GatewayWorld } from '../support/gateway.ts';
 import { allFields, type Manifest, must, openLists } from '../support/inventory-lists.ts';
 import { pausedProcess } from '../support/paused-process.ts';
 import { tightQuotas } from '../support/quota-world.ts';
@@ -392,4 +392,43 @@ test('an operator writes an inventory now, also one that is not enabled', async 
   expect((await ask('POST', '/buckets/none/inventory/all/run')).status).toBe(404);
   const rows = await auditRows({ ...lists.world.context, clock: lists.clock });
   expect(rows.map(({ action }) => action)).toContain('admin:RunBucketInventory');
+});
+
+test('an account with many inventories delays no other account, and its own take turns', async () => {
+  await using lists = await openLists('memory', { SVC_INVENTORY_FILE_ROWS: '10' });
+  const { world } = lists;
+  const other = world.as({ credential: bob });
+  const allow = (name: string, account: string) =>
+    JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Principal: { Service: 's3.amazonaws.com' },
+          Action: 's3:PutObject',
+          Resource: `arn:aws:s3:::${name}/*`,
+          Condition: { StringEquals: { 'aws:SourceAccount': account } },
+        },
+      ],
+    });
+  for (const name of ['bobs', 'bob-lists']) await must(other.put(`/${name}`));
+  await must(other.put('/bob-lists?policy', { body: allow('bob-lists', bob.owner) }));
+  for (let n = 0; n < 50; n += 1) {
+    await must(other.put(`/bobs/k${n}`, { body: 'x' }));
+    if (n < 30) await put(world, `k${n}`);
+  }
+  for (let n = 0; n < 10; n += 1) {
+    const body = `<InventoryConfiguration><Id>i${n}</Id><IsEnabled>true</IsEnabled><Destination><S3BucketDestination><Bucket>arn:aws:s3:::bob-lists</Bucket><Format>CSV</Format></S3BucketDestination></Destination><Schedule><Frequency>Daily</Frequency></Schedule><IncludedObjectVersions>Current</IncludedObjectVersions></InventoryConfiguration>`;
+    await must(other.put(`/bobs?inventory&id=i${n}`, { body }));
+  }
+  await lists.configure({});
+  const unit = writeInventories(world.context, 1);
+  const ofBob = async (end: string) =>
+    (await other.get('/bob-lists?list-type=2')).all('Key').filter((key) => key.endsWith(end));
+  while ((await lists.keys('manifest.json')).length === 0) expect(await unit(never)).toBe('busy');
+  // As many steps as the other account needed: three files, and the end.
+  expect((await ofBob('.csv.gz')).length).toBeLessThanOrEqual(5);
+  expect(new Set((await ofBob('.csv.gz')).map((key) => key.split('/')[1])).size).toBeLessThanOrEqual(5);
+  while ((await unit(never)) === 'busy');
+  expect(await ofBob('manifest.json')).toHaveLength(10);
 });
