@@ -203,3 +203,44 @@ test.skipIf(noChromium !== undefined)(
     expect(await other.page.getByRole('button', { name: 'Set a signing key' }).count()).toBe(0);
   },
 );
+
+test.skipIf(noChromium !== undefined)(
+  'a refusal of background work leads from its note to the statement that decided, and to its trace',
+  async () => {
+    await using world = await openConsole();
+    const { server } = world;
+    const json = { 'content-type': 'application/json' };
+    const user = '/admin/v1/accounts/root-account/users/runner/inline-policies';
+    const write = (Effect: string) =>
+      send(server, 'PUT', `${user}/only`, {
+        body: JSON.stringify({
+          document: JSON.stringify({
+            Version: '2012-10-17',
+            Statement: [
+              { Effect: 'Allow', Action: ['admin:ListWorkers', 'admin:ExplainDecision'], Resource: '*' },
+              { Effect, Action: ['admin:RunWorker'], Resource: '*' },
+            ],
+          }),
+        }),
+        headers: json,
+      });
+    const runner = await openUser(server, 'runner', { actions: ['admin:GetVersion'] });
+    await write('Allow');
+    await using tab = await world.open('/workers?worker=gc', { as: runner });
+    const { page } = tab;
+    const run = page.getByRole('button', { name: /Run/ }).first();
+    await run.waitFor();
+    // The page has asked already, so it still offers what is forbidden now.
+    await write('Deny');
+    await run.click();
+    const confirm = page.getByRole('dialog').getByRole('button', { name: /Run/ });
+    if ((await confirm.count()) > 0) await confirm.click();
+    const note = page.locator('.toast');
+    await note.getByText('not authorized').waitFor();
+    await note.getByRole('link', { name: 'Trace' }).waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await note.getByRole('link', { name: 'Why?' }).click();
+    await page.getByText('A statement denies it, whatever others allow.').waitFor();
+    tab.problems.length = 0;
+  },
+);

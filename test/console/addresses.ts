@@ -19,7 +19,7 @@ export const addressOf = (name: string, seed: Seed): string =>
 export const panels: Readonly<Record<string, string>> = {
   object: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv',
   preview: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=preview',
-  versions: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=versions',
+  'object-versions': '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=versions',
   readers: '/buckets/photos/objects/2026/1/?key=2026%2F1%2Freport-0.csv&view=readers',
   decided:
     '/why?asked=1&accessKey=SLUICETESTROOT000001&action=s3%3AGetObject&bucket=photos&key=2026%2F1%2Freport-0.csv',

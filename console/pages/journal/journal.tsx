@@ -170,11 +170,16 @@ const Days = ({ rows, onOpen }: DaysProps) => (
 );
 
 const keysShown = 3;
+/** Of a key: the panel has the rest. */
+const charactersShown = 160;
+
+const cut = (key: string): string =>
+  key.length > charactersShown ? `${visible(key.slice(0, charactersShown))}…` : visible(key);
 
 /** The object of a change: its key, or the first keys of many. */
 function aboutOf({ key, keys = [] }: AuditRow): string {
-  if (key !== undefined) return visible(key);
-  const first = keys.slice(0, keysShown).map((each) => visible(each.key));
+  if (key !== undefined) return cut(key);
+  const first = keys.slice(0, keysShown).map((each) => cut(each.key));
   return keys.length > keysShown ? `${first.join(', ')} … (${w.keys(keys.length)})` : first.join(', ');
 }
 
