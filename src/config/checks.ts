@@ -1,11 +1,16 @@
 /** Checks between settings, after each of them has been read. */
 
-import type { Config } from '../config.ts';
-import type { Check } from './check.ts';
+import type { Config, SettingName } from '../config.ts';
 import { metadataBackends } from './metadata.ts';
 import { poolFields } from './values/clusters.ts';
 import { showListen } from './values/network.ts';
 import { resolveUpstreams } from './values/upstreams.ts';
+
+/** A rule about settings that depend on each other. It is skipped when a setting that it reads has a fault. */
+interface Check {
+  readonly reads: readonly SettingName[];
+  readonly find: (config: Config) => string | undefined;
+}
 
 // Checks of the settings of key providers: each provider has what it needs, and nothing is given that it does not use.
 

@@ -27,54 +27,43 @@ import {
   OptionsObject,
   PutBucketRequestPayment,
 } from './bucket/bucket.ts';
-import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/configurations/cors.ts';
-import {
-  DeleteBucketEncryption,
-  GetBucketEncryption,
-  PutBucketEncryption,
-} from './bucket/configurations/encryption.ts';
-import { GetBucketLogging, PutBucketLogging } from './bucket/configurations/logging.ts';
-import {
-  GetObjectLockConfiguration,
-  PutObjectLockConfiguration,
-} from './bucket/configurations/object-lock.ts';
-import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/configurations/tagging.ts';
-import { GetBucketVersioning, PutBucketVersioning } from './bucket/configurations/versioning.ts';
-import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/configurations/website.ts';
+import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
 import { CreateBucket, creationFacts } from './bucket/create-bucket.ts';
 import { DeleteObject, DeleteObjects } from './bucket/delete-objects.ts';
-import { ListObjects, ListObjectsV2, ListObjectVersions } from './bucket/listings.ts';
+import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
 import {
   DeleteBucketInventoryConfiguration,
   GetBucketInventoryConfiguration,
   inventoryFacts,
   ListBucketInventoryConfigurations,
   PutBucketInventoryConfiguration,
-} from './bucket/rules/inventory.ts';
+} from './bucket/inventory.ts';
 import {
   DeleteBucketLifecycleConfiguration,
   GetBucketLifecycleConfiguration,
   PutBucketLifecycleConfiguration,
-} from './bucket/rules/lifecycle.ts';
+} from './bucket/lifecycle.ts';
+import { ListObjects, ListObjectsV2, ListObjectVersions } from './bucket/listings.ts';
+import { GetBucketLogging, PutBucketLogging } from './bucket/logging.ts';
 import {
   GetBucketNotificationConfiguration,
   PutBucketNotificationConfiguration,
-} from './bucket/rules/notification.ts';
-import {
-  DeleteBucketReplication,
-  GetBucketReplication,
-  PutBucketReplication,
-} from './bucket/rules/replication.ts';
+} from './bucket/notification.ts';
+import { GetObjectLockConfiguration, PutObjectLockConfiguration } from './bucket/object-lock.ts';
+import { DeleteBucketReplication, GetBucketReplication, PutBucketReplication } from './bucket/replication.ts';
+import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
+import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
+import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
 import type { HandlerOf, Handlers } from './handler.ts';
 import { actions } from './iam/table.ts';
 import { AbortMultipartUpload, CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
 import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
 import { ListMultipartUploads, ListParts } from './multipart/listings.ts';
 import { UploadPart, UploadPartCopy } from './multipart/upload-part.ts';
+import { GetObjectAcl, PutObjectAcl } from './object/acl.ts';
 import { CopyObject } from './object/copy-object.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
-import { GetObjectAcl, PutObjectAcl } from './object/properties/acl.ts';
-import { GetObjectAttributes } from './object/properties/get-object-attributes.ts';
+import { GetObjectAttributes } from './object/get-object-attributes.ts';
 import {
   GetObjectLegalHold,
   GetObjectRetention,
@@ -82,17 +71,12 @@ import {
   PutObjectLegalHold,
   PutObjectRetention,
   retentionFacts,
-} from './object/properties/object-lock.ts';
-import { RestoreObject } from './object/properties/restore-object.ts';
-import {
-  DeleteObjectTagging,
-  GetObjectTagging,
-  PutObjectTagging,
-  taggingFacts,
-} from './object/properties/tagging.ts';
-import { UpdateObjectEncryption } from './object/properties/update-object-encryption.ts';
+} from './object/object-lock.ts';
 import { PostObject, PutObject } from './object/put-object.ts';
-import * as replicas from './object/replica/replicate.ts';
+import * as replicas from './object/replicate.ts';
+import { RestoreObject } from './object/restore-object.ts';
+import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging, taggingFacts } from './object/tagging.ts';
+import { UpdateObjectEncryption } from './object/update-object-encryption.ts';
 import { ListAuditRecords, ListBuckets, ListNotifyDeadLetters } from './service.ts';
 
 // The answer of every operation that is not implemented.

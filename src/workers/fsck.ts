@@ -12,7 +12,7 @@ import {
   type SavedRun,
   savedRun,
   saveRun,
-} from '../domain/storage/fsck/fsck.ts';
+} from '../domain/fsck/fsck.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import type { Clock } from '../ports/clock.ts';
 import { RepairElsewhere, type RepairTurn, repairAlone } from './supervision/repair-lease.ts';

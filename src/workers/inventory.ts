@@ -9,8 +9,8 @@ import {
   everyRun,
   type InventoryRun,
   runs,
-} from '../domain/deliveries/inventory/runs.ts';
-import { type Ctx, stepInventory } from '../domain/deliveries/inventory/write-inventory.ts';
+} from '../domain/inventory/runs.ts';
+import { type Ctx, stepInventory } from '../domain/inventory/write-inventory.ts';
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
 import { findBucket } from '../metadata/buckets/buckets.ts';

@@ -4,7 +4,7 @@ import { noteTaskError } from '../domain/common/task-progress.ts';
 import { isDue, type Ctx as PassCtx, type Step, stepBucket } from '../domain/lifecycle/pass.ts';
 import { type LifecycleProgress, lifecycleTasks } from '../domain/lifecycle/progress.ts';
 import { lockTime } from '../domain/objects/object-lock.ts';
-import { behindClients, openPace } from '../domain/storage/rebalance/pace.ts';
+import { behindClients, openPace } from '../domain/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';

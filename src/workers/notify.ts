@@ -2,7 +2,7 @@
 
 import { type Ctx, notifyQueue } from '../domain/deliveries/events/deliver-rows.ts';
 import { DeliveryRates } from '../domain/deliveries/events/rates.ts';
-import { Lanes } from '../domain/deliveries/lanes/lanes.ts';
+import { Lanes } from '../domain/lanes/lanes.ts';
 import { IdleRest } from './supervision/idle-rest.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 

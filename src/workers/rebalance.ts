@@ -12,9 +12,9 @@ import {
   reconcileEvacuations,
   settleDrained,
   sumAmounts,
-} from '../domain/storage/rebalance/evacuations.ts';
-import { behindClients, openPace, type Pace } from '../domain/storage/rebalance/pace.ts';
-import { type Ctx as TendCtx, type Tending, walkSlot } from '../domain/storage/rebalance/walk-slot.ts';
+} from '../domain/rebalance/evacuations.ts';
+import { behindClients, openPace, type Pace } from '../domain/rebalance/pace.ts';
+import { type Ctx as TendCtx, type Tending, walkSlot } from '../domain/rebalance/walk-slot.ts';
 import { findRewrapping, rewrapStep, saveRewrapping } from '../domain/storage/rewrap.ts';
 import {
   claimSlot,

@@ -2,12 +2,12 @@
 import { roleAsker } from '../auth/authorization/replication-role.ts';
 import type { Context } from '../context.ts';
 import type { Destination } from '../domain/configurations/replication-destination.ts';
-import { Lanes } from '../domain/deliveries/lanes/lanes.ts';
-import { type Ctx, replicationQueue } from '../domain/deliveries/replication/deliver-tasks.ts';
-import { Destinations } from '../domain/deliveries/replication/destinations.ts';
-import { countWaiting, listPeers } from '../domain/deliveries/replication/peers.ts';
-import { stepResyncs } from '../domain/deliveries/replication/resync.ts';
-import { abortUploads, listLeftUploads } from '../domain/deliveries/replication/send-content.ts';
+import { Lanes } from '../domain/lanes/lanes.ts';
+import { type Ctx, replicationQueue } from '../domain/replication/deliver-tasks.ts';
+import { Destinations } from '../domain/replication/destinations.ts';
+import { countWaiting, listPeers } from '../domain/replication/peers.ts';
+import { stepResyncs } from '../domain/replication/resync.ts';
+import { abortUploads, listLeftUploads } from '../domain/replication/send-content.ts';
 import { IdleRest } from './supervision/idle-rest.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 

@@ -1,7 +1,7 @@
 /** `scrub`: reads every stored block in the background, at most `SVC_SCRUB_RATE` bytes a second, pass after pass. */
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { ScrubBudget, ScrubPace, scrubRate } from '../domain/storage/scrub/budget.ts';
+import { ScrubBudget, ScrubPace, scrubRate } from '../domain/scrub/budget.ts';
 import {
   beginScrubbing,
   forgetSound,
@@ -11,8 +11,8 @@ import {
   type ScrubRun,
   savedScrub,
   saveStep,
-} from '../domain/storage/scrub/saved-scrub.ts';
-import { Scrub, type ScrubStep } from '../domain/storage/scrub/scrub.ts';
+} from '../domain/scrub/saved-scrub.ts';
+import { Scrub, type ScrubStep } from '../domain/scrub/scrub.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
 import { type Unit, unsupervised } from './supervision/worker.ts';
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { hashNames } from '../../src/domain/content/digests.ts';
-import { type FsckFinding, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { type FsckFinding, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { findLiveHead, manifestRows, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { uploadAt } from '../../src/metadata/objects/uploads.ts';
 import type { ObjectRow, UploadPart } from '../../src/metadata/tables.ts';

@@ -1,8 +1,8 @@
 /** The fsck worker as operators see it, and an index that is rebuilt from stored bytes. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
-import { type LostBucket, type Rebuilt, rebuildIndex } from '../../src/domain/storage/fsck/rebuild.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../../src/domain/fsck/rebuild.ts';
 import { findBucket, removeBucket } from '../../src/metadata/buckets/buckets.ts';
 import { objectsAt } from '../../src/metadata/objects/objects.ts';
 import { encodeReplica } from '../../src/metadata/objects/properties.ts';

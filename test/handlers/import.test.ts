@@ -1,7 +1,7 @@
 /** `sluice import` (docs/adr/0015-import-of-upstream-objects.md): existing upstream objects become objects of the gateway. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { type FsckFinding, type FsckOptions, runFsck } from '../../src/domain/fsck/fsck.ts';
 import { everyReleased } from '../../src/metadata/background/clusters.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { alice, type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { beginInventories } from '../../src/domain/deliveries/inventory/runs.ts';
+import { beginInventories } from '../../src/domain/inventory/runs.ts';
 import {
   acquireLease,
   findLease,

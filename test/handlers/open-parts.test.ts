@@ -1,7 +1,7 @@
 /** The parts of open uploads count against the bytes of their bucket and its account until they are freed, exactly once. @storage */
 import { describe, expect, test } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
-import { agreesWithRows } from '../../src/domain/storage/fsck/usage.ts';
+import { agreesWithRows } from '../../src/domain/fsck/usage.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../src/metadata/buckets/quotas.ts';

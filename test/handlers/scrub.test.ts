@@ -1,7 +1,7 @@
 /** The scrub worker: what it reads and how fast, where it resumes, what it reports, and what operators see. @storage */
 import { describe, expect, test } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { listedMax } from '../../src/domain/storage/scrub/saved-scrub.ts';
+import { listedMax } from '../../src/domain/scrub/saved-scrub.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { findLiveHead } from '../../src/metadata/objects/objects.ts';
 import {

@@ -9,7 +9,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { FsckFinding } from '../../src/domain/storage/fsck/fsck.ts';
+import type { FsckFinding } from '../../src/domain/fsck/fsck.ts';
 import { drawFrom, filesUnder, flipBits } from '../support/flip-bits.ts';
 import { openGateway } from '../support/gateway.ts';
 

@@ -3,7 +3,7 @@
  * results. lmdb may end the process on a damaged page, which must not end the test.
  */
 import { configWith } from '../../src/config/read-config.ts';
-import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';

@@ -18,7 +18,7 @@ import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { openClusterStates } from '../../src/domain/clusters/cluster-states.ts';
-import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
 import { createGateway } from '../../src/gateway.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';

@@ -1,8 +1,8 @@
 /** Multipart sessions that are cut short, retried late or raced by DeleteBucket leak nothing and report no false result. */
 import { describe, expect, test } from 'vitest';
 import { deleteBucket } from '../../src/domain/buckets/delete-bucket.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { readObject } from '../../src/domain/objects/read-object.ts';
-import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
 import { completeUpload } from '../../src/domain/uploads/complete-upload.ts';
 import type { ListedPart } from '../../src/domain/uploads/part-list.ts';
 import { settleUpload } from '../../src/domain/uploads/settle-upload.ts';

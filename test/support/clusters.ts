@@ -1,7 +1,7 @@
 /** Several clusters for tests, and an operator that changes their states. */
 import { expect } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { runFsck } from '../../src/domain/storage/fsck/fsck.ts';
+import { runFsck } from '../../src/domain/fsck/fsck.ts';
 import { everyCluster } from '../../src/metadata/background/clusters.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
 import { rebalance } from '../../src/workers/rebalance.ts';

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { countWaiting } from '../../src/domain/deliveries/replication/peers.ts';
+import { countWaiting } from '../../src/domain/replication/peers.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Reply } from '../../src/protocol/reply/reply.ts';

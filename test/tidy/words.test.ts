@@ -29,7 +29,7 @@ const banned: readonly Banned[] = [
     instead:
       'a detail of the refusal (protocol/reply/render.ts), or a header in src/handlers: the domain knows no HTTP',
     // Replication sends requests to other services. Everything else may.
-    except: /^src\/(?!domain\/)|^src\/domain\/deliveries\/replication\//,
+    except: /^src\/(?!domain\/)|^src\/domain\/replication\//,
   },
   { word: /\bas any\b|: any\b/, instead: 'a real type', except: /^src\/ports\/metadata-store\.ts$/ },
   { word: /process\.env/, instead: 'config.ts', except: /^src\/runtime\// },

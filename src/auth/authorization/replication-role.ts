@@ -2,10 +2,10 @@
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
 import type { KeyUser } from '../../domain/content/provided-key.ts';
-import type { AskRole, RoleAnswer, RoleAsk } from '../../domain/deliveries/replication/authorize-delivery.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import { readTrust } from '../../domain/iam/roles.ts';
+import type { AskRole, RoleAnswer, RoleAsk } from '../../domain/replication/authorize-delivery.ts';
 import { iamRevision, type RoleRecord } from '../../metadata/iam.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { parseArn, roleArn } from '../../protocol/request/arns.ts';

@@ -26,7 +26,7 @@ import { drawId } from '../common/ids.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
 import { lockTime } from '../objects/object-lock.ts';
-import type { Pace } from '../storage/rebalance/pace.ts';
+import type { Pace } from '../rebalance/pace.ts';
 import { type Ctx as ActCtx, carryOut, type Run } from './carry-out.ts';
 import { findDueAction, readRules } from './due-action.ts';
 import {

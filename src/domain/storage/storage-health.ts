@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts';
 import type { MetadataHealth } from '../../ports/metadata-store.ts';
 import { type ClusterHealth, type PoolHealth, unreachable } from '../../ports/object-bytes.ts';
 import { readLongPauses } from '../common/workers.ts';
-import { knownDamaged, savedScrub } from './scrub/saved-scrub.ts';
+import { knownDamaged, savedScrub } from '../scrub/saved-scrub.ts';
 
 type Backends = Pick<Context['config'], 'SVC_META_BACKEND' | 'SVC_DATA_BACKEND'>;
 

@@ -5,19 +5,15 @@ import { findTask, type Task, type TaskKind } from '../../metadata/background/ta
 import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';
 import { emptyings, leftToEmpty } from '../buckets/force-empty.ts';
 import { leftToReshard, reshardings } from '../buckets/reshard.ts';
-import {
-  countLeft,
-  results as inventoryResults,
-  runs as inventoryRuns,
-} from '../deliveries/inventory/runs.ts';
-import { leftToResync, resyncs } from '../deliveries/replication/resync.ts';
+import { comparedCounts, fsckRuns, leftToCompare } from '../fsck/fsck.ts';
+import { countLeft, results as inventoryResults, runs as inventoryRuns } from '../inventory/runs.ts';
 import { leftInPass } from '../lifecycle/backlog.ts';
 import { lifecycleTasks } from '../lifecycle/progress.ts';
-import { comparedCounts, fsckRuns, leftToCompare } from '../storage/fsck/fsck.ts';
+import { evacuations, leftToEvacuate, listEvacuations } from '../rebalance/evacuations.ts';
+import { leftToResync, resyncs } from '../replication/resync.ts';
+import { leftToScrub, runName, scrubRuns } from '../scrub/saved-scrub.ts';
 import { importRuns } from '../storage/import.ts';
-import { evacuations, leftToEvacuate, listEvacuations } from '../storage/rebalance/evacuations.ts';
 import { leftToRewrap, rewrappings } from '../storage/rewrap.ts';
-import { leftToScrub, runName, scrubRuns } from '../storage/scrub/saved-scrub.ts';
 import { backups, leftToBackUp } from './backups.ts';
 
 export type LeftCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'bytes'>;

@@ -14,9 +14,9 @@ import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Revision } from '../../ports/metadata-store.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
+import { correctUsage } from '../fsck/repairs.ts';
+import { agreesWithRows, type Difference, proveUsage } from '../fsck/usage.ts';
 import { enterIfLeftOut } from '../quotas/quota-limits.ts';
-import { correctUsage } from '../storage/fsck/repairs.ts';
-import { agreesWithRows, type Difference, proveUsage } from '../storage/fsck/usage.ts';
 import type { BucketPosition } from './progress.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry'>;

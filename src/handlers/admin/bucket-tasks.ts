@@ -18,7 +18,7 @@ import {
   type InventoryResult,
   type InventoryRun,
   openInventory,
-} from '../../domain/deliveries/inventory/runs.ts';
+} from '../../domain/inventory/runs.ts';
 import {
   findLifecycle,
   type LifecycleReport,

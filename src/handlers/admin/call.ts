@@ -4,7 +4,7 @@ import type { Identity } from '../../auth/identity.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/common/recorder.ts';
-import type { FailingTarget, Refused } from '../../domain/deliveries/lanes/target-states.ts';
+import type { FailingTarget, Refused } from '../../domain/lanes/target-states.ts';
 import type { Account } from '../../ports/credentials.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
 import type { AdminOperation } from '../../protocol/operations/admin/row.ts';

@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts';
 import { changeCluster, openCluster, type Trigger } from '../../domain/clusters/cluster-states.ts';
 import { drainImpact } from '../../domain/clusters/drains.ts';
 import { changeBucket, openBucket } from '../../domain/common/buckets.ts';
-import { confirmedProgress } from '../../domain/storage/rebalance/evacuations.ts';
+import { confirmedProgress } from '../../domain/rebalance/evacuations.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
 import type { BucketRow } from '../../metadata/tables.ts';

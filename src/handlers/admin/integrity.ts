@@ -9,9 +9,8 @@ import {
   savedRun,
   saveRun,
   slotsSeenOf,
-} from '../../domain/storage/fsck/fsck.ts';
-import { beginRewrapping, findRewrapping, type Rewrapping } from '../../domain/storage/rewrap.ts';
-import { scrubRate } from '../../domain/storage/scrub/budget.ts';
+} from '../../domain/fsck/fsck.ts';
+import { scrubRate } from '../../domain/scrub/budget.ts';
 import {
   type DamagedContent,
   damagedContents,
@@ -21,7 +20,8 @@ import {
   type ScrubRun,
   savedScrub,
   saveStep,
-} from '../../domain/storage/scrub/saved-scrub.ts';
+} from '../../domain/scrub/saved-scrub.ts';
+import { beginRewrapping, findRewrapping, type Rewrapping } from '../../domain/storage/rewrap.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
 
 // The state of the background comparison of metadata and data (fsck), and its start on request.

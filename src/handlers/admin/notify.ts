@@ -10,9 +10,9 @@ import {
   redriveLetters,
 } from '../../domain/deliveries/events/redrive.ts';
 import { sendTestEvent } from '../../domain/deliveries/events/served-targets.ts';
-import { listFailing } from '../../domain/deliveries/lanes/target-states.ts';
 import { readSubject } from '../../domain/events/envelope.ts';
 import { testEvent } from '../../domain/events/events.ts';
+import { listFailing } from '../../domain/lanes/target-states.ts';
 import { readDeadLetters } from '../../metadata/background/queues.ts';
 import type { DeadLetter, QueueRow } from '../../metadata/records/queues.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';

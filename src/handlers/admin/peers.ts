@@ -3,13 +3,7 @@
 import { fail } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
-import {
-  deletePeer,
-  listPeers,
-  openAccess,
-  openPeer,
-  putPeer,
-} from '../../domain/deliveries/replication/peers.ts';
+import { deletePeer, listPeers, openAccess, openPeer, putPeer } from '../../domain/replication/peers.ts';
 import type { PeerAccount, ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
 import {
   type PeerAccess,

@@ -3,15 +3,10 @@
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { nameDestination, readDestination } from '../../domain/configurations/replication-destination.ts';
-import { listFailing } from '../../domain/deliveries/lanes/target-states.ts';
-import { changeFailures, listFailures } from '../../domain/deliveries/replication/failures.ts';
-import { countWaiting } from '../../domain/deliveries/replication/peers.ts';
-import {
-  beginResync,
-  cancelResync,
-  findResync,
-  type Resync,
-} from '../../domain/deliveries/replication/resync.ts';
+import { listFailing } from '../../domain/lanes/target-states.ts';
+import { changeFailures, listFailures } from '../../domain/replication/failures.ts';
+import { countWaiting } from '../../domain/replication/peers.ts';
+import { beginResync, cancelResync, findResync, type Resync } from '../../domain/replication/resync.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { FailedReplication, QueueRow } from '../../metadata/records/queues.ts';

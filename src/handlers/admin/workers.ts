@@ -11,7 +11,7 @@ import {
   type WorkerControl,
   type Workers,
 } from '../../domain/common/workers.ts';
-import { countAllLeft } from '../../domain/deliveries/inventory/runs.ts';
+import { countAllLeft } from '../../domain/inventory/runs.ts';
 import { countAllBacklogs } from '../../domain/lifecycle/backlog.ts';
 import { type FollowedTask, listTasks } from '../../domain/tasks/list-tasks.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../metadata/records/processes.ts';

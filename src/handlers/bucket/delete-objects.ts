@@ -24,9 +24,9 @@ import { assertKey, defined, keyBytesMax } from '../../request/parameters.ts';
 import type { AuthorizedInBucket, KeyOutcome } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { deleteConditions, toConditions } from '../object/headers/conditions.ts';
-import { versionHeader } from '../object/headers/object-headers.ts';
-import { asksBypass } from '../object/headers/write-headers.ts';
+import { deleteConditions, toConditions } from '../object/conditions.ts';
+import { versionHeader } from '../object/object-headers.ts';
+import { asksBypass } from '../object/write-headers.ts';
 
 /** Keys that are deleted concurrently. */
 const parallel = 16;

@@ -1,16 +1,16 @@
 /** The handlers of every action of IAM and STS; `handlers/table.ts` has them among all others. */
-import * as absentKinds from './entities/absent-kinds.ts';
-import * as accessKeys from './entities/access-keys.ts';
-import * as groups from './entities/groups.ts';
-import * as mfa from './entities/mfa.ts';
-import * as roles from './entities/roles.ts';
-import * as tags from './entities/tags.ts';
-import * as users from './entities/users.ts';
-import * as attachments from './policies/attachments.ts';
-import * as inlinePolicies from './policies/inline-policies.ts';
-import * as managedPolicies from './policies/managed-policies.ts';
-import * as simulations from './policies/simulate.ts';
+import * as absentKinds from './absent-kinds.ts';
+import * as accessKeys from './access-keys.ts';
+import * as attachments from './attachments.ts';
+import * as groups from './groups.ts';
+import * as inlinePolicies from './inline-policies.ts';
+import * as managedPolicies from './managed-policies.ts';
+import * as mfa from './mfa.ts';
+import * as roles from './roles.ts';
+import * as simulations from './simulate.ts';
 import * as sts from './sts.ts';
+import * as tags from './tags.ts';
+import * as users from './users.ts';
 
 export const actions = {
   ...users,

@@ -24,8 +24,8 @@ import { chooseEncoder, readGrouping, toCommonPrefixes } from '../common/listing
 import { type Names, namedOwner, ownerNames } from '../common/owners.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { abortHeaders, hasLifecycle, quoted } from '../object/headers/object-headers.ts';
-import { partChecksumFields } from '../object/headers/write-headers.ts';
+import { abortHeaders, hasLifecycle, quoted } from '../object/object-headers.ts';
+import { partChecksumFields } from '../object/write-headers.ts';
 
 // ListMultipartUploads: the open sessions by key, then by age.
 

@@ -17,10 +17,10 @@ import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { openSourceKey, openUploadKey, readContent } from '../object/content-key.ts';
-import { openCopySource } from '../object/headers/copy-source.ts';
-import { encryptionHeaders } from '../object/headers/encryption-headers.ts';
-import { quoted, refuseUnbuilt } from '../object/headers/object-headers.ts';
-import { partChecksumFields } from '../object/headers/write-headers.ts';
+import { openCopySource } from '../object/copy-source.ts';
+import { encryptionHeaders } from '../object/encryption-headers.ts';
+import { quoted, refuseUnbuilt } from '../object/object-headers.ts';
+import { partChecksumFields } from '../object/write-headers.ts';
 
 export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {
   const { record, requestId, signal } = request;

@@ -14,7 +14,7 @@ import {
   readCustomerKey,
   refuseChoosing,
   refuseOtherEncryption,
-} from './headers/encryption-headers.ts';
+} from './encryption-headers.ts';
 
 /**
  * Checks the encryption headers of a read. A customer key is verified immediately, so that a caller without it learns nothing about

@@ -18,18 +18,18 @@ import type { AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+import { writeConditions } from './conditions.ts';
 import { openSourceKey } from './content-key.ts';
-import { writeConditions } from './headers/conditions.ts';
-import { assertMayCopyTags, type CopySource, openCopySource } from './headers/copy-source.ts';
-import { requestedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
+import { assertMayCopyTags, type CopySource, openCopySource } from './copy-source.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   expirationHeaders,
   hasLifecycle,
   quoted,
   readObjectHeaders,
   writtenVersionHeader,
-} from './headers/object-headers.ts';
-import { readLock, readStorageClass, toChecksumFields } from './headers/write-headers.ts';
+} from './object-headers.ts';
+import { readLock, readStorageClass, toChecksumFields } from './write-headers.ts';
 
 export const CopyObject: HandlerOf<'CopyObject'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;

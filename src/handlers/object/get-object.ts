@@ -20,8 +20,8 @@ import { header } from '../../request/own-headers.ts';
 import { parseHttpDate } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
+import { notModified, parseRange, readConditions } from './conditions.ts';
 import { openContentKey, openDescribedKey } from './content-key.ts';
-import { notModified, parseRange, readConditions } from './headers/conditions.ts';
 import {
   checksumHeaders,
   describeObject,
@@ -29,8 +29,8 @@ import {
   hasLifecycle,
   quoted,
   restoreHeaders,
-} from './headers/object-headers.ts';
-import { lockHeaders, tagCountHeaders } from './headers/write-headers.ts';
+} from './object-headers.ts';
+import { lockHeaders, tagCountHeaders } from './write-headers.ts';
 
 /** Contents up to this size are read before the reply begins: one write, and an error can still be answered. */
 const eagerMax = 64 * 1024;

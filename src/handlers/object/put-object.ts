@@ -14,9 +14,9 @@ import type { AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+import { writeConditions } from './conditions.ts';
 import { readContent } from './content-key.ts';
-import { writeConditions } from './headers/conditions.ts';
-import { requestedEncryption, writtenEncryptionHeaders } from './headers/encryption-headers.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
 import {
   checksumHeaders,
   expirationHeaders,
@@ -24,8 +24,8 @@ import {
   quoted,
   readObjectHeaders,
   writtenVersionHeader,
-} from './headers/object-headers.ts';
-import { readLock, readStorageClass } from './headers/write-headers.ts';
+} from './object-headers.ts';
+import { readLock, readStorageClass } from './write-headers.ts';
 
 // PutObject: headers and body to a write, its outcome to a reply.
 

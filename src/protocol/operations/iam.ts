@@ -76,7 +76,7 @@ export const iamOperations = {
 
   ...rows('iam', false, ['SimulateCustomPolicy', 'SimulatePrincipalPolicy', 'GetAccountSummary']),
 
-  // Of kinds that do not exist here: see handlers/iam/entities/absent-kinds.ts.
+  // Of kinds that do not exist here: see handlers/iam/absent-kinds.ts.
   ...rows('iam', false, ['ListInstanceProfiles', 'ListInstanceProfilesForRole', 'GetInstanceProfile']),
   ...rows('iam', true, ['RemoveRoleFromInstanceProfile', 'DeleteInstanceProfile']),
   ...rows('iam', false, ['GetLoginProfile', 'ListSSHPublicKeys', 'GetSSHPublicKey']),

@@ -10,7 +10,7 @@ import {
   Fsck,
   type FsckFinding,
   fromTheStart,
-} from '../../domain/storage/fsck/fsck.ts';
+} from '../../domain/fsck/fsck.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';

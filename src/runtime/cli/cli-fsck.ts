@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { printable } from '../../base/text/printable.ts';
 import type { Context } from '../../context.ts';
-import type { RepairGuard } from '../../domain/storage/fsck/findings.ts';
+import type { RepairGuard } from '../../domain/fsck/findings.ts';
 import {
   comparedAmounts,
   comparedCounts,
@@ -13,8 +13,8 @@ import {
   type SavedRun,
   savedRun,
   saveRun,
-} from '../../domain/storage/fsck/fsck.ts';
-import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/storage/fsck/rebuild.ts';
+} from '../../domain/fsck/fsck.ts';
+import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/fsck/rebuild.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { RepairElsewhere, type RepairTurn, repairAloneSoon } from '../../workers/supervision/repair-lease.ts';

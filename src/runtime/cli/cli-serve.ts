@@ -1,8 +1,10 @@
 /** `sluice serve`: from a configuration to a process that serves, or to a primary of several. */
 import cluster from 'node:cluster';
+import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasEnded, processIdentity } from '../../backends/process-identity.ts';
+import { lastMinute, RequestHistory } from '../../base/request-history.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { createGateway } from '../../gateway.ts';
@@ -12,15 +14,21 @@ import { noSiblings } from '../../ports/siblings.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { startWorkers, type WorkerHost } from '../../workers/registry.ts';
 import { ClientLoad } from '../../workers/supervision/client-load.ts';
+import type { DescribeGateway } from '../../workers/supervision/heartbeats.ts';
 import { compose, leftOutClusters } from '../compose/compose.ts';
 import { type Configuration, formatEndpoint } from '../compose/configuration.ts';
 import { assertExpected, assertStillThere } from '../expected-installation.ts';
 import { serve } from '../node.ts';
-import { describeGateway } from '../processes/gateway-heartbeat.ts';
 import { mappedFile } from '../processes/memory-faults.ts';
 import { nodeDiagnostics, processName } from '../processes/node-diagnostics.ts';
 import { joinSiblings } from '../processes/node-siblings.ts';
-import { followLogLevel, nodeTelemetry, nodeTracing, openLogLevel } from '../processes/node-telemetry.ts';
+import {
+  followLogLevel,
+  nodeTelemetry,
+  nodeTracing,
+  openLogLevel,
+  runtimeName,
+} from '../processes/node-telemetry.ts';
 import {
   endWithPrimary,
   onStopSignals,
@@ -295,4 +303,28 @@ function describeData(config: Banner['config']): string {
   return config.SVC_DATA_DIR === undefined
     ? `not kept (${backends})`
     : `${resolve(config.SVC_DATA_DIR)} (${backends})`;
+}
+
+/** What a process that serves writes of itself, for `sluice admin status`. */
+function describeGateway(
+  { caches, clock }: Pick<Context, 'caches' | 'clock'>,
+  { address, processes }: { readonly address: string; readonly processes: number },
+): DescribeGateway {
+  const startedAt = clock.now();
+  const begun = clock.elapsed();
+  const about = {
+    node: `${hostname()} ${address}`,
+    place: processPlace(),
+    process: processName(),
+    address,
+    version: packageVersion(),
+    runtime: runtimeName(),
+    processes,
+    startedAt,
+  };
+  return () => ({
+    ...about,
+    uptimeMs: Math.round(clock.elapsed() - begun),
+    requests: lastMinute(caches.of(RequestHistory), clock.now()),
+  });
 }

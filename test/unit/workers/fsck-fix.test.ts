@@ -7,8 +7,8 @@ import {
   type FsckState,
   fromTheStart,
   runFsck,
-} from '../../../src/domain/storage/fsck/fsck.ts';
-import { rebuildIndex } from '../../../src/domain/storage/fsck/rebuild.ts';
+} from '../../../src/domain/fsck/fsck.ts';
+import { rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
 import { findBucket, replaceBucket } from '../../../src/metadata/buckets/buckets.ts';
 import { readUsage, usageChanges } from '../../../src/metadata/buckets/usage.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';

@@ -1,8 +1,8 @@
 /** fsck on owners: bytes that two rows own, and owned bytes in the deletion queue. */
 import { expect, test } from 'vitest';
 import { queueGarbageAll } from '../../../src/domain/common/garbage.ts';
-import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
-import { RepeatedIds } from '../../../src/domain/storage/fsck/owners.ts';
+import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/fsck/fsck.ts';
+import { RepeatedIds } from '../../../src/domain/fsck/owners.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { uploadAt } from '../../../src/metadata/objects/uploads.ts';
 import { type DomainWorld, domainWorld, storedExtents } from '../../support/domain-world.ts';

@@ -1,7 +1,7 @@
 /** Concurrent runs of fsck that change data: they are serialized, and none removes what another one made. */
 import { describe, expect, test } from 'vitest';
-import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
-import { type Rebuilt, rebuildIndex } from '../../../src/domain/storage/fsck/rebuild.ts';
+import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/fsck/fsck.ts';
+import { type Rebuilt, rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
 import { LeaseLost } from '../../../src/metadata/background/leases.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';

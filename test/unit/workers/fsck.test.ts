@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type FsckFinding, runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
+import { type FsckFinding, runFsck } from '../../../src/domain/fsck/fsck.ts';
 import { usageChanges } from '../../../src/metadata/buckets/usage.ts';
 import { type BucketRow, objects } from '../../../src/metadata/tables.ts';
 import { type DomainWorld, domainWorld, intentTtlMs } from '../../support/domain-world.ts';

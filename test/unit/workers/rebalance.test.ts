@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { changeCluster } from '../../../src/domain/clusters/cluster-states.ts';
 import { openBucket } from '../../../src/domain/common/buckets.ts';
-import { openPace } from '../../../src/domain/storage/rebalance/pace.ts';
+import { openPace } from '../../../src/domain/rebalance/pace.ts';
 import { rebalanceRows } from '../../../src/metadata/background/clusters.ts';
 import { findLiveHead } from '../../../src/metadata/objects/objects.ts';
 import { ChunkDamaged, type ObjectBytes } from '../../../src/ports/object-bytes.ts';

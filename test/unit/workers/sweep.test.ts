@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isOwned, openOwnership } from '../../../src/domain/common/ownership.ts';
-import { runFsck } from '../../../src/domain/storage/fsck/fsck.ts';
+import { runFsck } from '../../../src/domain/fsck/fsck.ts';
 import { sweep } from '../../../src/domain/storage/sweep.ts';
 import { backlog } from '../../../src/metadata/background/queues.ts';
 import { findSession, uploadsIn } from '../../../src/metadata/objects/uploads.ts';

@@ -7,9 +7,9 @@ import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts'
 import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import type { Trace } from '../../../ports/trace.ts';
 import { describeDelivery, readSubject, wrapMessage } from '../../events/envelope.ts';
+import type { LaneQueue, Pass } from '../../lanes/pass.ts';
+import { nameObject, type Subject } from '../../lanes/target-states.ts';
 import { beginDelivery } from '../delivery-trace.ts';
-import type { LaneQueue, Pass } from '../lanes/pass.ts';
-import { nameObject, type Subject } from '../lanes/target-states.ts';
 import { splitServed } from './served-targets.ts';
 
 export type Ctx = Pick<

@@ -28,7 +28,7 @@ import { nextSound } from '../../../metadata/sound-rows.ts';
 import type { QueueBacklog, TargetBacklog } from '../../../ports/telemetry.ts';
 import { passOverDamage } from '../../common/damaged-buckets.ts';
 import { taskOf } from '../../configurations/replication-destination.ts';
-import { storeFailed } from '../replication/store-status.ts';
+import { storeFailed } from '../../replication/store-status.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
 

@@ -1,0 +1,199 @@
+/**
+ * Which objects have rows in the waiting lanes of a queue. The consumer moves a row there when its target refuses it, or when its tenant has more
+ * than its share of a lane; and then every later row of the object, so that none overtakes another. Only the leader moves rows, within its
+ * term, so the leader's memory is the truth; a new leader reads the lanes once, after it has begun its own term.
+ */
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import type { Context } from '../../context.ts';
+import { dueRowsOfHour, moveHourlyRows } from '../../metadata/background/hourly-consumer.ts';
+import { type HourlyQueue, isWaitingSlot, waitingSlot } from '../../metadata/background/hourly-queues.ts';
+import type { Term } from '../../metadata/background/tasks.ts';
+import type { HourlyRow, QueueHour } from '../../metadata/records/queues.ts';
+import type { Subject } from './target-states.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+/** Objects that are remembered by name. A slot that gets more counts as one that has rows of every object. */
+const objectsMax = 20_000;
+/** How long a slot without rows is not read again: a former leader may have added some late. */
+const emptyMs = 60_000;
+
+interface WaitingSlot {
+  readonly slot: number;
+  readonly hours: Set<number>;
+  /** How many rows each object has; undefined where every object of the slot may have some. */
+  objects: Map<string, number> | undefined;
+  /** Objects with rows on their way into the slot, and how many. */
+  readonly moving: Map<string, number>;
+  /** Objects that got rows since the last pass began: what it reads of them may lack an earlier row. */
+  arrived: Set<string>;
+  /** By the monotonic clock: nothing of it is due before. */
+  restsUntil: number;
+}
+
+export class WaitingRows {
+  readonly #ctx: Ctx;
+  readonly #slots = new Map<number, WaitingSlot>();
+  readonly #readAt = new BoundedCache<number>({ name: 'waiting-hours', entriesMax: 65_536 });
+  #objects = 0;
+
+  constructor(ctx: Ctx) {
+    this.#ctx = ctx;
+  }
+
+  /** Reads the waiting lanes among these places, unless it has done so. */
+  async load(
+    places: readonly QueueHour[],
+    { now, subjectOf }: { readonly now: number; readonly subjectOf: (row: HourlyRow) => Subject },
+  ): Promise<void> {
+    for (const place of places) {
+      if (!isWaitingSlot(place.slot) || this.#slots.get(place.slot)?.hours.has(place.hour)) continue;
+      const name = `${place.slot} ${place.hour}`;
+      const readAt = this.#readAt.get(name);
+      if (readAt !== undefined && this.#ctx.clock.elapsed() - readAt < emptyMs) continue;
+      for await (const row of dueRowsOfHour(this.#ctx, place, { now })) {
+        const slot = this.#open(place.slot);
+        slot.hours.add(place.hour);
+        this.#count(slot, subjectOf(row).object);
+        if (slot.objects === undefined) break;
+      }
+      this.#readAt.set(name, this.#ctx.clock.elapsed());
+    }
+  }
+
+  has(row: HourlyRow, { tenant, object }: Subject): boolean {
+    const slot = this.#slots.get(waitingSlot(row.slot, tenant));
+    return slot !== undefined && (slot.objects === undefined || slot.objects.has(object));
+  }
+
+  /** Whether any object may have rows in a waiting lane. */
+  get hasAny(): boolean {
+    return this.#slots.size > 0;
+  }
+
+  /** The slots that have rows which may be due. */
+  due(): readonly number[] {
+    const now = this.#ctx.clock.elapsed();
+    return [...this.#slots.values()].filter(({ restsUntil }) => restsUntil <= now).map(({ slot }) => slot);
+  }
+
+  /** Announces that a row will be moved, so that later rows of its object follow it. Its move, or its release, comes next. */
+  reserve(row: HourlyRow, { tenant, object }: Subject): void {
+    const slot = this.#open(waitingSlot(row.slot, tenant));
+    this.#count(slot, object);
+    slot.moving.set(object, (slot.moving.get(object) ?? 0) + 1);
+    slot.arrived.add(object);
+  }
+
+  /** The row stays where it is. */
+  release(row: HourlyRow, { tenant, object }: Subject): void {
+    const number = waitingSlot(row.slot, tenant);
+    this.#arrived(number, object);
+    this.finished(number, object);
+    const slot = this.#slots.get(number);
+    if (slot?.hours.size === 0 && slot.moving.size === 0) this.#close(slot);
+  }
+
+  /** Moves reserved rows, the oldest first. @throws LeaseLost */
+  async move(
+    rows: readonly HourlyRow[],
+    {
+      queue,
+      term,
+      subjectOf,
+      restsUntil,
+    }: {
+      readonly queue: HourlyQueue;
+      readonly term: Term;
+      readonly subjectOf: (row: HourlyRow) => Subject;
+      readonly restsUntil: (subject: Subject) => number;
+    },
+  ): Promise<void> {
+    const moves = rows.map((row) => ({ row, slot: waitingSlot(row.slot, subjectOf(row).tenant) }));
+    const hours = await moveHourlyRows(this.#ctx, { queue, moves, term });
+    for (const [n, { row, slot: number }] of moves.entries()) {
+      const subject = subjectOf(row);
+      const slot = this.#open(number);
+      slot.hours.add(hours[n] ?? row.hour);
+      slot.restsUntil = Math.min(slot.restsUntil, restsUntil(subject));
+      this.#arrived(number, subject.object);
+    }
+  }
+
+  /** A pass over the slot begins. @returns its hours, the oldest first */
+  begin(number: number): readonly number[] {
+    const slot = this.#open(number);
+    slot.arrived = new Set(slot.moving.keys());
+    slot.restsUntil = Number.POSITIVE_INFINITY;
+    return [...slot.hours].sort((a, b) => a - b);
+  }
+
+  /** Whether this pass has to leave the object to the next one. */
+  hasArrived(number: number, object: string): boolean {
+    return this.#slots.get(number)?.arrived.has(object) ?? false;
+  }
+
+  /** A row of the slot is done. */
+  finished(number: number, object: string): void {
+    const objects = this.#slots.get(number)?.objects;
+    const rows = objects?.get(object);
+    if (objects === undefined || rows === undefined) return;
+    if (rows > 1) objects.set(object, rows - 1);
+    else if (objects.delete(object)) this.#objects -= 1;
+  }
+
+  /** A pass over an hour found no row. */
+  isEmpty(number: number, hour: number): void {
+    const slot = this.#slots.get(number);
+    if (slot === undefined || slot.arrived.size > 0) return;
+    slot.hours.delete(hour);
+    if (slot.hours.size === 0) this.#close(slot);
+  }
+
+  /** A pass ended. @param restsUntil when something of the slot may be due */
+  end(number: number, restsUntil: number): void {
+    const slot = this.#slots.get(number);
+    if (slot !== undefined) slot.restsUntil = Math.min(slot.restsUntil, restsUntil);
+  }
+
+  #open(number: number): WaitingSlot {
+    const known = this.#slots.get(number);
+    if (known !== undefined) return known;
+    const slot: WaitingSlot = {
+      slot: number,
+      hours: new Set(),
+      objects: new Map(),
+      moving: new Map(),
+      arrived: new Set(),
+      restsUntil: Number.NEGATIVE_INFINITY,
+    };
+    this.#slots.set(number, slot);
+    return slot;
+  }
+
+  #close({ slot, objects }: WaitingSlot): void {
+    this.#objects -= objects?.size ?? 0;
+    this.#slots.delete(slot);
+  }
+
+  #count(slot: WaitingSlot, object: string): void {
+    const { objects } = slot;
+    if (objects === undefined) return;
+    const rows = objects.get(object);
+    if (rows !== undefined) objects.set(object, rows + 1);
+    else if (this.#objects < objectsMax) {
+      objects.set(object, 1);
+      this.#objects += 1;
+    } else {
+      this.#objects -= objects.size;
+      slot.objects = undefined;
+    }
+  }
+
+  #arrived(number: number, object: string): void {
+    const moving = this.#slots.get(number)?.moving;
+    const rows = moving?.get(object) ?? 0;
+    if (rows > 1) moving?.set(object, rows - 1);
+    else moving?.delete(object);
+  }
+}

@@ -1,0 +1,238 @@
+/** A pass over the buckets of a slot, which any process can resume. */
+import { inParallel } from '../../base/concurrency.ts';
+import type { Context } from '../../context.ts';
+import type { ClaimedSlot, SlotRow } from '../../metadata/background/clusters.ts';
+import { bucketsInSlot, findBucket } from '../../metadata/buckets/buckets.ts';
+import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
+import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
+import type { EndedPass, OpenPass, Remaining } from '../../metadata/records/clusters.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { type ClusterView, DataUnavailable, type Extent } from '../../ports/object-bytes.ts';
+import { type Constraints, chooseCluster, parseCluster, readConstraints } from '../clusters/placement.ts';
+import { amountOf, sumAmounts } from './evacuations.ts';
+import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
+import type { Pace } from './pace.ts';
+
+/** Versions between two saved positions. */
+const pageRows = 100;
+/** Versions that move concurrently; they share one rate limit. */
+const movesMax = 4;
+/** After this time the slot is released, so that a successor or another process gets its turn. */
+const turnMs = 5_000;
+
+/**
+ * @param from the position where the pass resumes
+ * @returns whether the pass reached its end
+ * @throws LeaseLost once a later holder of the slot's lease has claimed the slot
+ */
+export async function walkSlot(
+  ctx: Ctx,
+  tending: Tending,
+  { claimed, from: row }: { readonly claimed: ClaimedSlot; readonly from: SlotRow },
+): Promise<boolean> {
+  const { metadata, clock } = ctx;
+  const { slot, ended } = row;
+  const until = clock.elapsed() + turnMs;
+  let pass = row.open ?? (await openPass(ctx, tending));
+  const note = async (next: OpenPass): Promise<void> => {
+    pass = next;
+    await claimed.put({ slot, open: pass, ...(ended === undefined ? {} : { ended }) });
+  };
+  const isOver = (): boolean => tending.signal.aborted || clock.elapsed() >= until;
+  for await (const name of bucketsInSlot(metadata, slot, placeIn(pass))) {
+    const bucket = (await findBucket(metadata, name))?.row;
+    if (bucket !== undefined) {
+      if (pass.bucket !== name) {
+        const { after: _, ...fresh } = pass;
+        await note({ ...fresh, bucket: name });
+      }
+      for await (const next of pages(ctx, tending, { bucket, pass })) {
+        await note(next);
+        if (isOver()) return false;
+      }
+    }
+    await note({ ...pass, bucket: name, after: 'end' });
+    if (isOver()) return false;
+  }
+  const over: EndedPass = { ...pass, endedAt: await metadata.now() };
+  await claimed.put({ slot, ended: withoutPlace(over) });
+  return true;
+}
+
+const openPass = async ({ metadata }: Ctx, { clusters }: Tending): Promise<OpenPass> => ({
+  startedAt: await metadata.now(),
+  clusters: [...clusters],
+  found: {},
+});
+
+function placeIn({ bucket, after }: OpenPass): Parameters<typeof bucketsInSlot>[2] {
+  if (bucket === undefined) return {};
+  return after === 'end' ? { after: { name: bucket } } : { from: { name: bucket } };
+}
+
+const withoutPlace = ({ startedAt, endedAt, clusters, found }: EndedPass): EndedPass => ({
+  startedAt,
+  endedAt,
+  clusters,
+  found,
+});
+
+/** Yields the position after each page of versions, and after the open uploads, which come last. */
+async function* pages(
+  ctx: Ctx,
+  tending: Tending,
+  { bucket, pass }: { readonly bucket: BucketRow; readonly pass: OpenPass },
+): AsyncGenerator<OpenPass> {
+  let now = pass;
+  const { after } = pass;
+  const cursor = ctx.metadata.scan(
+    objectsAt(bucket),
+    after === undefined || after === 'end' ? {} : { after },
+  );
+  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows)) {
+    const found: Found = new Map(Object.entries(now.found));
+    const each = await inParallel(movesMax, page, ({ row }) => tendVersion(ctx, tending, { bucket, row }));
+    for (const one of each) for (const [cluster, more] of one) addTo(found, cluster, more);
+    const { space, key, slot } = (page.at(-1) as (typeof page)[number]).row;
+    now = { ...now, found: Object.fromEntries(found), after: { space, key, slot } };
+    yield now;
+  }
+  const found: Found = new Map(Object.entries(now.found));
+  await countUploads(ctx, bucket, { found, clusters: tending.clusters });
+  yield { ...now, found: Object.fromEntries(found), after: 'end' };
+}
+
+/** Counts open uploads. They do not move, because their parts go to the cluster where the upload began. */
+async function countUploads(
+  { metadata }: Ctx,
+  bucket: BucketRow,
+  { found, clusters }: { readonly found: Found; readonly clusters: ReadonlySet<string> },
+): Promise<void> {
+  if (clusters.size === 0) return;
+  const open = metadata.scan(uploadsIn(bucket.id));
+  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
+    for (const { row } of page) {
+      const session = (await findSession(metadata, row.uploadId))?.row.session;
+      if (session !== undefined && clusters.has(parseCluster(session)))
+        addTo(found, parseCluster(session), { uploads: 1 });
+    }
+  }
+}
+
+// One step of the `rebalance` worker: moves a version to its target cluster, and counts the bytes that stay.
+
+export type Ctx = MoveCtx & Pick<Context, 'clusterStates'>;
+
+/** The view and settings that a worker uses for a while. */
+export interface Tending {
+  readonly view: ClusterView;
+  /** The clusters whose remains are counted. */
+  readonly clusters: ReadonlySet<string>;
+  readonly byWeight: boolean;
+  /** Clusters that could not be reached, so that the worker does not try again for every version. */
+  readonly away: Set<string>;
+  readonly pace: Pace;
+  readonly signal: AbortSignal;
+  /** Chunks and bytes of a version that left a counted cluster. */
+  movedOff?(cluster: string, amount: Required<TaskAmount>): void;
+}
+
+type Found = Map<string, Remaining>;
+
+const nothingLeft: Remaining = { manifests: 0, bytes: 0, stuck: 0, failed: 0, uploads: 0 };
+
+function addTo(found: Found, cluster: string, more: Partial<Remaining>): void {
+  const sum = { ...nothingLeft, ...found.get(cluster) };
+  for (const [name, count] of Object.entries(more) as [keyof Remaining, number][]) sum[name] += count;
+  found.set(cluster, sum);
+}
+
+/** @returns the remains of the version on the counted clusters, after it was moved as far as possible */
+async function tendVersion(
+  ctx: Ctx,
+  tending: Tending,
+  { bucket, row }: { readonly bucket: BucketRow; readonly row: ObjectRow },
+): Promise<Found> {
+  const { view, clusters, byWeight } = tending;
+  const found: Found = new Map();
+  if (row.marker) return found;
+  const constraints = readConstraints(ctx, { bucket, storageClass: row.storageClass });
+  const { to, leaves } = chooseDestination(view, { row, constraints, byWeight });
+  const from = new Set<string>();
+  const amounts = new Map<string, Required<TaskAmount>>();
+  for await (const extent of readExtents(ctx.metadata, row.manifest)) {
+    if (leaves(extent)) from.add(extent.cluster);
+    if (!clusters.has(extent.cluster)) continue;
+    const sum = amounts.get(extent.cluster);
+    const amount = amountOf(extent);
+    amounts.set(extent.cluster, sum === undefined ? amount : sumAmounts(sum, amount));
+  }
+  const why =
+    to === undefined
+      ? 'stuck'
+      : from.size === 0
+        ? undefined
+        : await moved(ctx, tending, { bucket, row, to, leaves, from });
+  if (why === 'moved') {
+    for (const [cluster, amount] of amounts) tending.movedOff?.(cluster, amount);
+    return found;
+  }
+  const reason = why === 'stuck' || why === 'failed' ? { [why]: 1 } : {};
+  for (const [cluster, { bytes }] of amounts) addTo(found, cluster, { manifests: 1, bytes, ...reason });
+  return found;
+}
+
+interface Requested extends Pick<Move, 'bucket' | 'row' | 'to' | 'leaves'> {
+  readonly from: ReadonlySet<string>;
+}
+
+async function moved(
+  ctx: Ctx,
+  { away, pace, signal }: Tending,
+  { from, ...requested }: Requested,
+): Promise<'moved' | 'changed' | 'failed'> {
+  const { bucket, row, to } = requested;
+  const ways = [...from].map((cluster) => `${cluster} ${to}`);
+  if (ways.some((way) => away.has(way))) return 'failed';
+  try {
+    return (await moveVersion(ctx, { ...requested, pace, signal })) ? 'moved' : 'changed';
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (cause instanceof DataUnavailable) for (const way of ways) away.add(way);
+    const { key, version } = row;
+    const fields = { bucket: bucket.name, key, version, to, cause };
+    ctx.telemetry.log('WARN', 'a version could not be moved', fields);
+    return 'failed';
+  }
+}
+
+// Chooses the target cluster of a version, and the extents that must move there.
+
+interface Destination {
+  /** Undefined when no cluster may take the version. */
+  readonly to: string | undefined;
+  /** Whether these bytes must, or should, leave their cluster. */
+  leaves(extent: Extent): boolean;
+}
+
+/**
+ * The target is the cluster that a new write would pick now, so bytes on the cluster that the weights chose stay there.
+ * @param byWeight also moves bytes away from live clusters
+ */
+function chooseDestination(
+  view: ClusterView,
+  {
+    row,
+    constraints,
+    byWeight,
+  }: { readonly row: ObjectRow; readonly constraints: Constraints; readonly byWeight: boolean },
+): Destination {
+  const to = chooseCluster(view, constraints, row.uploadId ?? row.requestId);
+  const leaves = ({ cluster }: Extent): boolean => {
+    const state = view.states.get(cluster);
+    if (state === 'evacuating') return true;
+    return byWeight && to !== undefined && cluster !== to && state !== undefined && !view.closed.has(cluster);
+  };
+  return { to, leaves };
+}

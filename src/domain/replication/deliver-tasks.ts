@@ -1,0 +1,318 @@
+/** Carries out the tasks of the queue `replication`, in order for each object, and stores the replication status of their versions. */
+import { inParallel } from '../../base/concurrency.ts';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { finishHourlyRows } from '../../metadata/background/hourly-consumer.ts';
+import { findHead, findVersion } from '../../metadata/objects/objects.ts';
+import type { HourlyRow } from '../../metadata/records/queues.ts';
+import type { ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
+import { findSite } from '../../metadata/site.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { type PeerRequests, PeerSilent } from '../../ports/peer-requests.ts';
+import type { Attributes } from '../../ports/trace.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { bucketReplication } from '../configurations/families.ts';
+import { destinationOf, nameDestination, taskOf } from '../configurations/replication-destination.ts';
+import { openObjectKey } from '../content/object-key.ts';
+import { traceDelivery } from '../deliveries/delivery-trace.ts';
+import type { LaneQueue, Pass } from '../lanes/pass.ts';
+import { nameObject, type Subject } from '../lanes/target-states.ts';
+import {
+  type AskRole,
+  type Authorized,
+  asksOf,
+  assertOwned,
+  authorizeDelivery,
+} from './authorize-delivery.ts';
+import { type Destinations, noVersioning } from './destinations.ts';
+import { DescriptionFailed, explainFailure, Unreplicable } from './failures.ts';
+import { UnexpectedAnswer } from './send-content.ts';
+import { type PeerSite, sendRemoval, sendReplica, toDocument } from './send-replica.ts';
+import { type ServiceShipment, sendToService } from './send-to-service.ts';
+import { complete, giveUp } from './store-status.ts';
+
+export type Ctx = Pick<
+  Context,
+  | 'caches'
+  | 'credentials'
+  | 'metadata'
+  | 'bytes'
+  | 'clock'
+  | 'random'
+  | 'hasher'
+  | 'cipher'
+  | 'sealer'
+  | 'keys'
+  | 'telemetry'
+> &
+  Pick<Context, 'tracer'> & {
+    readonly peers: PeerRequests;
+    readonly askRole: AskRole;
+    readonly config: Context['config'] & Pick<Config, 'SVC_REPLICATION_RETRY_MAX'>;
+  };
+
+const batchMax = 64;
+/** Keys of a slot that are sent at a time. */
+const keysMax = 4;
+
+/** Larger contents take one of a few turns. */
+const largeMin = 1024 * 1024;
+
+export const replicationQueue = (ctx: Ctx, destinations: Destinations): LaneQueue => {
+  return {
+    queue: 'replication',
+    batchMax,
+    targets: [],
+    retryMaxMs: ctx.config.SVC_REPLICATION_RETRY_MAX,
+    subjectOf,
+    compare: (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
+    deliver: (_target, rows, pass) => deliverRows(ctx, { rows, pass, destinations }),
+    giveUp: async (rows, { error }) => {
+      for (const row of rows) await giveUp(ctx, row, { error, why: 'overdue' });
+    },
+    probe: (row, signal) => probe(ctx, { row, destinations, signal }),
+  };
+};
+
+function subjectOf(row: HourlyRow): Subject {
+  const { bucketId, key } = taskOf(row);
+  const target = nameDestination(destinationOf(row));
+  return { target, tenant: bucketId, object: nameObject(target, bucketId, key) };
+}
+
+interface Delivery {
+  readonly rows: readonly HourlyRow[];
+  readonly pass: Pass;
+  readonly destinations: Destinations;
+}
+
+async function deliverRows(ctx: Ctx, { rows, pass, destinations }: Delivery): Promise<void> {
+  const byObject = [...Map.groupBy(rows, (row) => subjectOf(row).object).values()];
+  await inParallel(keysMax, byObject, async (ofObject) => {
+    for (const row of ofObject) {
+      pass.signal.throwIfAborted();
+      if (!pass.mayTry(row)) return;
+      await carryOut(ctx, { row, pass, destinations });
+    }
+  });
+}
+
+/** Asks the destination again what it is: a question that has nothing to do with any version. */
+async function probe(
+  ctx: Ctx,
+  {
+    row,
+    destinations,
+    signal,
+  }: { readonly row: HourlyRow; readonly destinations: Destinations; readonly signal: AbortSignal },
+): Promise<string | undefined> {
+  try {
+    const destination = destinationOf(row);
+    const { access } = await destinations.open(ctx, destination);
+    await destinations.probe(ctx, { destination, access }, signal);
+    return undefined;
+  } catch (cause) {
+    signal.throwIfAborted();
+    return explainFailure(new DescriptionFailed(cause)).message;
+  }
+}
+
+interface Step {
+  readonly row: HourlyRow;
+  readonly pass: Pass;
+  readonly destinations: Destinations;
+}
+
+/** By the conventions of messaging: a task of our own queue is processed. What is sent to the peer has spans of its own. */
+const describeTask = (bucketName: string, key: string): Attributes => ({
+  'messaging.system': 'sluice',
+  'messaging.operation.type': 'process',
+  'messaging.operation.name': 'process',
+  'messaging.destination.name': 'replication',
+  'aws.s3.bucket': bucketName,
+  'aws.s3.key': key,
+});
+
+const faults = {
+  source: 'a version cannot be read for its replication; it is tried again',
+  version: 'a replication destination refuses a version; it is tried again',
+} as const;
+
+const isNoAnswer = (cause: unknown): boolean =>
+  cause instanceof PeerSilent || cause instanceof UnexpectedAnswer;
+
+/** Sends the version of a row; where that fails, the row stays in the queue, and those of its object behind it. */
+async function carryOut(ctx: Ctx, step: Step): Promise<void> {
+  const { row, pass } = step;
+  const { target } = subjectOf(row);
+  try {
+    const { bucket: bucketName, key } = taskOf(row);
+    const about = { rows: [row], about: target, bucketName, key };
+    const { bytes, isFinished } = await traceDelivery(
+      ctx,
+      'replicator',
+      { ...about, kind: 'consumer', describe: () => describeTask(bucketName, key) },
+      (view) => replicate(view, step),
+    );
+    if (!isFinished) await finishHourlyRows(ctx.metadata, [row]);
+    pass.delivered([row]);
+    if (bytes !== undefined)
+      ctx.telemetry.replicated(destinationOf(row).peer, {
+        bytes,
+        lagSeconds: ((await ctx.metadata.now()) - row.due) / 1000,
+      });
+  } catch (cause) {
+    pass.signal.throwIfAborted();
+    await carryFailure(ctx, step, cause);
+  }
+}
+
+async function carryFailure(ctx: Ctx, { row, pass, destinations }: Step, cause: unknown): Promise<void> {
+  const { message, why, isFinal = false, faultOf: fault } = explainFailure(cause);
+  let faultOf = fault;
+  // A peer that still describes itself may hang, or break, because of this version only.
+  if (isNoAnswer(cause) && (await probe(ctx, { row, destinations, signal: pass.signal })) === undefined)
+    faultOf = 'version';
+  const { target } = subjectOf(row);
+  if (isFinal) {
+    await giveUp(ctx, row, { error: message, why });
+    pass.finished([row]);
+    return;
+  }
+  ctx.telemetry.replicationFailed(destinationOf(row).peer, why);
+  if (faultOf !== undefined) {
+    const { bucket, key, version } = taskOf(row);
+    pass.refused(row, message, { isOwnFault: faultOf === 'source', isReached: true });
+    const about = { bucket, key, version, destination: target, error: message };
+    ctx.telemetry.log('WARN', faults[faultOf], about);
+    return;
+  }
+  pass.unavailable(target, message);
+  ctx.telemetry.log('WARN', 'a replication destination takes no versions; they stay queued', {
+    destination: target,
+    error: message,
+    failures: pass.failuresOf(target),
+  });
+}
+
+interface Replicated {
+  /** The bytes that were sent; absent where there was nothing to do. */
+  readonly bytes?: number;
+  /** The row of the queue was removed in the commit of the status. */
+  readonly isFinished: boolean;
+}
+const nothingDone: Replicated = { isFinished: false };
+
+async function replicate(ctx: Ctx, step: Step): Promise<Replicated> {
+  const task = taskOf(step.row);
+  const { destinations, pass } = step;
+  if (task.removed === true) return remove(ctx, step);
+  const bucket = await destinations.findSource(ctx, task);
+  if (bucket === undefined) return nothingDone;
+  const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
+  if (found === undefined || found.row.version !== task.version) return nothingDone;
+  const { row } = found;
+  if (row.encryption?.by === 'customer')
+    throw new Unreplicable(
+      'the object is encrypted with a key of its client (SSE-C), which this service does not have',
+    );
+  const destination = destinationOf(step.row);
+  const { peer, access, pace } = await destinations.open(ctx, destination);
+  const allowed = await authorize(ctx, step, { peer, bucket, row });
+  const site = await destinations.describe(ctx, { destination, access }, pass.signal);
+  assertOwned(allowed, destination, site?.owner);
+  const own = await findSite(ctx);
+  const trace = row.trace ?? [own];
+  // The peer has it, or sent it. It may have removed it since, and is to have it again.
+  const hasIt = site !== undefined && trace.includes(site.id) && task.restores !== true;
+  if (hasIt || site?.id === own)
+    return { isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }) };
+  if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
+  const objectKey =
+    row.encryption &&
+    (await openObjectKey(
+      ctx,
+      { bucket, key: row.key },
+      { encryption: row.encryption, user: allowed.user ?? serviceUser },
+    ));
+  const { signal } = pass;
+  const to = destination.bucket;
+  const document = toDocument(row, { site: own, destination: task.destination });
+  const isRepeated = step.row.attempts > 0 || task.isResync === true;
+  const bucketOwner = ownerToName(allowed, site);
+  const shipment = { access, peer: destination.peer, to, bucketOwner, row, objectKey, signal, pace };
+  const sendIt = (): Promise<void> =>
+    site === undefined
+      ? deliverToService(ctx, bucket, {
+          ...{ ...shipment, destination: task.destination, isRepeated },
+          hasLock: () => destinations.hasLock(ctx, { destination, access }, signal),
+        })
+      : sendReplica(ctx, { ...shipment, document, isRepeated, restores: task.restores === true });
+  await (row.size < largeMin ? sendIt() : destinations.large.run(destination.peer, sendIt));
+  return {
+    bytes: row.size,
+    isFinished: await complete(ctx, bucket, { found, task: step.row, late: destinations.late }),
+  };
+}
+
+async function deliverToService(
+  ctx: Ctx,
+  bucket: BucketRow,
+  shipment: Omit<ServiceShipment, 'head'>,
+): Promise<void> {
+  // It was sent before this process, or an earlier one, could finish the task.
+  if (shipment.row.replication === 'COMPLETED') return;
+  const head = (await findHead(ctx.metadata, bucket, shipment.row.key))?.row;
+  await sendToService(ctx, { ...shipment, head });
+}
+
+/** Other services than gateways may know other ids of accounts, so these are named only where the operator did. */
+const ownerToName = (allowed: Authorized, site: PeerSite | undefined): string | undefined =>
+  site !== undefined || allowed.isOwnerNamed ? allowed.bucketOwner : undefined;
+
+/** @throws NotAllowed */
+async function authorize(
+  ctx: Ctx,
+  { row: task }: Pick<Step, 'row'>,
+  {
+    peer,
+    bucket,
+    row,
+  }: { readonly peer: ReplicationPeerRow; readonly bucket?: BucketRow; readonly row?: ObjectRow },
+): Promise<Authorized> {
+  const { key, destination: rule, account, bucket: name, role } = taskOf(task);
+  const destination = destinationOf(task);
+  // The role of the present configuration, so that a failed version can be tried again with a corrected one.
+  const present = (bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role) ?? role;
+  const asks = asksOf({ bucket, key, ...(row === undefined ? {} : { row }) }, { destination, rule });
+  const owner = bucket?.owner ?? account ?? '';
+  return authorizeDelivery(ctx, {
+    peer,
+    destination,
+    rule,
+    account: owner,
+    bucket: name,
+    role: present,
+    asks,
+  });
+}
+
+/** Of an installation with one account, whose rules name a role that does not exist. */
+const serviceUser = { account: '', assertMayUse: async (): Promise<void> => {} };
+
+async function remove(ctx: Ctx, step: Step): Promise<Replicated> {
+  const { row, destinations, pass } = step;
+  const { key, version } = taskOf(row);
+  const destination = destinationOf(row);
+  const bucket = await destinations.findSource(ctx, taskOf(row));
+  const { peer, access } = await destinations.open(ctx, destination);
+  const allowed = await authorize(ctx, step, { peer, ...(bucket === undefined ? {} : { bucket }) });
+  const site = await destinations.describe(ctx, { destination, access }, pass.signal);
+  // Another service gave the version an id of its own.
+  if (site === undefined) return nothingDone;
+  assertOwned(allowed, destination, site.owner);
+  const bucketOwner = ownerToName(allowed, site);
+  const to = destination.bucket;
+  await sendRemoval(ctx, { access, to, bucketOwner, signal: pass.signal }, { key, version });
+  return nothingDone;
+}

@@ -1,0 +1,208 @@
+/** What the replicator remembers about its destinations, so that small versions cost few reads. */
+import type { Context } from '../../context.ts';
+import { findReplicationPeer } from '../../metadata/background/replication.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import type { ReplicationTask } from '../../metadata/records/queues.ts';
+import type { ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import type { Revision, Stored } from '../../ports/metadata-store.ts';
+import type { PeerAccess, PeerRequests } from '../../ports/peer-requests.ts';
+import { type Destination, nameDestination } from '../configurations/replication-destination.ts';
+import { openPace, type Pace } from '../rebalance/pace.ts';
+import { DescriptionFailed, DestinationAway } from './failures.ts';
+import { openAccess } from './peers.ts';
+import { askSite, type PeerSite } from './send-replica.ts';
+import { askLock } from './send-to-service.ts';
+import { LateVersions } from './store-status.ts';
+
+type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher' | 'clock' | 'sealer'> & {
+  readonly peers: PeerRequests;
+};
+
+/** How long the description of a site is used: its operator may change versioning, or the service itself. */
+const siteMs = 60_000;
+/** How long the row of a bucket is used. A status that is committed under an outdated row is refused, and tried again. */
+const bucketMs = 1_000;
+/** Entries of each kind; beyond these all are read again. */
+const knownMax = 1_024;
+/** Large contents that are sent at a time beside one to each peer: each holds some chunks in memory. */
+const sharedTurns = 3;
+
+/** Turns for large contents. Each peer has a turn of its own, so that a peer that takes its contents slowly delays no other. */
+class LargeTurns {
+  readonly #own = new Set<string>();
+  #shared = sharedTurns;
+  #waiting: { readonly peer: string; readonly begin: (end: () => void) => void }[] = [];
+
+  async run<T>(peer: string, work: () => Promise<T>): Promise<T> {
+    const end =
+      this.#take(peer) ?? (await new Promise<() => void>((begin) => this.#waiting.push({ peer, begin })));
+    try {
+      return await work();
+    } finally {
+      end();
+    }
+  }
+
+  /** @returns what ends the turn; undefined where none is free */
+  #take(peer: string): (() => void) | undefined {
+    if (!this.#own.has(peer)) {
+      this.#own.add(peer);
+      return () => {
+        this.#own.delete(peer);
+        this.#wake();
+      };
+    }
+    if (this.#shared === 0) return undefined;
+    this.#shared -= 1;
+    return () => {
+      this.#shared += 1;
+      this.#wake();
+    };
+  }
+
+  #wake(): void {
+    this.#waiting = this.#waiting.filter(({ peer, begin }) => {
+      const end = this.#take(peer);
+      if (end !== undefined) begin(end);
+      return end === undefined;
+    });
+  }
+}
+
+/** Values that are used for a while. */
+class Recent<V> {
+  readonly #known = new Map<string, { readonly value: V; readonly until: number }>();
+
+  get(name: string, now: number): { readonly value: V } | undefined {
+    const found = this.#known.get(name);
+    return found === undefined || found.until <= now ? undefined : found;
+  }
+
+  forget(name: string): void {
+    this.#known.delete(name);
+  }
+
+  set(name: string, value: V, until: number): void {
+    if (this.#known.size >= knownMax) this.#known.clear();
+    this.#known.set(name, { value, until });
+  }
+}
+
+export const noVersioning = (): DestinationAway =>
+  new DestinationAway('no-versioning', 'the bucket at the peer has no versioning: enable it there');
+
+interface OpenDestination {
+  readonly peer: ReplicationPeerRow;
+  readonly access: PeerAccess;
+  readonly pace: Pace | undefined;
+}
+
+export class Destinations {
+  readonly large = new LargeTurns();
+  readonly late = new LateVersions();
+  readonly #sites = new Recent<PeerSite | undefined>();
+  readonly #locks = new Recent<boolean>();
+  readonly #buckets = new Recent<BucketRow>();
+  readonly #opened = new Map<string, { readonly revision: Revision; readonly access: PeerAccess }>();
+  readonly #paces = new Map<string, { readonly bandwidth: number; readonly pace: Pace }>();
+
+  /** The bucket of a task; undefined where it was deleted, and perhaps made again. */
+  async findSource(
+    { metadata, clock }: Pick<Ctx, 'metadata' | 'clock'>,
+    { bucket, bucketId }: Pick<ReplicationTask, 'bucket' | 'bucketId'>,
+  ): Promise<BucketRow | undefined> {
+    const now = clock.elapsed();
+    const known = this.#buckets.get(bucket, now);
+    // Another id may be that of the bucket before this one.
+    if (known?.value.id === bucketId) return known.value;
+    const found = (await findBucket(metadata, bucket))?.row;
+    if (found?.id !== bucketId) return undefined;
+    this.#buckets.set(bucket, found, now + bucketMs);
+    return found;
+  }
+
+  /** @throws DestinationAway */
+  async open(ctx: Ctx, { peer }: Destination): Promise<OpenDestination> {
+    // Read each time: versions go to no former endpoint once a change of the peer was answered.
+    const found = await findReplicationPeer(ctx.metadata, peer);
+    if (found === undefined)
+      throw new DestinationAway(
+        'no-peer',
+        `there is no replication peer ${peer}: PUT /admin/v1/replication/peers/${peer}`,
+      );
+    const access = await this.#openAccess(ctx, found);
+    if (access === undefined)
+      throw new DestinationAway(
+        'sealed-keys',
+        `the master key does not open the keys of peer ${peer}: PUT the peer again`,
+      );
+    return { peer: found.row, access, pace: this.#paceOf(ctx.clock, found.row) };
+  }
+
+  /** What the peer says about its bucket; undefined where it is no gateway of this kind. */
+  async describe(
+    ctx: Ctx,
+    { destination, access }: { readonly destination: Destination; readonly access: PeerAccess },
+    signal: AbortSignal,
+  ): Promise<PeerSite | undefined> {
+    const name = `${nameDestination(destination)} ${access.endpoint}`;
+    const now = ctx.clock.elapsed();
+    const known = this.#sites.get(name, now);
+    if (known !== undefined) return known.value;
+    const site = await askSite(ctx, access, destination.bucket, signal).catch((cause: unknown) => {
+      throw new DescriptionFailed(cause);
+    });
+    // One that cannot take versions is asked again, because its operator may just be enabling versioning.
+    if (site === undefined || site.versioning === 'Enabled') this.#sites.set(name, site, now + siteMs);
+    return site;
+  }
+
+  /** Asks again what the peer says about its bucket. @throws DescriptionFailed, DestinationAway */
+  async probe(
+    ctx: Ctx,
+    at: { readonly destination: Destination; readonly access: PeerAccess },
+    signal: AbortSignal,
+  ): Promise<void> {
+    this.#sites.forget(`${nameDestination(at.destination)} ${at.access.endpoint}`);
+    const site = await this.describe(ctx, at, signal);
+    if (site !== undefined && site.versioning !== 'Enabled') throw noVersioning();
+  }
+
+  /** Whether the bucket of another S3 service has Object Lock. */
+  async hasLock(
+    ctx: Ctx,
+    { destination, access }: { readonly destination: Destination; readonly access: PeerAccess },
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const name = `${nameDestination(destination)} ${access.endpoint}`;
+    const now = ctx.clock.elapsed();
+    const known = this.#locks.get(name, now);
+    if (known !== undefined) return known.value;
+    const hasLock = await askLock(ctx, { access, to: destination.bucket, signal });
+    this.#locks.set(name, hasLock, now + siteMs);
+    return hasLock;
+  }
+
+  /** Keys are unsealed once for each change of the peer. Undefined where the master key does not open them. */
+  async #openAccess(
+    ctx: Ctx,
+    { row, revision }: Stored<ReplicationPeerRow>,
+  ): Promise<PeerAccess | undefined> {
+    const known = this.#opened.get(row.id);
+    if (known?.revision === revision) return known.access;
+    const access = await openAccess(ctx, row);
+    if (access !== undefined) this.#opened.set(row.id, { revision, access });
+    return access;
+  }
+
+  /** One pace for everything that is sent to a peer. */
+  #paceOf(clock: Context['clock'], { id, bandwidth }: ReplicationPeerRow): Pace | undefined {
+    if (bandwidth === undefined) return undefined;
+    const known = this.#paces.get(id);
+    if (known?.bandwidth === bandwidth) return known.pace;
+    const pace = openPace(clock, bandwidth);
+    this.#paces.set(id, { bandwidth, pace });
+    return pace;
+  }
+}

@@ -1,0 +1,219 @@
+/** Versions whose replication was given up, and that they are tried again. */
+
+import { fail, Refusal } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { laneSlot, queuedByHour } from '../../metadata/background/hourly-queues.ts';
+import {
+  everyFailedReplication,
+  type FailurePlace,
+  removeFailedReplication,
+} from '../../metadata/background/replication.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
+import type { FailedReplication, QueueRow, ReplicationTask } from '../../metadata/records/queues.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+import { type SideChange, StoreRefused, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { PeerSilent } from '../../ports/peer-requests.ts';
+import { nameDestination, readDestination } from '../configurations/replication-destination.ts';
+import { markPending } from '../objects/replication-queue.ts';
+import { stampOf } from '../objects/stamp.ts';
+import { NotAllowed } from './authorize-delivery.ts';
+import { isAboutCaller, PeerRefused, UnexpectedAnswer } from './send-content.ts';
+import { KeyChanged, Superseded } from './send-to-service.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+/** Rows that one request lists or changes. */
+const listedMax = 1_000;
+
+interface FailureAbout {
+  readonly bucket: string;
+  /** The peer and its bucket, such as `far/photos`. */
+  readonly destination: string;
+}
+
+interface FailureFilter {
+  readonly bucket?: string | undefined;
+  readonly peer?: string | undefined;
+  readonly id?: string | undefined;
+  /** Why the caller may not change a failure: one that `id` names is refused, others are passed over. */
+  readonly denialOf?: ((failure: FailureAbout) => Promise<Refusal | undefined>) | undefined;
+}
+
+/** The cast: each queue has one type of task. */
+const failureOf = (row: QueueRow): FailedReplication => row.task as FailedReplication;
+
+function matches(row: QueueRow, { bucket, peer, id }: FailureFilter): boolean {
+  const failure = failureOf(row);
+  return (
+    (bucket === undefined || failure.bucket === bucket) &&
+    (peer === undefined || readDestination(failure.destination.Bucket)?.peer === peer) &&
+    (id === undefined || row.id === id)
+  );
+}
+
+export async function listFailures(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  filter: FailureFilter,
+  {
+    after,
+    limit = listedMax,
+  }: { readonly after?: FailurePlace | undefined; readonly limit?: number | undefined } = {},
+): Promise<{ readonly rows: readonly QueueRow[]; readonly isTruncated: boolean }> {
+  const rows: QueueRow[] = [];
+  for await (const row of everyFailedReplication(metadata, after)) {
+    if (!matches(row, filter)) continue;
+    if (rows.length === limit) return { rows, isTruncated: true };
+    rows.push(row);
+  }
+  return { rows, isTruncated: false };
+}
+
+/** Queues failures again. The task is queued before its failure is removed: a kill between the two leaves both, and loses none. */
+export async function changeFailures(
+  ctx: Ctx,
+  filter: FailureFilter,
+): Promise<{ readonly changed: number; readonly isTruncated: boolean }> {
+  const { rows, isTruncated } = await listFailures(ctx, filter);
+  let changed = 0;
+  for (const row of rows) {
+    const { error: _, since: __, ...task } = failureOf(row);
+    const target = readDestination(task.destination.Bucket);
+    const destination = target === undefined ? '' : nameDestination(target);
+    const denial = await filter.denialOf?.({ bucket: task.bucket, destination });
+    if (denial !== undefined && filter.id !== undefined) throw denial;
+    if (denial !== undefined) continue;
+    const slot = laneSlot(destination, task.key);
+    const due = await ctx.metadata.now();
+    const { id, requestId } = row;
+    const queue = (stamp: string | undefined): Promise<SideChange> => {
+      const queued: ReplicationTask = { ...task, isResync: true, ...(stamp === undefined ? {} : { stamp }) };
+      const options = { task: queued, id, due, requestId };
+      return queuedByHour(ctx, { queue: 'replication', slot }, options);
+    };
+    await queuePending(ctx, task, queue);
+    await ctx.metadata.apply([removeFailedReplication(row)]);
+    changed += 1;
+  }
+  return { changed, isTruncated };
+}
+
+/** Attempts against commits that change the row of a version meanwhile. */
+const pendingAttempts = 16;
+
+/** Queues a task with the status of its version in one commit, so that lifecycle rules leave the version until it is sent. */
+async function queuePending(
+  { metadata }: Ctx,
+  task: ReplicationTask,
+  queue: (stamp: string | undefined) => Promise<SideChange>,
+): Promise<void> {
+  const name = task.isNull ? 'null' : task.version;
+  for (let attempt = 0; attempt < pendingAttempts; attempt += 1) {
+    const bucket = (await findBucket(metadata, task.bucket))?.row;
+    const found =
+      bucket?.id === task.bucketId && !task.removed
+        ? await findVersion(metadata, bucket, task.key, name)
+        : undefined;
+    const isThere = found !== undefined && found.row.version === task.version;
+    // The version is gone, or needs no mark: the task is sent all the same.
+    if (bucket === undefined || !isThere || !wasGivenUp(found.row))
+      return metadata.apply([await queue(isThere ? stampOf(found.row) : undefined)]);
+    const change = { put: markPending(found.row), expect: found.revision };
+    const then = [await queue(stampOf(found.row))];
+    if ((await metadata.commit(objectsAt(bucket), [change], { then })).applied) return;
+  }
+  throw fail('OperationAborted', `Other requests keep changing the version ${task.version} of ${task.key}.`);
+}
+
+/** A version that was sent since by another task keeps its status. */
+const wasGivenUp = ({ replication, unsent }: ObjectRow): boolean =>
+  replication === 'FAILED' || (replication === 'REPLICA' && !unsent);
+
+// Why a version did not arrive: what operators read and count, and whether another attempt may help.
+
+/** The version cannot be replicated, now or later. */
+export class Unreplicable extends Error {}
+
+/** The destination takes nothing now. */
+export class DestinationAway extends Error {
+  readonly why: 'no-peer' | 'sealed-keys' | 'no-versioning';
+  constructor(why: DestinationAway['why'], message: string) {
+    super(message);
+    this.why = why;
+  }
+}
+
+/** Answers about one version, which will not change. Others are about the bucket, the keys or the service, and are tried again. */
+const finalStatus = new Set([400, 405, 409, 411, 412, 413, 414, 431]);
+const passingCodes = new Set(['InvalidBucketState', 'OperationAborted', 'SlowDown', 'RequestTimeTooSkewed']);
+
+interface Explained {
+  readonly message: string;
+  /** The cause as metrics count it. */
+  readonly why: string;
+  readonly isFinal?: boolean;
+  /** This site cannot read the version, or the destination refuses it, and may take others. Absent: the destination takes nothing. */
+  readonly faultOf?: 'source' | 'version';
+}
+
+const checkAdvice = 'POST /admin/v1/replication/peers/{id}/check says which step fails';
+
+/** The destination did not describe itself, which has nothing to do with a version. */
+export class DescriptionFailed extends Error {
+  constructor(cause: unknown) {
+    super('the destination does not describe itself', { cause });
+  }
+}
+
+/** @throws the cause where metadata is away: nothing works, and the supervisor starts the worker again */
+export function explainFailure(cause: unknown): Explained {
+  if (cause instanceof Unreplicable) return { message: cause.message, why: 'client-key', isFinal: true };
+  if (cause instanceof KeyChanged) return { message: cause.message, why: 'key-changed', isFinal: true };
+  if (cause instanceof NotAllowed) return { message: cause.message, why: 'not-allowed', isFinal: true };
+  if (cause instanceof Superseded) return { message: cause.message, why: 'superseded', isFinal: true };
+  if (cause instanceof PeerSilent) return { message: `${cause.message}: ${checkAdvice}`, why: 'no-answer' };
+  if (cause instanceof DestinationAway) return { message: cause.message, why: cause.why };
+  if (cause instanceof UnexpectedAnswer) return { message: cause.message, why: 'not-s3' };
+  if (cause instanceof DescriptionFailed) {
+    const { faultOf: _, isFinal: __, ...explained } = explainFailure(cause.cause);
+    return explained;
+  }
+  if (cause instanceof PeerRefused) return explainRefusal(cause);
+  if (cause instanceof StoreUnavailable || cause instanceof StoreRefused) throw cause;
+  // A key provider that refuses, an archived content, a cluster that is away, damaged bytes.
+  const message =
+    cause instanceof Refusal ? cause.code : cause instanceof Error ? cause.message : String(cause);
+  return { message: `the source: ${message}`, why: 'source', faultOf: 'source' };
+}
+
+/** By code: the cause for metrics, and what the operator can do. */
+const refusals: Readonly<Record<string, readonly [why: string, advice: string]>> = {
+  NoSuchBucket: ['no-bucket', 'create the bucket at the peer'],
+  InvalidBucketState: ['no-versioning', 'enable versioning of the bucket at the peer'],
+  AccessDenied: [
+    'denied',
+    'allow s3:ReplicateObject, s3:ReplicateDelete, s3:ReplicateTags and s3:PutObject to the user of the peer, for ACLs and locks also their own actions, and see that no policy denies them',
+  ],
+  QuotaExceeded: ['quota', 'make room in the bucket at the peer, or raise its quota or that of its account'],
+  InvalidAccessKeyId: ['credentials', 'PUT the peer again with a key that it knows'],
+  SignatureDoesNotMatch: [
+    'credentials',
+    'PUT the peer again with the right secret key; a bucket with a signing key of its own needs a peer with that key',
+  ],
+  AuthorizationHeaderMalformed: ['credentials', 'PUT the peer again with the region that it expects'],
+  RequestTimeTooSkewed: ['clock', 'correct the clock of this machine or of the peer'],
+};
+
+/** Codes that no version causes. */
+const isAboutDestination = (code: string): boolean =>
+  isAboutCaller(code) ||
+  ['no-bucket', 'no-versioning', 'credentials', 'clock'].includes(refusals[code]?.[0] ?? '');
+
+function explainRefusal(cause: PeerRefused): Explained {
+  const { code, status } = cause;
+  const mayPass = passingCodes.has(code) || isAboutCaller(code);
+  const isFinal = finalStatus.has(status) && !mayPass;
+  const [why, advice = cause.said] = refusals[code] ?? [status >= 500 ? 'unavailable' : 'refused'];
+  const message = advice === '' ? cause.message : `${cause.message}: ${advice}`;
+  return { message, why, isFinal, ...(isAboutDestination(code) ? {} : { faultOf: 'version' }) };
+}

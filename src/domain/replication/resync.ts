@@ -1,0 +1,264 @@
+/**
+ * Resync: queues the versions of a bucket that exist already, page by page. The task keeps the position, so that it continues after a kill;
+ * a page that is queued twice is sent twice, and the peer keeps one. Pages wait while the queue is long.
+ */
+
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
+import {
+  everyTask,
+  findTask,
+  putTask,
+  putTasks,
+  type Task,
+  type TaskKind,
+} from '../../metadata/background/tasks.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
+import { objectsAt } from '../../metadata/objects/objects.ts';
+import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import type { BucketRow, ObjectRow, objects } from '../../metadata/tables.ts';
+import type { SideChange, SortOf } from '../../ports/metadata-store.ts';
+import { openBucket } from '../common/buckets.ts';
+import { type Recorder, recorded } from '../common/recorder.ts';
+import { advanceProgress, type Measure } from '../common/task-progress.ts';
+import { readDocument } from '../configurations/documents.ts';
+import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
+import { coversExisting, isPending, markPending, queueTask } from '../objects/replication-queue.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
+
+/** Which of the bucket's versions a resync queues: those that meet every field that is given. */
+export interface ResyncFilter {
+  readonly prefix?: string | undefined;
+  /** Times of the last modification, in ms since the epoch: from `since` on, and before `until`. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  /** `none` were never selected for replication, `failed` were given up, `all` includes those that were replicated. */
+  readonly status: 'none' | 'failed' | 'none-or-failed' | 'all';
+  /** Versions that the peer has removed permanently are sent too, and come back there. */
+  readonly restoresRemoved?: true | undefined;
+}
+
+export interface Resync extends ResyncFilter {
+  readonly bucket: string;
+  readonly after?: SortOf<typeof objects>;
+  readonly read: number;
+  readonly queued: number;
+  /** Store times (ms). */
+  readonly startedAt: number;
+  readonly finishedAt?: number;
+  readonly requestId: string;
+}
+export const resyncs: TaskKind<Resync> = { kind: 'replication-resync' };
+
+const measureResync = ({ bucket, startedAt, finishedAt, read }: Resync): Measure => ({
+  bucket,
+  startedAt,
+  finishedAt,
+  done: { count: read },
+});
+
+/** Versions that the walk has not read, by the counters of the bucket. */
+export async function leftToResync(
+  { metadata }: Pick<Context, 'metadata'>,
+  { name, state: { read } }: Pick<Task<Resync>, 'name' | 'state'>,
+): Promise<TaskAmount> {
+  const { count } = sumUsage((await readUsage(metadata, name)).values());
+  return { count: Math.max(0, count - read) };
+}
+
+const pageRows = 100;
+/** No page is queued while more rows than this wait. */
+const waitingMax = 2_000;
+/** How long a result is kept. */
+const keptMs = 30 * 24 * 60 * 60 * 1000;
+
+/** @throws NoSuchBucket, ReplicationConfigurationNotFoundError, OperationAborted while another resync of the bucket runs */
+export async function beginResync(
+  ctx: Ctx,
+  name: string,
+  {
+    filter,
+    record,
+    requestId,
+  }: { readonly filter: ResyncFilter; readonly record: Recorder | undefined; readonly requestId: string },
+): Promise<Resync> {
+  const bucket = await openBucket(ctx, name);
+  if ((await findRule(ctx, bucket)) === undefined)
+    throw fail('ReplicationConfigurationNotFoundError', { elements: { BucketName: name } });
+  const found = await findTask(ctx.metadata, resyncs, bucket.id);
+  if (found !== undefined && found.state.finishedAt === undefined)
+    throw fail('OperationAborted', 'A resync of this bucket runs already. Wait for its end, or cancel it.');
+  const state = newResync(name, filter, { now: await ctx.metadata.now(), requestId });
+  const expect = found?.revision ?? 'absent';
+  const then = await recorded(record);
+  const progress = advanceProgress(undefined, measureResync(state), state.startedAt);
+  const outcome = await putTask(ctx.metadata, resyncs, { name: bucket.id, state, progress, expect, then });
+  if (!outcome.applied) throw fail('OperationAborted');
+  record?.applied();
+  return state;
+}
+
+/** Attempts against the worker, which writes the progress of a running resync. */
+const attemptsMax = 16;
+
+/**
+ * Queues the versions from before a rule with `ExistingObjectReplication`. A resync that runs already begins again, and covers both what it
+ * was asked for and these.
+ */
+export async function resyncExisting(ctx: Ctx, name: string, requestId: string): Promise<void> {
+  const bucket = await openBucket(ctx, name);
+  const rule = await findRule(ctx, bucket);
+  if (rule?.ExistingObjectReplication?.Status !== 'Enabled') return;
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const found = await findTask(ctx.metadata, resyncs, bucket.id);
+    const running = found?.state.finishedAt === undefined ? found?.state : undefined;
+    const state = newResync(name, unionWith(running), { now: await ctx.metadata.now(), requestId });
+    const expect = found?.revision ?? 'absent';
+    const progress = advanceProgress(undefined, measureResync(state), state.startedAt);
+    if ((await putTask(ctx.metadata, resyncs, { name: bucket.id, state, progress, expect })).applied) return;
+  }
+  throw fail('OperationAborted');
+}
+
+function unionWith(running: Resync | undefined): ResyncFilter {
+  if (running === undefined) return { status: 'none' };
+  const { status, restoresRemoved } = running;
+  return {
+    status: status === 'failed' ? 'none-or-failed' : status,
+    ...(restoresRemoved === undefined ? {} : { restoresRemoved }),
+  };
+}
+
+const newResync = (
+  bucket: string,
+  filter: ResyncFilter,
+  { now, requestId }: { readonly now: number; readonly requestId: string },
+): Resync => ({ ...filter, bucket, read: 0, queued: 0, startedAt: now, requestId });
+
+export async function findResync(ctx: Ctx, name: string): Promise<Resync | undefined> {
+  const bucket = await openBucket(ctx, name);
+  return (await findTask(ctx.metadata, resyncs, bucket.id))?.state;
+}
+
+/** Ends the resync of a bucket; what it has queued is still sent. @throws NotFound */
+export async function cancelResync(ctx: Ctx, name: string, record: Recorder | undefined): Promise<void> {
+  const bucket = await openBucket(ctx, name);
+  for (;;) {
+    const found = await findTask(ctx.metadata, resyncs, bucket.id);
+    if (found === undefined) throw fail('NotFound', `There is no resync of bucket ${name}.`);
+    const changes = [{ remove: { name: bucket.id }, expect: found.revision }];
+    if ((await putTasks(ctx.metadata, resyncs, { changes })).applied) break;
+  }
+  await ctx.metadata.apply([...(await recorded(record))]);
+  record?.applied();
+}
+
+/** Queues a page of each resync. @returns whether a page was queued and there may be another one */
+export async function stepResyncs(ctx: Ctx, signal: AbortSignal): Promise<boolean> {
+  let isBusy = false;
+  for await (const task of everyTask(ctx.metadata, resyncs)) {
+    if (signal.aborted) break;
+    if (task.state.finishedAt !== undefined || (await isQueueLong(ctx))) continue;
+    isBusy = (await stepResync(ctx, task)) || isBusy;
+  }
+  return isBusy;
+}
+
+async function isQueueLong(ctx: Ctx): Promise<boolean> {
+  const now = await ctx.metadata.now();
+  let rows = 0;
+  for (const hour of await listDueHours(ctx, 'replication', now))
+    for await (const _ of dueRowsOfHour(ctx, hour, { now, max: waitingMax })) {
+      rows += 1;
+      if (rows > waitingMax) return true;
+    }
+  return false;
+}
+
+async function stepResync(
+  ctx: Ctx,
+  { name, state, progress: former, revision }: Task<Resync>,
+): Promise<boolean> {
+  const bucket = (await findBucket(ctx.metadata, state.bucket))?.row;
+  const rule = bucket?.id === name ? await findRule(ctx, bucket) : undefined;
+  const role = bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role;
+  const now = await ctx.metadata.now();
+  const next =
+    bucket === undefined || rule === undefined || role === undefined
+      ? { ...state, finishedAt: now }
+      : await queuePage(ctx, { bucket, role, rule, state, now });
+  const isDone = next.finishedAt !== undefined;
+  const expiry = isDone ? { expiresAt: now + keptMs } : {};
+  // Refused: an operator cancelled it meanwhile. The rows of this page are sent all the same.
+  const progress = advanceProgress(former, measureResync(next), now);
+  await putTask(ctx.metadata, resyncs, { name, state: next, progress, expect: revision, ...expiry });
+  return !isDone;
+}
+
+const findRule = async (ctx: Ctx, bucket: BucketRow): Promise<ReplicationRule | undefined> => {
+  const [rule] = (await readDocument(ctx, bucket, bucketReplication))?.Rule ?? [];
+  return rule?.Status === 'Enabled' ? rule : undefined;
+};
+
+async function queuePage(
+  ctx: Ctx,
+  {
+    bucket,
+    role,
+    rule,
+    state,
+    now,
+  }: {
+    readonly bucket: BucketRow;
+    readonly role: string;
+    readonly rule: ReplicationRule;
+    readonly state: Resync;
+    readonly now: number;
+  },
+): Promise<Resync> {
+  const { after, requestId } = state;
+  const cursor = ctx.metadata.scan(objectsAt(bucket), after === undefined ? {} : { after });
+  const page = await cursor.next(pageRows);
+  const last = page.at(-1)?.row;
+  if (last === undefined) return { ...state, finishedAt: now };
+  const requested = page.filter(({ row }) => isRequested(state, row) && coversExisting(rule, row));
+  for (const { row, revision } of requested) {
+    const task = {
+      bucket,
+      role,
+      rule,
+      row,
+      requestId,
+      isResync: true,
+      restores: state.restoresRemoved,
+    } as const;
+    const changes: SideChange[] = [await queueTask(ctx, task)];
+    if (isPending(row)) await ctx.metadata.apply(changes);
+    else {
+      const put = markPending(row);
+      // Refused: the version has changed, and that change has queued it where the rule selects it.
+      await ctx.metadata.commit(objectsAt(bucket), [{ put, expect: revision }], { then: changes });
+    }
+  }
+  const { space, key, slot } = last;
+  return {
+    ...state,
+    after: { space, key, slot },
+    read: state.read + page.length,
+    queued: state.queued + requested.length,
+  };
+}
+
+function isRequested({ prefix = '', since, until, status }: ResyncFilter, row: ObjectRow): boolean {
+  const { key, modified, replication } = row;
+  if (!key.startsWith(prefix)) return false;
+  if (since !== undefined && modified < since) return false;
+  if (until !== undefined && modified >= until) return false;
+  const isFailed = replication === 'FAILED';
+  if (status === 'failed') return isFailed;
+  const isNone = replication === undefined;
+  return status === 'all' || isNone || (status === 'none-or-failed' && isFailed);
+}

@@ -1,0 +1,278 @@
+/** What the two ways to a peer share: requests about a key, refusals, and the content of a version, whole or in its parts. */
+import { gather, inParallel } from '../../base/concurrency.ts';
+import { toBase64 } from '../../base/text/base64.ts';
+import type { Context } from '../../context.ts';
+import { everyTask, putTask, putTasks, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+import type { PeerAccess, PeerReply, PeerRequests, PeerSending } from '../../ports/peer-requests.ts';
+import type { Destination } from '../configurations/replication-destination.ts';
+import type { ObjectKey } from '../content/content-key.ts';
+import { contentSize } from '../content/segments.ts';
+import { partsFrom, readObject } from '../objects/read-object.ts';
+import type { Pace } from '../rebalance/pace.ts';
+
+export type Ctx = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'cipher'> & {
+  readonly peers: PeerRequests;
+};
+
+export interface Shipment {
+  readonly access: PeerAccess;
+  /** The id of the peer. */
+  readonly peer: string;
+  /** The bucket at the peer. */
+  readonly to: string;
+  /** The account that must own the bucket: a gateway refuses each request where another one does. Undefined: any may. */
+  readonly bucketOwner: string | undefined;
+  readonly row: ObjectRow;
+  /** For encrypted contents. */
+  readonly objectKey: ObjectKey | undefined;
+  readonly signal: AbortSignal;
+  /** Keeps the bandwidth of the peer, where it has one. */
+  readonly pace: Pace | undefined;
+}
+
+/** The peer answered, and refused. */
+export class PeerRefused extends Error {
+  readonly status: number;
+  readonly code: string;
+  /** What the peer says about it; '' where it says nothing. */
+  readonly said: string;
+  constructor(
+    status: number,
+    { code, said }: { readonly code: string; readonly said: string },
+    what: string,
+  ) {
+    super(`${what} was answered by ${status}${code === '' ? '' : ` ${code}`}`);
+    this.status = status;
+    this.code = code;
+    this.said = said;
+  }
+}
+
+/** Something answered that is not the peer, for example a proxy: its success says nothing about a version. */
+export class UnexpectedAnswer extends Error {
+  constructor(status: number, what: string) {
+    super(
+      `${what} was answered by ${status}, but not as an S3 service does: see what answers at the peer's endpoint`,
+    );
+  }
+}
+
+export const decoder = new TextDecoder();
+/** An error is read up to here. */
+const errorMax = 4096;
+
+/** Refusals with status 400 that are about the settings of the peer or the connection, and not about the request. */
+const callerCodes = new Set([
+  'AuthorizationHeaderMalformed',
+  'ExpiredToken',
+  'InvalidToken',
+  'RequestTimeout',
+]);
+export const isAboutCaller = (code: string): boolean => callerCodes.has(code);
+
+/** @param what names the request in the message @throws PeerRefused */
+export function checkReply(reply: PeerReply, what: string): PeerReply {
+  const { status, body } = reply;
+  const text = decoder.decode(body.subarray(0, errorMax));
+  const [, code = ''] = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text) ?? [];
+  const [, said = ''] = /<Message>([^<\p{Cc}]{1,300})/u.exec(text) ?? [];
+  // A completion may send the head of its answer before it fails.
+  if (status >= 300) throw new PeerRefused(status, { code, said }, what);
+  if (code !== '') throw new PeerRefused(500, { code, said }, what);
+  return reply;
+}
+
+/** Refuses a success without the sign that the peer itself has answered. @throws PeerRefused, UnexpectedAnswer */
+export function checkSign(reply: PeerReply, what: string, hasSign: (reply: PeerReply) => boolean): PeerReply {
+  checkReply(reply, what);
+  if (!hasSign(reply)) throw new UnexpectedAnswer(reply.status, what);
+  return reply;
+}
+
+export const hasEtag = ({ headers }: PeerReply): boolean => (headers['etag'] ?? '') !== '';
+
+const hasElement =
+  (name: string) =>
+  ({ body }: PeerReply): boolean =>
+    decoder.decode(body).includes(`<${name}`);
+
+export async function send(
+  { peers }: Pick<Ctx, 'peers'>,
+  { access, to, bucketOwner, row, pace, signal }: Omit<Shipment, 'objectKey' | 'peer'>,
+  request: Omit<PeerSending, 'bucket' | 'key'>,
+): Promise<PeerReply> {
+  const headers = { ...request.headers, ...ownedBy(bucketOwner) };
+  const about = { ...request, headers, bucket: to, key: row.key };
+  const body = await gatherSmall(request.body);
+  if (body === undefined) return peers.send(access, about, signal);
+  if (!('pieces' in body)) {
+    await pace?.(body.length, signal);
+    return peers.send(access, { ...about, body }, signal);
+  }
+  const pieces = pace === undefined ? body.pieces : paced(body.pieces, pace, signal);
+  return peers.send(access, { ...about, body: { ...body, pieces } }, signal);
+}
+
+export const ownedBy = (bucketOwner: string | undefined): Readonly<Record<string, string>> =>
+  bucketOwner === undefined ? {} : { '*-expected-bucket-owner': bucketOwner };
+
+/** A stream costs more than so many bytes. */
+const smallMax = 64 * 1024;
+
+/** A small body as one piece, whose digest is signed too. */
+const gatherSmall = async (body: PeerSending['body']): Promise<PeerSending['body']> =>
+  body === undefined || !('pieces' in body) || body.length > smallMax
+    ? body
+    : gather(body.pieces, { size: body.length });
+
+/** Small enough that a body flows, and does not stop for seconds. */
+const pacedBytes = 64 * 1024;
+
+async function* paced(
+  pieces: AsyncIterable<Uint8Array>,
+  pace: Pace,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces)
+    for (let start = 0; start < piece.length; start += pacedBytes) {
+      const slice = piece.subarray(start, start + pacedBytes);
+      await pace(slice.length, signal);
+      yield slice;
+    }
+}
+
+export async function* contentOf(
+  ctx: Ctx,
+  { row, objectKey, signal }: Shipment,
+  { start, size }: { readonly start: number; readonly size: number },
+): AsyncGenerator<Uint8Array> {
+  if (size > 0) yield* readObject(ctx, row, { start, end: start + size - 1 }, { objectKey, signal });
+}
+
+interface UploadBegin extends Pick<PeerSending, 'query' | 'headers' | 'body'> {
+  /** Send the MD5 of each part, for which its content is read twice. */
+  readonly withDigests?: boolean;
+}
+
+/** Sends the parts of a version. An upload that fails is aborted, so that it does not stay at the peer. */
+export async function sendUpload(
+  ctx: Ctx,
+  shipment: Shipment,
+  { withDigests = false, ...begin }: UploadBegin,
+): Promise<void> {
+  const { row } = shipment;
+  const begun = await send(ctx, shipment, { ...begin, method: 'POST' });
+  checkSign(begun, 'CreateMultipartUpload', hasElement('UploadId'));
+  const [, uploadId = ''] = /<UploadId>([^<]{1,1024})<\/UploadId>/.exec(decoder.decode(begun.body)) ?? [];
+  const ofUpload = ['uploadId', uploadId] as const;
+  const forget = await rememberUpload(ctx, {
+    peer: shipment.peer,
+    bucket: shipment.to,
+    key: row.key,
+    uploadId,
+  });
+  try {
+    const parts: string[] = [];
+    let start = 0;
+    for await (const { number, extent } of partsFrom(ctx, row)) {
+      const size = contentSize(extent, row.encryption);
+      const content = () => contentOf(ctx, shipment, { start, size });
+      const reply = await send(ctx, shipment, {
+        method: 'PUT',
+        query: [['partNumber', String(number)], ofUpload],
+        headers: withDigests ? { 'content-md5': await md5Of(ctx, content()) } : {},
+        body: { length: size, pieces: content() },
+      });
+      const { etag = '' } = checkSign(reply, 'UploadPart', hasEtag).headers;
+      parts.push(`<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag></Part>`);
+      start += size;
+    }
+    const list = `<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`;
+    const body = new TextEncoder().encode(list);
+    const completed = await send(ctx, shipment, { method: 'POST', query: [ofUpload], body });
+    checkSign(completed, 'CompleteMultipartUpload', hasElement('CompleteMultipartUploadResult'));
+    await forget();
+  } catch (cause) {
+    const aborted = await send(ctx, shipment, { method: 'DELETE', query: [ofUpload] }).catch(() => undefined);
+    if (aborted !== undefined) await forget();
+    throw cause;
+  }
+}
+
+async function md5Of({ hasher }: Pick<Ctx, 'hasher'>, pieces: AsyncIterable<Uint8Array>): Promise<string> {
+  const md5 = hasher.create('md5');
+  for await (const piece of pieces) md5.update(piece);
+  return toBase64(md5.digest());
+}
+
+// Multipart uploads of this site that are open at a peer. Each is stored before its first part, so that the replicator which follows a killed one
+// aborts it: parts of an open upload take room at the peer for ever.
+
+interface OpenUpload {
+  readonly peer: string;
+  /** The bucket at the peer. */
+  readonly bucket: string;
+  readonly key: string;
+  readonly uploadId: string;
+}
+const uploads: TaskKind<OpenUpload> = { kind: 'replication-uploads' };
+
+/** A peer that is not reached for so long has probably ended the upload by its own rules. */
+const keptMs = 7 * 24 * 60 * 60 * 1000;
+/** Uploads that are aborted at a time. */
+const abortsMax = 8;
+
+/** Stores an upload. @returns a function that forgets it, once it is completed or aborted */
+async function rememberUpload(
+  { metadata, hasher }: Pick<Context, 'metadata' | 'hasher'>,
+  upload: OpenUpload,
+): Promise<() => Promise<void>> {
+  const name = hasher.sha256Hex(`${upload.peer}/${upload.bucket}/${upload.key}?${upload.uploadId}`);
+  const expiresAt = (await metadata.now()) + keptMs;
+  const outcome = await putTask(metadata, uploads, { name, state: upload, expect: 'absent', expiresAt });
+  return async () => {
+    if (outcome.applied)
+      await putTasks(metadata, uploads, { changes: [{ remove: { name }, expect: outcome.revision }] });
+  };
+}
+
+type LeftUploadsCtx = Pick<Context, 'metadata'> & { readonly peers: PeerRequests };
+
+/** The uploads that former replicators left, and those that are under way. */
+export async function listLeftUploads({
+  metadata,
+}: Pick<LeftUploadsCtx, 'metadata'>): Promise<readonly Task<OpenUpload>[]> {
+  const left: Task<OpenUpload>[] = [];
+  for await (const task of everyTask(metadata, uploads)) left.push(task);
+  return left;
+}
+
+/** Aborts them. One whose peer does not answer stays for the next replicator; a peer that hangs is waited for. */
+export async function abortUploads(
+  ctx: LeftUploadsCtx,
+  left: readonly Task<OpenUpload>[],
+  {
+    open,
+    signal,
+  }: {
+    readonly open: (destination: Destination) => Promise<{ readonly access: PeerAccess }>;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const silent = new Set<string>();
+  await inParallel(abortsMax, left, async ({ name, state, revision }) => {
+    const { peer, bucket, key, uploadId } = state;
+    if (silent.has(peer)) return;
+    try {
+      const { access } = await open({ peer, bucket });
+      const query = [['uploadId', uploadId]] as const;
+      await ctx.peers.send(access, { method: 'DELETE', bucket, key, query }, signal);
+    } catch {
+      signal.throwIfAborted();
+      silent.add(peer);
+      return;
+    }
+    await putTasks(ctx.metadata, uploads, { changes: [{ remove: { name }, expect: revision }] });
+  });
+}

@@ -1,0 +1,256 @@
+/** The replication status of versions, and the end of their tasks. */
+
+import { BoundedCache } from '../../base/bounded-cache.ts';
+import type { Context } from '../../context.ts';
+import {
+  dueRowsOfHour,
+  finishedRow,
+  finishHourlyRows,
+  listDueHours,
+} from '../../metadata/background/hourly-consumer.ts';
+import { failedReplication } from '../../metadata/background/replication.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
+import type { HourlyRow, ReplicationTask } from '../../metadata/records/queues.ts';
+import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { type SideChange, type Stored, StoreUnavailable } from '../../ports/metadata-store.ts';
+import { destinationOf, nameDestination, taskOf } from '../configurations/replication-destination.ts';
+import { services } from '../deliveries/service-write.ts';
+import { eventChanges, hasListener } from '../events/events.ts';
+import { stampOf } from '../objects/stamp.ts';
+
+type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'telemetry'>;
+
+/** Attempts against commits that change the row of a version meanwhile. */
+const statusAttempts = 8;
+
+interface StatusChange {
+  readonly replication: 'COMPLETED' | 'FAILED';
+  readonly then?: readonly SideChange[];
+}
+
+/**
+ * Stores a status, unless tags, ACL or lock have changed since: then the task of that change stores one. A row that changed otherwise,
+ * because its bytes were moved, gets it all the same.
+ * @returns whether it was stored
+ */
+async function storeStatus(
+  ctx: Ctx,
+  read: BucketRow,
+  sent: Stored<ObjectRow>,
+  { replication, then = [] }: StatusChange,
+): Promise<boolean> {
+  const { key, version, isNull } = sent.row;
+  let bucket = read;
+  let found: Stored<ObjectRow> | undefined = sent;
+  for (let attempt = 0; attempt < statusAttempts; attempt += 1) {
+    if (found === undefined || found.row.version !== version || stampOf(found.row) !== stampOf(sent.row))
+      return false;
+    const { row, revision }: Stored<ObjectRow> = found;
+    const put = withStatus(row, replication);
+    if (put === undefined) return false;
+    const change = { put, expect: revision };
+    if ((await ctx.metadata.commit(objectsAt(bucket), [change], { then })).applied) return true;
+    // The commit is refused too where the bucket has changed since it was read.
+    const now = (await findBucket(ctx.metadata, read.name))?.row;
+    if (now?.id !== read.id) return false;
+    bucket = now;
+    found = await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version);
+  }
+  throw new StoreUnavailable(`the replication status of ${key} could not be stored`);
+}
+
+/** A replica stays one, and no longer waits. @returns nothing where the row has its last status already */
+function withStatus(
+  { unsent, ...row }: ObjectRow,
+  replication: StatusChange['replication'],
+): ObjectRow | undefined {
+  if (row.replication === 'REPLICA') return unsent ? row : undefined;
+  return row.replication === 'PENDING' || row.replication === 'FAILED' ? { ...row, replication } : undefined;
+}
+
+interface Completed {
+  readonly found: Stored<ObjectRow>;
+  readonly task: HourlyRow;
+  readonly late: LateVersions;
+}
+
+/** @returns whether the task was removed with it */
+export const complete = async (
+  ctx: Ctx,
+  bucket: BucketRow,
+  { found, task, late }: Completed,
+): Promise<boolean> => {
+  const about = { bucket, version: found.row, task };
+  const events = await late.atEnd(ctx, about, 'OperationReplicatedAfterThreshold');
+  return storeStatus(ctx, bucket, found, { replication: 'COMPLETED', then: [finishedRow(task), ...events] });
+};
+
+/** The version of a task is not sent. Where it has changed since, the task of that change decides about its status. */
+export async function storeFailed(
+  ctx: Ctx,
+  row: HourlyRow,
+  { why, isDropped = false }: { readonly why: string; readonly isDropped?: boolean },
+): Promise<void> {
+  const task = taskOf(row);
+  const bucket = (await findBucket(ctx.metadata, task.bucket))?.row;
+  if (bucket?.id !== task.bucketId || task.removed) return;
+  const found = await findVersion(ctx.metadata, bucket, task.key, task.isNull ? 'null' : task.version);
+  if (found === undefined || found.row.version !== task.version) return;
+  if (task.stamp !== undefined && task.stamp !== stampOf(found.row)) return;
+  const about = { bucket, version: found.row, task: row, why };
+  const isNotTracked = isDropped && thresholdOf(task) !== undefined;
+  const then = await replicationEvents(
+    ctx,
+    ['OperationFailedReplication', ...(isNotTracked ? (['OperationNotTracked'] as const) : [])],
+    about,
+  );
+  await storeStatus(ctx, bucket, found, { replication: 'FAILED', then });
+}
+
+/** The failure is stored before the task is removed: a kill between the two leaves both, and forgets none. */
+export async function giveUp(
+  ctx: Ctx,
+  row: HourlyRow,
+  { error, why }: { readonly error: string; readonly why: string },
+): Promise<void> {
+  const task = taskOf(row);
+  const { metadata, telemetry } = ctx;
+  await metadata.apply([failedReplication(row, { error, now: await metadata.now() })]);
+  await storeFailed(ctx, row, { why });
+  await finishHourlyRows(metadata, [row]);
+  const { peer } = destinationOf(row);
+  const destination = nameDestination(destinationOf(row));
+  telemetry.replicationGivenUp(peer, why);
+  telemetry.log('ERROR', 'a version is not replicated', {
+    bucket: task.bucket,
+    key: task.key,
+    version: task.version,
+    destination,
+    error,
+  });
+}
+
+// The events `s3:Replication:*` of the public API: versions that were given up, and those of rules with metrics or a replication time that
+// are late. https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+
+type ReplicationEventsCtx = Pick<Context, 'caches' | 'metadata' | 'clock' | 'random' | 'application'>;
+
+type ReplicationEvent =
+  | 'OperationFailedReplication'
+  | 'OperationMissedThreshold'
+  | 'OperationReplicatedAfterThreshold'
+  | 'OperationNotTracked';
+
+const minuteMs = 60_000;
+/** That of the public service. */
+const thresholdMinutes = 15;
+
+/** How long a version may take before it is late; undefined where the rule asks for no events about that. */
+function thresholdOf({ destination: { Metrics, ReplicationTime } }: ReplicationTask): number | undefined {
+  if (ReplicationTime?.Status === 'Enabled') return ReplicationTime.Time.Minutes * minuteMs;
+  if (Metrics?.Status !== 'Enabled') return undefined;
+  return (Metrics.EventThreshold?.Minutes ?? thresholdMinutes) * minuteMs;
+}
+
+const isLate = (row: HourlyRow, now: number): boolean =>
+  row.due + (thresholdOf(taskOf(row)) ?? Infinity) <= now;
+
+/** The names of the public service for causes of a failure. */
+const reasons: Readonly<Record<string, string>> = {
+  'no-bucket': 'DstBucketNotFound',
+  'no-versioning': 'DstBucketUnversioned',
+  denied: 'DstPutObjectNotPermitted',
+  'client-key': 'SrcObjectNotEligible',
+  superseded: 'SrcObjectNotEligible',
+  'key-changed': 'SrcObjectNotEligible',
+  source: 'SrcGetObjectNotPermitted',
+};
+
+interface About {
+  readonly bucket: BucketRow;
+  readonly version: ObjectRow;
+  readonly task: HourlyRow;
+  /** The cause of a failure, as metrics count it. */
+  readonly why?: string | undefined;
+}
+
+/** The rows of events for one commit. */
+async function replicationEvents(
+  ctx: ReplicationEventsCtx,
+  events: readonly ReplicationEvent[],
+  { bucket, version, task, why }: About,
+): Promise<readonly SideChange[]> {
+  if (!hasListener(ctx, bucket)) return [];
+  const { rule, destination, marker } = taskOf(task);
+  const replication = {
+    replicationRuleId: rule,
+    destinationBucket: destination.Bucket,
+    s3Operation: marker ? 'OBJECT_DELETE' : 'OBJECT_PUT',
+    requestTime: new Date(task.due).toISOString(),
+    ...(why === undefined ? {} : { failureReason: reasons[why] ?? why }),
+  };
+  return eventChanges(
+    ctx,
+    { bucket, amended: version, gone: [] },
+    {
+      events: events.map((event) => `Replication:${event}`),
+      principalId: services.inventory,
+      source: services.inventory,
+      requestId: task.requestId,
+      replication,
+    },
+  );
+}
+
+/** Rows that a look for late versions reads; those behind them are announced when they arrive. */
+const lookedAtMax = 20_000;
+
+/** Sends an event for each version that waits for longer than its rule allows. After a change of the leader it may come again. */
+export class LateVersions {
+  readonly #announced = new BoundedCache<true>({ name: 'late-replicas', entriesMax: lookedAtMax });
+
+  async announce(ctx: ReplicationEventsCtx, signal: AbortSignal): Promise<void> {
+    const now = await ctx.metadata.now();
+    let left = lookedAtMax;
+    for (const place of await listDueHours(ctx, 'replication', now))
+      for await (const row of dueRowsOfHour(ctx, place, { now, max: left })) {
+        signal.throwIfAborted();
+        left -= 1;
+        if (isLate(row, now)) await this.#announceOne(ctx, row);
+        if (left <= 0) return;
+      }
+  }
+
+  /** For the commit of a status: a version that is late at its end. */
+  async atEnd(
+    ctx: ReplicationEventsCtx,
+    about: About,
+    event: ReplicationEvent,
+  ): Promise<readonly SideChange[]> {
+    if (!isLate(about.task, await ctx.metadata.now())) return [];
+    const events: ReplicationEvent[] = this.#isNew(about.task)
+      ? ['OperationMissedThreshold', event]
+      : [event];
+    return replicationEvents(ctx, events, about);
+  }
+
+  #isNew({ slot, due, id }: HourlyRow): boolean {
+    const name = `${slot} ${due} ${id}`;
+    if (this.#announced.get(name)) return false;
+    this.#announced.set(name, true);
+    return true;
+  }
+
+  async #announceOne(ctx: ReplicationEventsCtx, task: HourlyRow): Promise<void> {
+    const { bucket: name, bucketId, key, version, isNull, removed } = taskOf(task);
+    if (removed || !this.#isNew(task)) return;
+    const bucket = (await findBucket(ctx.metadata, name))?.row;
+    if (bucket?.id !== bucketId || !hasListener(ctx, bucket)) return;
+    const found = (await findVersion(ctx.metadata, bucket, key, isNull ? 'null' : version))?.row;
+    if (found?.version !== version) return;
+    await ctx.metadata.apply(
+      await replicationEvents(ctx, ['OperationMissedThreshold'], { bucket, version: found, task }),
+    );
+  }
+}

@@ -1,0 +1,61 @@
+/** GetBucketVersioning and PutBucketVersioning. */
+
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { assertVersioningAllowed, setVersioning, takesMfa } from '../../domain/buckets/bucket-versioning.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
+import { type VersioningConfiguration, versioningConfiguration } from '../../protocol/schemas/bucket.ts';
+import { hasShownMfa } from '../../request/claims.ts';
+import { firstRefusal } from '../common/checks.ts';
+import type { Configuration, Configuring, Prepared } from '../common/document.ts';
+import { emptyReply, xmlReply } from '../common/xml-reply.ts';
+import type { HandlerOf } from '../handler.ts';
+
+export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>
+  xmlReply(versioningConfiguration, 'VersioningConfiguration', toVersioning(bucket));
+
+/** Settings that were never set are left out. */
+const toVersioning = ({ versioning, mfaDelete }: BucketRow): VersioningConfiguration => ({
+  ...(versioning === '' ? {} : { Status: versioning }),
+  ...(mfaDelete === undefined ? {} : { MfaDelete: mfaDelete ? 'Enabled' : 'Disabled' }),
+});
+
+export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx, request) => {
+  const value = readXml(versioningConfiguration, 'VersioningConfiguration', request.body, {
+    maxBytes: bodyMaxDefault,
+  });
+  const { commit } = await prepare(ctx, { ...request, checks: firstRefusal }, { value });
+  await commit();
+  return emptyReply(200);
+};
+
+async function prepare(
+  ctx: Context,
+  request: Configuring,
+  { value: { Status, MfaDelete } }: { readonly value: VersioningConfiguration },
+): Promise<Prepared> {
+  const { bucket, record, checks } = request;
+  const versioning = await checks.at({ path: 'Status', right: 'Enabled or Suspended' }, () => {
+    if (Status !== undefined) return Status;
+    throw fail('IllegalVersioningConfigurationException', 'Status must be Enabled or Suspended.');
+  });
+  const mfaDelete = MfaDelete === undefined ? undefined : MfaDelete === 'Enabled';
+  const mfa = takesMfa(bucket, mfaDelete) && (await hasShownMfa(ctx, request));
+  const change = { versioning: versioning ?? 'Enabled', mfaDelete, mfa, record };
+  await checks.at({ path: versioning === undefined ? 'MfaDelete' : '' }, () =>
+    assertVersioningAllowed(bucket, change),
+  );
+  return { commit: () => setVersioning(ctx, bucket, change) };
+}
+
+/** MFA delete is shown, and can only be changed with a code of the account's root, which an operator does not have. */
+export const versioning: Configuration<VersioningConfiguration> = {
+  unset: {},
+  read: (_ctx, bucket) => {
+    const shown = toVersioning(bucket);
+    return Object.keys(shown).length === 0 ? undefined : shown;
+  },
+  prepare,
+};

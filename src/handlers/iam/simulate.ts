@@ -1,0 +1,203 @@
+/** SimulateCustomPolicy and SimulatePrincipalPolicy: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html */
+import { policiesOfHolder, type Simulation, simulate } from '../../auth/authorization/identity-policies.ts';
+import { parsePolicy } from '../../auth/policy/document.ts';
+import type { Policy } from '../../auth/policy/evaluate.ts';
+import type { Principal } from '../../auth/policy/request.ts';
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { findNamed } from '../../domain/iam/entities.ts';
+import type { Holder, RoleRecord, UserRecord } from '../../metadata/iam.ts';
+import { bool, element, many, optional as optionalElement, token } from '../../protocol/formats/codec.ts';
+import { type Given, list, oneOf, optional, structure, text } from '../../protocol/operations/parameters.ts';
+import { parseArn, rootArn } from '../../protocol/request/arns.ts';
+import { pageFields } from '../../protocol/schemas/account.ts';
+import { action } from './action.ts';
+import { type ActionRequest, page, pageEnd, pageFrom, policyDocument } from './fields.ts';
+
+/** Every pair of an action and a resource is decided. */
+const pairsMax = 1_000;
+const namesMax = 200;
+/** A page ends when it took so long: others want their turn. */
+const pageMsMax = 50;
+
+const contextEntry = structure({
+  ContextKeyName: text({ min: 5, max: 256 }),
+  ContextKeyValues: list(text({ min: 0, max: 2_048 }), { max: 100 }),
+  ContextKeyType: optional(
+    oneOf(
+      ...['string', 'stringList', 'numeric', 'numericList', 'boolean', 'booleanList', 'ip', 'ipList'],
+      ...['binary', 'binaryList', 'date', 'dateList'],
+    ),
+  ),
+});
+const printable = { pattern: /^[\x20-\x7e]+$/, must: 'printable ASCII' } as const;
+const arn = text({ max: 2_048, ...printable });
+
+const common = {
+  ...page,
+  ActionNames: list(text({ min: 3, max: 128, ...printable }), { min: 1, max: namesMax }),
+  ResourceArns: list(arn, { max: namesMax }),
+  ResourcePolicy: optional(policyDocument),
+  ResourceOwner: optional(arn),
+  CallerArn: optional(arn),
+  ContextEntries: list(contextEntry, { max: 100 }),
+  PermissionsBoundaryPolicyInputList: list(policyDocument, { max: 1 }),
+};
+type Common = Given<typeof common>;
+
+const evaluation = element({
+  EvalActionName: token,
+  EvalResourceName: token,
+  EvalDecision: token,
+  MatchedStatements: many(element({ SourcePolicyId: token, SourcePolicyType: token }), {
+    name: 'member',
+    max: pairsMax,
+  }),
+  MissingContextValues: many(token, { name: 'member', max: pairsMax }),
+  PermissionsBoundaryDecisionDetail: optionalElement(element({ AllowedByPermissionsBoundary: bool })),
+});
+const result = element({
+  EvaluationResults: many(evaluation, { name: 'member', max: pairsMax }),
+  ...pageFields,
+});
+
+const policiesIn = (texts: readonly string[], name: string): readonly Policy[] =>
+  texts.map((each, index) => ({
+    name: `${name}.${index + 1}`,
+    document: parsePolicy(each, { kind: 'identity' }),
+  }));
+
+/** A key with one value is a plain value, whatever type the request declares, because the policy's operator determines the type. */
+const factsIn = (entries: Common['ContextEntries']): Simulation['facts'] =>
+  new Map(
+    entries.map(({ ContextKeyName, ContextKeyValues: values, ContextKeyType: type }) => [
+      ContextKeyName.toLowerCase(),
+      values.length === 1 && !type?.endsWith('List') ? (values[0] ?? '') : values,
+    ]),
+  );
+
+interface Asked {
+  readonly principal: Principal;
+  readonly identity: readonly Policy[];
+  readonly boundary: readonly Policy[] | undefined;
+}
+
+function evaluateAll(
+  { clock }: Pick<Context, 'clock'>,
+  { identity: { owner } }: ActionRequest,
+  { given, asked }: { readonly given: Common; readonly asked: Asked },
+) {
+  const resources = given.ResourceArns.length === 0 ? ['*'] : given.ResourceArns;
+  if (given.ActionNames.length * resources.length > pairsMax)
+    throw fail('InvalidInput', `At most ${pairsMax} pairs of an action and a resource are simulated.`);
+  const resourcePolicy =
+    given.ResourcePolicy === undefined
+      ? undefined
+      : { name: 'ResourcePolicy', document: parsePolicy(given.ResourcePolicy, { kind: 'bucket' }) };
+  const limit = given.PermissionsBoundaryPolicyInputList;
+  const simulation: Simulation = {
+    ...asked,
+    boundary: limit.length === 0 ? asked.boundary : policiesIn(limit, 'PermissionsBoundaryPolicyInputList'),
+    resourcePolicy,
+    owner: accountIn(given.ResourceOwner) ?? owner,
+    facts: factsIn(given.ContextEntries),
+  };
+  const pairs = given.ActionNames.flatMap((each) => resources.map((on) => ({ action: each, resource: on })));
+  const { after, max } = pageFrom(given);
+  const from = Number.isInteger(Number(after)) ? Number(after) : 0;
+  const to = given.MaxItems === undefined ? pairs.length : from + max;
+  const EvaluationResults: ReturnType<typeof formatResult>[] = [];
+  const began = clock.elapsed();
+  for (const pair of pairs.slice(from, to)) {
+    EvaluationResults.push(formatResult(simulation, pair));
+    if (clock.elapsed() - began >= pageMsMax) break;
+  }
+  const end = from + EvaluationResults.length;
+  return { EvaluationResults, ...pageEnd(end < pairs.length ? String(end) : undefined) };
+}
+
+const accountIn = (given: string | undefined): string | undefined =>
+  given === undefined ? undefined : (/^arn:aws:iam::([^:]+):/.exec(given)?.[1] ?? given);
+
+function formatResult(simulation: Simulation, pair: { readonly action: string; readonly resource: string }) {
+  const { decision, matched, missing, isWithinBoundary } = simulate(simulation, pair);
+  return {
+    EvalActionName: pair.action,
+    EvalResourceName: pair.resource,
+    EvalDecision: decision,
+    MatchedStatements: matched.map((SourcePolicyId) => ({ SourcePolicyId, SourcePolicyType: 'IAM Policy' })),
+    MissingContextValues: missing,
+    ...(isWithinBoundary === undefined
+      ? {}
+      : { PermissionsBoundaryDecisionDetail: { AllowedByPermissionsBoundary: isWithinBoundary } }),
+  };
+}
+
+/** The principal of simulated requests, where it is not of the account. */
+function supposed({ identity: { owner } }: ActionRequest, given: string | undefined): Principal {
+  const parsed = given === undefined ? undefined : parseArn(given);
+  if (given === rootArn(owner)) return { kind: 'root', account: owner, arn: given, userid: owner };
+  if (given !== undefined && parsed?.kind !== 'user')
+    throw fail('InvalidInput', `${given} is not the ARN of a user.`);
+  const { account = owner, name = 'anybody' } = parsed ?? {};
+  return { kind: 'user', account, arn: given ?? '', userid: name, username: name };
+}
+
+export const SimulateCustomPolicy = action(
+  'SimulateCustomPolicy',
+  { ...common, PolicyInputList: list(policyDocument, { min: 1, max: 50 }) },
+  {
+    resource: () => '*',
+    result,
+    run: (ctx, request, given) => {
+      const principal = supposed(request, given.CallerArn);
+      const identity = policiesIn(given.PolicyInputList, 'PolicyInputList');
+      return evaluateAll(ctx, request, { given, asked: { principal, identity, boundary: undefined } });
+    },
+  },
+);
+
+export const SimulatePrincipalPolicy = action(
+  'SimulatePrincipalPolicy',
+  { ...common, PolicySourceArn: arn, PolicyInputList: list(policyDocument, { max: 50 }) },
+  {
+    resource: (_ctx, _call, { PolicySourceArn }) => PolicySourceArn,
+    result,
+    async run(ctx, request, given) {
+      const source = await readSource(ctx, request, given.PolicySourceArn);
+      const more = policiesIn(given.PolicyInputList, 'PolicyInputList');
+      const asked = {
+        ...source,
+        principal: given.CallerArn === undefined ? source.principal : supposed(request, given.CallerArn),
+        identity: [...source.identity, ...more],
+      };
+      return evaluateAll(ctx, request, { given, asked });
+    },
+  },
+);
+
+const isTagged = (holder: Holder): holder is UserRecord | RoleRecord => 'tags' in holder;
+
+/** @throws NoSuchEntity */
+async function readSource(
+  ctx: Context,
+  { identity: { owner } }: ActionRequest,
+  given: string,
+): Promise<Asked> {
+  const parsed = parseArn(given);
+  const kind = parsed?.kind;
+  const isHolder = kind === 'user' || kind === 'group' || kind === 'role';
+  if (parsed === undefined || !isHolder) throw fail('InvalidInput', `${given} is no user, group or role.`);
+  const holder =
+    parsed.account === owner ? await findNamed(ctx, owner, { kind, name: parsed.name }) : undefined;
+  if (holder === undefined || holder.path !== parsed.path)
+    throw fail('NoSuchEntity', `The ${kind} ${given} cannot be found.`);
+  const { identity, boundary } = await policiesOfHolder(ctx, owner, holder.id);
+  const tags = new Map(isTagged(holder) ? holder.tags : []);
+  const { id, name } = holder;
+  const principal: Principal =
+    kind === 'role'
+      ? { kind: 'session', account: owner, arn: given, userid: id, tags }
+      : { kind: 'user', account: owner, arn: given, userid: id, username: name, tags };
+  return { principal, identity, boundary };
+}

@@ -1,0 +1,119 @@
+/** Conditional headers and ranges. */
+
+import { fail } from '../../base/errors.ts';
+import type { Conditions } from '../../domain/objects/conditions.ts';
+import type { Slice } from '../../domain/objects/read-object.ts';
+import type { ObjectRow } from '../../metadata/tables.ts';
+import type { Reply } from '../../protocol/reply/reply.ts';
+import { header } from '../../request/own-headers.ts';
+import { defined, parseHttpDate } from '../../request/parameters.ts';
+import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
+import { emptyReply } from '../common/xml-reply.ts';
+import { describeObject } from './object-headers.ts';
+
+// Conditional headers, read once for reads, writes and the sources of copies.
+
+/** Undefined when the request is unconditional. */
+export const readConditions = ({ wire }: Authorized): Conditions | undefined =>
+  toConditions({
+    ifMatch: wire.headers.get('if-match'),
+    ifNoneMatch: wire.headers.get('if-none-match'),
+    ifModifiedSince: parseHttpDate(wire.headers.get('if-modified-since')),
+    ifUnmodifiedSince: parseHttpDate(wire.headers.get('if-unmodified-since')),
+  });
+
+type Fields = { readonly [Name in keyof Conditions]: Conditions[Name] | undefined };
+
+/** Undefined when no field has a value: the request is unconditional. */
+export function toConditions(fields: Fields): Conditions | undefined {
+  const conditions: Conditions = defined(fields);
+  return Object.keys(conditions).length === 0 ? undefined : conditions;
+}
+
+/** Undefined when the write is unconditional. If-Modified-Since is for reads alone (RFC 9110 §13.1.3). */
+export const writeConditions = (request: Authorized): Conditions | undefined => {
+  const { ifModifiedSince: _, ...conditions } = readConditions(request) ?? {};
+  return toConditions(conditions);
+};
+
+/** Refuses an invalid condition: a delete that ignored its condition could not be undone. */
+export function deleteConditions(request: Authorized): Conditions | undefined {
+  const size = header(request, 'if-match-size');
+  const modified = header(request, 'if-match-last-modified-time');
+  if (size !== undefined && !/^\d{1,15}$/.test(size)) throw unreadable('if-match-size', size);
+  const modifiedAt = parseHttpDate(modified);
+  if (modified !== undefined && modifiedAt === undefined)
+    throw unreadable('if-match-last-modified-time', modified);
+  return toConditions({
+    ...writeConditions(request),
+    ifModifiedAt: modifiedAt,
+    ifSize: size === undefined ? undefined : Number(size),
+  });
+}
+
+const unreadable = (name: string, value: string) =>
+  fail('InvalidArgument', {
+    message: `${name} cannot be understood`,
+    elements: { ArgumentName: name, ArgumentValue: value },
+  });
+
+/** Undefined when the copy does not depend on its source. */
+export const sourceConditions = (request: Authorized): Conditions | undefined =>
+  toConditions({
+    ifMatch: header(request, 'copy-source-if-match'),
+    ifNoneMatch: header(request, 'copy-source-if-none-match'),
+    ifModifiedSince: parseHttpDate(header(request, 'copy-source-if-modified-since')),
+    ifUnmodifiedSince: parseHttpDate(header(request, 'copy-source-if-unmodified-since')),
+  });
+
+// The 304 of a conditional read, with the headers on validity and freshness that a 200 would have (RFC 9110 §15.4.5).
+
+const kept = new Set([
+  'ETag',
+  'Last-Modified',
+  'Cache-Control',
+  'Expires',
+  '*-version-id',
+  'Content-Security-Policy',
+]);
+
+export const notModified = (request: AuthorizedInBucket, row: ObjectRow): Reply =>
+  emptyReply(
+    304,
+    describeObject(request, row).filter(([name]) => kept.has(name)),
+  );
+
+// The `Range` header (RFC 9110 §14): one range of bytes. An invalid header is ignored, as the RFC requires.
+
+/** @returns undefined for the whole content @throws InvalidRange when the range has no byte of the content */
+export function parseRange(raw: string | undefined, size: number): Slice | undefined {
+  const requested = raw === undefined ? undefined : positionsIn(raw);
+  if (raw === undefined || requested === undefined) return undefined;
+  const { first, last } = requested;
+  if (first === '' && last === '') return undefined;
+  if (first !== '' && last !== '' && Number(first) > Number(last)) return undefined;
+  // A suffix that is longer than the content is all of it, also of nothing (RFC 9110 §14.1.2).
+  if (size === 0 && first === '' && Number(last) > 0) return undefined;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (start > end || start >= size) {
+    throw fail('InvalidRange', {
+      elements: { RangeRequested: raw, ActualObjectSize: size },
+      headers: { 'Content-Range': `bytes */${size}` },
+    });
+  }
+  return { start, end };
+}
+
+/** The first and last position as written, either may be empty; undefined for anything but one range of bytes. */
+function positionsIn(raw: string): { readonly first: string; readonly last: string } | undefined {
+  const equals = raw.indexOf('=');
+  const hyphen = raw.indexOf('-', equals);
+  if (equals < 0 || hyphen < 0) return undefined;
+  if (raw.slice(0, equals).trim().toLowerCase() !== 'bytes') return undefined;
+  const first = raw.slice(equals + 1, hyphen);
+  const last = raw.slice(hyphen + 1).trimEnd();
+  return digits.test(first) && digits.test(last) ? { first, last } : undefined;
+}
+
+const digits = /^\d*$/;
