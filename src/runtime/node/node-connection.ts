@@ -1,7 +1,6 @@
 /** One connection of the Node listener: its requests in sequence, its timeouts, and its end. */
 
 import { readFile } from 'node:fs/promises';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { fail } from '../../base/errors.ts';
@@ -9,6 +8,7 @@ import type { Gateway } from '../../gateway.ts';
 import { DataUnavailable } from '../../ports/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Exchange, ListenerRequest } from './http-exchange.ts';
 import { findFault, NodeIncoming, type Peer } from './node-incoming.ts';
 import { refusal, refuseSocket, writeReply } from './node-reply.ts';
 
@@ -31,12 +31,6 @@ export interface ConnectionOptions {
   readonly idleTimeoutMs: number;
   /** Whether the server is shutting down: then replies close their connections. */
   readonly isClosing: () => boolean;
-}
-
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly awaitsContinue: boolean;
 }
 
 /** Whether the store of the bytes is unavailable, as in `request/failure.ts`. */
@@ -94,10 +88,12 @@ export class Connection implements Peer {
     }
     incoming.end();
     this.#current = undefined;
-    this.#proceed();
+    exchange.done?.();
+    // Unless that has begun the next request.
+    if (this.#current === undefined) this.#proceed();
   }
 
-  async #answer(incoming: NodeIncoming, request: IncomingMessage): Promise<Reply> {
+  async #answer(incoming: NodeIncoming, request: ListenerRequest): Promise<Reply> {
     const fault = findFault(request, incoming.wire.headers);
     if (fault !== undefined) {
       this.#isLast = true;
@@ -112,7 +108,7 @@ export class Connection implements Peer {
   }
 
   /** Whether the connection can carry another request after this one. */
-  #mustClose({ body, announcedBytes }: NodeIncoming, request: IncomingMessage): boolean {
+  #mustClose({ body, announcedBytes }: NodeIncoming, request: ListenerRequest): boolean {
     if (this.#isLast || this.#options.isClosing()) return true;
     if (body === undefined || request.complete) return false;
     if (body.awaitsContinue || announcedBytes === undefined) return true;
@@ -123,7 +119,7 @@ export class Connection implements Peer {
    * Node closes a connection immediately after its last reply. If bytes of an unread body are still arriving, the kernel answers them with a
    * reset, which can overtake the reply: so some more bytes are read and dropped.
    */
-  #end(incoming: NodeIncoming, request: IncomingMessage): void {
+  #end(incoming: NodeIncoming, request: ListenerRequest): void {
     this.#isLast = true;
     if (request.complete) return;
     const socket = this.#socket;
@@ -224,7 +220,7 @@ export class Connection implements Peer {
 }
 
 /** Drops the unread rest of a body, because node parses the next request only after it. */
-function drop({ body }: NodeIncoming, request: IncomingMessage): void {
+function drop({ body }: NodeIncoming, request: ListenerRequest): void {
   void body?.return();
   request.resume();
 }

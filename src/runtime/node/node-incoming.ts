@@ -1,8 +1,8 @@
-/** A node:http request in the gateway's form; parts that few requests need are created on demand. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+/** A request of the listener in the gateway's form; parts that few requests need are created on demand. */
 import { type LentRing, lentRing } from '../../backends/data/chunked/buffers.ts';
 import { LentArrays } from '../../backends/data/chunked/write-chunks.ts';
 import { type Incoming, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
+import type { ListenerRequest, ListenerResponse } from './http-exchange.ts';
 import type { Client } from './node-reply.ts';
 
 /** Bodies that are joined at a time, two pieces each. Further ones are read as they arrive, so that many slow uploads hold little. */
@@ -32,7 +32,7 @@ export class NodeIncoming implements Incoming, Client {
   #abort: AbortController | undefined;
   #lost: Error | undefined;
 
-  constructor(request: IncomingMessage, peer: Peer, awaitsContinue: ServerResponse | undefined) {
+  constructor(request: ListenerRequest, peer: Peer, awaitsContinue: ListenerResponse | undefined) {
     const headers = new WireHeaders(request.rawHeaders);
     this.wire = {
       method: request.method as string,
@@ -98,7 +98,7 @@ export function originForm(target: string): string {
  * sides agree on.
  */
 export function findFault(
-  { httpVersionMajor, httpVersionMinor, url }: IncomingMessage,
+  { httpVersionMajor, httpVersionMinor, url }: ListenerRequest,
   headers: WireHeaders,
 ): string | undefined {
   const host = headers.get('host');
@@ -115,7 +115,7 @@ export function findFault(
   return 'The Host header and the host of the request target differ.';
 }
 
-// The body of a node:http request as an iterable that is pulled: what is not read stays in the kernel.
+// The body of a request as an iterable that is pulled: what is not read stays in the kernel.
 
 /**
  * Arrays kept for a reader that is busy, before the socket is paused; Node keeps up to 64 KiB more.
@@ -137,9 +137,9 @@ interface Waiter {
 
 /** Single use. An array is valid until three large ones after it have been returned. */
 class NodeBody implements AsyncIterableIterator<Uint8Array> {
-  readonly #request: IncomingMessage;
+  readonly #request: ListenerRequest;
   /** Set while the client still waits for `100 Continue`. */
-  #continue: ServerResponse | undefined;
+  #continue: ListenerResponse | undefined;
   readonly #queue: Uint8Array[] = [];
   readonly #lent = new LentArrays(lentArraysMax);
   #waiter: Waiter | undefined;
@@ -147,7 +147,7 @@ class NodeBody implements AsyncIterableIterator<Uint8Array> {
   #failure: Error | undefined;
   #receivedBytes = 0;
 
-  constructor(request: IncomingMessage, awaitsContinue: ServerResponse | undefined) {
+  constructor(request: ListenerRequest, awaitsContinue: ListenerResponse | undefined) {
     this.#request = request;
     this.#continue = awaitsContinue;
   }

@@ -1,11 +1,12 @@
-/** Writes a reply to a node:http response; a body that fails midway never looks complete. */
-import { type ServerResponse, STATUS_CODES } from 'node:http';
+/** Writes a reply to the response of the listener; a body that fails midway never looks complete. */
+import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, fail } from '../../base/errors.ts';
 import { drawRequestId } from '../../domain/common/ids.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import type { ListenerResponse } from './http-exchange.ts';
 
 /** Name, value, name, value: the form that node:http writes without another look. */
 interface Head {
@@ -16,7 +17,7 @@ interface Head {
 }
 
 interface WriteOptions {
-  readonly response: ServerResponse;
+  readonly response: ListenerResponse;
   /** Whether this is the last reply of its connection. */
   readonly close: boolean;
   /** The client, which may disconnect. */
@@ -103,12 +104,12 @@ async function writeStream(
 
 /** Counts the arrays that are not yet in the kernel. */
 class Pipe {
-  readonly #response: ServerResponse;
+  readonly #response: ListenerResponse;
   readonly #client: Client;
   #held = 0;
   #wake: (() => void) | undefined;
 
-  constructor(response: ServerResponse, client: Client) {
+  constructor(response: ListenerResponse, client: Client) {
     this.#response = response;
     this.#client = client;
     // A write that the end of its socket finds under way may never call back.
@@ -165,7 +166,7 @@ export function refusal(code: ErrorCode, message?: string): Reply {
 /** Long enough for a client that is still sending to see the reply before the reset. */
 const lingerMs = 500;
 
-/** Writes to the socket directly, because node:http's parser has given up on it. */
+/** Writes to the socket directly, because what arrived is no request. */
 export function refuseSocket(socket: Duplex, error: Error & { readonly code?: string }): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();

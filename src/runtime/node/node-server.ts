@@ -1,23 +1,24 @@
-/** Listeners on node:http and node:https: each socket is a `Connection`, whose requests go to `gateway.handle`. */
+/** Listeners on node:net and node:tls: each socket is a `Connection`, whose requests go to `gateway.handle`. */
 
 import { readFileSync, statSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import * as http from 'node:http';
-import type { Server } from 'node:https';
-import * as https from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import { createSecureContext, TLSSocket } from 'node:tls';
+import * as net from 'node:net';
+import {
+  createSecureContext,
+  createServer as createTlsServer,
+  TLSSocket,
+  Server as TlsServer,
+} from 'node:tls';
 import type { ListenAddress } from '../../config/values/network.ts';
 import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import { formatEndpoint } from '../compose/configuration.ts';
+import { HttpFault } from './http-head.ts';
+import { HttpSocket } from './http-socket.ts';
 import { Connection, type ConnectionOptions } from './node-connection.ts';
 import { refuseSocket } from './node-reply.ts';
 
-/** Request line and headers together. */
-const headBytesMax = 32 * 1024;
 const tlsIntervalMs = 5000;
 
 export interface ServeOptions {
@@ -80,7 +81,7 @@ async function listen(
   const tls = readTlsFiles(config);
   const server = createServer(config, tls);
   let isClosing = false;
-  connect(server, {
+  const sockets = connect(server, config, {
     gateway,
     telemetry,
     listener,
@@ -94,16 +95,17 @@ async function listen(
     server.listen(address, () => resolve());
   });
   const stopReloading =
-    tls !== undefined && server instanceof https.Server
+    tls !== undefined && server instanceof TlsServer
       ? reloadOnChange(server, { files: tls, telemetry, intervalMs: options.tlsIntervalMs ?? tlsIntervalMs })
       : () => {};
-  const { port } = server.address() as AddressInfo;
+  const stopLimiting = limitHeads(sockets, config.SVC_HEADER_TIMEOUT);
+  const { port } = server.address() as net.AddressInfo;
   return {
     url: formatEndpoint({ host: address.host, port }, tls !== undefined),
     close: () => {
       isClosing = true;
       stopReloading();
-      return closeServer(server, config.SVC_SHUTDOWN_TIMEOUT);
+      return closeServer(server, sockets, config.SVC_SHUTDOWN_TIMEOUT).finally(stopLimiting);
     },
   };
 }
@@ -113,67 +115,69 @@ function readTlsFiles(config: ServeOptions['config']): TlsFiles | undefined {
   return certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile };
 }
 
-function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined): http.Server | https.Server {
-  const options: http.ServerOptions = {
-    noDelay: true,
-    keepAliveTimeout: config.SVC_IDLE_TIMEOUT,
-    headersTimeout: config.SVC_HEADER_TIMEOUT,
-    // Node's own limit is on the whole request, however busy: a large upload over a slow line is not a fault.
-    requestTimeout: 0,
-    connectionsCheckingInterval: Math.min(5000, Math.max(100, config.SVC_HEADER_TIMEOUT / 4)),
-    maxHeaderSize: headBytesMax,
-    // Node's own refusal keeps the connection open for pipelined requests; this server closes it.
-    requireHostHeader: false,
-  };
-  const server =
-    tls === undefined
-      ? http.createServer(options)
-      : https.createServer({ ...options, ...readKeyPair(tls), handshakeTimeout: config.SVC_HEADER_TIMEOUT });
-  // Headers past Node's count would silently be missing from what was signed; their size is bounded anyway.
-  server.maxHeadersCount = 0;
-  server.timeout = config.SVC_IDLE_TIMEOUT;
-  return server;
+function createServer(config: ServeOptions['config'], tls: TlsFiles | undefined): net.Server {
+  // Half-open, because a connection whose last request is torn is still answered.
+  const options = { noDelay: true, allowHalfOpen: true };
+  if (tls === undefined) return net.createServer(options);
+  return createTlsServer({
+    ...options,
+    ...readKeyPair(tls),
+    ALPNProtocols: ['http/1.1'],
+    handshakeTimeout: config.SVC_HEADER_TIMEOUT,
+  });
 }
 
-/** Connects a server's events to connections; the first request of a socket creates its connection. */
-function connect(server: http.Server, options: ConnectionOptions): void {
-  const connections = new WeakMap<Duplex, Connection>();
-  const connectionOf = (socket: Socket): Connection => {
-    const known = connections.get(socket);
-    if (known !== undefined) return known;
+/** Makes a connection of each socket. @returns the open ones */
+function connect(server: net.Server, config: ServeOptions['config'], options: ConnectionOptions): Sockets {
+  const sockets: Sockets = new Set();
+  const keepAliveLine = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(config.SVC_IDLE_TIMEOUT / 1000)}\r\n`;
+  server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: net.Socket) => {
     const connection = new Connection(socket, options);
-    connections.set(socket, connection);
-    socket.on('close', () => connection.lose());
-    return connection;
+    const http = new HttpSocket(socket, {
+      take: (exchange) => connection.take(exchange),
+      refuse: (fault) => connection.refuse(fault),
+      keepAliveLine,
+    });
+    sockets.add(http);
+    socket.setTimeout(config.SVC_IDLE_TIMEOUT);
+    socket.on('timeout', () => connection.timeOut());
+    // The socket closes by itself after an error.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      sockets.delete(http);
+      connection.lose();
+    });
+  });
+  server.on('tlsClientError', (error, socket) => refuseSocket(socket, error));
+  return sockets;
+}
+
+type Sockets = Set<HttpSocket>;
+
+/** Refuses heads that do not arrive in time. Node's own limit on the whole request would cut a large upload over a slow line. */
+function limitHeads(sockets: Sockets, timeoutMs: number): () => void {
+  const late = (): void => {
+    const startedMax = performance.now() - timeoutMs;
+    for (const socket of sockets) {
+      if (socket.headStartedAt === 0 || socket.headStartedAt > startedMax) continue;
+      socket.fail(new HttpFault('ERR_HTTP_REQUEST_TIMEOUT', 'the head did not arrive in time'));
+    }
   };
-  server.on('request', (request, response) => {
-    connectionOf(request.socket).take({ request, response, awaitsContinue: false });
-  });
-  server.on('checkContinue', (request, response) => {
-    connectionOf(request.socket).take({ request, response, awaitsContinue: true });
-  });
-  // Node answers any other expectation with 417 and no body; RFC 9110 lets a server ignore unknown ones.
-  server.on('checkExpectation', (request, response) => {
-    connectionOf(request.socket).take({ request, response, awaitsContinue: false });
-  });
-  server.on('clientError', (error, socket) => {
-    const connection = connections.get(socket);
-    if (connection === undefined) refuseSocket(socket, error);
-    else connection.refuse(error);
-  });
-  server.on('timeout', (socket) => {
-    const connection = connections.get(socket);
-    if (connection === undefined) socket.destroy();
-    else connection.timeOut();
-  });
+  const timer = setInterval(late, Math.min(5000, Math.max(100, timeoutMs / 4)));
+  timer.unref();
+  return () => clearInterval(timer);
 }
 
 /** Closes idle connections immediately and busy ones after their reply; the rest is cut after the timeout. */
-async function closeServer(server: http.Server, timeoutMs: number): Promise<void> {
-  const cut = setTimeout(() => server.closeAllConnections(), timeoutMs);
-  await new Promise<void>((resolve) => {
+async function closeServer(server: net.Server, sockets: Sockets, timeoutMs: number): Promise<void> {
+  const cut = setTimeout(() => {
+    for (const { socket } of sockets) socket.destroy();
+  }, timeoutMs);
+  const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
+  for (const each of sockets) if (each.isIdle) each.socket.destroySoon();
+  await closed;
   clearTimeout(cut);
 }
 
@@ -201,7 +205,7 @@ function readKeyPair({ certFile, keyFile }: TlsFiles): KeyPair {
  * keep their certificate. Returns a function that ends the polling.
  */
 function reloadOnChange(
-  server: Server,
+  server: TlsServer,
   { files, telemetry, intervalMs }: { files: TlsFiles; telemetry: Telemetry; intervalMs: number },
 ): () => void {
   let seen = readStamp(files);
@@ -251,8 +255,8 @@ export function toNodeHandler(
   gateway: Pick<Gateway, 'handle'>,
   { telemetry = silentTelemetry, idleTimeoutMs = 60_000 }: NodeHandlerOptions = {},
 ): NodeHandler {
-  const connections = new WeakMap<Socket, Connection>();
-  const connect = (socket: Socket): Connection => {
+  const connections = new WeakMap<net.Socket, Connection>();
+  const connect = (socket: net.Socket): Connection => {
     const known = connections.get(socket);
     if (known !== undefined) return known;
     const secure = socket instanceof TLSSocket;
