@@ -1,4 +1,4 @@
-/** The gateway on node:http: sockets go straight to `gateway.handle`, no Request or Response object is made. */
+/** The gateway on Node: sockets go straight to `gateway.handle`, no Request or Response object is made. */
 
 // First, because other modules stop an old runtime with a stack trace.
 import '../base/assert-runtime.ts';
