@@ -224,7 +224,7 @@ async function launch(
   return { pid: child.pid as number, host, port, stop: () => stop(child, directory) };
 }
 
-const startMs = 20_000;
+const startMs = 60_000;
 const stopMs = 10_000;
 
 async function stop(child: ChildProcess, directory?: string): Promise<void> {
