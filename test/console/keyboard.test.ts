@@ -34,21 +34,24 @@ async function walk({ page }: Tab): Promise<Walk> {
   const count = await page.evaluate(
     () => (globalThis as unknown as { tabWalk: { controls: unknown[] } }).tabWalk.controls.length,
   );
-  for (let press = 0; press < count + 2; press += 1) {
+  // The document of a frame and what the browser itself shows take further presses.
+  let found = 0;
+  for (let press = 0; press < 2 * count + 8 && found < count; press += 1) {
     await page.keyboard.press('Tab');
-    await page.evaluate(() => {
+    found = await page.evaluate(() => {
       const { tabWalk } = globalThis as unknown as {
         tabWalk: { controls: HTMLElement[]; order: number[]; unseen: string[] };
       };
       const focused = document.activeElement as HTMLElement | null;
       const index = focused === null ? -1 : tabWalk.controls.indexOf(focused);
-      if (focused === null || index < 0 || tabWalk.order.includes(index)) return;
+      if (focused === null || index < 0 || tabWalk.order.includes(index)) return tabWalk.order.length;
       tabWalk.order.push(index);
       // A document in a frame shows its focus itself.
-      if (focused.tagName === 'IFRAME') return;
+      if (focused.tagName === 'IFRAME') return tabWalk.order.length;
       const { outlineStyle, outlineWidth } = getComputedStyle(focused);
       if (outlineStyle === 'none' || outlineWidth === '0px')
         tabWalk.unseen.push(focused.outerHTML.slice(0, 120));
+      return tabWalk.order.length;
     });
   }
   return page.evaluate(() => {
