@@ -115,7 +115,8 @@ test('a version whose task is dropped from the queue has OperationFailedReplicat
 });
 
 test('a replicator that is stopped in the middle of an upload leaves none open at the peer, once the next one runs', async () => {
-  const { near, far } = await openLinked();
+  // Longer than the test waits.
+  const { near, far } = await openLinked({ SVC_REPLICATION_TIMEOUT: '90s' });
   const { client } = near.world;
   const uploadId = await createUpload(client, '/bucket/parts');
   const parts = [
