@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { DiskRoom } from '../../src/backends/disk-room.ts';
 import { type EmbeddedStore, embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
+import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { table } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { all, type Head, head, heads, headsOf, ranksOf } from './metadata-store/tables.ts';
@@ -34,6 +36,25 @@ const catalog = 1;
 const epoch = 3;
 
 describe('an embedded store', () => {
+  it('on a full disk commits only what frees space, so that nothing else spends the reserve', async () => {
+    const full = new StorageFull('the disk is full');
+    let isFull = false;
+    // The cast: what is missing is asked only where a transaction fails.
+    const room = { shortage: () => (isFull ? full : undefined), spend() {} } as unknown as DiskRoom;
+    const store = embeddedStore({ directory, clock, random: systemRandom(), durable: true, room });
+    const put = (key: string) => [{ put: head('b', key), expect: 'absent' }] as const;
+    const first = await store.commit(headsOf('b'), put('key'));
+    if (!first.applied) throw new Error('nothing was committed');
+    isFull = true;
+    await expect(store.commit(headsOf('b'), put('other'))).rejects.toBe(full);
+    // The heartbeat of a worker that frees space.
+    expect(await store.commit(headsOf('b'), put('third'), { frees: true })).toMatchObject({ applied: true });
+    const { key, slot } = head('b', 'key');
+    const removal = [{ remove: { key, slot }, expect: first.revision }] as const;
+    expect(await store.commit(headsOf('b'), removal)).toMatchObject({ applied: true });
+    await store.close();
+  });
+
   it('leaves the event loop to other work during a long scan', async () => {
     // Each look at the clock takes 6 ms of the scan.
     const slow = { ...clock, elapsed: () => (elapsed += 6) };
