@@ -58,6 +58,8 @@ export interface OpenOptions extends SettingOptions {
 /** What a kind of storage sets, and how its stores are opened. */
 export interface Storage {
   readonly settings: Partial<Readonly<Record<SettingName, string>>>;
+  /** The workers run beside the store, and not in this process. */
+  readonly runsWorkers?: true;
   open(config: Config, options: OpeningOptions): Promise<OpenedContext>;
 }
 
@@ -222,6 +224,8 @@ function readOptions(options: OpenOptions): { readonly config: Config; readonly 
     faults.push('workers must be true, false or a list of names');
   for (const [name, hook] of Object.entries({ authorize, onEvent }))
     if (hook !== undefined && typeof hook !== 'function') faults.push(`${name} must be a function`);
+  if (storage?.runsWorkers && workers !== undefined && workers !== false)
+    faults.push('workers run beside this storage: leave the option out');
   if (eventDelivery !== undefined && eventDelivery !== 'at-least-once' && eventDelivery !== 'best-effort')
     faults.push('eventDelivery must be at-least-once or best-effort');
   const basePath = options.basePath ?? '';
@@ -243,8 +247,13 @@ function findStorage(given: unknown): Storage | undefined {
 const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/g, (name) => toOption(name));
 
 /** The context with the hooks of the application. */
-function withHooks({ context, close }: OpenedContext, options: OpenOptions): OpenedContext {
-  const { authorize, onEvent, workers = true } = options;
+function withHooks(
+  { context, close }: OpenedContext,
+  options: OpenOptions,
+  { runsWorkers = false }: Pick<Storage, 'runsWorkers'> | { readonly runsWorkers?: boolean },
+): OpenedContext {
+  const { authorize, onEvent } = options;
+  const workers = options.workers ?? !runsWorkers;
   if (authorize === undefined && onEvent === undefined) return { context, close };
   const notifies = typeof workers === 'boolean' ? workers : workers.includes('notify');
   const { eventDelivery = notifies ? 'at-least-once' : 'best-effort' } = options;
@@ -267,7 +276,7 @@ export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
   const { telemetry = silentTelemetry, basePath = '' } = options;
   const { config, storage } = readOptions(options);
   const opened = await storage.open(config, { telemetry });
-  const { context, close: closeStores } = withHooks(opened, options);
+  const { context, close: closeStores } = withHooks(opened, options, storage);
   const mount = (path: string): Mounted => {
     const { handle } = createGateway(context, { basePath: path });
     const fetch: Mounted['fetch'] = async (request, facts) =>
@@ -276,7 +285,9 @@ export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
   };
   const ends = new AbortController();
   const workers =
-    options.workers === false ? undefined : startWorkers(context, config.SVC_WORKERS, ends.signal);
+    options.workers === false || storage.runsWorkers
+      ? undefined
+      : startWorkers(context, config.SVC_WORKERS, ends.signal);
   const close = async (): Promise<void> => {
     await workers?.stop();
     await closeStores();

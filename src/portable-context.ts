@@ -14,7 +14,7 @@ import { openClusterStates } from './domain/clusters/cluster-states.ts';
 import { TrafficCounter } from './domain/usage/traffic-counter.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import { cipherKeyBytes } from './ports/cryptography.ts';
-import type { MetadataStore } from './ports/metadata-store.ts';
+import type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import { systemRandom } from './ports/random.ts';
 import { noSiblings } from './ports/siblings.ts';
@@ -27,6 +27,10 @@ export interface PortableOptions {
   readonly tracer?: Tracer | undefined;
   readonly metadata?: MetadataStore;
   readonly bytes?: ObjectBytes;
+  /** Default: gathers rows in this process, and writes them within a second. */
+  readonly lateWrites?: LateWrites;
+  /** Seals what is stored; the first seals, all unseal. Default: a random one, with which sealed values last as long as this process. */
+  readonly masterKeys?: readonly Uint8Array[];
 }
 
 export function openPortable(
@@ -39,9 +43,9 @@ export function openPortable(
   const cipher = portableCipher();
   const metadata = options.metadata ?? memoryStore({ clock, random });
   const bytes = options.bytes ?? chunked({ default: memoryChunks() });
-  // What it seals lasts as long as this process, like everything in memory.
-  const sealer = masterSealer({ keys: [random.bytes(cipherKeyBytes)], cipher, hasher, random });
-  const late = lateWrites({ metadata, clock, telemetry });
+  const keys = options.masterKeys ?? [random.bytes(cipherKeyBytes)];
+  const sealer = masterSealer({ keys, cipher, hasher, random });
+  const late = options.lateWrites ?? lateWrites({ metadata, clock, telemetry });
   const identities = { metadata, sealer, clock, lateWrites: late, cacheTtlMs: 0 };
   const context: Context = {
     config,

@@ -1,7 +1,7 @@
 /**
- * The gateway on workerd, for a trial: everything is in the memory of one isolate and is lost with it. The runtime normalises
- * `request.url`, so a key with a `.` or `..` segment cannot be addressed. The console is served from the binding of static assets `ASSETS`,
- * whose directory is `dist/console` of the package.
+ * The gateway on workerd. With the bindings `SLUICE` (the class `SluiceMetadata`) and `BUCKET` (R2) it is durable; without them everything is
+ * in the memory of one isolate, for a trial. The runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be
+ * addressed. The console is served from the binding of static assets `ASSETS`, whose directory is `dist/console` of the package.
  */
 
 import { withLength } from '../adapters.ts';
@@ -16,6 +16,15 @@ import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
 import { createTracer } from '../telemetry/tracing/tracer.ts';
+import { type CloudflareBindings, openCloudflare } from './cloudflare.ts';
+
+export {
+  type CloudflareBindings,
+  type CloudflareOptions,
+  cloudflare,
+  type MetadataNamespace,
+  SluiceMetadata,
+} from './cloudflare.ts';
 
 /** A binding of static assets. */
 interface Assets {
@@ -40,7 +49,10 @@ function consoleFrom(assets: Assets): ConsoleAssets {
 
 /** Not `compose`: a bundle made from it would contain the backends that need a disk. */
 function gatewayFrom(env: Environment): Gateway {
-  const config = parseConfig(env);
+  // The cast: bindings that are no texts are objects of the runtime.
+  const { ASSETS: assets, ...bindings } = env as { readonly ASSETS?: unknown } & Partial<CloudflareBindings>;
+  const isDurable = bindings.SLUICE !== undefined && bindings.BUCKET !== undefined;
+  const config = parseConfig(isDurable ? { SVC_MEMORY_MAX: '128MiB', ...env } : env);
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
@@ -57,9 +69,9 @@ function gatewayFrom(env: Environment): Gateway {
   });
   if (config.SVC_OTLP_ENDPOINT !== undefined)
     telemetry.log('WARN', 'SVC_OTLP_ENDPOINT has no effect: this runtime exports no spans');
-  const { context } = openPortable(config, { clock, telemetry, tracer });
-  // The cast: bindings that are no texts are objects of the runtime.
-  const { ASSETS: assets } = env as { readonly ASSETS?: unknown };
+  const { context } = isDurable
+    ? openCloudflare(config, bindings as CloudflareBindings, { telemetry, tracer })
+    : openPortable(config, { clock, telemetry, tracer });
   return createGateway(
     assets === undefined ? context : { ...context, consoleAssets: consoleFrom(assets as Assets) },
   );
@@ -68,8 +80,12 @@ function gatewayFrom(env: Environment): Gateway {
 /** Created by the first request, because workerd refuses to draw random bytes before one. */
 let gateway: Gateway | undefined;
 
+interface Execution {
+  waitUntil(promise: Promise<unknown>): void;
+}
+
 export default {
-  async fetch(request: Request, env: Environment): Promise<Response> {
+  async fetch(request: Request, env: Environment, execution: Execution): Promise<Response> {
     try {
       gateway ??= gatewayFrom(env);
     } catch (error) {
@@ -77,7 +93,9 @@ export default {
       return new Response('the gateway is not configured; its log says why\n', { status: 500 });
     }
     const remote = request.headers.get('cf-connecting-ip') ?? '';
-    const reply = await gateway.handle(fromRequest(request, { remote }));
-    return withLength(toResponse(reply, request.method));
+    const replying = gateway.handle(fromRequest(request, { remote }));
+    // A client that leaves must not end what other requests wait for, nor a write before its op is ended.
+    execution.waitUntil(replying.catch(() => undefined));
+    return withLength(toResponse(await replying, request.method));
   },
 };

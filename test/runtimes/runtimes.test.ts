@@ -97,6 +97,13 @@ smoke({
   noMetrics: 'an isolate ends at any time, and nothing could scrape all of them',
 });
 
+smoke({
+  name: 'workerd, Durable Object and R2',
+  start: () => startWorkerd({ isDurable: true }),
+  normalisesTargets: 'the runtime rewrites request.url',
+  noMetrics: 'an isolate ends at any time, and nothing could scrape all of them',
+});
+
 test('workerd warns once that SVC_OTLP_ENDPOINT has no effect, and exports nothing', () => {
   const warned = workerd?.log().match(/"level":"WARN","message":"SVC_OTLP_ENDPOINT has no effect[^"]*"/g);
   expect(warned).toHaveLength(1);

@@ -1,26 +1,29 @@
 /** The workerd entry, bundled as wrangler does it, under miniflare. */
 import { join } from 'node:path';
-import { Miniflare } from 'miniflare';
-import { rolldown } from 'rolldown';
+import { Miniflare, type WorkerOptions } from 'miniflare';
 import { consoleFolder } from '../../console/build.ts';
 import { testCredentials } from '../support/server.ts';
+import { bundleWorker } from '../workers/bundle.ts';
 import type { Started } from './smoke.ts';
 
-const root = join(import.meta.dirname, '../..');
+export const workerdEntry = join(import.meta.dirname, '../../src/runtime/workerd.ts');
 
-async function bundle(): Promise<string> {
-  const build = await rolldown({
-    input: join(root, 'src/runtime/workerd.ts'),
-    platform: 'neutral',
-    resolve: { mainFields: ['module', 'main'], conditionNames: ['workerd', 'worker', 'browser', 'import'] },
-    external: [/^node:/],
-    logLevel: 'silent',
-  });
-  const { output } = await build.generate({ format: 'esm' });
-  await build.close();
-  if (output.length !== 1) throw new Error(`the bundle has ${output.length} files`);
-  return output[0].code;
-}
+/** The bindings of wrangler.toml, and an alarm that is due at once. */
+export const durableBindings = {
+  r2Buckets: ['BUCKET'],
+  durableObjects: { SLUICE: { className: 'SluiceMetadata', useSQLite: true } },
+  bindings: {
+    SVC_CREDENTIALS: JSON.stringify(Object.values(testCredentials)),
+    SLUICE_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+    SLUICE_WORKERS_EVERY: '1',
+    SVC_GC_GRACE: '0s',
+  },
+} as const satisfies Partial<WorkerOptions>;
+
+export const workerdFlags = {
+  compatibilityDate: '2026-04-01',
+  compatibilityFlags: ['nodejs_compat'],
+};
 
 /** The lines of its log. */
 export interface Workerd extends Started {
@@ -28,17 +31,17 @@ export interface Workerd extends Started {
 }
 
 /** @param withConsole the built console is bound as static assets */
-export async function startWorkerd({ withConsole = false } = {}): Promise<Workerd> {
+export async function startWorkerd({ withConsole = false, isDurable = false } = {}): Promise<Workerd> {
   const lines: string[] = [];
   const worker = new Miniflare({
-    modules: [{ type: 'ESModule', path: 'sluice.js', contents: await bundle() }],
-    compatibilityDate: '2026-04-01',
-    compatibilityFlags: ['nodejs_compat'],
+    modules: [{ type: 'ESModule', path: 'sluice.js', contents: await bundleWorker(workerdEntry) }],
+    ...workerdFlags,
     bindings: {
       SVC_CREDENTIALS: JSON.stringify(Object.values(testCredentials)),
       SVC_WORKERS: '',
       SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     },
+    ...(isDurable ? durableBindings : {}),
     ...(withConsole
       ? {
           assets: {

@@ -60,15 +60,17 @@ function unlessDamaged<T>(read: () => T): T | undefined {
 
 export class Intents {
   readonly #ports: IntentPorts;
+  readonly rows: EpochRows;
   /** The epochs of this process. */
   readonly own: Epochs;
 
   constructor(ports: IntentPorts) {
     this.#ports = ports;
-    this.own = new Epochs({ ...ports, rows: this.#rows() });
+    this.rows = this.#makeRows();
+    this.own = new Epochs({ ...ports, rows: this.rows });
   }
 
-  #rows(): EpochRows {
+  #makeRows(): EpochRows {
     const { store, submit, clock, ttlMs } = this.#ports;
     const put = (batch: Batch, epoch: string, row: EpochRow): void => {
       batch.epochs.set(epoch, row);

@@ -4,7 +4,7 @@
  */
 import { Packr } from 'msgpackr';
 import type { Clock } from '../../../ports/clock.ts';
-import type { MetadataHealth, MetadataStore } from '../../../ports/metadata-store.ts';
+import type { MetadataHealth } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Span } from '../key-order.ts';
 import { decodeNodeText, type Requested, readSome } from '../row-codec.ts';
@@ -33,10 +33,7 @@ export interface SqliteOptions {
   readonly intentTtlMs?: number;
 }
 
-export interface SqliteStore extends MetadataStore {
-  /** Renews intents and removes expired rows; call it three times within each intent's life. */
-  maintain(): Promise<void>;
-}
+export type SqliteStore = RecordStore;
 
 const defaultIntentTtlMs = 60_000;
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true, copyBuffers: true });
@@ -128,7 +125,7 @@ class SqliteEntries implements OrderedStore {
   }
 }
 
-class Sqlite extends RecordStore implements SqliteStore {
+class Sqlite extends RecordStore {
   readonly #sql: Sql;
   readonly #entries: SqliteEntries;
 

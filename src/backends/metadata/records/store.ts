@@ -22,6 +22,7 @@ import type {
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
+import type { EpochRows } from '../epochs.ts';
 import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
 import { decodeNodeText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
@@ -75,6 +76,23 @@ export abstract class RecordStore implements MetadataStore {
     this.assertOpen();
     const scanned = { store: this.#store, clock: this.clock, codec: this.codecs.of(at.table), at };
     return new RecordCursor<T>(scanned, range);
+  }
+
+  /** The next rows of a span, for a cursor in another process. @param columns as those of a range */
+  page<T extends AnyTable>(
+    at: At<T>,
+    span: Span,
+    { count, columns }: { readonly count: number; readonly columns?: readonly string[] | undefined },
+  ): ReadSpan<T> {
+    this.assertOpen();
+    const codec = this.codecs.of(at.table);
+    const scanned = { store: this.#store, clock: this.clock, codec, at };
+    return readSpan(scanned, span, { count, projection: codec.projection(columns) });
+  }
+
+  /** The rows of epochs, for a process that reaches the store from elsewhere. */
+  get epochRows(): EpochRows {
+    return this.intents.rows;
   }
 
   begin(): Promise<Op> {
@@ -214,9 +232,43 @@ interface Scanned<T> {
   readonly at: At<T>;
 }
 
+export interface ReadSpan<T> {
+  readonly rows: Stored<RowOf<T>>[];
+  readonly rest: Span;
+}
+
+function readSpan<T extends AnyTable>(
+  { store, clock, codec, at }: Scanned<T>,
+  span: Span,
+  { count, projection }: { readonly count: number; readonly projection: Projection },
+): ReadSpan<T> {
+  const rows: Stored<RowOf<T>>[] = [];
+  if (count <= 0 || compareBytes(span.low, span.high) >= 0) return { rows, rest: span };
+  const partition = at.in as Columns;
+  const partitionBytes = codec.order.partitionKey(partition).length;
+  const { columns, requested } = projection;
+  const now = clock.now();
+  // Where the range is read to its end, nothing is left of it.
+  let rest: Span = { ...span, low: span.high };
+  store.refresh();
+  store.read(
+    span,
+    (key, value) => {
+      const stored = value as StoredRow;
+      if (!isAlive(stored, now)) return true;
+      const row = codec.order.sortOf(key, partitionBytes, decodeText);
+      rows.push(codec.complete(row, { stored, partition, columns }));
+      if (rows.length < count) return true;
+      rest = passed(span, key);
+      return false;
+    },
+    { requested },
+  );
+  return { rows, rest };
+}
+
 class RecordCursor<T extends AnyTable> implements Cursor<T> {
   readonly #scanned: Scanned<T>;
-  readonly #partitionBytes: number;
   /** There is only shard 0; the others are empty. */
   readonly #isEmpty: boolean;
   readonly #projection: Projection;
@@ -225,31 +277,15 @@ class RecordCursor<T extends AnyTable> implements Cursor<T> {
   constructor(scanned: Scanned<T>, range: Range<T>) {
     const { codec, at } = scanned;
     this.#scanned = scanned;
-    this.#partitionBytes = codec.order.partitionKey(at.in as Columns).length;
     this.#isEmpty = (range.shard ?? 0) !== 0;
     this.#projection = codec.projection(range.columns);
     this.#span = computeSpan(codec.order, at.in as Columns, range);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    const { store, clock, codec, at } = this.#scanned;
-    const rows: Stored<RowOf<T>>[] = [];
-    if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
-    const partition = at.in as Columns;
-    const { columns, requested } = this.#projection;
-    const now = clock.now();
-    store.refresh();
-    const visit = (key: Uint8Array, value: unknown): boolean => {
-      const stored = value as StoredRow;
-      if (!isAlive(stored, now)) return true;
-      const row = codec.order.sortOf(key, this.#partitionBytes, decodeText);
-      rows.push(codec.complete(row, { stored, partition, columns }));
-      if (rows.length < count) return true;
-      this.#span = passed(this.#span, key);
-      return false;
-    };
-    // Where the range was read to its end, nothing is left of it.
-    if (store.read(this.#span, visit, { requested })) this.#span = { ...this.#span, low: this.#span.high };
+    if (this.#isEmpty) return [];
+    const { rows, rest } = readSpan(this.#scanned, this.#span, { count, projection: this.#projection });
+    this.#span = rest;
     return rows;
   }
 

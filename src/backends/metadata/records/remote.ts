@@ -1,0 +1,315 @@
+/**
+ * The record layer of another process, for gateways that reach it by calls: `serveRecords` answers them beside the store, `remoteRecords` is
+ * the metadata port over them. A call is one message there and one back, of plain values and bytes.
+ *
+ * The rules for callers are asserted on both sides: here so that a mistake is an error of the caller, there because the rows are.
+ */
+import type { Clock } from '../../../ports/clock.ts';
+import {
+  type Abandoned,
+  type AnyTable,
+  type At,
+  type Change,
+  type CommitOptions,
+  type CopiedRow,
+  type Cursor,
+  type MetadataHealth,
+  type MetadataStore,
+  type Op,
+  type Outcome,
+  type Range,
+  type RowOf,
+  type RowPage,
+  type SideChange,
+  type SortOf,
+  type Stored,
+  StoreUnavailable,
+} from '../../../ports/metadata-store.ts';
+import type { Random } from '../../../ports/random.ts';
+import { Epochs } from '../epochs.ts';
+import { buildOrder, type Columns, compareBytes, computeSpan, type Span, skipTo } from '../key-order.ts';
+import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate, keyOf } from '../rules.ts';
+import type { ReadSpan, RecordStore } from './store.ts';
+
+/** A partition in a message: its table by name. */
+interface Place {
+  readonly table: string;
+  readonly in: object;
+  readonly fence?: number | undefined;
+}
+
+const placeOf = (at: At<AnyTable>): Place => ({
+  table: at.table.name,
+  in: at.in,
+  ...(at.fence === undefined ? {} : { fence: at.fence }),
+});
+
+type PlacedSide = Omit<SideChange, 'at'> & { readonly at: Place };
+interface PlacedOptions {
+  readonly op?: Op | undefined;
+  readonly then: readonly PlacedSide[];
+}
+
+const placeSides = (changes: readonly SideChange[] = []): readonly PlacedSide[] =>
+  changes.map((change) => ({ ...change, at: placeOf(change.at as At<AnyTable>) }));
+
+/** A key that cannot be encoded is an error of the caller, and not of the store. */
+function assertKey(at: At<AnyTable>, key: object): void {
+  buildOrder(at.table).rowKey(at.in as Columns, key as Columns);
+}
+
+function assertSideKeys(changes: readonly SideChange[] = []): void {
+  for (const change of changes) assertKey(change.at as At<AnyTable>, keyOf(change));
+}
+
+/** Rows of one answer. */
+const pageMax = 1_000;
+
+/** The answers to calls, over a store and the tables that they may name. */
+export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
+  const byName = new Map(tables.map((table) => [table.name, table]));
+  const find = ({ table: name, ...rest }: Place): At<AnyTable> => {
+    const table = byName.get(name);
+    if (table === undefined) throw new Error(`there is no table ${name}`);
+    return { table, ...rest } as At<AnyTable>;
+  };
+  const findSides = (changes: readonly PlacedSide[]): SideChange[] =>
+    changes.map((change) => ({ ...change, at: find(change.at) }) as SideChange);
+  const { epochRows } = store;
+  return {
+    get: (place: Place, key: object) => store.get(find(place), key as never),
+    page: async (
+      place: Place,
+      span: Span,
+      requested: { count: number; columns?: readonly string[] | undefined },
+    ) => store.page(find(place), span, { ...requested, count: Math.min(requested.count, pageMax) }),
+    commit: (place: Place, changes: readonly Change<AnyTable>[], { op, then }: PlacedOptions) =>
+      store.commit(find(place), changes, { then: findSides(then), ...(op === undefined ? {} : { op }) }),
+    apply: (changes: readonly PlacedSide[]) => store.apply(findSides(changes)),
+    clear: (place: Place, range: Range<AnyTable>) => store.clear(find(place), range),
+    fence: (place: Place) => store.fence(find(place)),
+    raiseFence: (place: Place, generation: number) => store.raiseFence(find(place), generation),
+    openEpoch: (epoch: string) => epochRows.open(epoch),
+    removeEpoch: (epoch: string) => epochRows.remove(epoch),
+    renewEpochs: (epochs: readonly string[]) => epochRows.renew(epochs),
+    abort: (opId: string) => store.abort(opId),
+    isOpen: (opId: string) => store.isOpen(opId),
+    abandoned: () => store.abandoned(),
+    settle: (intent: Abandoned) => store.settle(intent),
+    everyRow: async (name: string, position?: string): Promise<RowPage | undefined> => {
+      for await (const page of store.everyRow(find({ table: name, in: {} }).table, position)) return page;
+      return undefined;
+    },
+    now: () => store.now(),
+    health: () => store.health(),
+  };
+}
+
+export type RecordCalls = ReturnType<typeof serveRecords>;
+
+/** Sends a call, and returns the result or throws. */
+export type SendCall = (name: keyof RecordCalls, args: readonly unknown[]) => Promise<unknown>;
+
+export interface RemoteOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long intents live without a renewal; the same as where the store is. */
+  readonly intentTtlMs: number;
+}
+
+export interface RemoteRecords extends MetadataStore {
+  /** Renews the intents of this process; call it three times within each intent's life. */
+  maintain(): Promise<void>;
+}
+
+class Remote implements RemoteRecords {
+  readonly isDistant = true;
+  /** A partition is one ordered range. */
+  readonly split = undefined;
+  readonly #own: Epochs;
+  readonly #calls: RecordCalls;
+
+  constructor(send: SendCall, { clock, random, intentTtlMs: ttlMs }: RemoteOptions) {
+    // The cast: `serveRecords` declares the answer of each name.
+    const calls = new Proxy({} as RecordCalls, {
+      get:
+        (_, name: keyof RecordCalls) =>
+        async (...args: readonly unknown[]) => {
+          try {
+            return await send(name, args);
+          } catch (cause) {
+            throw new StoreUnavailable('the metadata store did not answer', { cause });
+          }
+        },
+    });
+    this.#calls = calls;
+    this.#own = new Epochs({
+      clock,
+      random,
+      ttlMs,
+      rows: {
+        open: (epoch) => calls.openEpoch(epoch),
+        remove: (epoch) => calls.removeEpoch(epoch),
+        renew: (epochs) => calls.renewEpochs(epochs),
+      },
+    });
+  }
+
+  async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
+    assertKey(at, key);
+    return (await this.#calls.get(placeOf(at), key)) as Stored<RowOf<T>> | undefined;
+  }
+
+  scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
+    return new RemoteCursor<T>(this.#calls, at, range);
+  }
+
+  begin(): Promise<Op> {
+    return this.#own.begin();
+  }
+
+  async commit<T extends AnyTable>(
+    at: At<T>,
+    changes: readonly Change<T>[],
+    options: CommitOptions = {},
+  ): Promise<Outcome<T>> {
+    const listed = changes as readonly Change<AnyTable>[];
+    assertCommit(at, listed, options);
+    const { op, then } = options;
+    for (const change of listed) assertKey(at, keyOf(change));
+    assertSideKeys(then);
+    return (await this.#calls.commit(placeOf(at), listed, { op, then: placeSides(then) })) as Outcome<T>;
+  }
+
+  async end(op: Op): Promise<void> {
+    this.#own.end(op.id);
+  }
+
+  async abort(opId: string): Promise<void> {
+    this.#own.abort(opId);
+    await this.#calls.abort(opId);
+  }
+
+  async isOpen(opId: string): Promise<boolean> {
+    return !this.#own.hasEnded(opId) && this.#calls.isOpen(opId);
+  }
+
+  async abandoned(): Promise<readonly Abandoned[]> {
+    const found = await this.#calls.abandoned();
+    this.#own.lose(found.map(({ prefix }) => prefix.slice(0, -1)));
+    return found;
+  }
+
+  settle(intent: Abandoned): Promise<void> {
+    return this.#calls.settle(intent);
+  }
+
+  /** Side changes are part of their commit's transaction. */
+  async hasPendingAdditions(): Promise<boolean> {
+    return false;
+  }
+
+  async apply(changes: readonly SideChange[]): Promise<void> {
+    assertSideChanges(changes);
+    assertSideKeys(changes);
+    await this.#calls.apply(placeSides(changes));
+  }
+
+  /** Compares and sets, until no other writer comes in between: the function cannot be sent. */
+  async update<T extends AnyTable>(
+    at: At<T>,
+    key: SortOf<T>,
+    change: (row: RowOf<T> | undefined) => RowOf<T>,
+  ): Promise<RowOf<T>> {
+    assertUpdate(at);
+    const order = buildOrder(at.table);
+    const encoded = order.rowKey(at.in as Columns, key as Columns);
+    let current = await this.get(at, key);
+    for (;;) {
+      const row = change(current?.row);
+      assertRow(at, row as Columns);
+      if (compareBytes(order.rowKey(at.in as Columns, row as Columns), encoded) !== 0)
+        throw new Error(`an update of a row of ${at.table.name} changes its key`);
+      const outcome = await this.commit(at, [{ put: row, expect: current?.revision ?? 'absent' }]);
+      if (outcome.applied) return row;
+      current = outcome.current;
+    }
+  }
+
+  async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
+    assertClear(at);
+    await this.#calls.clear(placeOf(at), range as Range<AnyTable>);
+  }
+
+  fence<T extends AnyTable>(at: At<T>): Promise<number> {
+    return this.#calls.fence(placeOf(at));
+  }
+
+  raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
+    return this.#calls.raiseFence(placeOf(at), generation);
+  }
+
+  async *everyRow(table: AnyTable, position?: string): AsyncGenerator<RowPage> {
+    for (let after = position; ; ) {
+      const page: { readonly rows: readonly CopiedRow[]; readonly position?: string } | undefined =
+        await this.#calls.everyRow(table.name, after);
+      if (page === undefined) return;
+      yield page;
+      after = page.position;
+    }
+  }
+
+  now(): Promise<number> {
+    return this.#calls.now();
+  }
+
+  health(): Promise<MetadataHealth> {
+    return this.#calls.health();
+  }
+
+  maintain(): Promise<void> {
+    return this.#own.renew();
+  }
+
+  close(): Promise<void> {
+    return this.#own.close();
+  }
+}
+
+export const remoteRecords = (send: SendCall, options: RemoteOptions): RemoteRecords =>
+  new Remote(send, options);
+
+class RemoteCursor<T extends AnyTable> implements Cursor<T> {
+  readonly #calls: RecordCalls;
+  readonly #at: At<T>;
+  readonly #columns: readonly string[] | undefined;
+  /** There is only shard 0; the others are empty. */
+  readonly #isEmpty: boolean;
+  #span: Span;
+
+  constructor(calls: RecordCalls, at: At<T>, range: Range<T>) {
+    this.#calls = calls;
+    this.#at = at;
+    this.#columns = range.columns;
+    this.#isEmpty = (range.shard ?? 0) !== 0;
+    this.#span = computeSpan(buildOrder(at.table), at.in as Columns, range);
+  }
+
+  async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
+    const found: Stored<RowOf<T>>[] = [];
+    if (this.#isEmpty) return found;
+    // An answer has no more than a thousand rows.
+    while (found.length < count && compareBytes(this.#span.low, this.#span.high) < 0) {
+      const requested = { count: count - found.length, columns: this.#columns };
+      const page = (await this.#calls.page(placeOf(this.#at), this.#span, requested)) as ReadSpan<T>;
+      for (const row of page.rows) found.push(row);
+      this.#span = page.rest;
+    }
+    return found;
+  }
+
+  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
+    const prefix = buildOrder(this.#at.table).prefix(this.#at.in as Columns, key as Columns);
+    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+  }
+}

@@ -1,0 +1,58 @@
+/** The chunk store over R2 against the contract of chunk stores, on the R2 of miniflare. */
+import { Miniflare } from 'miniflare';
+import { afterAll, expect, test } from 'vitest';
+import { type R2Bucket, r2Chunks } from '../../src/backends/data/r2.ts';
+import { DataUnavailable } from '../../src/ports/object-bytes.ts';
+import { chunkStoreContract, contentOf, inPieces, listAll, owner, put, readWhole, whole } from './chunk-store.ts';
+
+const worker = new Miniflare({
+  modules: true,
+  script: 'export default { fetch: () => new Response() }',
+  compatibilityDate: '2026-04-01',
+  r2Buckets: ['BUCKET'],
+});
+afterAll(() => worker.dispose());
+const bucket = async (): Promise<R2Bucket> => (await worker.getR2Bucket('BUCKET')) as unknown as R2Bucket;
+
+let stores = 0;
+chunkStoreContract(
+  'R2',
+  async () => {
+    const prefix = `chunks-${++stores}/`;
+    const opened = await bucket();
+    const open = () => r2Chunks(opened, { prefix });
+    return { store: open(), reopen: open, dispose: async () => {} };
+  },
+  { unknownUsage: 'R2 reports no usage to a binding' },
+);
+
+test('a store that cannot reach R2 says so in every call, and names no key', async () => {
+  const broken = async (): Promise<never> => {
+    throw new Error('internal error');
+  };
+  const store = r2Chunks({ put: broken, get: broken, head: broken, delete: broken, list: broken });
+  const calls = [
+    () => put(store, 'a.0', 10),
+    () => readWhole(store.read({ id: 'a.0', size: 10 }, { start: 0, end: 9 })),
+    () => store.remove([{ id: 'a.0', size: 10 }]),
+    () => store.named?.(['a.0']),
+    () => listAll(store),
+    () => store.health(),
+  ];
+  for (const call of calls) {
+    const cause = await Promise.resolve(call()).catch((error: unknown) => error);
+    expect(cause).toBeInstanceOf(DataUnavailable);
+    expect(String(cause)).not.toContain('a.0');
+  }
+});
+
+test('a body that R2 ends early is an error, and no short read', async () => {
+  const real = await bucket();
+  const store = r2Chunks({
+    ...{ put: real.put.bind(real), head: real.head.bind(real) },
+    ...{ delete: real.delete.bind(real), list: real.list.bind(real) },
+    get: async () => ({ body: new Blob([contentOf('cut.0', 400) as Uint8Array<ArrayBuffer>]).stream() }),
+  });
+  const chunk = await store.write('cut.0', inPieces(contentOf('cut.0', 1_000), 100), { owner, size: 1_000 });
+  await expect(readWhole(store.read(chunk, whole(chunk)))).rejects.toThrow(DataUnavailable);
+});
