@@ -3,7 +3,16 @@ import { Miniflare } from 'miniflare';
 import { afterAll, expect, test } from 'vitest';
 import { type R2Bucket, r2Chunks } from '../../src/backends/data/r2.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
-import { chunkStoreContract, contentOf, inPieces, listAll, owner, put, readWhole, whole } from './chunk-store.ts';
+import {
+  chunkStoreContract,
+  contentOf,
+  inPieces,
+  listAll,
+  owner,
+  put,
+  readWhole,
+  whole,
+} from './chunk-store.ts';
 
 const worker = new Miniflare({
   modules: true,
