@@ -3,7 +3,7 @@
  * reading that differs from that of a proxy lets one request hide in another. `http-differential.test.ts` shows that whatever is read here,
  * the parser of node:http reads in the same way.
  */
-import { METHODS } from 'node:http';
+import { http } from './http.ts';
 
 /** Request line and headers together; the trailers of a body have the same limit. */
 export const headBytesMax = 32 * 1024;
@@ -34,7 +34,7 @@ export class HttpFault extends Error {
 const invalid = (message: string): HttpFault => new HttpFault('HPE_INVALID', message);
 
 /** A tunnel is not served. `SOURCE` is of another protocol. */
-const methods = new Set(METHODS.filter((method) => method !== 'CONNECT' && method !== 'SOURCE'));
+const methods = new Set(http.METHODS.filter((method) => method !== 'CONNECT' && method !== 'SOURCE'));
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const requestLine =

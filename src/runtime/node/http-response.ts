@@ -1,6 +1,6 @@
 /** A reply on its socket: head and small bodies in one write. */
-import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { http } from './http.ts';
 import type { ListenerResponse } from './http-exchange.ts';
 import type { Head } from './http-head.ts';
 
@@ -52,7 +52,7 @@ export class HttpResponse implements ListenerResponse {
   }
 
   writeHead(status: number, flat: readonly string[]): this {
-    let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n`;
+    let text = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\n`;
     let [hasLength, hasDate, isLast] = [false, false, false];
     for (let i = 0; i + 1 < flat.length; i += 2) {
       const [name, value] = [flat[i] as string, flat[i + 1] as string];

@@ -1,11 +1,11 @@
 /** Writes a reply to the response of the listener; a body that fails midway never looks complete. */
-import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, fail } from '../../base/errors.ts';
 import { drawRequestId } from '../../domain/common/ids.ts';
 import { systemRandom } from '../../ports/random.ts';
 import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
+import { http } from './http.ts';
 import type { ListenerResponse } from './http-exchange.ts';
 
 /** Name, value, name, value: the form that node:http writes without another look. */
@@ -175,7 +175,7 @@ export function refuseSocket(socket: Duplex, error: Error & { readonly code?: st
   const { status, headers, body } = buildRefusal(error);
   const length = ['Content-Length', String(Buffer.byteLength(body as string))];
   const lines = [...headers, ['Connection', 'close'], length].map(([name, value]) => `${name}: ${value}`);
-  socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'));
+  socket.end([`HTTP/1.1 ${status} ${http.STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'));
   setTimeout(() => socket.destroy(), lingerMs);
 }
 
