@@ -1,29 +1,33 @@
 /**
  * `node bench/test-servers.ts [rounds]`: how long the S3 servers that tests use take from the start of their process to their first answer, the CPU
- * that this takes, and their resident memory then, in turns; beside them `startTestServer()` in a process that has loaded it. Run `npm run
- * build` first: this gateway is measured as it is published. Linux only.
+ * that this takes, their resident memory then, in turns, and which behaviours of the public API they have; beside them `startTestServer()` in a
+ * process that has loaded it. Run `npm run build` first: this gateway is measured as it is published. Linux only.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ListBucketsCommand, S3Client } from '@aws-sdk/client-s3';
 import { cpuSeconds, processTree } from './lib/process-cost.ts';
+import { behaviours, check } from './lib/s3-behaviours.ts';
 
 const rounds = Number(process.argv[2] ?? 7);
 const root = join(import.meta.dirname, '..');
-const built = join(root, 'dist/testing/test-server.js');
+const bundle = join(root, 'dist/testing/test-server.js');
 const cache = join(root, '.cache/test-servers');
 const folder = mkdtempSync(join(tmpdir(), 'sluice-test-servers-'));
-const startMsMax = 60_000;
+const startMsMax = 240_000;
 
 interface Target {
   readonly name: string;
   /** The reason why it cannot run here. */
   readonly missing?: string | undefined;
   readonly command: (port: number) => readonly [string, ...string[]];
+  /** A key that may do everything. */
+  readonly key: readonly [id: string, secret: string];
 }
 
 /** A package of npm, installed once beside the other caches. */
@@ -38,10 +42,38 @@ function installed(name: string, version: string, bin: string): string {
   return path;
 }
 
+/** A package of Maven with all that it needs, as a class path. It names slf4j itself, because of several versions Maven takes the oldest. */
+function classPath(group: string, name: string, version: string): string | undefined {
+  const at = join(cache, `${name}-${version}`);
+  const jars = join(at, 'jars');
+  if (!existsSync(jars)) {
+    mkdirSync(at, { recursive: true });
+    writeFileSync(
+      join(at, 'pom.xml'),
+      `<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>a</artifactId><version>1</version><dependencies>
+      <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-api</artifactId><version>2.0.18</version></dependency>
+      <dependency><groupId>${group}</groupId><artifactId>${name}</artifactId><version>${version}</version></dependency></dependencies></project>`,
+    );
+    const args = [
+      '-q',
+      'dependency:copy-dependencies',
+      '-DincludeScope=runtime',
+      `-DoutputDirectory=${jars}`,
+    ];
+    if (spawnSync('mvn', args, { cwd: at, stdio: 'inherit' }).status !== 0) return undefined;
+  }
+  return join(jars, '*');
+}
+
+const ownKey = ['sluice', 'sluice-secret'] as const;
+const anyKey = ['TESTKEY', 'test-secret-key'] as const;
 const ownStart = `
-  const { startTestServer } = await import(${JSON.stringify(built)});
+  const { startTestServer } = await import(${JSON.stringify(bundle)});
   await startTestServer({ port: Number(process.argv[1]) });`;
+const notBuilt = existsSync(bundle) ? undefined : 'run npm run build';
 const s3rver = installed('s3rver', '3.7.1', 's3rver');
+const s3mock = classPath('com.adobe.testing', 's3mock', '5.2.0');
+const minio = process.env['MINIO'];
 const moto = join(
   process.env['ENGINES_HOME'] ?? join(homedir(), '.cache/sluice-engines'),
   'py/bin/moto_server',
@@ -49,18 +81,46 @@ const moto = join(
 
 const targets: readonly Target[] = [
   {
-    name: 'sluice',
-    missing: existsSync(built) ? undefined : 'run npm run build',
+    name: 'sluice/testing',
+    missing: notBuilt,
+    key: ownKey,
     command: (port) => [process.execPath, '--input-type=module', '--eval', ownStart, String(port)],
   },
   {
+    name: 'sluice dev',
+    missing: notBuilt,
+    key: ownKey,
+    command: (port) => [process.execPath, join(root, 'dist/runtime/cli.js'), 'dev', '--port', String(port)],
+  },
+  {
     name: 's3rver 3.7.1',
+    key: ['S3RVER', 'S3RVER'],
     command: (port) => [process.execPath, s3rver, '--directory', folder, '--port', String(port), '--silent'],
   },
   {
     name: 'moto 5.2.5',
     missing: existsSync(moto) ? undefined : 'run engines/keys/moto/install.sh',
+    key: anyKey,
     command: (port) => [moto, '-H', '127.0.0.1', '-p', String(port)],
+  },
+  {
+    name: 'Adobe S3Mock 5.2.0',
+    missing: s3mock === undefined ? 'Maven did not bring it' : undefined,
+    key: anyKey,
+    command: (port) => [
+      'java',
+      '-cp',
+      s3mock ?? '',
+      'com.adobe.testing.s3mock.S3MockApplication',
+      '--server.port=0',
+      `--http.port=${port}`,
+    ],
+  },
+  {
+    name: 'MinIO',
+    missing: minio === undefined ? 'set MINIO to its program' : undefined,
+    key: ['minioadmin', 'minioadmin'],
+    command: (port) => [minio ?? '', 'server', join(folder, 'minio'), '--address', `127.0.0.1:${port}`],
   },
 ];
 
@@ -98,7 +158,13 @@ interface Start {
   readonly rssMB: number;
 }
 
-async function measure({ name, command }: Target): Promise<Start> {
+interface Running {
+  readonly start: Start;
+  readonly endpoint: string;
+  stop(): Promise<void>;
+}
+
+async function run({ name, command }: Target): Promise<Running> {
   const port = await freePort();
   const [program, ...args] = command(port);
   const begun = performance.now();
@@ -107,25 +173,58 @@ async function measure({ name, command }: Target): Promise<Start> {
     env: { PATH: process.env['PATH'] ?? '', HOME: homedir() },
   });
   const ended = once(child, 'exit');
-  try {
-    while ((await ask(port)) === undefined) {
-      if (child.exitCode !== null || performance.now() - begun > startMsMax)
-        throw new Error(`${name} does not start`);
-      await sleep(2);
-    }
-    const readyMs = performance.now() - begun;
-    const pid = child.pid ?? 0;
-    return { readyMs, cpuMs: cpuSeconds(pid) * 1000, rssMB: residentMB(pid) };
-  } finally {
+  const stop = async (): Promise<void> => {
     child.kill('SIGKILL');
     await ended;
+  };
+  while ((await ask(port)) === undefined) {
+    if (child.exitCode !== null || performance.now() - begun > startMsMax) {
+      await stop();
+      throw new Error(`${name} does not start`);
+    }
+    await sleep(2);
   }
+  const readyMs = performance.now() - begun;
+  const pid = child.pid ?? 0;
+  const start = { readyMs, cpuMs: cpuSeconds(pid) * 1000, rssMB: residentMB(pid) };
+  return { start, endpoint: `http://127.0.0.1:${port}`, stop };
 }
+
+async function measure(target: Target): Promise<Start> {
+  const { start, stop } = await run(target);
+  await stop();
+  return start;
+}
+
+/** The names of the behaviours that it does not have. */
+async function findMissing(target: Target): Promise<readonly string[]> {
+  const { endpoint, stop } = await run(target);
+  const [accessKeyId, secretAccessKey] = target.key;
+  const credentials = { accessKeyId, secretAccessKey };
+  const client = new S3Client({
+    endpoint,
+    region: 'us-east-1',
+    forcePathStyle: true,
+    credentials,
+    maxAttempts: 1,
+  });
+  // Some answer before they serve.
+  for (let tries = 0; tries < 100 && !(await isReady(client)); tries += 1) await sleep(100);
+  const failed = await check(client, endpoint);
+  await stop();
+  return failed.map(({ name }) => name);
+}
+
+const isReady = (client: S3Client): Promise<boolean> =>
+  client.send(new ListBucketsCommand({})).then(
+    () => true,
+    () => false,
+  );
 
 /** `startTestServer()` in a process that has loaded it, in ms. */
 function measureCall(): number {
   const program = `
-    const { startTestServer } = await import(${JSON.stringify(built)});
+    const { startTestServer } = await import(${JSON.stringify(bundle)});
     const begun = performance.now();
     const server = await startTestServer();
     console.log(performance.now() - begun);
@@ -150,18 +249,25 @@ const starts = new Map<string, Start[]>(found.map(({ name }) => [name, []]));
 const calls: number[] = [];
 for (let round = 0; round < rounds; round += 1) {
   for (const target of found) starts.get(target.name)?.push(await measure(target));
-  if (existsSync(built)) calls.push(measureCall());
+  if (existsSync(bundle)) calls.push(measureCall());
 }
+const missing = new Map<string, readonly string[]>();
+for (const target of found) missing.set(target.name, await findMissing(target));
 rmSync(folder, { recursive: true, force: true });
 
-const own = middle(starts.get('sluice') ?? []);
+const own = middle(starts.get('sluice/testing') ?? []);
 const cell = (value: number, unit: string, base: number): string =>
   `${value.toFixed(0)} ${unit} (${(value / base).toFixed(2)} ×)`;
-console.log('| server | process to first answer | CPU for it | resident memory then |\n|---|---|---|---|');
+const all = Object.keys(behaviours).length;
+console.log(
+  `| server | process to first answer | CPU for it | resident memory then | behaviours of ${all} |\n|---|---|---|---|---|`,
+);
 for (const { name } of found) {
   const { readyMs, cpuMs, rssMB } = middle(starts.get(name) ?? []);
   console.log(
-    `| ${name} | ${cell(readyMs, 'ms', own.readyMs)} | ${cell(cpuMs, 'ms', own.cpuMs)} | ${cell(rssMB, 'MB', own.rssMB)} |`,
+    `| ${name} | ${cell(readyMs, 'ms', own.readyMs)} | ${cell(cpuMs, 'ms', own.cpuMs)} | ${cell(rssMB, 'MB', own.rssMB)} | ${all - (missing.get(name)?.length ?? all)} |`,
   );
 }
 console.log(`startTestServer() in a process that has loaded it: ${median(calls).toFixed(0)} ms`);
+for (const [name, failed] of missing)
+  if (failed.length > 0) console.log(`${name} lacks: ${failed.join('; ')}`);

@@ -8,16 +8,23 @@ import { afterAll, describe, expect, test } from 'vitest';
 import {
   type AccessKey,
   bunHandler,
+  chunked,
   denoHandler,
   directory,
   honoHandler,
   memory,
+  memoryChunks,
+  memoryStore,
   type OpenGateway,
   type OpenOptions,
   openGateway,
+  s3,
+  systemClock,
+  systemRandom,
   workerHandler,
 } from '../../src/mod.ts';
 import { routeHandler, toNodeHandler } from '../../src/runtime/node.ts';
+import { startTestServer } from '../../src/runtime/testing/test-server.ts';
 import { signer, toRequest } from '../support/sign.ts';
 
 const me: AccessKey = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-me', owner: 'me', root: true };
@@ -92,9 +99,22 @@ async function through(
   }
 }
 
+const upstream = await startTestServer({ seed: { store: {} } });
+afterAll(() => upstream.close());
+const { accessKeyId: accessKey, secretAccessKey: secretKey } = upstream.credentials;
+const inFrontOf = { endpoint: upstream.endpoint, bucket: 'store', accessKey, secretKey, prefix: 'app/' };
+
 describe.each([
   ['memory()', () => memory()],
   ['directory()', () => directory(join(folder, 'data'))],
+  ['s3()', () => s3({ ...inFrontOf, metadata: join(folder, 'front') })],
+  [
+    'stores of its own',
+    () => ({
+      metadata: memoryStore({ clock: systemClock, random: systemRandom() }),
+      bytes: chunked({ default: memoryChunks() }),
+    }),
+  ],
 ] as const)('openGateway with %s', (_, storage) => {
   test('serves signed requests under its base path', async () => {
     await using gateway = await openGateway({ credentials: [me], storage: storage(), basePath: '/s3' });
@@ -199,6 +219,19 @@ test('what a directory has stored is there after the gateway was opened again', 
   }
   await using gateway = await openGateway({ credentials: [me], storage });
   expect(await (await send(gateway, { path: '/photos/cat' })).text()).toBe('meow');
+});
+
+test('s3() stores the bytes in the other service, below its prefix', async () => {
+  await using gateway = await openGateway({
+    credentials: [me],
+    storage: s3({ ...inFrontOf, prefix: 'below/', metadata: join(folder, 'below') }),
+    workers: false,
+  });
+  await send(gateway, { method: 'PUT', path: '/photos' });
+  const before = upstream.requests.length;
+  await send(gateway, { method: 'PUT', path: '/photos/cat', body: 'meow' });
+  const puts = upstream.requests.slice(before).filter(({ operation }) => operation === 'PutObject');
+  expect(puts).toMatchObject([{ bucket: 'store', key: expect.stringMatching(/^below\//), status: 200 }]);
 });
 
 test('wrong options are refused together, each with what would be right', async () => {

@@ -60,8 +60,9 @@ export async function openMqtt(target: SinkTarget, options: SinkOptions): Promis
       traceparent,
     }: SinkMessage): Promise<SinkFailure | undefined> {
       try {
-        const cause = traceparent === undefined ? {} : { traceparent };
-        const properties = { contentType, userProperties: { id, subject: toMqttText(subject), ...cause } };
+        const userProperties: Record<string, string> = { id, subject: toMqttText(subject) };
+        if (traceparent !== undefined) userProperties['traceparent'] = traceparent;
+        const properties = { contentType, userProperties };
         await client.publishAsync(topic, body, { qos: 1, properties });
         return undefined;
       } catch (cause) {
