@@ -59,6 +59,16 @@ smoke({
   },
 });
 
+test('deno publish --dry-run accepts the package', () => {
+  // Types of most exports are inferred, so that JSR infers them too.
+  const args = ['publish', '--dry-run', '--allow-dirty', '--allow-slow-types'];
+  const { status, stderr } = spawnSync(program, args, { cwd: root, encoding: 'utf8' });
+  expect(status, stderr).toBe(0);
+  const files = [...stderr.matchAll(/file:\/\/\S+/g)].map(([url]) => url.replace(`file://${root}/`, ''));
+  expect(files).toContain('src/mod.ts');
+  expect(files.filter((file) => !/^src\/|^[^/]+$/.test(file))).toEqual([]);
+});
+
 test('deno task test runs tests on Deno', () => {
   const file = 'test/unit/open-gateway.test.ts';
   const { VITEST: _vitest, ...env } = process.env;
