@@ -17,6 +17,12 @@ const lighter: Readonly<Record<string, string>> = {
     export { nodeHasher as portableHasher } from './node.js';
     export { nodeCipher as portableCipher } from './node-cipher.js';`,
 };
+/** A test server has no TLS, whose module takes 4 MB. */
+const withoutTls = `
+  export class TLSSocket {}
+  export class Server {}
+  const absent = () => { throw new Error('a server for tests has no TLS'); };
+  export { absent as createSecureContext, absent as createServer };`;
 const crc = join(dist, 'backends/crypto/crc.js');
 
 /**
@@ -37,13 +43,15 @@ const withoutOperators: Readonly<Record<string, string>> = {
 const replacements = { ...withoutOperators, ...lighter };
 const replaced: Plugin = {
   name: 'replaced',
-  resolveId: (name) => (name === '@node-rs/crc32' ? { id: name, external: false } : null),
+  resolveId: (name) =>
+    name === '@node-rs/crc32' || name === 'node:tls' ? { id: name, external: false } : null,
   load(id) {
     if (id === '@node-rs/crc32')
       return {
         code: `import { crc32c } from ${JSON.stringify(crc)}; export default { crc32c };`,
         moduleType: 'js',
       };
+    if (id === 'node:tls') return { code: withoutTls, moduleType: 'js' };
     const code = id.startsWith(dist) ? replacements[id.slice(dist.length)] : undefined;
     return code === undefined ? null : { code, moduleType: 'js' };
   },
@@ -53,7 +61,7 @@ const bundle = await rolldown({
   input: join(dist, 'runtime/testing/test-server.js'),
   platform: 'node',
   // Packages stay dependencies of this one.
-  external: /^(?![./]|@node-rs\/crc32)/,
+  external: /^(?![./]|@node-rs\/crc32|node:tls)/,
   plugins: [replaced],
 });
 await bundle.write({
