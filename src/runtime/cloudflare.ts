@@ -4,7 +4,6 @@
  *
  * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes.
  */
-import { DurableObject, waitUntil } from 'cloudflare:workers';
 import { chunked } from '../backends/data/chunked/chunked.ts';
 import { WriteBudget } from '../backends/data/chunked/write-budget.ts';
 import { type R2Bucket, r2Chunks } from '../backends/data/r2.ts';
@@ -29,6 +28,19 @@ import { systemRandom } from '../ports/random.ts';
 import { silentTelemetry, type Telemetry } from '../ports/telemetry.ts';
 import { createLog } from '../telemetry/log.ts';
 import { startWorkers } from '../workers/registry.ts';
+
+/** The runtime's own module. Elsewhere, for example in a test or a build, this file can be loaded, but no object can be created. */
+const { DurableObject, waitUntil } = await import('cloudflare:workers').catch(() => ({
+  DurableObject: class {
+    constructor() {
+      throw new Error('SluiceMetadata runs on Cloudflare Workers only');
+    }
+  },
+  waitUntil() {},
+}));
+
+/** The type of its own keeps the runtime's module out of the declarations, which compile without the types of Workers. */
+const ObjectBase = DurableObject as new (ctx: unknown, env: CloudflareBindings) => object;
 
 /** A binding of the class `SluiceMetadata`. */
 export interface MetadataNamespace {
@@ -223,13 +235,15 @@ const alarmWorkers = [
   'rewrap',
 ] as const satisfies readonly WorkerName[];
 
-export class SluiceMetadata extends DurableObject<CloudflareBindings> {
+export class SluiceMetadata extends ObjectBase {
   readonly #state: ObjectState;
+  readonly #env: CloudflareBindings;
   readonly #store: SqliteStore;
   readonly #calls: Readonly<Record<string, (...args: never[]) => Promise<unknown>>>;
 
   constructor(ctx: unknown, env: CloudflareBindings) {
     super(ctx, env);
+    this.#env = env;
     // The cast: the state of a runtime, of which this is the part that is used.
     this.#state = ctx as ObjectState;
     this.#store = sqliteStore(objectSql(this.#state), {
@@ -278,13 +292,13 @@ export class SluiceMetadata extends DurableObject<CloudflareBindings> {
 
   async #work(telemetry: Telemetry): Promise<void> {
     // The cast: only settings are read of the bindings, and those are texts.
-    const config = parseConfig({ ...this.env, ...workerSettings } as object as Environment);
+    const config = parseConfig({ ...this.#env, ...workerSettings } as object as Environment);
     if ('faults' in config) throw new Error(config.faults.join('\n'));
     const { context } = openPortable(config, {
       telemetry,
       metadata: this.#store,
-      bytes: openR2(this.env.BUCKET, systemClock),
-      masterKeys: [readMasterKey(this.env.SLUICE_MASTER_KEY)],
+      bytes: openR2(this.#env.BUCKET, systemClock),
+      masterKeys: [readMasterKey(this.#env.SLUICE_MASTER_KEY)],
     });
     const named = config.SVC_WORKERS;
     const ends = new AbortController();
@@ -300,7 +314,7 @@ export class SluiceMetadata extends DurableObject<CloudflareBindings> {
   }
 
   #setAlarm(): Promise<void> {
-    const everyMs = Math.max(1, Number(this.env.SLUICE_WORKERS_EVERY ?? 60)) * 1_000;
+    const everyMs = Math.max(1, Number(this.#env.SLUICE_WORKERS_EVERY ?? 60)) * 1_000;
     return this.#state.storage.setAlarm(Date.now() + everyMs);
   }
 }

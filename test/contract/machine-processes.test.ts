@@ -236,7 +236,7 @@ describe.each(machineEngines)('several processes over one store: %s', (name) => 
     async () => {
       const said = {
         embedded: /could not commit: Error: (File too large|Input)/,
-        sqlite: 'the metadata store refused a transaction: Error: SQLite: Error: disk I/O error',
+        sqlite: 'the metadata store refused a transaction: Error: disk I/O error',
       }[name];
       const other = await elsewhere('other', 60_000, 4096);
       await expect(other.ask('fill', 'b', 1000)).rejects.toThrow(said);
