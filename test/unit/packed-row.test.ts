@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { expect, test } from 'vitest';
-import { decodeNodeText as decodeText, readSome } from '../../src/backends/metadata/row-codec.ts';
+import { decodeRowText as decodeText, readSome } from '../../src/backends/metadata/row-codec.ts';
 
 const packr = new Packr({ useRecords: false, encodeUndefinedAsNil: true });
 const pack = (row: unknown): Uint8Array => new Uint8Array(packr.pack(row));

@@ -25,7 +25,7 @@ interface KeyColumn {
 export type DecodeText = (bytes: Uint8Array, start: number, end: number) => string;
 
 const utf8 = new TextDecoder();
-const decodePortably: DecodeText = (bytes, start, end) => utf8.decode(bytes.subarray(start, end));
+export const decodePortably: DecodeText = (bytes, start, end) => utf8.decode(bytes.subarray(start, end));
 
 export interface TableOrder {
   readonly partitionColumns: readonly string[];

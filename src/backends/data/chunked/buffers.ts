@@ -15,7 +15,7 @@ export class Buffers {
   readonly #spares: Uint8Array<ArrayBuffer>[] = [];
   /** So many were not needed since the timer was set. */
   #unused = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timer: unknown;
 
   /** @param sparesBytesMax memory that is kept while no stream uses it */
   constructor(bytes: number, sparesBytesMax: number) {
@@ -36,20 +36,33 @@ export class Buffers {
       return;
     }
     this.#spares.push(buffer);
-    this.#timer ??= setTimeout(() => this.#letGo(), idleMs).unref();
+    this.#timer ??= this.#rest();
   }
 
   /** Frees buffers that were not needed for a while. */
   #letGo(): void {
     for (const buffer of this.#spares.splice(0, this.#unused)) free(buffer);
     this.#unused = this.#spares.length;
-    this.#timer = this.#spares.length === 0 ? undefined : setTimeout(() => this.#letGo(), idleMs).unref();
+    this.#timer = this.#spares.length === 0 ? undefined : this.#rest();
+  }
+
+  /** The timer of a runtime that would stay alive for it is an object, and lets the process end; others are numbers. */
+  #rest(): unknown {
+    const timer = setTimeout(() => this.#letGo(), idleMs) as unknown;
+    if (typeof timer === 'object') (timer as { unref(): void }).unref();
+    return timer;
   }
 }
 
-/** Not zeroed, and outside of the runtime's own heap, where the collector does not move it. */
+interface RuntimeBuffers {
+  allocUnsafeSlow(length: number): Uint8Array<ArrayBuffer>;
+}
+const { Buffer: runtimeBuffers } = globalThis as { Buffer?: RuntimeBuffers };
+
+/** Not zeroed where the runtime has such arrays, and outside of its own heap, where the collector does not move it. */
 export function freshBytes(length: number): Uint8Array<ArrayBuffer> {
-  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
+  if (runtimeBuffers === undefined) return new Uint8Array(length);
+  const { buffer, byteOffset } = runtimeBuffers.allocUnsafeSlow(length);
   return new Uint8Array(buffer, byteOffset, length);
 }
 

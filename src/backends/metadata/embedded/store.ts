@@ -27,7 +27,7 @@ import type { DiskRoom } from '../../disk-room.ts';
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
 import type { Codec } from '../records/codec.ts';
 import { RecordStore } from '../records/store.ts';
-import { decodeNodeText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
+import { decodeRowText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
 import { assertRow, assertUpdate } from '../rules.ts';
 import { Expiries } from './expiries.ts';
 import { PageDamaged, passedPage } from './file/damaged-pages.ts';

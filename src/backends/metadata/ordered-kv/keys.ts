@@ -5,7 +5,7 @@ import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { digits } from '../epochs.ts';
 import {
   assertSameLayout,
-  decodeNodeText as decodeText,
+  decodeRowText as decodeText,
   type Requested,
   RowCodec,
   readSome,

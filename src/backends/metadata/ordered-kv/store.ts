@@ -24,7 +24,7 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
-import { decodeNodeText as decodeText, isAlive, type RowCodec } from '../row-codec.ts';
+import { decodeRowText as decodeText, isAlive, type RowCodec } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { Commits } from './commits.ts';
 import { type Cluster, reaching, storeHealth } from './health.ts';

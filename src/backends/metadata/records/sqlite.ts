@@ -7,7 +7,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { MetadataHealth } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { Span } from '../key-order.ts';
-import { decodeNodeText, type Requested, readSome } from '../row-codec.ts';
+import { decodeRowText, type Requested, readSome } from '../row-codec.ts';
 import { sweepExpired } from './expiries.ts';
 import { EngineFailed, SyncJournal } from './journal.ts';
 import type { OrderedStore, Visit } from './ordered-store.ts';
@@ -80,7 +80,7 @@ class SqliteEntries implements OrderedStore {
       const value =
         requested === undefined
           ? packr.unpack(packed)
-          : readSome(packed, { requested, decode: decodeNodeText });
+          : readSome(packed, { requested, decode: decodeRowText });
       if (!visit(toBytes(entry['key']), value)) return false;
     }
     return true;

@@ -25,7 +25,7 @@ import type { Random } from '../../../ports/random.ts';
 import type { EpochRows } from '../epochs.ts';
 import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
 import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
-import { decodeNodeText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
+import { decodeRowText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { type Codec, Codecs } from './codec.ts';
 import { removalsPerTransaction } from './expiries.ts';

@@ -237,8 +237,7 @@ export class Transactions {
   }
 }
 
-const keyText = (key: Uint8Array): string =>
-  Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
+const keyText = (key: Uint8Array): string => String.fromCharCode(...key);
 
 function assertDistinct(at: At<AnyTable>, keys: readonly Uint8Array[]): void {
   if (keys.length < 2 || new Set(keys.map(keyText)).size === keys.length) return;

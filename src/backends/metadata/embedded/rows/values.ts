@@ -1,6 +1,6 @@
 /** Values of lmdb: the checksum of key and value, then msgpack. The checksum is verified whenever a value is read. */
 import { Packr } from 'msgpackr';
-import { decodeNodeText as decodeText, type Requested, readSome } from '../../row-codec.ts';
+import { decodeRowText as decodeText, type Requested, readSome } from '../../row-codec.ts';
 import { checksumBytes, readChecksum, rowChecksum, writeChecksum } from './row-checksum.ts';
 
 /** msgpackr's RESERVE_START_SPACE: the low byte of the mode is the number of bytes to leave free before the value. */

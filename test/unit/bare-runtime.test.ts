@@ -1,0 +1,55 @@
+/** The core needs what WHATWG fetch and SubtleCrypto give, and nothing of Node: `tsc` holds its types, a runtime without Buffer what it does. */
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+
+test('tsconfig.json compiles the core without types of Node, so that a use of them fails', () => {
+  const compiler = join(root, 'node_modules/.bin/tsc');
+  const files = execFileSync(compiler, ['-p', 'tsconfig.json', '--listFiles'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  expect(files).toContain('src/gateway.ts');
+  expect(files.split('\n').filter((path) => path.includes('@types/node'))).toEqual([]);
+});
+
+test('objects are written, read in ranges and listed by a core that found no Buffer, and has numbers for timers', () => {
+  const script = `
+    const { Buffer } = globalThis;
+    delete globalThis.Buffer;
+    const { openGateway, memory } = await import(${JSON.stringify(join(root, 'src/mod.ts'))});
+    // The fetch of Node needs it; the core has looked for it when it was loaded.
+    globalThis.Buffer = Buffer;
+    const start = globalThis.setTimeout;
+    globalThis.setTimeout = (...args) => (start(...args), 1);
+    const credentials = [{ accessKey: 'KEY', secretKey: 'a-long-secret', owner: 'me', root: true }];
+    const storage = await openGateway({ credentials, storage: memory() });
+    const send = async (method, bucket, key, body, headers = {}) => {
+      const url = await storage.presign({ method, origin: 'http://localhost', bucket, key, expiresSeconds: 60 });
+      const length = body === undefined ? {} : { 'content-length': String(body.length) };
+      return storage.fetch(new Request(url, { method, body, headers: { ...headers, ...length } }));
+    };
+    const bytes = Uint8Array.from({ length: 9 * 1024 * 1024 }, (_, n) => n % 251);
+    const put = [await send('PUT', 'photos', ''), await send('PUT', 'photos', 'a', bytes), await send('PUT', 'photos', 'b', 'x')];
+    const part = await send('GET', 'photos', 'a', undefined, { range: 'bytes=4194300-4194310' });
+    const read = new Uint8Array(await (await send('GET', 'photos', 'a')).arrayBuffer());
+    console.log(JSON.stringify({
+      statuses: put.map(({ status }) => status),
+      part: [...new Uint8Array(await part.arrayBuffer())],
+      isSame: read.length === bytes.length && read.every((byte, n) => byte === bytes[n]),
+      keys: (await (await send('GET', 'photos', '')).text()).match(/<Key>[^<]*/g),
+    }));
+    await storage.close();
+    process.exit();`;
+  const output = execFileSync(process.execPath, ['--input-type=module', '--eval', script], {
+    encoding: 'utf8',
+  });
+  expect(JSON.parse(output)).toEqual({
+    statuses: [200, 200, 200],
+    part: Array.from({ length: 11 }, (_, n) => (4_194_300 + n) % 251),
+    isSame: true,
+    keys: ['<Key>a', '<Key>b'],
+  });
+}, 120_000);
