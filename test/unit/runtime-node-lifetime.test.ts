@@ -106,6 +106,22 @@ test('a shutdown cuts what takes longer than its time', async () => {
   await aborted.promise;
 });
 
+test('a shutdown cuts a client that does not end its TLS handshake', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const files = { SVC_TLS_CERT_FILE: join(directory, 'cert'), SVC_TLS_KEY_FILE: join(directory, 'key') };
+  writeFileSync(files.SVC_TLS_CERT_FILE, tls.one.cert);
+  writeFileSync(files.SVC_TLS_KEY_FILE, tls.one.key);
+  const server = await serveStub(async () => text('ok'), { ...files, SVC_SHUTDOWN_TIMEOUT: 100 });
+  const talk = new Talk(server.port);
+  expect(await visit(server.url)).toContain('ok');
+  const start = performance.now();
+  await server.close();
+  // SVC_HEADER_TIMEOUT, the limit of handshakes, is 20 s.
+  expect(performance.now() - start).toBeLessThan(10_000);
+  await talk.ends();
+});
+
 /** The subject of the certificate that a new connection is shown, and the body it gets. */
 function visit(url: string): Promise<string> {
   return new Promise((resolve, reject) => {

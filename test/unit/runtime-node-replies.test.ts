@@ -1,7 +1,7 @@
 /** Replies on the Node listener: framing, backpressure, reused buffers, streams that fail. */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Reply } from '../../src/protocol/reply/reply.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
@@ -109,6 +109,36 @@ test('a client that does not read holds up the stream, not the memory', async ()
     before = yielded;
     await sleep(200);
   }
+});
+
+test('a client that pipelines requests and does not read gets few replies, which then all arrive in order', async () => {
+  let count = 0;
+  const { port } = await serveStub(async ({ wire }) => {
+    count += 1;
+    return { status: 200, headers: [['X-Target', wire.target]], body: Buffer.alloc(1024 * 1024) };
+  });
+  const [socket, total] = [connect(port, '127.0.0.1'), 100];
+  onTestFinished(() => {
+    socket.destroy();
+  });
+  socket.pause();
+  socket.write(Array.from({ length: total }, (_, i) => ask(`/${i}`)).join(''));
+  await vi.waitFor(() => expect(count).toBeGreaterThan(0), { timeout: 30_000 });
+  let before = 0;
+  // Until nothing moves.
+  while (before !== count) {
+    before = count;
+    await sleep(500);
+  }
+  // The kernel takes a few MiB.
+  expect(count).toBeLessThan(total / 2);
+  const targets: string[] = [];
+  socket.setEncoding('latin1').on('data', (data: string) => {
+    for (const match of data.matchAll(/X-Target: \/(\d+)/g)) targets.push(match[1] as string);
+  });
+  socket.resume();
+  await vi.waitFor(() => expect(count).toBe(total), { timeout: 30_000 });
+  await vi.waitFor(() => expect(targets.at(-1)).toBe(String(total - 1)), { timeout: 30_000 });
 });
 
 test('a client that does not read for the idle time is cut, and the stream is given back', async () => {

@@ -1,5 +1,7 @@
 /** Requests that the Node listener accepts, and those that it refuses before the gateway sees them. */
-import { expect, test } from 'vitest';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Incoming } from '../../src/protocol/request/wire.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
@@ -63,6 +65,33 @@ test('a pipelined request behind a body is served when the body was read', async
   const { port } = await serveStub(async ({ body }) => text(`${await lengthOf(body)} bytes`));
   const put = 'PUT /k HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello';
   await new Talk(port).say(put + get('/') + put).sees('5 bytes', 2);
+});
+
+test('a client that pipelines single bytes while its request is handled is paused after some hundred', async () => {
+  const [entered, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const sockets: Socket[] = [];
+  const onSocket = (message: unknown): void => {
+    sockets.push((message as { readonly socket: Socket }).socket);
+  };
+  subscribe('net.server.socket', onSocket);
+  onTestFinished(() => {
+    unsubscribe('net.server.socket', onSocket);
+  });
+  const { port } = await serveStub(async ({ wire }) => {
+    entered.resolve();
+    if (wire.target === '/slow') await release.promise;
+    return text(wire.target);
+  });
+  const talk = new Talk(port).say(get('/slow'));
+  talk.socket.setNoDelay(true);
+  await entered.promise;
+  for (const byte of `GET /next HTTP/1.1\r\nHost: h\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`) {
+    talk.say(byte);
+    await new Promise(setImmediate);
+  }
+  await vi.waitFor(() => expect(sockets[0]?.isPaused()).toBe(true));
+  release.resolve();
+  expect(await talk.sees('/next')).toContain('/slow');
 });
 
 test('one connection serves many requests', async () => {

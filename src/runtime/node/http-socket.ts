@@ -1,6 +1,6 @@
 /**
  * The requests of one socket: HTTP/1.1 over `node:net` and `node:tls`, because the server of node:http costs a third of a small GET
- * (docs/adr/0046-the-listener-reads-http.md). One request at a time: the bytes after it wait until its reply was written.
+ * (docs/adr/0048-the-listener-reads-http.md). One request at a time: the bytes after it wait until its reply was written.
  */
 import type { Socket } from 'node:net';
 import type { Exchange, ListenerRequest } from './http-exchange.ts';
@@ -21,6 +21,8 @@ import { HttpResponse } from './http-response.ts';
  * does not show that its client has disconnected.
  */
 const heldBytesMax = 128 * 1024;
+/** A client chooses how small its pieces are: each has an object of its own, and `shift` moves all that come after it. */
+const heldPiecesMax = 512;
 /** Empty lines before a request, which some clients send after a body. */
 const emptyLinesMax = 2;
 
@@ -106,6 +108,7 @@ export class HttpSocket {
     this.#options = options;
     socket.on('data', (bytes: Buffer) => this.#take(bytes));
     socket.on('end', () => this.#end());
+    socket.on('drain', () => this.proceed());
   }
 
   /** Whether no request is under way, and none has begun to arrive. */
@@ -155,11 +158,10 @@ export class HttpSocket {
   }
 
   #mayRead(): boolean {
-    return (
-      this.#state === 'over' ||
-      this.#current === undefined ||
-      (this.#current.isFlowing && !this.#current.complete)
-    );
+    if (this.#state === 'over') return true;
+    // A client that does not read its replies gets no more of them, because each would wait in memory.
+    if (this.#current === undefined) return !this.socket.writableNeedDrain;
+    return this.#current.isFlowing && !this.#current.complete;
   }
 
   #take(bytes: Buffer): void {
@@ -179,7 +181,7 @@ export class HttpSocket {
     if (isFirst) this.#held.unshift(bytes);
     else this.#held.push(bytes);
     this.#heldBytes += bytes.length;
-    if (this.#heldBytes >= heldBytesMax) this.pause();
+    if (this.#heldBytes >= heldBytesMax || this.#held.length >= heldPiecesMax) this.pause();
   }
 
   #read(bytes: Buffer): void {

@@ -81,6 +81,7 @@ async function listen(
   const tls = readTlsFiles(config);
   const server = createServer(config, tls);
   let isClosing = false;
+  const handshakes = trackHandshakes(server);
   const sockets = connect(server, config, {
     gateway,
     telemetry,
@@ -105,7 +106,13 @@ async function listen(
     close: () => {
       isClosing = true;
       stopReloading();
-      return closeServer(server, sockets, config.SVC_SHUTDOWN_TIMEOUT).finally(stopLimiting);
+      const cut = (): void => {
+        for (const { socket } of sockets) socket.destroy();
+        for (const socket of handshakes) socket.destroy();
+      };
+      return closeServer(server, sockets, { timeoutMs: config.SVC_SHUTDOWN_TIMEOUT, cut }).finally(
+        stopLimiting,
+      );
     },
   };
 }
@@ -154,6 +161,17 @@ function connect(server: net.Server, config: ServeOptions['config'], options: Co
 
 type Sockets = Set<HttpSocket>;
 
+/** The connections below TLS, which is all there is of a client that does not end its handshake. */
+function trackHandshakes(server: net.Server): ReadonlySet<net.Socket> {
+  const open = new Set<net.Socket>();
+  if (server instanceof TlsServer)
+    server.on('connection', (socket: net.Socket) => {
+      open.add(socket);
+      socket.once('close', () => open.delete(socket));
+    });
+  return open;
+}
+
 /** Refuses heads that do not arrive in time. Node's own limit on the whole request would cut a large upload over a slow line. */
 function limitHeads(sockets: Sockets, timeoutMs: number): () => void {
   const late = (): void => {
@@ -169,16 +187,18 @@ function limitHeads(sockets: Sockets, timeoutMs: number): () => void {
 }
 
 /** Closes idle connections immediately and busy ones after their reply; the rest is cut after the timeout. */
-async function closeServer(server: net.Server, sockets: Sockets, timeoutMs: number): Promise<void> {
-  const cut = setTimeout(() => {
-    for (const { socket } of sockets) socket.destroy();
-  }, timeoutMs);
+async function closeServer(
+  server: net.Server,
+  sockets: Sockets,
+  { timeoutMs, cut }: { readonly timeoutMs: number; readonly cut: () => void },
+): Promise<void> {
+  const timer = setTimeout(cut, timeoutMs);
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
   for (const each of sockets) if (each.isIdle) each.socket.destroySoon();
   await closed;
-  clearTimeout(cut);
+  clearTimeout(timer);
 }
 
 // TLS from files, read again when they change: certificates are renewed under a running server.
