@@ -28,10 +28,10 @@ const operations: Plugin = {
       const { method, path } = describeAdminOperation(name);
       return [name, `${method} ${path.replace('/admin/v1', '')}`];
     });
-    const exceptions = adminOperationNames.filter(
+    const batchExceptions = adminOperationNames.filter(
       (name) => isBatchable(name) !== (describeAdminOperation(name).method === 'GET'),
     );
-    const values = { operations: Object.fromEntries(lines), exceptions };
+    const values = { operations: Object.fromEntries(lines), batchExceptions };
     return {
       code: Object.entries(values)
         .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`)
@@ -46,7 +46,7 @@ const firstChunks = [
   { name: 'libraries', test: /node_modules\/(?:preact|@tanstack\/(?!virtual-core|react-virtual)|use-sync)/ },
   {
     name: 'kit',
-    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|forbidden)\.tsx?$)/,
+    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|forbidden|selection)\.tsx?$)/,
   },
 ];
 

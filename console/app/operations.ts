@@ -1,7 +1,7 @@
-/** What the build reads from the table of the operator API, and puts in the place of this file (console/build.ts). */
+/** The build replaces this file by the values of the operator API's table (console/build.ts). */
 import type { AdminOperationName } from '../../src/protocol/operations/admin.ts';
 
 /** Method and path of each operation. */
 export const operations: Readonly<Partial<Record<AdminOperationName, string>>> = {};
-/** Those with GET that BatchRead does not perform, and those with POST that it does. */
-export const exceptions: readonly AdminOperationName[] = [];
+/** Operations with GET that BatchRead does not perform, and those with another method that it performs. */
+export const batchExceptions: readonly AdminOperationName[] = [];

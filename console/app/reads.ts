@@ -14,15 +14,20 @@ import {
   send,
   Unreachable,
 } from './client.ts';
-import { exceptions, operations } from './operations.ts';
+import { batchExceptions, operations } from './operations.ts';
 
-/** The last answer to a read, for polls: the gateway sends another one only. */
-const kept = new Map<string, { readonly etag: string; readonly json: unknown }>();
-const keptMax = 24;
-/** What one caller has read is not kept for the next. */
-export const forgetReads = (): void => kept.clear();
+interface Cached {
+  readonly etag: string;
+  readonly json: unknown;
+}
+
+/** The last replies by their read. A poll sends the ETag, so that the gateway sends the reply only where it differs. */
+const cache = new Map<string, Cached>();
+const cachedMax = 24;
+/** Called where another caller logs in, because it must not see what the one before has read. */
+export const forgetReads = (): void => cache.clear();
 const readsMax = 32;
-/** Polls that are due at the same time are told apart by the timers of the browser, by a few ms. */
+/** The browser runs timers that are due at the same time some ms apart. */
 const pollsWithinMs = 50;
 
 interface Waiting {
@@ -38,7 +43,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let isHurried = false;
 
 const isBatchable = (name: AdminOperationName): boolean =>
-  operations[name]?.startsWith('GET ') !== exceptions.includes(name);
+  operations[name]?.startsWith('GET ') !== batchExceptions.includes(name);
 
 /**
  * As `call`, for what a page shows.
@@ -87,8 +92,10 @@ async function sendBatch(parts: readonly Waiting[]): Promise<void> {
       if (open.delete(part)) part.reject(part.ask.signal?.reason);
       if (open.size === 0) ends.abort();
     });
-  const reads = parts.map(({ name, ask, key }) => {
-    const etag = kept.get(key)?.etag;
+  // Held until the reply, because its other parts may fill the cache.
+  const cached = parts.map(({ key }) => cache.get(key));
+  const reads = parts.map(({ name, ask }, index) => {
+    const etag = cached[index]?.etag;
     return {
       operation: name,
       ...(ask.path === undefined ? {} : { path: ask.path }),
@@ -99,14 +106,14 @@ async function sendBatch(parts: readonly Waiting[]): Promise<void> {
   });
   try {
     const response = await send('BatchRead', { body: { reads }, signal: ends.signal });
-    // A gateway of an earlier version, or what refuses each part too.
+    // The gateway has an earlier version, or its refusal concerns each part: each asks alone, and shows its own refusal.
     if (!response.ok) return [...open].forEach(alone);
     for await (const line of linesOf(response)) {
       const part = parts[line.index];
       if (part === undefined || !open.delete(part)) continue;
-      settle(part, line);
+      settle(part, line, cached[line.index]);
     }
-    throw new Unreachable('the answer broke off');
+    if (open.size > 0) throw new Unreachable('the answer broke off');
   } catch (cause) {
     for (const part of open)
       part.reject(cause instanceof Unreachable ? cause : new Unreachable('no answer', { cause }));
@@ -121,18 +128,22 @@ interface Line {
   readonly error?: unknown;
 }
 
-function settle({ key, resolve, reject }: Waiting, { status, etag, reply, error }: Line): void {
+/** @param cached the reply whose ETag the request named */
+function settle(
+  { key, resolve, reject }: Waiting,
+  { status, etag, reply, error }: Line,
+  cached: Cached | undefined,
+): void {
   if (error !== undefined) {
     if (status === 403) reportRefusal();
     reject(new Refused(status, readRefusal(error)));
     return;
   }
-  const before = kept.get(key);
-  kept.delete(key);
-  const json = status === 304 ? before?.json : reply;
-  if (etag !== undefined) kept.set(key, { etag, json });
-  const [oldest] = kept.keys();
-  if (kept.size > keptMax && oldest !== undefined) kept.delete(oldest);
+  const json = status === 304 ? cached?.json : reply;
+  cache.delete(key);
+  if (etag !== undefined) cache.set(key, { etag, json });
+  const [oldest] = cache.keys();
+  if (cache.size > cachedMax && oldest !== undefined) cache.delete(oldest);
   resolve(json);
 }
 

@@ -1,4 +1,4 @@
-/** A page whose first question is forbidden: it says which operation is missing. */
+/** A page or tab whose first question policies deny: it names the action that is missing. */
 import type { AdminOperationName } from '../app/client.ts';
 import { t } from '../text/text.ts';
 import { Empty } from './states.tsx';
@@ -12,8 +12,13 @@ interface ForbiddenProps {
 export const Forbidden = ({ title, operation }: ForbiddenProps) => (
   <>
     <PageHead title={title} />
-    <Card>
-      <Empty icon="lock" text={t.shell.forbidden(`admin:${operation}`)} />
-    </Card>
+    <ForbiddenCard action={`admin:${operation}`} />
   </>
+);
+
+/** For a tab of a bucket, which has the head of the bucket above it. */
+export const ForbiddenCard = ({ action }: { readonly action: string }) => (
+  <Card>
+    <Empty icon="lock" text={t.shell.forbidden(action)} />
+  </Card>
 );

@@ -198,6 +198,46 @@ export const Select = <V extends string>({
   <SelectInput {...choice} class="input is-short" aria-label={label} />
 );
 
+interface SearchInputProps {
+  readonly label: string;
+  readonly value: string;
+  /** Sees the text while it is typed. */
+  readonly onInput?: (text: string) => void;
+  /** Sees the text once it is entered. */
+  readonly onChange?: (text: string) => void;
+  /** Absent: the label. */
+  readonly placeholder?: string;
+  readonly maxLength?: number;
+  /** The key `/` moves the focus to it: one input of a page has it. */
+  readonly hasShortcut?: boolean;
+}
+
+/** A text that a list is searched or filtered by. */
+export const SearchInput = ({
+  label,
+  value,
+  onInput,
+  onChange,
+  placeholder = label,
+  maxLength,
+  hasShortcut = true,
+}: SearchInputProps) => (
+  <label class="filter">
+    <Icon name="search" />
+    <input
+      class="input"
+      type="search"
+      {...(hasShortcut ? { 'data-filter': true } : {})}
+      maxLength={maxLength}
+      placeholder={placeholder}
+      aria-label={label}
+      value={value}
+      onInput={onInput && ((event) => onInput(event.currentTarget.value))}
+      onChange={onChange && ((event) => onChange(event.currentTarget.value))}
+    />
+  </label>
+);
+
 type SelectFieldProps<V extends string> = Omit<FieldProps, 'children'> & ChoiceProps<V>;
 
 export const SelectField = <V extends string>({

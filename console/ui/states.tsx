@@ -80,10 +80,7 @@ export function Failure({
       </div>
       {requestId !== '' && (
         <div class="failure-links">
-          {status === 403 && <Why requestId={requestId} />}
-          <PageLink page="trace" params={{ trace: requestId }}>
-            {t.ui.trace}
-          </PageLink>
+          <RequestLinks requestId={requestId} status={status} />
         </div>
       )}
       {onRetry !== undefined && <Button onClick={onRetry}>{t.ui.retry}</Button>}
@@ -92,10 +89,27 @@ export function Failure({
 }
 
 /** To the statement that decided a request. */
-export const Why = ({ requestId }: { readonly requestId: string }) => (
-  <PageLink page="why" search={{ requestId }}>
+export const Why = ({ requestId, ...look }: { readonly requestId: string; readonly class?: string }) => (
+  <PageLink page="why" search={{ requestId }} {...look}>
     {t.ui.why}
   </PageLink>
+);
+
+interface RequestLinksProps {
+  readonly requestId: string;
+  readonly status: number;
+  /** Of the links, such as `button`. */
+  readonly class?: string;
+}
+
+/** To the trace of a request and, where policies refused it, to the statement that decided. */
+export const RequestLinks = ({ requestId, status, ...look }: RequestLinksProps) => (
+  <>
+    {status === 403 && <Why requestId={requestId} {...look} />}
+    <PageLink page="trace" params={{ trace: requestId }} {...look}>
+      {t.ui.trace}
+    </PageLink>
+  </>
 );
 
 export const Partial = ({

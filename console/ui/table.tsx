@@ -7,7 +7,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSearchState } from '../app/url.ts';
 import { language, t } from '../text/text.ts';
-import { Button } from './form.tsx';
+import { Button, SearchInput } from './form.tsx';
 import { Icon } from './icons.tsx';
 import { ScrollRegion } from './scroll-region.tsx';
 import { type Column, cellClass } from './short-table.tsx';
@@ -119,18 +119,12 @@ function Tools<Row>({
   return (
     <div class="tools">
       {hasFilter && (
-        <label class="filter">
-          <Icon name="search" />
-          <input
-            class="input"
-            type="search"
-            data-filter
-            placeholder={t.ui.filter}
-            aria-label={`${t.ui.filter}: ${label}`}
-            value={search[`${name}q`] ?? ''}
-            onInput={(event) => setSearch({ [`${name}q`]: event.currentTarget.value })}
-          />
-        </label>
+        <SearchInput
+          label={`${t.ui.filter}: ${label}`}
+          placeholder={t.ui.filter}
+          value={search[`${name}q`] ?? ''}
+          onInput={(text) => setSearch({ [`${name}q`]: text })}
+        />
       )}
       {tools}
     </div>

@@ -1,12 +1,11 @@
 /** Results of background work, with a link to where they are. What the page itself shows needs no toast. */
 import type { ComponentChildren } from 'preact';
 import { Refused } from '../app/client.ts';
-import { PageLink } from '../app/page-link.tsx';
 import { t } from '../text/text.ts';
 import { Changes, useChanges } from './changes.ts';
 import { Button } from './form.tsx';
 import { Icon } from './icons.tsx';
-import { Why } from './states.tsx';
+import { RequestLinks } from './states.tsx';
 
 interface Toast {
   readonly id: number;
@@ -33,7 +32,7 @@ export function toast(text: ComponentChildren, tone: Toast['tone'] = 'good'): vo
   setTimeout(() => change(toasts.filter((each) => each.id !== id)), shownMs);
 }
 
-/** A refusal in the background: the sentence, and where to look for the reason. */
+/** Shows that background work failed; a refusal has links to its reason. */
 export function toastFailure(error: Error): void {
   if (!(error instanceof Refused) || error.requestId === '') {
     toast(error.message, 'bad');
@@ -44,10 +43,7 @@ export function toastFailure(error: Error): void {
     <>
       <span dir="auto">{message}</span>{' '}
       <span class="toast-links">
-        {status === 403 && <Why requestId={requestId} />}
-        <PageLink page="trace" params={{ trace: requestId }}>
-          {t.ui.trace}
-        </PageLink>
+        <RequestLinks requestId={requestId} status={status} />
       </span>
     </>,
     'bad',

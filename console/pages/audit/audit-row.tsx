@@ -1,10 +1,10 @@
 /** A row of the audit log: who, what, with which result, and what it changed; with links to its trace and decision. */
 import type { Answer } from '../../app/client.ts';
-import { PageLink } from '../../app/page-link.tsx';
 import { formatNumber, t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { RequestLinks } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
@@ -47,14 +47,7 @@ export const Details = ({ row }: { readonly row: AuditRow }) => (
     {row.keys !== undefined && <Keys keys={row.keys} />}
     {row.changes !== undefined && <Changes changes={row.changes} />}
     <div class="actions">
-      <PageLink page="trace" params={{ trace: row.requestId }} class="button">
-        {t.ui.trace}
-      </PageLink>
-      {row.status === 403 && (
-        <PageLink page="why" search={{ requestId: row.requestId }} class="button">
-          {t.ui.why}
-        </PageLink>
-      )}
+      <RequestLinks requestId={row.requestId} status={row.status} class="button" />
     </div>
   </>
 );

@@ -8,7 +8,7 @@ import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Forbidden } from '../../ui/forbidden.tsx';
-import { Button, Select } from '../../ui/form.tsx';
+import { Button, SearchInput, Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty, Failure } from '../../ui/states.tsx';
@@ -148,18 +148,13 @@ function Filters({ isLive }: { readonly isLive: boolean }) {
   return (
     <>
       {texts.map((name) => (
-        <label key={name} class="filter">
-          <Icon name="search" />
-          <input
-            class="input"
-            type="search"
-            {...(name === 'bucket' ? { 'data-filter': true } : {})}
-            placeholder={w.filters[name]}
-            aria-label={w.filters[name]}
-            value={search[name] ?? ''}
-            onChange={(event) => setSearch({ [name]: event.currentTarget.value })}
-          />
-        </label>
+        <SearchInput
+          key={name}
+          label={w.filters[name]}
+          value={search[name] ?? ''}
+          onChange={(text) => setSearch({ [name]: text })}
+          hasShortcut={name === 'bucket'}
+        />
       ))}
       <Select
         label={w.kind}

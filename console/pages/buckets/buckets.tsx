@@ -9,8 +9,7 @@ import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Button } from '../../ui/form.tsx';
-import { Icon } from '../../ui/icons.tsx';
+import { Button, SearchInput } from '../../ui/form.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
@@ -136,7 +135,14 @@ export default function BucketsPage() {
             error={list.error}
             onRetry={() => list.refetch().catch(() => {})}
             onOpen={open}
-            tools={<Search value={search['q'] ?? ''} onChange={(q) => setSearch({ q })} />}
+            tools={
+              <SearchInput
+                label={w.search}
+                value={search['q'] ?? ''}
+                maxLength={63}
+                onInput={(q) => setSearch({ q })}
+              />
+            }
             empty={
               prefix === '' ? (
                 <Empty icon="bucket" text={w.none} action={createButton} />
@@ -161,28 +167,6 @@ export default function BucketsPage() {
     </>
   );
 }
-
-const Search = ({
-  value,
-  onChange,
-}: {
-  readonly value: string;
-  readonly onChange: (text: string) => void;
-}) => (
-  <label class="filter">
-    <Icon name="search" />
-    <input
-      class="input"
-      type="search"
-      data-filter
-      maxLength={63}
-      placeholder={w.search}
-      aria-label={w.search}
-      value={value}
-      onInput={(event) => onChange(event.currentTarget.value)}
-    />
-  </label>
-);
 
 interface AnsweredProps {
   readonly rows: readonly Bucket[] | undefined;

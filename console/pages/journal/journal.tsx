@@ -6,10 +6,10 @@ import { useAdmin, useAdminPages } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { language, t } from '../../text/text.ts';
 import { Panel } from '../../ui/dialog.tsx';
-import { Button } from '../../ui/form.tsx';
-import { Icon } from '../../ui/icons.tsx';
+import { ForbiddenCard } from '../../ui/forbidden.tsx';
+import { Button, SearchInput } from '../../ui/form.tsx';
 import { Segments } from '../../ui/segments.tsx';
-import { Empty, Failure, Partial, Skeleton } from '../../ui/states.tsx';
+import { Empty, Failure, Partial, RequestLinks, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
 import { type AuditRow, changeText, Details, nameOf, rowKey, Status } from '../audit/audit-row.tsx';
@@ -56,12 +56,7 @@ export default function JournalPage() {
   const { rows, more } = found;
   const open = rows?.find((row) => rowKey(row) === search['row']);
   const isFiltered = kind !== '' || identity !== undefined;
-  if (allowed(list) === false)
-    return (
-      <Card>
-        <Empty icon="lock" text={w.forbidden} />
-      </Card>
-    );
+  if (allowed(list) === false) return <ForbiddenCard action={list.action} />;
   return (
     <>
       <div class="tools-line">
@@ -75,18 +70,12 @@ export default function JournalPage() {
             options={kinds.map((each) => [each, w.kinds[each] ?? each] as const)}
             onChange={(next) => setSearch({ kind: next, row: undefined })}
           />
-          <label class="filter">
-            <Icon name="search" />
-            <input
-              class="input"
-              type="search"
-              data-filter
-              placeholder={w.actorHint}
-              aria-label={w.actor}
-              value={identity ?? ''}
-              onChange={(event) => setSearch({ identity: event.currentTarget.value.trim() })}
-            />
-          </label>
+          <SearchInput
+            label={w.actor}
+            placeholder={w.actorHint}
+            value={identity ?? ''}
+            onChange={(text) => setSearch({ identity: text.trim() })}
+          />
         </div>
         {found.error !== null && (
           <Failure error={found.error} onRetry={() => found.refetch().catch(() => {})} />
@@ -230,17 +219,10 @@ function Entry({ row, onOpen }: { readonly row: AuditRow; readonly onOpen: (row:
         )}
       </div>
       <span class="journal-links">
-        <PageLink page="trace" params={{ trace: requestId }}>
-          {t.ui.trace}
-        </PageLink>
+        <RequestLinks requestId={requestId} status={status} />
         <PageLink page="audit" search={{ requestId }}>
           {t.pages.audit}
         </PageLink>
-        {status === 403 && (
-          <PageLink page="why" search={{ requestId }}>
-            {t.ui.why}
-          </PageLink>
-        )}
       </span>
     </li>
   );

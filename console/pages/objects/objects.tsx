@@ -10,6 +10,7 @@ import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { Button } from '../../ui/form.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
+import { CheckCell } from '../../ui/selection.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
@@ -75,25 +76,19 @@ function columnsWith(selection: Selection | undefined, count: number): readonly 
     id: 'select',
     isControl: true,
     head: (
-      <label class="check-cell">
-        <span class="visually-hidden">{w.selectAll}</span>
-        <input
-          type="checkbox"
-          checked={count > 0 && selection.entries.size === count}
-          disabled={count === 0}
-          onChange={selection.all}
-        />
-      </label>
+      <CheckCell
+        label={w.selectAll}
+        checked={count > 0 && selection.entries.size === count}
+        disabled={count === 0}
+        onChange={selection.all}
+      />
     ),
     cell: (entry) => (
-      <label class="check-cell">
-        <span class="visually-hidden">{w.selectOne(visible(nameOf(entry.key)))}</span>
-        <input
-          type="checkbox"
-          checked={selection.entries.has(entry.key)}
-          onChange={() => selection.toggle(entry)}
-        />
-      </label>
+      <CheckCell
+        label={w.selectOne(visible(nameOf(entry.key)))}
+        checked={selection.entries.has(entry.key)}
+        onChange={() => selection.toggle(entry)}
+      />
     ),
   };
   return [select, ...columns];

@@ -31,6 +31,20 @@ export interface Of {
   readonly objectKey: string;
 }
 
+/** Of a Version or DeleteMarker in a listing. */
+export const readVersion = (element: Element): Version => ({
+  versionId: textIn(element, 'VersionId') ?? '',
+  isLatest: textIn(element, 'IsLatest') === 'true',
+  isMarker: element.localName === 'DeleteMarker',
+  modified: textIn(element, 'LastModified') ?? '',
+  size: Number(textIn(element, 'Size') ?? 0),
+  etag: textIn(element, 'ETag') ?? '',
+});
+
+/** Orders the versions of one key, the newest first: two can have the same time. */
+export const compareAges = (one: Version, other: Version): number =>
+  Number(other.isLatest) - Number(one.isLatest) || Date.parse(other.modified) - Date.parse(one.modified);
+
 /** The newest first. Other keys that begin with this one follow it in the list. */
 const useVersions = ({ bucket, objectKey: key }: Of) =>
   useStorage(
@@ -40,19 +54,8 @@ const useVersions = ({ bucket, objectKey: key }: Of) =>
         xml === undefined ? [] : [...childrenOf(xml, 'Version'), ...childrenOf(xml, 'DeleteMarker')];
       const versions = rows
         .filter((each) => decode(textIn(each, 'Key')) === key)
-        .map((each) => ({
-          versionId: textIn(each, 'VersionId') ?? '',
-          isLatest: textIn(each, 'IsLatest') === 'true',
-          isMarker: each.localName === 'DeleteMarker',
-          modified: textIn(each, 'LastModified') ?? '',
-          size: Number(textIn(each, 'Size') ?? 0),
-          etag: textIn(each, 'ETag') ?? '',
-        }))
-        .sort(
-          (one, other) =>
-            Number(other.isLatest) - Number(one.isLatest) ||
-            Date.parse(other.modified) - Date.parse(one.modified),
-        );
+        .map(readVersion)
+        .sort(compareAges);
       return { versions, hasMore: xml !== undefined && textIn(xml, 'NextKeyMarker') === key };
     },
   );

@@ -7,17 +7,20 @@ import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { useAdminPages } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
-import { formatNumber, t } from '../../text/text.ts';
+import { formatNumber } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Confirm } from '../../ui/confirm.tsx';
+import { ForbiddenCard } from '../../ui/forbidden.tsx';
 import { Button, Select } from '../../ui/form.tsx';
-import { Icon } from '../../ui/icons.tsx';
+import { useSelection } from '../../ui/selection.tsx';
 import { bytesColumn, type Column, countColumn } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, Time } from '../../ui/values.tsx';
 import { visible } from '../objects/listing.ts';
+import { NotDoneCard } from '../objects/not-done.tsx';
+import { type NotDone, notDone } from '../objects/remove.ts';
 import { useUploads } from './queue.ts';
 import { abortUpload, partsAtOnce } from './transfer.ts';
 import { w } from './words.ts';
@@ -30,15 +33,10 @@ const ages = Object.keys(seconds) as readonly (keyof typeof seconds)[];
 const rowKey = ({ uploadId }: Row): string => uploadId;
 const filterText = ({ key }: Row): string => key;
 
-interface Selection {
-  readonly ids: ReadonlySet<string>;
-  readonly isAll: boolean;
-  toggle(id: string): void;
-  all(): void;
-}
+const labelOf = ({ key }: Row): string => w.selectOne(visible(key));
 
-function columnsWith(selection: Selection | undefined, own: ReadonlySet<string>): readonly Column<Row>[] {
-  const columns: readonly Column<Row>[] = [
+function columnsWith(own: ReadonlySet<string>): readonly Column<Row>[] {
+  return [
     {
       id: 'key',
       head: w.key,
@@ -74,28 +72,6 @@ function columnsWith(selection: Selection | undefined, own: ReadonlySet<string>)
     },
     { id: 'class', head: w.storageClass, cell: ({ storageClass }) => storageClass, isMinor: true },
   ];
-  if (selection === undefined) return columns;
-  const select: Column<Row> = {
-    id: 'select',
-    isControl: true,
-    head: (
-      <label class="check-cell">
-        <span class="visually-hidden">{w.selectAll}</span>
-        <input type="checkbox" checked={selection.isAll} onChange={selection.all} />
-      </label>
-    ),
-    cell: ({ key, uploadId }) => (
-      <label class="check-cell">
-        <span class="visually-hidden">{w.selectOne(visible(key))}</span>
-        <input
-          type="checkbox"
-          checked={selection.ids.has(uploadId)}
-          onChange={() => selection.toggle(uploadId)}
-        />
-      </label>
-    ),
-  };
-  return [select, ...columns];
 }
 
 export default function UploadsPage() {
@@ -109,9 +85,8 @@ export default function UploadsPage() {
     { path: { name: bucket } },
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed(list) === true },
   );
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [aborting, setAborting] = useState<readonly Row[]>();
-  const [failed, setFailed] = useState<readonly NotAborted[]>([]);
+  const [failed, setFailed] = useState<readonly NotDone[]>([]);
   const own = useOwnIds(bucket);
   const age = ages.find((each) => each === search['older']) ?? 'any';
   const rows = useMemo(
@@ -119,41 +94,25 @@ export default function UploadsPage() {
     [found.rows, age],
   );
   const mayAbort = allowed(abort) === true;
-  const chosen = rows?.filter(({ uploadId }) => selected.has(uploadId)) ?? [];
-  const columns = useMemo(() => {
-    const isAll =
-      rows !== undefined && rows.length > 0 && rows.every(({ uploadId }) => selected.has(uploadId));
-    const selection: Selection = {
-      ids: selected,
-      isAll,
-      toggle(id) {
-        const next = new Set(selected);
-        if (!next.delete(id)) next.add(id);
-        setSelected(next);
-      },
-      all: () => setSelected(isAll ? new Set() : new Set(rows?.map(rowKey))),
-    };
-    return columnsWith(mayAbort ? selection : undefined, own);
-  }, [selected, rows, mayAbort, own]);
-  if (allowed(list) === false)
-    return (
-      <Card>
-        <Empty icon="lock" text={w.forbidden} />
-      </Card>
-    );
+  const { selected, column, clear } = useSelection({ rows, rowKey, labelOfAll: w.selectAll, labelOf });
+  const columns = useMemo(
+    () => (mayAbort ? [column, ...columnsWith(own)] : columnsWith(own)),
+    [column, mayAbort, own],
+  );
+  if (allowed(list) === false) return <ForbiddenCard action={list.action} />;
   return (
     <>
       <div class="tools-line">
         <p class="answer">
           <Answered rows={found.rows} hasMore={found.hasNextPage} />
         </p>
-        {chosen.length > 0 && (
-          <Button icon="trash" onClick={() => setAborting(chosen)}>
-            {w.abortCount(chosen.length)}
+        {selected.length > 0 && (
+          <Button icon="trash" onClick={() => setAborting(selected)}>
+            {w.abortCount(selected.length)}
           </Button>
         )}
       </div>
-      {failed.length > 0 && <Failures failed={failed} onClose={() => setFailed([])} />}
+      <NotDoneCard title={w.notAborted(failed.length)} failed={failed} onClose={() => setFailed([])} />
       <Card>
         <DataTable
           label={w.openTitle}
@@ -181,7 +140,7 @@ export default function UploadsPage() {
           rows={aborting}
           onDone={(errors) => {
             setFailed(errors);
-            setSelected(new Set());
+            clear();
           }}
           onClose={() => setAborting(undefined)}
         />
@@ -213,15 +172,10 @@ function Answered({
   return w.openAnswer(count, formatBytes(rows.reduce((sum, { bytes }) => sum + bytes, 0)));
 }
 
-interface NotAborted {
-  readonly key: string;
-  readonly reason: string;
-}
-
 interface AbortionProps {
   readonly bucket: string;
   readonly rows: readonly Row[];
-  readonly onDone: (failed: readonly NotAborted[]) => void;
+  readonly onDone: (failed: readonly NotDone[]) => void;
   readonly onClose: () => void;
 }
 
@@ -245,7 +199,7 @@ function Abortion({ bucket, rows, onDone, onClose }: AbortionProps) {
             await abortUpload({ bucket, key, uploadId }, signal);
             return [];
           } catch (cause) {
-            return [{ key, reason: cause instanceof Error ? cause.message : String(cause) }];
+            return [notDone(key, cause)];
           }
         });
         await client.invalidateQueries({ queryKey: ['ListOpenUploads'] });
@@ -255,24 +209,3 @@ function Abortion({ bucket, rows, onDone, onClose }: AbortionProps) {
     />
   );
 }
-
-const Failures = ({
-  failed,
-  onClose,
-}: {
-  readonly failed: readonly NotAborted[];
-  readonly onClose: () => void;
-}) => (
-  <Card
-    title={w.notAborted(failed.length)}
-    actions={<Button icon="close" label={t.ui.close} onClick={onClose} />}
-  >
-    <ul class="warnings">
-      {failed.map(({ key, reason }) => (
-        <li key={key}>
-          <Icon name="error" /> <bdi>{visible(key)}</bdi>: <bdi>{reason}</bdi>
-        </li>
-      ))}
-    </ul>
-  </Card>
-);

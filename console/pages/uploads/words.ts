@@ -104,7 +104,6 @@ export const w = words({
     abortAsk: (count: number) => `Abort ${plural(count, 'upload', 'uploads')}?`,
     abortText: 'Their parts are deleted. A client that still sends to one of them has to begin anew.',
     notAborted: (count: number) => `${plural(count, 'upload was', 'uploads were')} not aborted`,
-    forbidden: 'Your policies do not allow admin:ListOpenUploads for this bucket.',
   },
   de: {
     uploads: 'Uploads',
@@ -210,6 +209,5 @@ export const w = words({
     abortText:
       'Ihre Teile werden gelöscht. Ein Client, der noch zu einem davon sendet, muss von vorn beginnen.',
     notAborted: (count) => `${plural(count, 'Upload wurde', 'Uploads wurden')} nicht abgebrochen`,
-    forbidden: 'Ihre Richtlinien erlauben admin:ListOpenUploads für diesen Bucket nicht.',
   },
 });

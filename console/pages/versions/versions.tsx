@@ -8,22 +8,23 @@ import { moreOf } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { storage } from '../../storage/client.ts';
 import { textIn } from '../../storage/xml.ts';
-import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Confirm } from '../../ui/confirm.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Panel } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { Button, Select } from '../../ui/form.tsx';
-import { Icon } from '../../ui/icons.tsx';
+import { ForbiddenCard } from '../../ui/forbidden.tsx';
+import { Button, SearchInput, Select } from '../../ui/form.tsx';
+import { useSelection } from '../../ui/selection.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Bytes, Count, formatBytes, Time } from '../../ui/values.tsx';
 import { decode, visible } from '../objects/listing.ts';
+import { NotDoneCard } from '../objects/not-done.tsx';
 import { type NotDone, removeObjects } from '../objects/remove.ts';
-import { type Version, VersionPart } from '../objects/versions.tsx';
+import { compareAges, readVersion, type Version, VersionPart } from '../objects/versions.tsx';
 import { w } from './words.ts';
 
 interface Row extends Version {
@@ -50,30 +51,18 @@ function readPage(xml: Element | undefined): Page {
   if (xml === undefined) return { rows: [], next: undefined };
   const rows = [...xml.children]
     .filter(({ localName }) => localName === 'Version' || localName === 'DeleteMarker')
-    .map((each) => ({
-      key: decode(textIn(each, 'Key')),
-      versionId: textIn(each, 'VersionId') ?? '',
-      isLatest: textIn(each, 'IsLatest') === 'true',
-      isMarker: each.localName === 'DeleteMarker',
-      modified: textIn(each, 'LastModified') ?? '',
-      size: Number(textIn(each, 'Size') ?? 0),
-      etag: textIn(each, 'ETag') ?? '',
-    }));
+    .map((each) => ({ key: decode(textIn(each, 'Key')), ...readVersion(each) }));
   const key = textIn(xml, 'NextKeyMarker');
   return {
-    rows: rows.sort(inOrder),
+    rows: rows.sort(compareRows),
     next:
       key === undefined ? undefined : { key: decode(key), version: textIn(xml, 'NextVersionIdMarker') ?? '' },
   };
 }
 
-/** Replies list versions and markers in one order, or the markers after the versions. */
-function inOrder(one: Row, other: Row): number {
-  if (one.key !== other.key) return one.key < other.key ? -1 : 1;
-  return (
-    Number(other.isLatest) - Number(one.isLatest) || Date.parse(other.modified) - Date.parse(one.modified)
-  );
-}
+/** Sorts a page, because a gateway may list the markers after the versions. */
+const compareRows = (one: Row, other: Row): number =>
+  one.key === other.key ? compareAges(one, other) : one.key < other.key ? -1 : 1;
 
 const useVersions = (bucket: string, prefix: string, enabled: boolean) =>
   useInfiniteQuery({
@@ -148,29 +137,7 @@ const columns: readonly Column<Row>[] = [
   { id: 'modified', head: w.modified, cell: ({ modified }) => <Time at={modified} />, isMinor: true },
 ];
 
-interface Selection {
-  readonly ids: ReadonlySet<string>;
-  readonly isAll: boolean;
-  toggle(id: string): void;
-  all(): void;
-}
-
-const selectColumn = ({ ids, isAll, toggle, all }: Selection): Column<Row> => ({
-  id: 'select',
-  isControl: true,
-  head: (
-    <label class="check-cell">
-      <span class="visually-hidden">{w.selectAll}</span>
-      <input type="checkbox" checked={isAll} onChange={all} />
-    </label>
-  ),
-  cell: (row) => (
-    <label class="check-cell">
-      <span class="visually-hidden">{w.selectOne(`${visible(row.key)} ${row.versionId}`)}</span>
-      <input type="checkbox" checked={ids.has(rowKey(row))} onChange={() => toggle(rowKey(row))} />
-    </label>
-  ),
-});
+const labelOf = ({ key, versionId }: Row): string => w.selectOne(`${visible(key)} ${versionId}`);
 
 export default function VersionsPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
@@ -183,45 +150,26 @@ export default function VersionsPage() {
   const kind = kinds.find((each) => each === search['only']) ?? 'all';
   const loaded = useMemo(() => found.data?.pages.flatMap(({ rows }) => rows), [found.data]);
   const rows = useMemo(() => loaded?.filter(matches[kind]), [loaded, kind]);
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [removing, setRemoving] = useState<readonly Row[]>();
   const [failed, setFailed] = useState<readonly NotDone[]>([]);
   const mayRemove = allowed(remove) === true;
-  const shown = useMemo(() => {
-    const isAll = rows !== undefined && rows.length > 0 && rows.every((row) => selected.has(rowKey(row)));
-    const selection: Selection = {
-      ids: selected,
-      isAll,
-      toggle(id) {
-        const next = new Set(selected);
-        if (!next.delete(id)) next.add(id);
-        setSelected(next);
-      },
-      all: () => setSelected(isAll ? new Set() : new Set(rows?.map(rowKey))),
-    };
-    return mayRemove ? [selectColumn(selection), ...columns] : columns;
-  }, [rows, selected, mayRemove]);
-  const chosen = rows?.filter((row) => selected.has(rowKey(row))) ?? [];
+  const { selected, column, clear } = useSelection({ rows, rowKey, labelOfAll: w.selectAll, labelOf });
+  const shown = useMemo(() => (mayRemove ? [column, ...columns] : columns), [column, mayRemove]);
   const open = loaded?.find((row) => rowKey(row) === search['row']);
-  if (allowed(list) === false)
-    return (
-      <Card>
-        <Empty icon="lock" text={w.forbidden} />
-      </Card>
-    );
+  if (allowed(list) === false) return <ForbiddenCard action={list.action} />;
   return (
     <>
       <div class="tools-line">
         <p class="answer">
           {loaded !== undefined && <Answered rows={loaded} isPartial={found.hasNextPage} />}
         </p>
-        {chosen.length > 0 && (
-          <Button icon="trash" onClick={() => setRemoving(chosen)}>
-            {w.removeCount(chosen.length)}
+        {selected.length > 0 && (
+          <Button icon="trash" onClick={() => setRemoving(selected)}>
+            {w.removeCount(selected.length)}
           </Button>
         )}
       </div>
-      {failed.length > 0 && <Failures failed={failed} onClose={() => setFailed([])} />}
+      <NotDoneCard title={w.notRemoved(failed.length)} failed={failed} onClose={() => setFailed([])} />
       <Card>
         <DataTable
           label={w.title}
@@ -234,18 +182,11 @@ export default function VersionsPage() {
           onOpen={(row) => setSearch({ row: rowKey(row), version: undefined }, { push: true })}
           tools={
             <>
-              <label class="filter">
-                <Icon name="search" />
-                <input
-                  class="input"
-                  type="search"
-                  data-filter
-                  placeholder={w.prefix}
-                  aria-label={w.prefix}
-                  value={prefix}
-                  onChange={(event) => setSearch({ prefix: event.currentTarget.value, row: undefined })}
-                />
-              </label>
+              <SearchInput
+                label={w.prefix}
+                value={prefix}
+                onChange={(text) => setSearch({ prefix: text, row: undefined })}
+              />
               <Select
                 label={w.only}
                 value={kind}
@@ -279,7 +220,7 @@ export default function VersionsPage() {
           rows={removing}
           onDone={(errors) => {
             setFailed(errors);
-            setSelected(new Set());
+            clear();
           }}
           onClose={() => setRemoving(undefined)}
         />
@@ -373,24 +314,3 @@ function Removal({ bucket, rows, onDone, onClose }: RemovalProps) {
     />
   );
 }
-
-const Failures = ({
-  failed,
-  onClose,
-}: {
-  readonly failed: readonly NotDone[];
-  readonly onClose: () => void;
-}) => (
-  <Card
-    title={w.notRemoved(failed.length)}
-    actions={<Button icon="close" label={t.ui.close} onClick={onClose} />}
-  >
-    <ul class="warnings">
-      {failed.map(({ key, code, reason }) => (
-        <li key={`${key} ${reason}`}>
-          <Icon name="error" /> <bdi>{visible(key)}</bdi>: {code} <bdi>{reason}</bdi>
-        </li>
-      ))}
-    </ul>
-  </Card>
-);

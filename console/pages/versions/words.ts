@@ -29,7 +29,6 @@ export const w = words({
     none: 'There is no version.',
     noneHint: 'Uploads appear here, and with versioning every state that an object had.',
     noMatch: 'No loaded version matches.',
-    forbidden: 'Policy does not allow you to list the versions of this bucket (s3:ListBucketVersions).',
     order: 'The storage protocol lists versions by key, and of a key the newest first.',
     selectAll: 'Select all that are shown',
     selectOne: (key: string) => `Select ${key}`,
@@ -73,8 +72,6 @@ export const w = words({
     none: 'Es gibt keine Version.',
     noneHint: 'Uploads erscheinen hier, und mit Versionierung jeder Zustand, den ein Objekt hatte.',
     noMatch: 'Keine geladene Version passt.',
-    forbidden:
-      'Die Policy erlaubt Ihnen nicht, die Versionen dieses Buckets aufzulisten (s3:ListBucketVersions).',
     order: 'Das Speicherprotokoll ordnet Versionen nach dem Schlüssel, die eines Schlüssels vom Neuesten an.',
     selectAll: 'Alle gezeigten auswählen',
     selectOne: (key) => `${key} auswählen`,
