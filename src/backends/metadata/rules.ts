@@ -12,7 +12,7 @@ import {
   type SideChange,
   type TableKind,
 } from '../../ports/metadata-store.ts';
-import type { Columns } from './key-order.ts';
+import { type Columns, compareBytes } from './key-order.ts';
 
 type AnyChange = Change<AnyTable>;
 
@@ -98,6 +98,12 @@ function assertOneSpreadValue(at: At<AnyTable>, changes: readonly AnyChange[]): 
       throw new Error(`a commit to ${at.table.name} stays with one ${column}: ${first} and ${value}`);
     }
   }
+}
+
+/** Refuses an update that gives a row another key. */
+export function assertSameKey(at: At<AnyTable>, key: Uint8Array, changed: Uint8Array): void {
+  if (compareBytes(key, changed) !== 0)
+    throw new Error(`an update of a row of ${at.table.name} changes its key`);
 }
 
 export function keyOf(change: AnyChange | SideChange): object {

@@ -11,7 +11,7 @@ import type {
   SortOf,
   Stored,
 } from '../../../ports/metadata-store.ts';
-import { buildOrder, type Columns, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
+import { buildOrder, type Columns, computeSpan, keyText, passed, type Span, skipTo } from '../key-order.ts';
 import { SortedMap } from './sorted-map.ts';
 
 /** A row as readers get it, and its expiry. */
@@ -60,7 +60,6 @@ export interface Prepared {
 const freedAtOnce = 8;
 
 /** A row's key as text with one unit for each byte: JavaScript then compares it byte by byte. Spreading costs seven times as much. */
-const keyText = (bytes: Uint8Array): string => String.fromCharCode.apply(null, bytes as unknown as number[]);
 const keyBytes = (key: string): Uint8Array => Uint8Array.from(key, (unit) => unit.charCodeAt(0));
 
 export class MemoryRows {
@@ -192,12 +191,6 @@ export class MemoryRows {
   clear(table: AnyTable, span: Span): void {
     const doomed = [...this.#entriesOf(table).between(keyText(span.low), keyText(span.high))];
     for (const [key, entry] of doomed) this.#remove(table, key, entry);
-  }
-
-  assertSameKey(at: At<AnyTable>, key: Columns, row: Columns): void {
-    if (this.keyOf(at, key) !== this.keyOf(at, row)) {
-      throw new Error(`an update of a row of ${at.table.name} changes its key`);
-    }
   }
 
   keyOf(at: At<AnyTable>, row: Columns): string {

@@ -24,7 +24,14 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import { secondLookMs, stamp } from '../epochs.ts';
 import { buildOrder, type Columns, computeSpan } from '../key-order.ts';
-import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
+import {
+  assertClear,
+  assertCommit,
+  assertRow,
+  assertSameKey,
+  assertSideChanges,
+  assertUpdate,
+} from '../rules.ts';
 import { MemoryCursor, MemoryRows, type Prepared } from './rows.ts';
 
 export interface MemoryOptions {
@@ -158,7 +165,12 @@ class Memory implements MemoryStore {
     assertUpdate(at);
     const current = this.#rows.get(at, key as Columns) as Stored<RowOf<T>> | undefined;
     const row = change(current?.row);
-    this.#rows.assertSameKey(at, key as Columns, row as Columns);
+    const order = buildOrder(at.table);
+    assertSameKey(
+      at,
+      order.rowKey(at.in as Columns, key as Columns),
+      order.rowKey(at.in as Columns, row as Columns),
+    );
     assertRow(at, row as Columns);
     this.#rows.preparedPut(at, row as Columns).write(this.#nextRevision());
     return row;

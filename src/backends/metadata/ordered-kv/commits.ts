@@ -14,7 +14,7 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../key-order.ts';
 import { isAlive, type RowCodec, readRevision } from '../row-codec.ts';
-import { keyOf } from '../rules.ts';
+import { assertSameKey, keyOf } from '../rules.ts';
 import type { Cluster } from './health.ts';
 import { isBarred, laneKeyAt } from './intents.ts';
 import { type Codecs, type Keys, laneOf, lanes, pack, unpack, unpackRow } from './keys.ts';
@@ -86,8 +86,7 @@ export class Commits {
       const stored = unpackRow(value);
       const former = isAlive(stored, now) ? codec.decode<Row>(stored, at.in as Columns, key).row : undefined;
       const row = change(former);
-      if (Buffer.compare(codec.key(at.in, row as object), encoded) !== 0)
-        throw new Error(`an update of a row of ${at.table.name} changes its key`);
+      assertSameKey(at, encoded, codec.key(at.in, row as object));
       const next = codec.encode(row as Columns);
       next[0] = revisionIn(transaction);
       transaction.put(this.#keys.row(encoded), pack(next));

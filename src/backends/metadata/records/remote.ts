@@ -2,7 +2,7 @@
  * The record layer of another process, for gateways that reach it by calls: `serveRecords` answers them beside the store, `remoteRecords` is
  * the metadata port over them. A call is one message there and one back, of plain values and bytes.
  *
- * The rules for callers are asserted on both sides: here so that a mistake is an error of the caller, there because the rows are.
+ * Both sides assert the rules for callers: the remote side reports a mistake as the caller's error, and the serving side protects the rows.
  */
 import type { Clock } from '../../../ports/clock.ts';
 import {
@@ -28,7 +28,15 @@ import {
 import type { Random } from '../../../ports/random.ts';
 import { Epochs } from '../epochs.ts';
 import { buildOrder, type Columns, compareBytes, computeSpan, type Span, skipTo } from '../key-order.ts';
-import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate, keyOf } from '../rules.ts';
+import {
+  assertClear,
+  assertCommit,
+  assertRow,
+  assertSameKey,
+  assertSideChanges,
+  assertUpdate,
+  keyOf,
+} from '../rules.ts';
 import type { ReadSpan, RecordStore } from './store.ts';
 
 /** A partition in a message: its table by name. */
@@ -215,7 +223,7 @@ class Remote implements RemoteRecords {
     await this.#calls.apply(placeSides(changes));
   }
 
-  /** Compares and sets, until no other writer comes in between: the function cannot be sent. */
+  /** Retries a compare-and-set until no other writer interferes, because a function cannot be sent. */
   async update<T extends AnyTable>(
     at: At<T>,
     key: SortOf<T>,
@@ -228,8 +236,7 @@ class Remote implements RemoteRecords {
     for (;;) {
       const row = change(current?.row);
       assertRow(at, row as Columns);
-      if (compareBytes(order.rowKey(at.in as Columns, row as Columns), encoded) !== 0)
-        throw new Error(`an update of a row of ${at.table.name} changes its key`);
+      assertSameKey(at, encoded, order.rowKey(at.in as Columns, row as Columns));
       const outcome = await this.commit(at, [{ put: row, expect: current?.revision ?? 'absent' }]);
       if (outcome.applied) return row;
       current = outcome.current;

@@ -8,9 +8,9 @@ import {
   type Revision,
   type SideChange,
 } from '../../../ports/metadata-store.ts';
-import type { Columns } from '../key-order.ts';
+import { type Columns, keyText } from '../key-order.ts';
 import { isAlive, readRevision, type StoredRow } from '../row-codec.ts';
-import { keyOf } from '../rules.ts';
+import { assertSameKey, keyOf } from '../rules.ts';
 import type { Codec, Codecs } from './codec.ts';
 import { isBarred } from './intents.ts';
 import { expiryKey, keyIn } from './key-spaces.ts';
@@ -184,10 +184,7 @@ export class Transactions {
     const found = this.#store.find(encoded) as StoredRow | undefined;
     const stored = isAlive(found, batch.now) ? found : undefined;
     const row = change(stored && codec.decode<Row>(stored, at.in as Columns, key).row);
-    const written = codec.key(at.in, row as object);
-    if (keyText(written) !== keyText(encoded)) {
-      throw new Error(`an update of a row of ${at.table.name} changes its key`);
-    }
+    assertSameKey(at, encoded, codec.key(at.in, row as object));
     this.#put(codec, encoded, { put: row }).apply(batch, batch.nextRevision());
     return row;
   }
@@ -236,8 +233,6 @@ export class Transactions {
     return keyIn('fence', this.#codecs.of(at.table).order.partitionKey(at.in as Columns));
   }
 }
-
-const keyText = (key: Uint8Array): string => String.fromCharCode(...key);
 
 function assertDistinct(at: At<AnyTable>, keys: readonly Uint8Array[]): void {
   if (keys.length < 2 || new Set(keys.map(keyText)).size === keys.length) return;

@@ -26,7 +26,14 @@ import {
 import type { Random } from '../../../ports/random.ts';
 import { stamp } from '../epochs.ts';
 import { type Columns, computeSpan } from '../key-order.ts';
-import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
+import {
+  assertClear,
+  assertCommit,
+  assertRow,
+  assertSameKey,
+  assertSideChanges,
+  assertUpdate,
+} from '../rules.ts';
 import { defaultLeaseMs, followed, Layouts } from '../split/layouts.ts';
 import { Mover } from '../split/mover.ts';
 import { placed } from '../split/placing.ts';
@@ -219,8 +226,7 @@ class WideColumn implements WideColumnStore {
       const found = await this.get(at, key);
       const next = change(found?.row);
       assertRow(at, next as Columns);
-      if (!rows.key(at.in, next as object).equals(rows.key(at.in, key)))
-        throw new Error(`an update of a row of ${at.table.name} changes its key`);
+      assertSameKey(at, rows.key(at.in, key), rows.key(at.in, next as object));
       const put = { put: next, expect: found?.revision ?? ('absent' as const) };
       const outcome = await this.commit(at, [put]);
       if (outcome.applied) return next;
