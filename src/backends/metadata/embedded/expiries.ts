@@ -1,7 +1,7 @@
 /** Rows that expire: an index entry for each, sorted by time, and the sweep that removes both when they are due. */
 import { MetadataDamaged } from '../../../ports/metadata-store.ts';
 import { compareBytes, passed, type Span } from '../key-order.ts';
-import { removeExpired } from '../records/expiries.ts';
+import { removalsPerTransaction, removeExpired } from '../records/expiries.ts';
 import { expiryKey, expiryTime, rowKeyOf, space } from '../records/key-spaces.ts';
 import { PageDamaged, passedPage } from './file/damaged-pages.ts';
 import type { Database } from './file/environment.ts';
@@ -14,8 +14,6 @@ export interface ExpiryPorts {
   readonly onDamage?: ((damage: MetadataDamaged) => void) | undefined;
 }
 
-/** Rows removed by one transaction, where many have to go. */
-const removalsPerTransaction = 256;
 const reportsMax = 100;
 
 /** Entries that are due, and the position of the next page; undefined after the last one. */

@@ -3,7 +3,7 @@ import { isAlive, type StoredRow } from '../row-codec.ts';
 import { expiryKey, rowKeyOf, space } from './key-spaces.ts';
 import type { OrderedStore, Submit } from './ordered-store.ts';
 
-/** Rows removed by one transaction, where many have to go. */
+/** Rows that one transaction removes; further ones wait for the next transaction, so that the removal does not block the writers. */
 export const removalsPerTransaction = 256;
 
 /** Call it inside a transaction. @param entries of the index, which are due at `now` */
@@ -18,7 +18,7 @@ export function removeExpired(store: OrderedStore, entries: readonly Uint8Array[
   });
 }
 
-/** Removes all rows that are due, in steps, so that a large number of them does not hold the writers up. */
+/** Removes all rows that are due, in steps, so that a large number of them does not block the writers. */
 export async function sweepExpired(store: OrderedStore, submit: Submit, now: number): Promise<void> {
   const span = { low: Uint8Array.of(space.expiry), high: expiryKey(now + 1), reverse: false };
   for (let swept = removalsPerTransaction; swept === removalsPerTransaction; ) {

@@ -36,10 +36,11 @@ const firstKey = keyOf('');
 const endKey = Uint8Array.of(space.epoch + 1);
 
 /** Whether a commit under an op is refused; called inside the transaction of the commit. */
-export function isBarred(store: OrderedStore, batch: Batch, opId: string): boolean {
-  const row = rowIn(store, batch, parseEpoch(opId));
-  return row === undefined || row[1] !== open || row.indexOf(parseCounter(opId), 2) >= 0;
-}
+export const isBarred = (store: OrderedStore, batch: Batch, opId: string): boolean =>
+  !isOpenIn(rowIn(store, batch, parseEpoch(opId)), opId);
+
+const isOpenIn = (row: EpochRow | undefined, opId: string): boolean =>
+  row !== undefined && row[1] === open && row.indexOf(parseCounter(opId), 2) < 0;
 
 function rowIn(store: OrderedStore, batch: Batch, epoch: string): EpochRow | undefined {
   if (batch.epochs.has(epoch)) return batch.epochs.get(epoch);
@@ -72,13 +73,9 @@ export class Intents {
 
   #makeRows(): EpochRows {
     const { store, submit, clock, ttlMs } = this.#ports;
-    const put = (batch: Batch, epoch: string, row: EpochRow): void => {
-      batch.epochs.set(epoch, row);
-      store.put(keyOf(epoch), row);
-    };
     return {
       open: async (epoch) => {
-        await submit((batch) => put(batch, epoch, [clock.now() + ttlMs, open]));
+        await submit((batch) => this.#put(batch, epoch, [clock.now() + ttlMs, open]));
         return epoch;
       },
       remove: (epoch) => submit((batch) => this.#forget(batch, epoch)),
@@ -88,11 +85,16 @@ export class Intents {
           return epochs.filter((epoch) => {
             const row = unlessDamaged(() => rowIn(store, batch, epoch));
             if (row === undefined || row[1] !== open) return true;
-            put(batch, epoch, [until, ...row.slice(1)]);
+            this.#put(batch, epoch, [until, ...row.slice(1)]);
             return false;
           });
         }),
     };
+  }
+
+  #put(batch: Batch, epoch: string, row: EpochRow): void {
+    batch.epochs.set(epoch, row);
+    this.#ports.store.put(keyOf(epoch), row);
   }
 
   #forget(batch: Batch, epoch: string): void {
@@ -107,10 +109,7 @@ export class Intents {
     await submit((batch) => {
       const epoch = parseEpoch(opId);
       const row = rowIn(store, batch, epoch);
-      if (row === undefined || isBarred(store, batch, opId)) return;
-      const barring = [...row, parseCounter(opId)];
-      batch.epochs.set(epoch, barring);
-      store.put(keyOf(epoch), barring);
+      if (row !== undefined && isOpenIn(row, opId)) this.#put(batch, epoch, [...row, parseCounter(opId)]);
     });
   }
 
@@ -118,14 +117,13 @@ export class Intents {
     const { store } = this.#ports;
     if (!isOpId(opId) || this.own.hasEnded(opId)) return false;
     store.refresh();
-    const row = store.find(keyOf(parseEpoch(opId))) as EpochRow | undefined;
-    return row !== undefined && row[1] === open && row.indexOf(parseCounter(opId), 2) < 0;
+    return isOpenIn(store.find(keyOf(parseEpoch(opId))) as EpochRow | undefined, opId);
   }
 
   async abandoned(): Promise<readonly Abandoned[]> {
     const { store, submit, clock } = this.#ports;
     store.refresh();
-    // Most sweeps find nothing: they need not disturb the writers.
+    // Most sweeps find nothing: read first, because a transaction delays the writers.
     if (this.#lapsed(clock.now()).length === 0) return [];
     const found = await submit((batch) => this.#lapsed(batch.now).map((each) => this.#mark(batch, each)));
     this.own.lose(found);
@@ -134,9 +132,7 @@ export class Intents {
 
   #mark(batch: Batch, [epoch, row]: readonly [string, EpochRow]): string {
     if (row[1] === marked || row[1] === markedAgain) return epoch;
-    const barring = [row[0] as number, row[1] === settled ? markedAgain : marked];
-    batch.epochs.set(epoch, barring);
-    this.#ports.store.put(keyOf(epoch), barring);
+    this.#put(batch, epoch, [row[0] as number, row[1] === settled ? markedAgain : marked]);
     return epoch;
   }
 
@@ -159,10 +155,7 @@ export class Intents {
       const epoch = parseEpoch(intent.prefix);
       const state = rowIn(store, batch, epoch)?.[1];
       if (state === markedAgain) this.#forget(batch, epoch);
-      if (state !== marked) return;
-      const waiting = [batch.now + secondLookMs, settled];
-      batch.epochs.set(epoch, waiting);
-      store.put(keyOf(epoch), waiting);
+      if (state === marked) this.#put(batch, epoch, [batch.now + secondLookMs, settled]);
     });
   }
 }

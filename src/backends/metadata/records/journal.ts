@@ -12,20 +12,20 @@ import {
   writeCounters,
 } from './ordered-store.ts';
 
-/** A transaction runs on the event loop's thread: this bounds how long it holds the loop up. */
+/** A transaction runs on the event loop's thread: this bounds how long it blocks the loop. */
 const batchLimit = 512;
 /** Revisions are reserved in blocks, so that a commit does not write their count. 2^32 blocks stay below 2^53. */
 const revisionsPerBlock = 2 ** 21;
-/** The key of the number of blocks that were reserved: the space of keys that are no rows begins behind it. */
+/** The key of the number of blocks that were reserved. It sorts before the keys of every kind in key-spaces.ts. */
 const revisionKey = Uint8Array.of(0);
 
-/** The engine failed, for example on a full disk: nothing of its transaction may be kept. */
+/** The engine failed, for example on a full disk: its transaction must be rolled back. */
 export class EngineFailed extends Error {}
 
 export interface JournalPorts {
   readonly store: OrderedStore;
   readonly clock: Pick<Clock, 'now'>;
-  /** Runs `work` in a transaction that is alone among all writers; undoes it where `work` throws. */
+  /** Runs `work` in a transaction that excludes all other writers; rolls it back where `work` throws. */
   transact<Result>(work: () => Result): Result;
 }
 
@@ -35,7 +35,6 @@ interface Entry {
   reject(cause: unknown): void;
 }
 
-/** Runs works in transactions, those of one turn together. */
 export class SyncJournal {
   readonly #ports: JournalPorts;
   #waiting: Entry[] = [];
@@ -84,9 +83,9 @@ export class SyncJournal {
       for (const each of committed) each();
       for (const entry of entries) entry.resolve();
     } catch (cause) {
-      // A block that was reserved in it is not ours.
+      // The rollback has released the block that this transaction reserved.
       if (this.#revisionEnd !== before) [this.#revision, this.#revisionEnd] = [0, 0];
-      // One that is too large for what is left of the disk must not refuse a deletion.
+      // A work that is too large for the free space must not make a deletion fail: run each one alone.
       if (entries.length > 1) {
         for (const entry of entries) this.#transact([entry]);
         return;

@@ -5,11 +5,11 @@ import type { Sql } from './sqlite.ts';
 
 export interface NodeSqliteOptions {
   readonly path: string;
-  /** False acknowledges before the disk has it: a power cut may lose the latest commits, in order. */
+  /** False acknowledges a commit before it is on disk: a power cut may lose the latest commits, in order. */
   readonly durable: boolean;
 }
 
-/** How long a writer waits for one of another process. The wait blocks the event loop. */
+/** How long a writer waits for the write lock of another process. The wait blocks the event loop. */
 const busyMs = 10_000;
 
 export function openNodeSqlite({ path, durable }: NodeSqliteOptions): Sql {
@@ -44,7 +44,7 @@ export function openNodeSqlite({ path, durable }: NodeSqliteOptions): Sql {
         database.exec('COMMIT');
         return result;
       } catch (cause) {
-        // SQLite has undone it already where the disk is full.
+        // On a full disk SQLite has already rolled it back.
         if (database.isTransaction) database.exec('ROLLBACK');
         throw cause;
       }

@@ -11,7 +11,7 @@ export type Visit = (key: Uint8Array, value: unknown) => boolean;
 export interface OrderedStore {
   /** The value under a key. */
   get(key: Uint8Array): unknown;
-  /** The same, where an engine without checksums proves an absence by the neighbours of the key. */
+  /** Like `get`, but an engine that verifies its data also verifies an absence, by the neighbours of the key. */
   find(key: Uint8Array): unknown;
   has(key: Uint8Array): boolean;
   /**
@@ -59,8 +59,8 @@ export interface SubmitOptions {
 }
 
 /**
- * Runs a work inside a transaction, alone among all processes, so that between its checks and its writes stands nothing. It checks
- * everything before it writes anything. Resolves once the transaction is durable.
+ * Runs a work inside a transaction that excludes the writers of all processes, so that no write comes between its checks and its writes. A
+ * work checks everything before it writes anything. Resolves once the transaction is durable.
  */
 export type Submit = <Result>(work: Work<Result>, options?: SubmitOptions) => Promise<Result>;
 

@@ -15,11 +15,11 @@ import { RecordStore } from './store.ts';
 
 export type SqlValue = Uint8Array | number;
 
-/** One connection, which nobody else uses. A blob of a result may be an ArrayBuffer or a Uint8Array. */
+/** A connection that the store owns exclusively. Blobs in results are an ArrayBuffer or a Uint8Array. */
 export interface Sql {
   readonly version: string;
   exec(statement: string, ...params: readonly SqlValue[]): Iterable<Readonly<Record<string, unknown>>>;
-  /** Runs `work` in a transaction that is alone among all writers; undoes it where `work` throws. */
+  /** Runs `work` in a transaction that excludes all other writers; rolls it back where `work` throws. */
   transact<Result>(work: () => Result): Result;
   /** The size of the database. */
   usedBytes(): number;
@@ -29,7 +29,7 @@ export interface Sql {
 export interface SqliteOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** How long a process may be silent before its intents count as abandoned. Default 60 s. */
+  /** How long an intent's lease lasts without a renewal. Default 60 s. */
   readonly intentTtlMs?: number;
 }
 
@@ -106,10 +106,9 @@ class SqliteEntries implements OrderedStore {
     readonly high: Uint8Array;
     readonly limit: number;
   }): number {
-    const some = 'SELECT key FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?';
-    const keys = [...this.#each(some, low, high, limit)].map(({ key }) => toBytes(key));
-    for (const key of keys) this.remove(key);
-    return keys.length;
+    const first = 'SELECT key FROM entries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?';
+    const removed = `DELETE FROM entries WHERE key IN (${first}) RETURNING 1`;
+    return [...this.#each(removed, low, high, limit)].length;
   }
 
   #run(statement: string, ...params: readonly SqlValue[]): void {

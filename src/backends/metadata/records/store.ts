@@ -38,7 +38,7 @@ export interface RecordPorts {
   readonly submit: Submit;
   readonly clock: Clock;
   readonly random: Random;
-  /** How long a process may be silent before its intents count as abandoned. */
+  /** How long an intent's lease lasts without a renewal. */
   readonly ttlMs: number;
 }
 
@@ -163,7 +163,7 @@ export abstract class RecordStore implements MetadataStore {
     assertClear(at);
     const { low, high } = computeSpan(this.codecs.of(at.table).order, at.in as Columns, range);
     const limit = removalsPerTransaction;
-    // In steps, so that a long range does not hold the writers up.
+    // In steps, so that a long range does not block the writers.
     for (let removed = limit; removed === limit; ) {
       removed = await this.submit(() => this.#store.removeRange({ low, high, limit }), {
         frees: true,
@@ -248,7 +248,7 @@ function readSpan<T extends AnyTable>(
   const partitionBytes = codec.order.partitionKey(partition).length;
   const { columns, requested } = projection;
   const now = clock.now();
-  // Where the range is read to its end, nothing is left of it.
+  // Empty, unless the read stops before the end of the range.
   let rest: Span = { ...span, low: span.high };
   store.refresh();
   store.read(
