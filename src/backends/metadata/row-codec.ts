@@ -67,7 +67,7 @@ interface ReadSome {
   readonly from?: number;
 }
 
-/** The values at the wanted positions; the others are holes. */
+/** The values at the requested positions; the others are holes. */
 export function readSome(packed: Uint8Array, { requested, decode, from = 0 }: ReadSome): unknown[] {
   row = packed as Uint8Array<ArrayBuffer>;
   at = from;

@@ -127,8 +127,8 @@ export class Intents {
   async done(): Promise<Folded | undefined> {
     const { session } = this.#ports;
     const before = await this.#floor();
-    const requested = stampAt((await this.#ports.now()) - floorLagMs);
-    const floor = before !== null && before >= requested ? before : requested;
+    const target = stampAt((await this.#ports.now()) - floorLagMs);
+    const floor = before !== null && before >= target ? before : target;
     if (floor !== before) {
       const query = `UPDATE ${this.#table('epochs')} SET floor = ? WHERE slot = ? IF floor = ?`;
       const isRaised = await session.decide([{ query, params: [floor, slot, before] }]).catch(() => false);

@@ -33,19 +33,19 @@ export async function settleScope(session: Session, scoped: Scoped): Promise<Ser
   assertReachable(replicas, { ...asked, scope: near });
   const known = await recorded(session, { ...scoped, scope: near });
   const isSpread = replicas.size > 1 || replicas.has(everywhere);
-  const requested = serial === 'auto' ? (scopeIn(known) ?? (isSpread ? 'global' : 'local')) : serial;
-  if (requested === 'local' && !holdsReplicas)
+  const scope = serial === 'auto' ? (scopeIn(known) ?? (isSpread ? 'global' : 'local')) : serial;
+  if (scope === 'local' && !holdsReplicas)
     throw new StoreRefused(
       `data center ${session.localDc} holds no replicas of keyspace ${keyspace} (replicas by data center: ${formatReplicas(replicas)}): set SVC_WIDECOL_LOCAL_DC, or replicate by NetworkTopologyStrategy`,
     );
-  assertReachable(replicas, { ...asked, scope: requested });
-  const mark = requested === 'local' ? `local ${session.localDc}` : 'global';
+  assertReachable(replicas, { ...asked, scope });
+  const mark = scope === 'local' ? `local ${session.localDc}` : 'global';
   const stands = known ?? (await record(session, { ...scoped, mark }));
   if (stands !== mark)
     throw new StoreRefused(
       `the gateways of keyspace ${keyspace} decide commits in scope "${stands}", this one would in "${mark}": they would not exclude each other. Set SVC_WIDECOL_SERIAL and SVC_WIDECOL_LOCAL_DC as theirs are, or change the scope as docs/wide-column.md says`,
     );
-  return requested;
+  return scope;
 }
 
 const scopeIn = (mark: string | undefined): SerialScope | undefined =>
@@ -135,12 +135,12 @@ export function assertReachable(replicas: ReadonlyMap<string, number>, reached: 
   const counted = [...replicas].filter(([center]) => scope === 'global' || center === localDc);
   const nodesIn = (center: string): number =>
     center === everywhere ? sum([...nodes.values()]) : (nodes.get(center) ?? 0);
-  const requested = quorumSize(sum(counted.map(([, count]) => count)));
-  if (sum(counted.map(([center, count]) => Math.min(count, nodesIn(center)))) >= requested) return;
+  const quorum = quorumSize(sum(counted.map(([, count]) => count)));
+  if (sum(counted.map(([center, count]) => Math.min(count, nodesIn(center)))) >= quorum) return;
   const said = counted.map(([center, count]) => `${count} in ${center}, which has ${nodesIn(center)} nodes`);
   const example = [...nodes].map(([center, count]) => `'${center}': ${Math.min(count, 3)}`).join(', ');
   throw new TooFewNodes(
-    `keyspace ${keyspace} has too few nodes for a quorum: replicas ${said.join('; ')}; ${requested} are needed for every write. Add nodes, or use ${remedy} {'class': 'NetworkTopologyStrategy', ${example}}`,
+    `keyspace ${keyspace} has too few nodes for a quorum: replicas ${said.join('; ')}; ${quorum} are needed for every write. Add nodes, or use ${remedy} {'class': 'NetworkTopologyStrategy', ${example}}`,
   );
 }
 

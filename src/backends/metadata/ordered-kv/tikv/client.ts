@@ -134,11 +134,11 @@ type Swept = Pick<Parts, 'pd' | 'sender' | 'locks' | 'budgetMs'>;
 async function collect(parts: Swept, { ageMs, everyMs }: Collection): Promise<void> {
   const { pd, budgetMs } = parts;
   const now = await pd.timestamp();
-  const requested = now - toTimestamp(ageMs);
+  const target = now - toTimestamp(ageMs);
   const current = await pd.safePoint(new Backoff(budgetMs));
-  if (current > requested - toTimestamp(everyMs)) return;
+  if (current > target - toTimestamp(everyMs)) return;
   // Backups and change feeds hold it back.
-  const allowed = await pd.claimSafePoint(requested, new Backoff(budgetMs));
+  const allowed = await pd.claimSafePoint(target, new Backoff(budgetMs));
   const safe = await clearLocks(parts, allowed);
   if (safe > current) await pd.moveSafePoint(safe, new Backoff(budgetMs));
 }
