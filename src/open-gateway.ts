@@ -58,7 +58,7 @@ export interface OpenOptions extends SettingOptions {
 /** What a kind of storage sets, and how its stores are opened. */
 export interface Storage {
   readonly settings: Partial<Readonly<Record<SettingName, string>>>;
-  /** The workers run beside the store, and not in this process. */
+  /** The workers run where the store is, and not in this process. */
   readonly runsWorkers?: true;
   open(config: Config, options: OpeningOptions): Promise<OpenedContext>;
 }
@@ -250,7 +250,7 @@ const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/
 function withHooks(
   { context, close }: OpenedContext,
   options: OpenOptions,
-  { runsWorkers = false }: Pick<Storage, 'runsWorkers'> | { readonly runsWorkers?: boolean },
+  { runsWorkers = false }: { readonly runsWorkers?: boolean },
 ): OpenedContext {
   const { authorize, onEvent } = options;
   const workers = options.workers ?? !runsWorkers;

@@ -61,7 +61,7 @@ export interface CloudflareBindings {
 const intentTtlMs = 5 * 60_000;
 /** The object of a gateway; further ones would be its shards. */
 const objectName = 'metadata';
-/** What chunks in flight hold in an isolate, which has 128 MB. */
+/** Memory of the chunks in flight in an isolate, which has 128 MB in total. */
 const writeBytesMax = 24 * 1024 * 1024;
 const isolateMemory = 'SVC_MEMORY_MAX';
 
@@ -77,7 +77,7 @@ function readMasterKey(text: unknown): Uint8Array {
   try {
     key = Uint8Array.from(atob(String(text)), (char) => char.charCodeAt(0));
   } catch {
-    // Its length is wrong then, too.
+    // An empty key fails the check of the length below.
   }
   if (key.length !== cipherKeyBytes)
     throw new Error(`SLUICE_MASTER_KEY is not ${cipherKeyBytes} bytes as base64: openssl rand -base64 32`);
@@ -124,14 +124,16 @@ function renewing(records: RemoteRecords): RemoteRecords {
     timers.set(op.id, setInterval(renew, intentTtlMs / 3));
     return op;
   };
-  const end = async (op: Op): Promise<void> => {
-    clearInterval(timers.get(op.id));
-    timers.delete(op.id);
-    await records.end(op);
-  };
-  const abort = (opId: string): Promise<void> => {
+  const stop = (opId: string): void => {
     clearInterval(timers.get(opId));
     timers.delete(opId);
+  };
+  const end = (op: Op): Promise<void> => {
+    stop(op.id);
+    return records.end(op);
+  };
+  const abort = (opId: string): Promise<void> => {
+    stop(opId);
     return records.abort(opId);
   };
   return new Proxy(records, {

@@ -60,12 +60,6 @@ async function asking<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-const readListed = ({ key, size, customMetadata }: R2Listed, prefix: string): StoredChunk => ({
-  id: key.slice(prefix.length),
-  size,
-  owner: decodeOwner(customMetadata?.[ownerField]),
-});
-
 async function* listUnder(bucket: R2Bucket, prefix: string): AsyncGenerator<R2Listed> {
   for (let cursor: string | undefined; ; ) {
     const from = cursor === undefined ? {} : { cursor };
@@ -98,7 +92,11 @@ export interface R2Options {
 export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {}): ChunkStore {
   const pool = { pool: 'r2', namespace: prefix };
 
-  const toChunk = (listed: R2Listed): StoredChunk => readListed(listed, prefix);
+  const toChunk = ({ key, size, customMetadata }: R2Listed): StoredChunk => ({
+    id: key.slice(prefix.length),
+    size,
+    owner: decodeOwner(customMetadata?.[ownerField]),
+  });
 
   return {
     heldBytesMax: chunkBytes,
