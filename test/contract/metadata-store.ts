@@ -39,12 +39,20 @@ interface Timed {
   readonly intentTtlMs: number;
 }
 
+interface TimeOptions {
+  /** What the clock shows first. */
+  readonly start?: number;
+  /** Moves the clock of a store that has its own, before the processes maintain their intents. */
+  readonly passStore?: (ms: number) => Promise<void>;
+}
+
 /** A store with a test clock: its time passes when a law says so, and `maintain` is called meanwhile, as a timer would do. */
 export async function timed(
   intentTtlMs: number,
   open: (timed: Timed) => Promise<MetadataStore & { maintain(): Promise<void> }>,
+  { start = Date.UTC(2026, 0, 1), passStore }: TimeOptions = {},
 ): Promise<Opened> {
-  let now = Date.UTC(2026, 0, 1);
+  let now = start;
   let paused = false;
   const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
   const reopen = () => open({ clock, storeClock: async () => now, intentTtlMs });
@@ -57,6 +65,7 @@ export async function timed(
       const steps = Math.ceil(ms / (intentTtlMs / 4));
       for (let step = 0; step < steps; step++) {
         now += ms / steps;
+        await passStore?.(ms / steps);
         for (const each of paused ? others : [store, ...others]) await each.maintain();
       }
     },

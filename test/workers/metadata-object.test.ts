@@ -3,15 +3,10 @@ import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
 import { afterAll, beforeAll } from 'vitest';
 import { remoteRecords } from '../../src/backends/metadata/records/remote.ts';
-import type { Clock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { metadataStoreContract, type Opened } from '../contract/metadata-store.ts';
+import type { MetadataNamespace } from '../../src/runtime/cloudflare.ts';
+import { metadataStoreContract, type Opened, timed } from '../contract/metadata-store.ts';
 import { bundleWorker } from './bundle.ts';
-
-interface MetadataNamespace {
-  idFromName(name: string): unknown;
-  get(id: unknown): unknown;
-}
 
 interface Stub {
   call(name: string, args: readonly unknown[]): Promise<unknown>;
@@ -38,42 +33,19 @@ let objects = 0;
 let now = Date.UTC(2026, 0, 1);
 
 async function open(): Promise<Opened> {
-  const name = `law-${++objects}`;
   // The cast: its types need those of Cloudflare.
   const namespace = (await worker.getDurableObjectNamespace('SLUICE')) as unknown as MetadataNamespace;
-  const stub = namespace.get(namespace.idFromName(name)) as Stub;
-  const clock: Clock = { now: () => now, elapsed: () => now, sleep: async () => {} };
-  const reopen = () =>
-    remoteRecords((call, args) => stub.call(call, args), { clock, random: systemRandom(), intentTtlMs });
-  const store = reopen();
-  const others: (typeof store)[] = [];
-  let paused = false;
-  return {
-    store,
-    intentTtlMs,
-    async pass(ms) {
-      const steps = Math.ceil(ms / (intentTtlMs / 4));
-      for (let step = 0; step < steps; step++) {
-        now += ms / steps;
-        await stub.pass(ms / steps);
-        for (const each of paused ? others : [store, ...others]) await each.maintain();
-      }
-    },
-    pause: () => {
-      paused = true;
-    },
-    resume: () => {
-      paused = false;
-    },
-    async another() {
-      const other = reopen();
-      others.push(other);
-      return other;
-    },
-    async close() {
-      for (const each of [store, ...others]) await each.close();
-    },
+  const stub = namespace.get(namespace.idFromName(`law-${++objects}`)) as Stub;
+  const passStore = async (ms: number): Promise<void> => {
+    now += ms;
+    await stub.pass(ms);
   };
+  return timed(
+    intentTtlMs,
+    async ({ clock }) =>
+      remoteRecords((call, args) => stub.call(call, args), { clock, random: systemRandom(), intentTtlMs }),
+    { start: now, passStore },
+  );
 }
 
 metadataStoreContract('Durable Object', open, {
