@@ -30,7 +30,7 @@ export function useAllowed(questions: readonly Question[]): Allowed {
     queryKey: ['CheckPermissions', asked],
     queryFn: ({ signal }) => read('CheckPermissions', { body: { questions: asked }, signal }),
     staleTime: 60_000,
-    // Without the answer the page offers nothing, and has no button to ask again.
+    // Retry without end, because without the answer the page offers nothing and has no button to ask again.
     retry: (_, error) => !(error instanceof Refused && error.status < 500),
     enabled: asked.length > 0,
   });

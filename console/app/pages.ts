@@ -19,8 +19,8 @@ export interface PageRow {
    * bucket; the page itself asks for each action (`useAllowed`).
    */
   readonly needs?: readonly AdminOperationName[];
-  /** For a tab of a bucket: the action of the storage protocol that it begins with. */
-  readonly asks?: string;
+  /** For a tab of a bucket: as `needs`, of the actions of the storage protocol. */
+  readonly storageNeeds?: readonly string[];
   /** Tenants see it: what it shows is theirs. */
   readonly tenants?: true;
   readonly load?: () => Promise<{ readonly default: ComponentType }>;
@@ -54,7 +54,7 @@ export const pages = {
     path: '/versions',
     within: 'bucket',
     icon: 'clock',
-    asks: 's3:ListBucketVersions',
+    storageNeeds: ['s3:ListBucketVersions'],
     tenants: true,
     load: () => import('../pages/versions/versions.tsx'),
   },

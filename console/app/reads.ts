@@ -46,8 +46,8 @@ const isBatchable = (name: AdminOperationName): boolean =>
   operations[name]?.startsWith('GET ') !== batchExceptions.includes(name);
 
 /**
- * As `call`, for what a page shows.
- * @param isPoll it can wait for others that are due now
+ * Performs an operation that only reads, in one request with others that begin at the same time.
+ * @param isPoll it may wait some ms for others that are due at the same time
  * @throws Refused, Unreachable
  */
 export function read<N extends AdminOperationName>(
@@ -78,13 +78,13 @@ function sendWaiting(): void {
     sendBatch(now.slice(from, from + readsMax)).catch(() => {});
 }
 
-const alone = ({ name, ask, resolve, reject }: Waiting): void => {
+const sendAlone = ({ name, ask, resolve, reject }: Waiting): void => {
   call(name, ask).then(resolve, reject);
 };
 
 async function sendBatch(parts: readonly Waiting[]): Promise<void> {
   const [first] = parts;
-  if (first !== undefined && parts.length === 1) return alone(first);
+  if (first !== undefined && parts.length === 1) return sendAlone(first);
   const open = new Set(parts);
   const ends = new AbortController();
   for (const part of parts)
@@ -107,7 +107,7 @@ async function sendBatch(parts: readonly Waiting[]): Promise<void> {
   try {
     const response = await send('BatchRead', { body: { reads }, signal: ends.signal });
     // The gateway has an earlier version, or its refusal concerns each part: each asks alone, and shows its own refusal.
-    if (!response.ok) return [...open].forEach(alone);
+    if (!response.ok) return [...open].forEach(sendAlone);
     for await (const line of linesOf(response)) {
       const part = parts[line.index];
       if (part === undefined || !open.delete(part)) continue;

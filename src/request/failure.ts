@@ -69,5 +69,3 @@ export function toFailure(cause: unknown, signal: AbortSignal): Failure {
     fields: { cause },
   };
 }
-
-/** Encodes `value` under the root element `root`, in the public API's namespace. */

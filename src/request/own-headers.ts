@@ -8,12 +8,9 @@ import type { Identified } from './request.ts';
 
 type Named = Pick<Identified, 'own'>;
 
-/** A header of the request's dialect by its bare name: `storage-class` is `x-amz-storage-class` or its neutral twin. */
-
 export const header = ({ own }: Named, bareName: string): string | undefined => own.get(bareName);
 
 /** The headers of the request's dialect whose bare names start with `prefix`, as `[rest of the name, value]`. */
-
 export function headersUnder({ own }: Named, prefix: string): [string, string][] {
   const found: [string, string][] = [];
   for (const [name, value] of own)
@@ -25,7 +22,6 @@ export function headersUnder({ own }: Named, prefix: string): [string, string][]
  * The request's dialect headers by bare name. A request without a dialect may use the headers of both, and those of the public API
  * take precedence. Presigners move headers into the query, where the signature covers them: these are included (public API).
  */
-
 export function ownHeaders(
   { headers }: Wire,
   query: Query,

@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const world of opened.splice(0)) await world[Symbol.asyncDispose]();
 });
 
-/** Each process has its own traces; the metadata of the first one are everyone's. */
+/** Each process has its own traces; all use the metadata of the first one. */
 async function openNode(
   name: string,
   { shared, serves = true }: { readonly shared?: MetadataStore; readonly serves?: boolean } = {},

@@ -20,7 +20,7 @@ export const Status = ({ status, error }: Pick<AuditRow, 'status' | 'error'>) =>
   </Chip>
 );
 
-/** The last part of an ARN is the name. */
+/** The ARN of the caller, or its access key where the row has no ARN. */
 export const nameOf = ({ principal, accessKey }: AuditRow): string => principal ?? accessKey ?? w.anonymous;
 
 export const Details = ({ row }: { readonly row: AuditRow }) => (

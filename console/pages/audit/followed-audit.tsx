@@ -1,4 +1,4 @@
-/** The audit log as it comes: rows of all gateways, the newest first, as many as the page keeps. */
+/** Follows the audit log: new rows of all gateways appear by themselves, the newest first. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { type Ask, call } from '../../app/client.ts';
 import { formatNumber } from '../../text/text.ts';
@@ -14,8 +14,8 @@ const pollMs = 2_000;
 const pauseMaxMs = 30_000;
 const firstMax = 100;
 const pageMax = 1_000;
-/** Older rows leave the page; the list has them. */
-export const keptMax = 1_000;
+/** Bounds the memory of the tab. Older rows leave the page; the list has them. */
+const rowsMax = 1_000;
 
 export interface Followed {
   /** Undefined before the first page. */
@@ -26,7 +26,7 @@ export interface Followed {
   retry(): void;
 }
 
-/** What is polled goes on where it was: also after a pause, and after an hour in a hidden tab. */
+/** Polls. Each poll continues at the place of the last one, also after a pause or an hour in a hidden tab. */
 export function useFollowedAudit(
   { start: _, end: __, ...filter }: Filter & { readonly start?: string; readonly end?: string },
   isOn: boolean,
@@ -56,7 +56,7 @@ export function useFollowedAudit(
       const place = after.current;
       try {
         const page = await call('FollowAudit', {
-          // The cast: the text above is that of a filter.
+          // The cast: `asked` is the JSON of a filter.
           query: {
             ...(JSON.parse(asked) as Filter),
             ...(place === undefined ? { limit: firstMax } : { after: place, limit: pageMax }),
@@ -92,13 +92,16 @@ export function useFollowedAudit(
   };
 }
 
-/** A row of a long request comes late and stands where it belongs. A page that is asked for again brings the same rows. */
+/**
+ * Sorts by the arrival of the request, because the row of a long request comes late. A repeated page has the same rows again, so each
+ * key is taken once.
+ */
 function newestFirst(before: readonly AuditRow[] = [], fresh: readonly AuditRow[]): readonly AuditRow[] {
   if (fresh.length === 0) return before;
   const rows = new Map([...before, ...fresh].map((row) => [rowKey(row), row]));
   return [...rows.values()]
     .sort((one, other) => Date.parse(other.time) - Date.parse(one.time))
-    .slice(0, keptMax);
+    .slice(0, rowsMax);
 }
 
 export const LiveBar = ({ live: { rows = [], isPaused, pause } }: { readonly live: Followed }) => (
@@ -107,7 +110,7 @@ export const LiveBar = ({ live: { rows = [], isPaused, pause } }: { readonly liv
       <Chip tone={isPaused ? 'warn' : 'good'} icon={isPaused ? 'pause' : 'play'}>
         {isPaused ? w.paused : w.live}
       </Chip>{' '}
-      {rows.length >= keptMax ? w.keptNewest(formatNumber(keptMax)) : w.followed(rows.length)}
+      {rows.length >= rowsMax ? w.keptNewest(formatNumber(rowsMax)) : w.followed(rows.length)}
     </p>
     <Button icon={isPaused ? 'play' : 'pause'} onClick={() => pause(!isPaused)}>
       {isPaused ? w.goOn : w.pause}

@@ -14,10 +14,10 @@ import { w } from './words.ts';
 
 const tabs = builtPages.filter((name) => pageOf(name).within === 'bucket');
 function needsOf(name: PageName, bucket: string) {
-  const { needs = [], asks } = pageOf(name);
+  const { needs = [], storageNeeds = [] } = pageOf(name);
   return [
     ...needs.map((each) => onBucket(each, bucket)),
-    ...(asks === undefined ? [] : [{ action: asks, bucket }]),
+    ...storageNeeds.map((action) => ({ action, bucket })),
   ];
 }
 

@@ -21,7 +21,7 @@ const pageRows = 100;
 const kinds = ['', 'settings', 'writes', 'deletions', 'refused'] as const;
 type Kind = (typeof kinds)[number];
 
-/** What was refused has changed nothing, so it is apart from the rest. */
+/** A refused request has changed nothing, so only its own kind lists it. */
 const queryOf = (kind: Kind) =>
   kind === 'refused' ? { status: '4xx' } : { status: '2xx', ...(kind === '' ? {} : { kind }) };
 
@@ -33,7 +33,7 @@ export default function JournalPage() {
   const list = onBucket('ListAudit', bucket);
   const about = onBucket('GetBucket', bucket);
   const allowed = useAllowed([list, about]);
-  // The log before the bucket is not searched.
+  // Start at the creation of the bucket, because the log before it has no row of the bucket.
   const details = useAdmin('GetBucket', { path: { name: bucket } }, { enabled: allowed(about) === true });
   const start = details.data === undefined ? {} : { start: `${details.data.created.slice(0, 19)}Z` };
   const isKnown = allowed(about) !== undefined && (allowed(about) === false || !details.isPending);
@@ -119,7 +119,7 @@ interface FurtherProps {
   };
 }
 
-/** One request reads a bounded part of the log: where it found nothing, it says how far back it searched. */
+/** One request reads a bounded part of the log. If no row matches yet, this says how far back the search has come. */
 function Further({ rows, found: { more, data } }: FurtherProps) {
   const searchedTo = data?.pages.at(-1)?.searchedTo;
   if (rows.length > 0 || searchedTo === undefined)
@@ -159,7 +159,7 @@ const Days = ({ rows, onOpen }: DaysProps) => (
 );
 
 const keysShown = 3;
-/** Of a key: the panel has the rest. */
+/** Characters of a key in the list; the panel shows all of it. */
 const charactersShown = 160;
 
 const cut = (key: string): string =>

@@ -137,8 +137,8 @@ const clusterColumns: readonly Column<ClusterRow>[] = [
   { id: 'free', head: w.free, align: 'end', cell: ({ free }) => sizeOrUnknown(free) },
 ];
 
-/** First what does not take writes, then what is fullest. */
-const byNeed = (one: ClusterRow, other: ClusterRow): number =>
+/** Sorts clusters that take no writes first, then the fullest. */
+const compareClusters = (one: ClusterRow, other: ClusterRow): number =>
   Number(one.state === 'live') - Number(other.state === 'live') || fullness(other) - fullness(one);
 const fullness = ({ used, free }: ClusterRow): number =>
   used === undefined || free === undefined ? 0 : used / Math.max(1, used + free);
@@ -160,7 +160,7 @@ function Capacity({
       free: free.length === 0 ? undefined : Math.max(...free),
     };
   });
-  const shown = rows.toSorted(byNeed).slice(0, clustersShown);
+  const shown = rows.toSorted(compareClusters).slice(0, clustersShown);
   return (
     <>
       <ShortTable label={w.capacity} columns={clusterColumns} rows={shown} rowKey={({ id }) => id} />

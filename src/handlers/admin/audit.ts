@@ -1,4 +1,4 @@
-/** The audit log as JSON: rows, export, and the verification of its chain. */
+/** The audit log as JSON: lists and follows rows, counts them over time, exports them, and verifies the chain. */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -66,8 +66,8 @@ function readFollowPlace(after: string): FollowPlace {
 
 const dayMs = 24 * 60 * 60_000;
 const pointsDefault = 48;
-/** Rows of a histogram, and pages of the log that it reads, at most. */
-const counted = { rows: 20_000, pages: 20, rowsOfPage: 1_000 } as const;
+/** What one histogram reads of the log at most. */
+const histogramMax = { rows: 20_000, pages: 20, rowsOfPage: 1_000 } as const;
 
 export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
   ctx,
@@ -88,11 +88,10 @@ export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
   const rest = openTurns(ctx.clock, signal);
   let before: AuditPlace | undefined;
   let rows = 0;
-  let countedFrom = start;
-  for (let page = 0; page < counted.pages; page += 1) {
+  for (let page = 0; page < histogramMax.pages; page += 1) {
     const read = await readAudit(ctx.metadata, {
       ...{ start, end, before, matches, rest },
-      max: counted.rowsOfPage,
+      max: histogramMax.rowsOfPage,
     });
     for (const row of read.rows) {
       if ((await entries.denialOf('rows', row)) !== undefined) continue;
@@ -100,13 +99,12 @@ export const GetAuditHistogram: AdminHandler<'GetAuditHistogram'> = async (
       if (point !== undefined) point[resultOf(row.status)] += row.count ?? 1;
     }
     before = read.next;
-    countedFrom = before?.time ?? start;
     rows += read.rows.length;
-    if (before === undefined || rows >= counted.rows) break;
+    if (before === undefined || rows >= histogramMax.rows) break;
   }
   return jsonReply({
     stepSeconds: stepMs / 1_000,
-    countedFrom: new Date(Math.max(start, countedFrom)).toISOString(),
+    countedFrom: new Date(Math.max(start, before?.time ?? start)).toISOString(),
     points,
   });
 };

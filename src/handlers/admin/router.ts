@@ -95,7 +95,7 @@ async function run(
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
   const { bucket } = all;
   if (isScoped(row) && typeof bucket === 'string' && bucket !== '') record?.about(`bucket:${bucket}`);
-  if (isLate(row) || row.names !== undefined || row.method !== 'GET') await permit({});
+  if (hasNamesInFields(row) || row.method !== 'GET') await permit({});
   const asking = { caller: call.callerOf(name), action: `admin:${name}`, path, fields };
   const entries = openEntries(ctx, row, asking);
   const { identity } = call;
@@ -162,7 +162,7 @@ async function readWithin(ctx: Context, call: AreaRequest, asked: AskedRead): Pr
   const read = (row.body ?? noFields)((body ?? new Map()) as Json, '');
   const all: Fields = { ...fields, ...given, ...(read as Fields) };
   const permit = (found: Fields) => assertMayCall(ctx, call, { ...may, fields: { ...all, ...found } });
-  await permit({});
+  if (hasNamesInFields(row)) await permit({});
   const { requestId, identity, wire, signal } = call;
   const caller = call.callerOf(name);
   const part: AdminRequest = {
@@ -230,6 +230,10 @@ const isScoped = ({ names = {} }: Pick<AdminOperation, 'names'>): boolean =>
 /** Whether query and body are read before the caller is authorized, because they may name what the request is limited to. */
 const isLate = (row: Pick<AdminOperation, 'names' | 'tenants'>): boolean =>
   isScoped(row) || row.tenants !== undefined;
+
+/** Whether query and body can name what decides: the caller is authorized with them too. */
+const hasNamesInFields = (row: Pick<AdminOperation, 'names' | 'tenants'>): boolean =>
+  isLate(row) || row.names !== undefined;
 
 interface May {
   readonly name: AdminOperationName;
