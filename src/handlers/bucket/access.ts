@@ -23,8 +23,13 @@ import {
 import { header } from '../../request/own-headers.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { aclReply, readAcl, readPutAcl, type ShownAcl, toAcl } from '../common/acl.ts';
-import { firstRefusal } from '../common/checks.ts';
-import { type Configuration, type Configuring, document, type Prepared } from '../common/document.ts';
+import {
+  type Configuration,
+  type Configuring,
+  document,
+  type Prepared,
+  storeConfiguration,
+} from '../common/document.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 
@@ -40,9 +45,7 @@ export const PutBucketPolicy: HandlerOf<'PutBucketPolicy'> = async (ctx, request
   assertOwnAccount(request);
   const { body } = request;
   if (body.length === 0) throw fail('MissingRequestBodyError');
-  const asked = { ...request, checks: firstRefusal };
-  const { commit } = await prepare(ctx, asked, { value: decodePolicy(body) });
-  await commit();
+  await storeConfiguration(ctx, request, { prepare, given: { value: decodePolicy(body) } });
   return emptyReply(204);
 };
 
@@ -154,8 +157,7 @@ async function readShownAcl(ctx: Context, bucket: BucketRow): Promise<ShownAcl> 
 
 export const PutBucketAcl: HandlerOf<'PutBucketAcl'> = async (ctx, request) => {
   const given = await readPutAcl(ctx, request, { of: 'bucket', owner: request.bucket.owner });
-  const { commit } = await prepareAcl(ctx, { ...request, checks: firstRefusal }, given);
-  await commit();
+  await storeConfiguration(ctx, request, { prepare: prepareAcl, given });
   return emptyReply(200);
 };
 

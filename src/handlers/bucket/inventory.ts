@@ -22,8 +22,12 @@ import {
 import type { ReadFacts } from '../../request/body.ts';
 import { readToken, writeToken } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { firstRefusal } from '../common/checks.ts';
-import type { Configuration, Configuring, Prepared } from '../common/document.ts';
+import {
+  type Configuration,
+  type Configuring,
+  type Prepared,
+  storeConfiguration,
+} from '../common/document.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { bucketOfArn, checkPrefix } from './rule-checks.ts';
@@ -77,9 +81,7 @@ export const PutBucketInventoryConfiguration: HandlerOf<'PutBucketInventoryConfi
   request,
 ) => {
   const id = readId(request);
-  const asked = { ...request, checks: firstRefusal };
-  const { commit } = await prepare(ctx, asked, { value: inventoryIn(request.body), id });
-  await commit();
+  await storeConfiguration(ctx, request, { prepare, given: { value: inventoryIn(request.body), id } });
   return emptyReply(200);
 };
 

@@ -13,8 +13,12 @@ import {
   type ObjectLockConfiguration,
   objectLockConfiguration,
 } from '../../protocol/schemas/bucket.ts';
-import { firstRefusal } from '../common/checks.ts';
-import type { Configuration, Configuring, Prepared } from '../common/document.ts';
+import {
+  type Configuration,
+  type Configuring,
+  type Prepared,
+  storeConfiguration,
+} from '../common/document.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 
@@ -35,8 +39,7 @@ export const PutObjectLockConfiguration: HandlerOf<'PutObjectLockConfiguration'>
   const value = readXml(objectLockConfiguration, 'ObjectLockConfiguration', request.body, {
     maxBytes: bodyMaxDefault,
   });
-  const { commit } = await prepare(ctx, { ...request, checks: firstRefusal }, { value });
-  await commit();
+  await storeConfiguration(ctx, request, { prepare, given: { value } });
   return emptyReply(200);
 };
 

@@ -8,8 +8,12 @@ import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
 import { type VersioningConfiguration, versioningConfiguration } from '../../protocol/schemas/bucket.ts';
 import { hasShownMfa } from '../../request/claims.ts';
-import { firstRefusal } from '../common/checks.ts';
-import type { Configuration, Configuring, Prepared } from '../common/document.ts';
+import {
+  type Configuration,
+  type Configuring,
+  type Prepared,
+  storeConfiguration,
+} from '../common/document.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 
@@ -26,8 +30,7 @@ export const PutBucketVersioning: HandlerOf<'PutBucketVersioning'> = async (ctx,
   const value = readXml(versioningConfiguration, 'VersioningConfiguration', request.body, {
     maxBytes: bodyMaxDefault,
   });
-  const { commit } = await prepare(ctx, { ...request, checks: firstRefusal }, { value });
-  await commit();
+  await storeConfiguration(ctx, request, { prepare, given: { value } });
   return emptyReply(200);
 };
 

@@ -105,9 +105,7 @@ export function document<T>(rules: DocumentRules<T>): DocumentHandlers<T> {
       throw fail(unset as ErrorCode, { elements: { BucketName: bucket.name } });
     },
     async put(ctx, request) {
-      const asked = { ...request, checks: firstRefusal };
-      const { value, commit } = await prepare(ctx, asked, read(request, rules));
-      await commit();
+      const { value } = await storeConfiguration(ctx, request, { prepare, given: read(request, rules) });
       return emptyReply(rules.putStatus ?? 200, rules.headers?.(value));
     },
     async remove(ctx, request) {
@@ -155,6 +153,23 @@ export interface Configuring extends Caller, Pick<AuthorizedInBucket, 'bucket' |
 export interface Prepared {
   /** Stores it; the checks that rest on the bucket's row are repeated with the row that the commit replaces. */
   commit(): Promise<void>;
+}
+
+/** Stores what a client of the public API has sent. @throws the refusal of the first part */
+export async function storeConfiguration<Given, P extends Prepared>(
+  ctx: Context,
+  request: AuthorizedInBucket,
+  {
+    prepare,
+    given,
+  }: {
+    readonly prepare: (ctx: Context, request: Configuring, given: Given) => Promise<P>;
+    readonly given: Given;
+  },
+): Promise<P> {
+  const prepared = await prepare(ctx, { ...request, checks: firstRefusal }, given);
+  await prepared.commit();
+  return prepared;
 }
 
 export interface Configuration<in T> {

@@ -281,7 +281,7 @@ const sandbox: readonly HeaderPair[] = [
 const noHeaders: readonly HeaderPair[] = [];
 
 /**
- * Values that a browser does not show as a document with scripts and does not run as a worker, which this header forbids too. The whole value must match: of a list of types browsers take the last
+ * Media types that a browser does not show as a document with scripts and does not run as a worker, which this header forbids too. The whole value must match: of a list of types browsers take the last
  * one, and an unknown one they may take for HTML.
  */
 const inert =
