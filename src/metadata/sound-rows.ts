@@ -1,4 +1,4 @@
-/** Scans that leave out rows that cannot be read, so that each damaged row costs itself only. A metric counts them, and fsck names them. */
+/** Reads that leave out damaged rows, so that the other rows remain usable. A metric counts the damaged rows, and fsck names them. */
 import { type Cursor, MetadataDamaged, type Stored } from '../ports/metadata-store.ts';
 
 /** The largest number of damaged rows that are skipped for one page. */
@@ -19,4 +19,10 @@ export async function nextSound<T, Row>(
       onDamaged?.(cause);
     }
   }
+}
+
+/** For the `catch` of a read whose row the caller can do without. Other errors are thrown. */
+export function undefinedIfDamaged(cause: unknown): undefined {
+  if (!(cause instanceof MetadataDamaged)) throw cause;
+  return undefined;
 }

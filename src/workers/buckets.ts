@@ -9,7 +9,7 @@ import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everyBucket } from '../metadata/buckets/buckets.ts';
 import type { LeaseContext } from './supervision/leadership.ts';
-import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+import { ShardRound, type Unit, unsupervised } from './supervision/worker.ts';
 
 // `bucket-stats`: sums what the buckets hold, a page of them at a time.
 
@@ -77,23 +77,18 @@ export const emptyBuckets =
   ): Unit =>
   async (signal) => {
     let said: 'busy' | 'idle' = 'idle';
-    let panic: ShardPanic | undefined;
+    const round = new ShardRound(services, signal);
     for await (const task of everyEmptying(context)) {
       if (signal.aborted) break;
-      if (services.shards?.isResting(task.name)) continue;
+      if (round.isResting(task.name)) continue;
       said = 'busy';
-      try {
+      const onFailure = (cause: unknown) => noteTaskError(context, emptyings, { name: task.name, cause });
+      await round.work({ id: task.name, name: task.state.bucket, onFailure }, async () => {
         await services.yieldToClients(signal);
         services.report({ done: await emptyPage(context, task) });
-        services.shards?.succeeded(task.name);
-      } catch (cause) {
-        services.shards?.failed(task.name);
-        // The other buckets are not to wait for this one; then it is the supervisor's.
-        if (!signal.aborted) await noteTaskError(context, emptyings, { name: task.name, cause });
-        panic ??= new ShardPanic(task.state.bucket, cause);
-      }
+      });
     }
-    if (panic !== undefined) throw panic;
+    round.end();
     services.idle?.nothingBefore(services.shards?.endsAt ?? Number.POSITIVE_INFINITY);
     return said;
   };
@@ -104,25 +99,20 @@ export const reshardBuckets = (context: LeaseContext, _generation = 0, services 
   const doublings = new Map<string, Doubling>();
   return async (signal) => {
     let said: 'busy' | 'idle' = 'idle';
-    let panic: ShardPanic | undefined;
+    const round = new ShardRound(services, signal);
     let waitMs = Number.POSITIVE_INFINITY;
     for await (const task of everyResharding(context)) {
       if (signal.aborted) break;
-      if (services.shards?.isResting(task.name)) continue;
+      if (round.isResting(task.name)) continue;
       said = 'busy';
-      try {
+      const onFailure = (cause: unknown) => noteTaskError(context, reshardings, { name: task.name, cause });
+      const succeeded = await round.work({ id: task.name, name: task.state.bucket, onFailure }, async () => {
         waitMs = Math.min(waitMs, await reshardRound(context, task, { doublings, signal }));
         services.report({ done: 1 });
-        services.shards?.succeeded(task.name);
-      } catch (cause) {
-        services.shards?.failed(task.name);
-        // The other buckets are not to wait for this one; then it is the supervisor's.
-        waitMs = 0;
-        if (!signal.aborted) await noteTaskError(context, reshardings, { name: task.name, cause });
-        panic ??= new ShardPanic(task.state.bucket, cause);
-      }
+      });
+      if (!succeeded) waitMs = 0;
     }
-    if (panic !== undefined) throw panic;
+    round.end();
     // Readers may still be where they were: there is nothing to do before they know.
     if (said === 'busy' && waitMs > 0) await context.clock.sleep(waitMs, signal);
     services.idle?.nothingBefore(services.shards?.endsAt ?? Number.POSITIVE_INFINITY);

@@ -10,7 +10,7 @@ import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/back
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
 import { isGarbageHeld, type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
-import { ShardPanic, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
+import { ShardRound, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
 
@@ -24,20 +24,15 @@ export const collectGarbage = (context: GcContext, _generation = 0, services = u
   const holder = drawId(context.random);
   return async (signal) => {
     const said: Said[] = [];
-    let panic: ShardPanic | undefined;
+    const round = new ShardRound(services, signal);
     for (let slot = 0; slot < queueSlots && !signal.aborted; slot += 1) {
       const shard = String(slot);
-      if (services.shards?.isResting(shard)) continue;
-      try {
+      if (round.isResting(shard)) continue;
+      await round.work({ id: shard }, async () => {
         said.push(await collectSlot(context, { slot, holder, signal, services }));
-        services.shards?.succeeded(shard);
-      } catch (cause) {
-        // Continue with the other slots; the supervisor gets the error at the end.
-        services.shards?.failed(shard);
-        panic ??= new ShardPanic(shard, cause);
-      }
+      });
     }
-    if (panic !== undefined) throw panic;
+    round.end();
     if (said.includes('busy') || signal.aborted) return 'busy';
     await tellBacklog(context);
     return (await context.bytes.compact?.(signal)) ? 'busy' : 'idle';

@@ -14,8 +14,9 @@ import { type Ctx, stepInventory } from '../domain/inventory/write-inventory.ts'
 import { LeaseLost } from '../metadata/background/leases.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
 import { findBucket } from '../metadata/buckets/buckets.ts';
-import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts';
-import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+import { undefinedIfDamaged } from '../metadata/sound-rows.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import { ShardRound, type Unit, unsupervised } from './supervision/worker.ts';
 
 export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;
@@ -53,10 +54,7 @@ async function chooseRuns(
 
 /** The owner of the bucket; the bucket itself where it is gone or cannot be read. */
 async function accountOf(metadata: MetadataStore, { bucket, bucketId }: InventoryRun): Promise<string> {
-  const found = await findBucket(metadata, bucket).catch((cause: unknown) => {
-    if (cause instanceof MetadataDamaged) return undefined;
-    throw cause;
-  });
+  const found = await findBucket(metadata, bucket).catch(undefinedIfDamaged);
   return found?.row.owner ?? bucketId;
 }
 
@@ -81,28 +79,28 @@ export const writeInventories = (
       lookedAt = clock.elapsed();
     }
     let said: 'busy' | 'idle' = 'idle';
-    let panic: ShardPanic | undefined;
-    const isResting = ({ name }: Task<InventoryRun>): boolean => services.shards?.isResting(name) === true;
+    const round = new ShardRound(services, signal);
+    const isResting = ({ name }: Task<InventoryRun>): boolean => round.isResting(name);
     for (const task of await chooseRuns(metadata, { isResting, ran })) {
       if (signal.aborted) break;
       said = 'busy';
-      try {
-        const pause = async (rows: number): Promise<void> => {
-          services.report({ done: rows });
-          await services.yieldToClients(signal);
-          await clock.sleep(0, signal);
-        };
-        await stepInventory(ctx, task, { term, pause, signal });
-        services.shards?.succeeded(task.name);
-      } catch (cause) {
-        if (signal.aborted || cause instanceof LeaseLost) throw cause;
-        // The other inventories continue; the supervisor gets the error at the end.
-        services.shards?.failed(task.name);
+      const { bucket, inventory } = task.state;
+      const pause = async (rows: number): Promise<void> => {
+        services.report({ done: rows });
+        await services.yieldToClients(signal);
+        await clock.sleep(0, signal);
+      };
+      const step = { term, pause, signal };
+      const onFailure = async (cause: unknown): Promise<void> => {
+        // A later leader writes the inventories, so this unit ends.
+        if (cause instanceof LeaseLost) throw cause;
         await noteTaskError(context, runs, { name: task.name, cause });
-        panic ??= new ShardPanic(`${task.state.bucket}/${task.state.inventory.Id}`, cause);
-      }
+      };
+      await round.work({ id: task.name, name: `${bucket}/${inventory.Id}`, onFailure }, async () => {
+        await stepInventory(ctx, task, step);
+      });
     }
-    if (panic !== undefined) throw panic;
+    round.end();
     const dueAt = (await metadata.now()) + lookedAt + config.SVC_INVENTORY_INTERVAL - clock.elapsed();
     services.idle?.nothingBefore(Math.min(dueAt, services.shards?.endsAt ?? dueAt));
     return said;

@@ -8,7 +8,7 @@ import { behindClients, openPace } from '../domain/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
-import { ShardPanic, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
+import { ShardRound, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 
@@ -47,29 +47,24 @@ export const carryOutLifecycles = (
     behind = hasMore ? (turns.at(-1)?.listed.bucketId ?? '') : '';
     const until = clock.elapsed() + unitMs;
     const open = new Set(turns);
-    let panic: ShardPanic | undefined;
+    const round = new ShardRound(services, signal);
     while (open.size > 0 && clock.elapsed() < until) {
       for (const turn of [...open]) {
         if (signal.aborted) return 'idle';
         await services.yieldToClients(signal);
         const step: Step = { ...turn, term, actions, bytes, signal };
-        try {
+        const { bucket: name, bucketId: id } = turn.listed;
+        const onFailure = (cause: unknown) => noteTaskError(context, lifecycleTasks, { name: id, cause });
+        const succeeded = await round.work({ id, name, onFailure }, async () => {
           const stepped = await stepBucket(context, step);
           if (stepped?.isBusy) turn.task = stepped.task;
           else open.delete(turn);
-          services.shards?.succeeded(turn.listed.bucketId);
-        } catch (cause) {
-          signal.throwIfAborted();
-          // The other buckets do not wait for this one; the supervisor gets the error at the end.
-          services.shards?.failed(turn.listed.bucketId);
-          await noteTaskError(context, lifecycleTasks, { name: turn.listed.bucketId, cause });
-          panic ??= new ShardPanic(turn.listed.bucket, cause);
-          open.delete(turn);
-        }
+        });
+        if (!succeeded) open.delete(turn);
       }
     }
     if (!signal.aborted) await reportPasses(context, open);
-    if (panic !== undefined) throw panic;
+    round.end();
     return open.size > 0 || hasMore ? 'busy' : 'idle';
   };
 };

@@ -29,7 +29,7 @@ import type { TaskAmount } from '../metadata/records/tasks.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { type ClusterView, DataUnavailable } from '../ports/object-bytes.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
-import { ShardPanic, type Unit, unsupervised } from './supervision/worker.ts';
+import { ShardRound, type Unit, unsupervised } from './supervision/worker.ts';
 
 type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 
@@ -65,21 +65,16 @@ export const rebalance = (context: RebalanceContext, _generation = 0, services =
     const round = await openRound(context, { holder, pace, runAt: services.runAt() ?? 0 });
     if (round === undefined) return 'idle';
     let worked = false;
-    let panic: ShardPanic | undefined;
+    const shards = new ShardRound(services, signal);
     for (const row of await rebalanceRows(context.metadata)) {
       if (signal.aborted) break;
       const shard = String(row.slot);
-      if (!isDue(context, round, row) || services.shards?.isResting(shard)) continue;
-      try {
+      if (!isDue(context, round, row) || shards.isResting(shard)) continue;
+      await shards.work({ id: shard }, async () => {
         worked = (await workSlot(context, round, { row, signal })) || worked;
-        services.shards?.succeeded(shard);
-      } catch (cause) {
-        // Continue with the other slots; the supervisor gets the error at the end.
-        services.shards?.failed(shard);
-        panic ??= new ShardPanic(shard, cause);
-      }
+      });
     }
-    if (panic !== undefined && !signal.aborted) throw panic;
+    shards.end();
     return worked ? 'busy' : 'idle';
   };
 };

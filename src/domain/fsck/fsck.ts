@@ -11,6 +11,7 @@ import {
 } from '../../metadata/background/tasks.ts';
 import { bucketSlots, everyBucket, findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import { undefinedIfDamaged } from '../../metadata/sound-rows.ts';
 import { type BucketRow, type objects, tables, type uploadIndex } from '../../metadata/tables.ts';
 import { MetadataDamaged, type MetadataFault, type SortOf } from '../../ports/metadata-store.ts';
 import { countHeld } from '../buckets/class-stats.ts';
@@ -295,9 +296,7 @@ export async function leftToCompare(
 
 /** What a run has compared and has left; `left` is absent where the count of all buckets cannot be read, or does not exist yet. */
 export async function comparedAmounts(ctx: Pick<Context, 'metadata'>, state: FsckState) {
-  const left = await leftToCompare(ctx, state).catch((cause: unknown) => {
-    if (!(cause instanceof MetadataDamaged)) throw cause;
-  });
+  const left = await leftToCompare(ctx, state).catch(undefinedIfDamaged);
   return { done: doneOf(state), ...(left === undefined ? {} : { left }) };
 }
 
@@ -361,16 +360,11 @@ async function bucketNames({ metadata }: FsckRun): Promise<ReadonlyMap<string, s
   const names = new Map<string, string>();
   try {
     for await (const name of everyBucket(metadata)) {
-      const found = await findBucket(metadata, name).catch(nothingIfDamaged);
+      const found = await findBucket(metadata, name).catch(undefinedIfDamaged);
       if (found !== undefined) names.set(found.row.id, name);
     }
   } catch (cause) {
-    nothingIfDamaged(cause);
+    undefinedIfDamaged(cause);
   }
   return names;
-}
-
-function nothingIfDamaged(cause: unknown): undefined {
-  if (!(cause instanceof MetadataDamaged)) throw cause;
-  return undefined;
 }

@@ -31,7 +31,7 @@ const standbyMs = 5_000;
 /** How much later a process takes a free lease that is for another process of the node. */
 const courtesyMs = 15_000;
 
-/** `stopped`: by the signal, which for a leased worker includes the loss of its lease. `shard`: one shard failed, and rests by itself. */
+/** `stopped`: by the signal, which for a leased worker includes the loss of its lease. `shard`: one shard failed, and rests alone. */
 type Ended = 'stopped' | 'standby' | 'failed' | 'shard';
 
 /**
@@ -61,7 +61,7 @@ export async function supervise(
       continue;
     }
     if (ended === 'shard') {
-      // The other shards had their turns, and do not wait longer, however often this one fails.
+      // The failed shard has a rest of its own. The rest of the worker stays short, so that the other shards do not wait.
       await clock.sleep(backoffMs[0], untilAsked(gate, open));
       continue;
     }

@@ -64,7 +64,7 @@ export interface Worker {
 
 /** The rests after the first, second, third and every further failure in a row. */
 export const backoffMs = [1_000, 5_000, 30_000, 120_000] as const;
-/** Shards that are remembered; beyond these the one that failed first is tried again at once. */
+/** The largest number of failed shards that a process remembers; beyond it, the shard that failed first is retried at once. */
 const failedMax = 10_000;
 
 interface FailedShard {
@@ -74,7 +74,7 @@ interface FailedShard {
   readonly until: number;
 }
 
-/** A shard that fails rests by itself, so that the others get their turns as if it were not there. */
+/** A shard that fails rests alone, so that it does not delay the others. */
 export class ShardRests {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #runAt: WorkerServices['runAt'];
@@ -125,6 +125,50 @@ export class ShardPanic extends Error {
   constructor(shard: string, cause: unknown) {
     super(`shard ${shard} failed`, { cause });
     this.shard = shard;
+  }
+}
+
+interface Shard {
+  readonly id: string;
+  /** For operators; absent: the id. */
+  readonly name?: string;
+  /** Called before the shard rests. What it throws ends the unit. */
+  onFailure?(cause: unknown): Promise<void>;
+}
+
+/** One unit's work on several shards: a shard that fails rests, and the unit continues with the others. */
+export class ShardRound {
+  readonly #rests: ShardRests | undefined;
+  readonly #signal: AbortSignal;
+  #panic: ShardPanic | undefined;
+
+  constructor({ shards }: Pick<WorkerServices, 'shards'>, signal: AbortSignal) {
+    this.#rests = shards;
+    this.#signal = signal;
+  }
+
+  isResting(id: string): boolean {
+    return this.#rests?.isResting(id) === true;
+  }
+
+  /** @returns whether the work succeeded. A failure after an abort is dropped: the abort may be its cause, and the next run repeats the work. */
+  async work({ id, name = id, onFailure }: Shard, work: () => Promise<void>): Promise<boolean> {
+    try {
+      await work();
+      this.#rests?.succeeded(id);
+      return true;
+    } catch (cause) {
+      if (this.#signal.aborted) return false;
+      await onFailure?.(cause);
+      this.#rests?.failed(id);
+      this.#panic ??= new ShardPanic(name, cause);
+      return false;
+    }
+  }
+
+  /** Call it after the last shard. @throws ShardPanic for the first shard that failed */
+  end(): void {
+    if (this.#panic !== undefined) throw this.#panic;
   }
 }
 

@@ -5,7 +5,13 @@ import { systemRandom } from '../../../src/ports/random.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
 import { supervise } from '../../../src/workers/supervision/supervisor.ts';
-import { ShardPanic, ShardRests, type Unit, type Worker } from '../../../src/workers/supervision/worker.ts';
+import {
+  ShardPanic,
+  ShardRests,
+  ShardRound,
+  type Unit,
+  type Worker,
+} from '../../../src/workers/supervision/worker.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
@@ -198,6 +204,33 @@ describe('a panic', () => {
     expect(shards.endsAt - clock.now()).toBe(1_000);
     clock.jump(1_000);
     expect([shards.isResting('bad'), shards.endsAt]).toEqual([false, Number.POSITIVE_INFINITY]);
+  });
+
+  test('of a shard does not end the unit: the others continue, and the first failure is thrown at the end', async () => {
+    const shards = new ShardRests(virtualClock(), () => undefined);
+    const round = new ShardRound({ shards }, new AbortController().signal);
+    const worked: string[] = [];
+    for (const id of ['1', '2', '3', '4'])
+      await round.work({ id, name: `bucket-${id}` }, async () => {
+        worked.push(id);
+        if (id === '2' || id === '3') throw new Error(`of ${id}`);
+      });
+    expect(worked).toEqual(['1', '2', '3', '4']);
+    expect(worked.filter((id) => round.isResting(id))).toEqual(['2', '3']);
+    expect(() => round.end()).toThrow(new ShardPanic('bucket-2', new Error('of 2')));
+  });
+
+  test('that an abort caused is no failure of the shard', async () => {
+    const shards = new ShardRests(virtualClock(), () => undefined);
+    const stop = new AbortController();
+    const round = new ShardRound({ shards }, stop.signal);
+    const interrupted = round.work({ id: '1' }, async () => {
+      stop.abort(new Error('stopped'));
+      stop.signal.throwIfAborted();
+    });
+    expect(await interrupted).toBe(false);
+    expect(round.isResting('1')).toBe(false);
+    expect(() => round.end()).not.toThrow();
   });
 
   test('releases the lease immediately, so that another process can lead', async () => {
