@@ -51,7 +51,6 @@ export async function* asTheyEnd<T, R>(
   }
 }
 
-/** Reads a whole stream of bytes into a new array. */
 interface GatherOptions {
   /** The length that the stream must have. */
   readonly size?: number | undefined;
@@ -61,7 +60,7 @@ interface GatherOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** @throws what `tooLong` returns; Error for a stream whose length is not `size` */
+/** Reads a whole stream of bytes into a new array. @throws what `tooLong` returns; Error for a stream whose length is not `size` */
 export async function gather(
   source: AsyncIterable<Uint8Array>,
   {

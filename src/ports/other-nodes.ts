@@ -1,8 +1,8 @@
-/** The processes of the other nodes of this installation. What they know of themselves is asked for, because no node keeps it for another. */
+/** The processes of the other nodes of this installation. A process asks them for what only they know, such as traces in their memory. */
 export interface OtherNodes {
   /**
    * Asks every process of the other nodes. Resolves with the answers that came within `withinMs`, and how many processes gave none.
-   * Never rejects: where the metadata cannot be read, nobody is asked.
+   * Never rejects. When the metadata cannot be read, it asks no other node.
    */
   ask(
     question: { readonly topic: string; readonly about: string },

@@ -1,4 +1,4 @@
-/** Work on many buckets, one after the other: rows of one that cannot be read do not stop the work on the others. */
+/** Work on many buckets, one after the other: damaged rows of one bucket do not stop the work on the others. */
 import type { Context } from '../../context.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 

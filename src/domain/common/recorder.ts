@@ -27,7 +27,7 @@ export interface Recorder {
    * operation says which of the fields are recorded. Call it at each attempt, before `changes`.
    */
   change?(before: State | undefined, after: State | undefined): void;
-  /** Whether a field of `change` is recorded: what it takes a read to know need not be read otherwise. */
+  /** Whether a field of `change` is recorded. If it is not, the caller skips the read that the field would need. */
   records?(field: string): boolean;
   /** Reports that a commit with these rows has applied. */
   applied(): void;

@@ -7,7 +7,6 @@ const turnMs = 10;
  * @param signal ends the work: the function throws its reason once it is aborted, such as by the disconnect of the client that asked
  * @returns a function that the work calls and awaits between its pieces; it waits where the turn is over
  */
-
 export function openTurns(
   clock: Pick<Clock, 'elapsed' | 'sleep'>,
   signal?: AbortSignal,
@@ -26,7 +25,6 @@ export function openTurns(
 }
 
 /** The same items, with a rest of `openTurns` ahead of each. */
-
 export async function* inTurns<T>(items: AsyncIterable<T>, rest: () => Promise<void>): AsyncGenerator<T> {
   for await (const item of items) {
     await rest();

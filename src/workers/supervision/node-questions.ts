@@ -1,6 +1,6 @@
 /**
- * Questions between the nodes of an installation, through the metadata that they share: the only thing that every node is known to reach. A
- * process looks for questions once a second, where the metadata are distant; on one machine, `Siblings` reach every process.
+ * Questions between the nodes of an installation, through the metadata that they share, because every node reaches these. A
+ * process looks for questions once a second, where the metadata is distant; on one machine, `Siblings` reach every process.
  */
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { describeError } from '../../base/text/describe-error.ts';

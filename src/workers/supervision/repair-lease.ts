@@ -34,7 +34,7 @@ export class RepairElsewhere extends Error {
   }
 }
 
-/** Does `work` under the lease. @throws MendingElsewhere while another run holds it */
+/** Does `work` under the lease. @throws RepairElsewhere while another run holds it */
 export async function repairAlone<T>(
   context: RepairContext,
   signal: AbortSignal,
@@ -52,7 +52,7 @@ export async function repairAlone<T>(
 
 /**
  * Waits while a holder may be dead, or between two steps, because its lease then ends within its lifetime.
- * @throws MendingElsewhere where a holder renews its lease meanwhile: it lives, and its run may take days
+ * @throws RepairElsewhere where a holder renews its lease meanwhile: it lives, and its run may take days
  */
 export async function repairAloneSoon<T>(
   context: RepairContext,

@@ -13,7 +13,7 @@ const kind: TaskKind<Rates> = { kind: 'notify-rates' };
 
 /** They are averages over this time. */
 const intervalMs = 10_000;
-/** Older ones are those of a worker that stands still. */
+/** Older rates are stale: no leader has stored newer ones. */
 const staleMs = 3 * intervalMs;
 
 export class DeliveryRates {

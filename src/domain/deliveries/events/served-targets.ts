@@ -25,7 +25,7 @@ interface Sending {
   readonly target: NotifyTarget;
 }
 
-/** A target without a list serves the only account of the settings, or none of several: else any tenant could name the operator's targets. */
+/** A target without a list serves the only account of the settings, and no account where there are several: else any tenant could name the operator's targets. */
 const serves = (
   accounts: readonly string[] | undefined,
   { account, sole }: { readonly account: string | undefined; readonly sole: string | undefined },
