@@ -1,5 +1,7 @@
 /** Reading headers and query parameters into values, with refusals that name what was wrong. */
+
 import { fail } from '../base/errors.ts';
+import { fromBase64, toBase64 } from '../base/text/base64.ts';
 import type { UploadName } from '../domain/uploads/upload-session.ts';
 import type { Query } from '../protocol/request/wire.ts';
 import type { AuthorizedInBucket } from './request.ts';
@@ -108,7 +110,7 @@ interface Token {
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 export const writeToken = (token: Token): string =>
-  btoa(String.fromCharCode(...encoder.encode(JSON.stringify(token))))
+  toBase64(encoder.encode(JSON.stringify(token)))
     .replaceAll('+', '-')
     .replaceAll('/', '_')
     .replaceAll('=', '');
@@ -129,9 +131,7 @@ export function readToken(raw: string | undefined): Token | undefined {
 
 function decode(raw: string): Token | undefined {
   try {
-    const bytes = Uint8Array.from(atob(raw.replaceAll('-', '+').replaceAll('_', '/')), (char) =>
-      char.charCodeAt(0),
-    );
+    const bytes = fromBase64(raw.replaceAll('-', '+').replaceAll('_', '/'));
     const value: unknown = JSON.parse(decoder.decode(bytes));
     if (typeof value === 'object' && value !== null && 'after' in value && typeof value.after === 'string') {
       return { after: value.after };

@@ -4,6 +4,7 @@
  *
  * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes.
  */
+
 import { chunked } from '../backends/data/chunked/chunked.ts';
 import { WriteBudget } from '../backends/data/chunked/write-budget.ts';
 import { type R2Bucket, r2Chunks } from '../backends/data/r2.ts';
@@ -14,6 +15,7 @@ import {
   serveRecords,
 } from '../backends/metadata/records/remote.ts';
 import { type Sql, type SqliteStore, sqliteStore } from '../backends/metadata/records/sqlite.ts';
+import { fromBase64 } from '../base/text/base64.ts';
 import { parseConfig } from '../config/read-config.ts';
 import type { WorkerName } from '../config/values/workers.ts';
 import type { Config, Environment } from '../config.ts';
@@ -75,7 +77,7 @@ const workerSettings = {
 function readMasterKey(text: unknown): Uint8Array {
   let key: Uint8Array = new Uint8Array(0);
   try {
-    key = Uint8Array.from(atob(String(text)), (char) => char.charCodeAt(0));
+    key = fromBase64(String(text));
   } catch {
     // An empty key fails the check of the length below.
   }

@@ -5,6 +5,7 @@
 
 import { BoundedCache } from '../../base/bounded-cache.ts';
 import { fail } from '../../base/errors.ts';
+import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findProfile } from '../../domain/iam/account-profiles.ts';
 import { drawSessionPair, findById } from '../../domain/iam/entities.ts';
@@ -207,21 +208,21 @@ export async function sealToken(sealer: Sealer, claims: SessionClaims): Promise<
       'PackedPolicyTooLarge',
       `Packed size of session policies and tags consumes ${packedPercent(claims)}% of allotted space.`,
     );
-  return btoa(String.fromCharCode(...(await sealer.seal(plain, place))));
+  return toBase64(await sealer.seal(plain, place));
 }
 
 /** @throws InvalidToken for anything but an unaltered token of this service */
 export async function openToken(sealer: Sealer, token: string): Promise<SessionClaims> {
-  const sealed = token.length > tokenLengthMax ? undefined : fromBase64(token);
+  const sealed = token.length > tokenLengthMax ? undefined : decodeToken(token);
   const plain = sealed === undefined ? undefined : await sealer.open(sealed, place);
   if (plain === undefined) throw fail('InvalidToken');
   // The cast is safe: only texts that `sealToken` sealed can be opened.
   return JSON.parse(decoder.decode(plain)) as SessionClaims;
 }
 
-function fromBase64(text: string): Uint8Array | undefined {
+function decodeToken(text: string): Uint8Array | undefined {
   try {
-    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+    return fromBase64(text);
   } catch {
     return undefined;
   }

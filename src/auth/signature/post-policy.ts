@@ -4,6 +4,7 @@
  */
 
 import { fail, Refusal, type RefusalDetails } from '../../base/errors.ts';
+import { fromBase64 } from '../../base/text/base64.ts';
 import { areEqual, equalsHex } from '../../base/text/hex.ts';
 import { type Json, type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
 import { amz, type Dialect, dialects } from '../../protocol/dialect.ts';
@@ -14,7 +15,7 @@ import type { AuthenticationContext, AuthenticationOptions } from '../context.ts
 import type { Identity, Renew, Signed } from '../identity.ts';
 import { findKnownKey, identityOf, type KnownKey } from '../session/credentials.ts';
 import { acceptedServices, checkRegion, checkScopeDate, parseCredential } from './claim.ts';
-import { assertSigV2, fromBase64, refuseBucketSecrets } from './sigv2.ts';
+import { assertSigV2, decodeSignature, refuseBucketSecrets } from './sigv2.ts';
 import { mismatch, proveCaller, secretsOf } from './verify-signature.ts';
 
 type Fields = ReadonlyMap<string, string>;
@@ -74,7 +75,7 @@ function decode(encoded: string): JsonObject {
 
 function decodeText(encoded: string): string {
   try {
-    return utf8.decode(Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)));
+    return utf8.decode(fromBase64(encoded));
   } catch {
     throw invalid('Invalid JSON: the document must be UTF-8 in base64.');
   }
@@ -268,7 +269,7 @@ async function verifyVersion2(
   await refuseBucketSecrets(known, options);
   const { credential, renew } = known;
   const expected = ctx.hasher.hmacSha1(encoder.encode(credential.secretKey), policy);
-  if (!areEqual(expected, fromBase64(signature)))
+  if (!areEqual(expected, decodeSignature(signature)))
     throw mismatch({ accessKey, signature, stringToSign: policy });
   ctx.credentials.used?.(credential, { service: 's3', region: ctx.settings.region });
   return {

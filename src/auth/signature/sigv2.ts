@@ -4,6 +4,7 @@
  */
 
 import { fail, type Refusal } from '../../base/errors.ts';
+import { fromBase64 } from '../../base/text/base64.ts';
 import { areEqual } from '../../base/text/hex.ts';
 import { trim } from '../../base/text/printable.ts';
 import { amz, type Dialect, store } from '../../protocol/dialect.ts';
@@ -35,7 +36,7 @@ export async function verifySigV2(
   const known = await findKnownKey(ctx, accessKey, sessionToken(wire, parsed.query));
   const { credential } = known;
   await refuseBucketSecrets(known, options);
-  const provided = fromBase64(signature);
+  const provided = decodeSignature(signature);
   const verifies = (path: string): boolean => {
     const text = reading.stringToSign(expires, path);
     return areEqual(ctx.hasher.hmacSha1(utf8.encode(credential.secretKey), text), provided);
@@ -121,9 +122,9 @@ function checkExpires(expires: string, now: number): void {
 }
 
 /** Reads a space as `+`, because a `+` that was not encoded arrives as a space. Text that is not base64 matches no signature. */
-export function fromBase64(text: string): Uint8Array {
+export function decodeSignature(text: string): Uint8Array {
   try {
-    return Uint8Array.from(atob(text.replaceAll(' ', '+')), (char) => char.charCodeAt(0));
+    return fromBase64(text.replaceAll(' ', '+'));
   } catch {
     return new Uint8Array();
   }

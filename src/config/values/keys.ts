@@ -1,4 +1,5 @@
 /** Reads files of keys: each fault by line or name, never a byte of a key. */
+import { fromBase64 } from '../../base/text/base64.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
 import { fault, type Read, value } from '../setting.ts';
 
@@ -7,7 +8,7 @@ const hsmKeysMax = 10_000;
 
 function parseKey(text: unknown): Uint8Array | undefined {
   if (typeof text !== 'string' || !/^[A-Za-z0-9+/]{43}=$/.test(text)) return undefined;
-  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  return fromBase64(text);
 }
 
 /** The keys of `SVC_MASTER_KEY_FILE`, one on each line. */
