@@ -2,11 +2,11 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { findBucket, removeBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import { removeBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { Stored } from '../../ports/metadata-store.ts';
-import { assertOpen } from '../common/buckets.ts';
+import { type AuthorizedBucket, assertOpen, findAuthorized } from '../common/buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
 import { abortUploadsIn } from '../uploads/upload-session.ts';
@@ -58,12 +58,9 @@ async function assertEmpty(ctx: Pick<Ctx, 'metadata'>, bucket: BucketRow): Promi
   if (remains !== undefined) throw fail('BucketNotEmpty', { elements: { BucketName: bucket.name } });
 }
 
-const closeBucket = (ctx: Ctx, { id, name }: Pick<BucketRow, 'id' | 'name'>): Promise<Stored<BucketRow>> =>
-  retryInTurn(ctx, `bucket ${name}`, async () => {
-    const found = await findBucket(ctx.metadata, name);
-    // The name may belong to another bucket by now, for which the caller is not authorized.
-    if (found === undefined || found.row.id !== id)
-      throw fail('NoSuchBucket', { elements: { BucketName: name } });
+const closeBucket = (ctx: Ctx, bucket: AuthorizedBucket): Promise<Stored<BucketRow>> =>
+  retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
+    const found = await findAuthorized(ctx, bucket);
     await assertOpen(ctx, found);
     const row = { ...found.row, closedAt: await ctx.metadata.now(), generation: found.row.generation + 1 };
     const outcome = await replaceBucket(ctx.metadata, found, row);

@@ -54,9 +54,7 @@ export const rereadBucket = async (
 /** The row once no DeleteBucket holds it, or its state after the longest wait: the bytes of the write are stored already. */
 async function whenLetGo(ctx: Pick<Ctx, 'metadata' | 'clock'>, stale: BucketRow): Promise<Stored<BucketRow>> {
   for (let waitedMs = 0; ; waitedMs += deleterLookMs) {
-    const found = await findBucket(ctx.metadata, stale.name);
-    if (found === undefined || found.row.id !== stale.id)
-      throw fail('NoSuchBucket', { elements: { BucketName: stale.name } });
+    const found = await findAuthorized(ctx, stale);
     if (waitedMs >= deleterMsMax || !(await isBeingDeleted(ctx, found.row))) return found;
     await ctx.clock.sleep(deleterLookMs);
   }
@@ -83,6 +81,16 @@ export async function assertOpen(ctx: Pick<Ctx, 'metadata'>, found: Stored<Bucke
 /** The bucket for which the caller was authorized. */
 export type AuthorizedBucket = Pick<BucketRow, 'id' | 'name'>;
 
+/** @throws NoSuchBucket also when another bucket has the name now, because the caller is not authorized for that one */
+export async function findAuthorized(
+  ctx: Pick<Ctx, 'metadata'>,
+  { id, name }: AuthorizedBucket,
+): Promise<Stored<BucketRow>> {
+  const found = await findBucket(ctx.metadata, name);
+  if (found?.row.id !== id) throw fail('NoSuchBucket', { elements: { BucketName: name } });
+  return found;
+}
+
 interface Planned {
   readonly row: BucketRow;
   /** Side changes that are committed together with the row. */
@@ -108,9 +116,7 @@ export const changeRow = (
   { record, plan }: RowChange,
 ): Promise<Stored<BucketRow> | undefined> =>
   retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
-    const found = await findBucket(ctx.metadata, bucket.name);
-    if (found === undefined || found.row.id !== bucket.id)
-      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    const found = await findAuthorized(ctx, bucket);
     // `assertOpen` has reopened a bucket that a dead DeleteBucket left closed, so this row is stale: retry.
     if ((await assertOpen(ctx, found)) !== found.row) return undefined;
     const planned = await plan(found.row);

@@ -18,7 +18,7 @@ import {
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
-import { type AuthorizedBucket, changeRow, openBucket } from '../common/buckets.ts';
+import { type AuthorizedBucket, changeRow, findAuthorized, openBucket } from '../common/buckets.ts';
 import { drawId } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
@@ -82,10 +82,7 @@ export async function readDocument<T>(
       return value;
     }
     // The document was replaced after the row was read.
-    const found = await findBucket(metadata, bucket.name);
-    if (found === undefined || found.row.id !== bucket.id)
-      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
-    documents = found.row.documents;
+    documents = (await findAuthorized({ metadata }, bucket)).row.documents;
   }
   throw fail('OperationAborted');
 }

@@ -5,13 +5,13 @@
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { findBucket, moveBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
+import { moveBucket, replaceBucket } from '../../metadata/buckets/buckets.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { accountUsage, counterChanges, holdersOf, readUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { assertUnattached } from '../access/access-points.ts';
-import { assertOpen, openBucket } from '../common/buckets.ts';
+import { assertOpen, findAuthorized, openBucket } from '../common/buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { retryInTurn } from '../common/retry-in-turn.ts';
 import { dropDocuments, readDocument, writeDocuments } from '../configurations/documents.ts';
@@ -57,9 +57,7 @@ async function move(
 ): Promise<BucketRow> {
   const { metadata } = ctx;
   return retryInTurn(ctx, `bucket ${bucket.name}`, async () => {
-    const found = await findBucket(metadata, bucket.name);
-    if (found === undefined || found.row.id !== bucket.id)
-      throw fail('NoSuchBucket', { elements: { BucketName: bucket.name } });
+    const found = await findAuthorized(ctx, bucket);
     const open = await assertOpen(ctx, found);
     if (open !== found.row) return undefined;
     // Check before closing, so that a refusal does not disturb the bucket's writers.
