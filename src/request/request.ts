@@ -150,7 +150,7 @@ export interface Authorized extends Selected {
 /** The additional facts of a request about an existing bucket. */
 export interface InBucket {
   readonly bucket: BucketRow;
-  /** The row came from a cache: a refusal based on it is judged again with a fresh row. */
+  /** The row came from a cache: a refusal based on it is repeated with a fresh row. */
   readonly isCached?: boolean | undefined;
   /** For an operation on a version: its row, if it exists; see `targetOf`. */
   readonly target?: ObjectRow | undefined;

@@ -6,7 +6,7 @@ async function* onePiece(): AsyncGenerator<Uint8Array> {
   yield new Uint8Array(3);
 }
 
-test('a refusal that comes after another onlooker has ended the stream is not an unhandled rejection', async () => {
+test('a refusal that comes after another observer has ended the stream is not an unhandled rejection', async () => {
   const unhandled: unknown[] = [];
   const collect = (cause: unknown): void => void unhandled.push(cause);
   process.on('unhandledRejection', collect);

@@ -89,7 +89,7 @@ async function examine(run: FsckRun, id: string, namings: readonly Naming[]): Pr
   if (others.length > 0) {
     const detail = `its bytes are those of another version or part too: ${others.map(placeText).join(', ')}`;
     await run.find({ kind: 'shared', detail, extent: id, ...first.place }, async () => ({
-      left: unmendable,
+      left: manualRepair,
     }));
   }
   for (const naming of standing) {
@@ -99,7 +99,7 @@ async function examine(run: FsckRun, id: string, namings: readonly Naming[]): Pr
   }
 }
 
-const unmendable = 'write one of them again from a copy, then delete the other';
+const manualRepair = 'write one of them again from a copy, then delete the other';
 
 /** The rows that were the same before and after all others were read. */
 async function standingAtOnce(namings: readonly Naming[]): Promise<readonly Naming[]> {

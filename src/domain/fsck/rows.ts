@@ -77,11 +77,11 @@ async function findFault(
   const { manifest } = seen.row;
   if (fault.kind === 'removed')
     return run.find(finding, () => keepRemoved(run, readExtents(run.metadata, manifest)));
-  if (fault.kind !== 'missing') return run.find(finding, async () => ({ left: unmendable }));
+  if (fault.kind !== 'missing') return run.find(finding, async () => ({ left: irreparable }));
   await run.find(finding, () => dropVersion(run, bucket, { seen, cluster: fault.cluster }));
 }
 
-const unmendable = 'its bytes cannot be made again';
+const irreparable = 'its bytes cannot be made again';
 
 /** The same version in the same place. The walk reads a version that moved in its new place, or has read it there already. */
 async function findAgain(
@@ -177,7 +177,7 @@ async function checkUpload(run: FsckRun, bucket: BucketRow, { key, uploadId }: L
     const part = await run.metadata.get({ table: uploads, in: { uploadId } }, { part: row.part });
     if (part?.revision !== revision) continue;
     await run.find({ ...fault, ...named, part: row.part }, async () =>
-      fault.kind === 'removed' ? keepRemoved(run, [stored.extent]) : { left: unmendable },
+      fault.kind === 'removed' ? keepRemoved(run, [stored.extent]) : { left: irreparable },
     );
   }
 }

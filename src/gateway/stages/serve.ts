@@ -135,7 +135,7 @@ async function assertMayAskFresh(ctx: Context, request: Authorizing): Promise<vo
   }
 }
 
-/** As `authorizeRequest`, but a refusal by a cached row of the bucket, which may be stale, is judged again with a fresh row. */
+/** As `authorizeRequest`, but a refusal by a cached row of the bucket, which may be stale, is repeated with a fresh row. */
 async function authorizeFresh(ctx: Context, request: Authorizing): Promise<void> {
   if (!request.isCached) return authorizeRequest(ctx, request);
   try {
@@ -162,18 +162,18 @@ async function renew(ctx: Context, request: Authorizing): Promise<void> {
   establish(request, found(request, now));
 }
 
-/** A body that is streamed for less than this is stored under the judgement of its first byte. */
-const judgedMs = 1_000;
+/** A body that is streamed for less than this is stored under the authorization at its first byte. */
+const authorizedMs = 1_000;
 
-/** Judges a slow body again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
+/** Authorizes a slow body again at its end, by the present caller and bucket; nothing is committed if that refuses it. */
 function authorizedAtItsEnd(ctx: Context, request: Authorizing): Authorized['payload'] {
   const { payload } = request;
-  const judgedAt = ctx.clock.elapsed();
+  const authorizedAt = ctx.clock.elapsed();
   const content = tap(payload.content, {
     see() {},
     async end() {
-      if (ctx.clock.elapsed() - judgedAt < judgedMs) return;
-      // A copy: the handler is at work with what was judged first.
+      if (ctx.clock.elapsed() - authorizedAt < authorizedMs) return;
+      // A copy, because the handler works with the request that was authorized first.
       const again = { ...request };
       await renew(ctx, again);
       await authorizeRequest(ctx, again);

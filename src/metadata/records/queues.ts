@@ -99,6 +99,9 @@ export interface NotifyTask {
   readonly storageClass?: string;
 }
 
+/** The cast: each queue has one type of task. */
+export const notifyTaskOf = ({ task }: Pick<QueueRow, 'task'>): NotifyTask => task as NotifyTask;
+
 /** A row of the `notify-dlq` queue. */
 export interface DeadLetter extends NotifyTask {
   readonly error: string;

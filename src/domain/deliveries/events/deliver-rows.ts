@@ -3,7 +3,7 @@ import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import { deadLetter } from '../../../metadata/background/queues.ts';
-import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
+import { type HourlyRow, notifyTaskOf } from '../../../metadata/records/queues.ts';
 import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
 import type { Trace } from '../../../ports/trace.ts';
 import { describeDelivery, readSubject, wrapMessage } from '../../events/envelope.ts';
@@ -21,9 +21,6 @@ export type Ctx = Pick<
     'SVC_NOTIFY_TARGETS' | 'SVC_NOTIFY_RETRY_MAX' | 'SVC_NOTIFY_DLQ_RETENTION' | 'SVC_NOTIFY_INTERVAL'
   >;
 };
-
-/** The cast: each queue has one type of task. */
-const taskOf = (row: Pick<HourlyRow, 'task'>): NotifyTask => row.task as NotifyTask;
 
 /** A row has up to 24 KiB. */
 const batchMax = 32;
@@ -43,7 +40,7 @@ export const notifyQueue = (ctx: Ctx): LaneQueue => ({
 });
 
 function subjectOf({ credentials }: Pick<Ctx, 'credentials'>, row: HourlyRow): Subject {
-  const { sink, message, account } = taskOf(row);
+  const { sink, message, account } = notifyTaskOf(row);
   const { bucket, key = '' } = readSubject(message);
   return {
     target: sink,
@@ -56,7 +53,7 @@ function subjectOf({ credentials }: Pick<Ctx, 'credentials'>, row: HourlyRow): S
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-const sequencerOf = (row: HourlyRow): string => readSubject(taskOf(row).message).sequencer ?? '';
+const sequencerOf = (row: HourlyRow): string => readSubject(notifyTaskOf(row).message).sequencer ?? '';
 
 interface Group {
   readonly target: string;
@@ -158,7 +155,7 @@ function reportAway(ctx: Ctx, { target, pass, failure: { error } }: Failed): voi
 function reportFailed(ctx: Ctx, row: HourlyRow, { target, pass, failure: { error } }: Failed): void {
   pass.refused(row, error);
   ctx.telemetry.eventFailed(target, 'failed');
-  const { bucket, key } = readSubject(taskOf(row).message);
+  const { bucket, key } = readSubject(notifyTaskOf(row).message);
   ctx.telemetry.log('WARN', 'a target does not take an event; it and later ones of its object are retried', {
     target,
     bucket,
@@ -179,14 +176,14 @@ async function giveUp(
     const tried = { ...row, attempts: row.attempts + attempts };
     await metadata.apply([deadLetter(tried, { error, now, expiresAt })]);
     await finishHourlyRows(metadata, [row]);
-    telemetry.eventGivenUp(taskOf(row).sink);
+    telemetry.eventGivenUp(notifyTaskOf(row).sink);
   }
 }
 
 const toMessage =
   ({ config, hasher }: Ctx, target: string, traceparent: string | undefined) =>
   (row: HourlyRow): SinkMessage => {
-    const { message, storageClass } = taskOf(row);
+    const { message, storageClass } = notifyTaskOf(row);
     const envelope = config.SVC_NOTIFY_TARGETS.find(({ id }) => id === target)?.envelope ?? 's3';
     const { bucket, key } = readSubject(message);
     return {

@@ -11,7 +11,7 @@ import {
   scanHours,
 } from '../../../metadata/background/hourly-queues.ts';
 import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/queues.ts';
-import type { DeadLetter, NotifyTask, QueueRow } from '../../../metadata/records/queues.ts';
+import { type DeadLetter, notifyTaskOf, type QueueRow } from '../../../metadata/records/queues.ts';
 import { readSubject, type Subject } from '../../events/envelope.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -43,7 +43,7 @@ interface Changed {
 }
 
 /** The cast: each queue has one type of task. */
-const letterOf = (row: QueueRow): DeadLetter => row.task as DeadLetter;
+const letterOf = (row: Pick<QueueRow, 'task'>): DeadLetter => row.task as DeadLetter;
 
 function matches(row: QueueRow, { target, bucket, id, since, until }: LetterFilter): boolean {
   const { sink, message } = letterOf(row);
@@ -86,8 +86,7 @@ async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, n
   let read = 0;
   for (const place of await listDueHours(ctx, 'notify', now))
     for await (const { due, task } of dueRowsOfHour(ctx, place, { now, max: waitingMax - read })) {
-      // The cast: each queue has one type of task.
-      const { sink, message } = task as NotifyTask;
+      const { sink, message } = notifyTaskOf({ task });
       const name = nameOf(sink, readSubject(message));
       oldest.set(name, Math.min(oldest.get(name) ?? due, due));
       read += 1;
@@ -97,8 +96,8 @@ async function listWaiting(ctx: Ctx, now: number): Promise<ReadonlyMap<string, n
 }
 
 /**
- * Queues the events again, those of an object in their order, and before later ones of it that wait. The event is queued before its letter is removed: a kill between the two
- * leaves both, and loses none.
+ * Queues the events again, those of an object in their order, and before later ones of it that wait. The event is queued before its letter
+ * is removed: a kill between the two leaves both, and loses none.
  */
 export async function redriveLetters(ctx: Ctx, filter: LetterFilter): Promise<Changed> {
   const now = await ctx.metadata.now();
@@ -146,8 +145,7 @@ export async function countBacklogs(
     const here = lanes.get(laneOfSlot(place.slot)) ?? [];
     if (here.every(isCounted)) continue;
     for await (const { task, due } of dueRowsOfHour(ctx, place, { now, max: countedMax })) {
-      // The casts: each queue has one type of task.
-      const count = counts.get((task as NotifyTask).sink);
+      const count = counts.get(notifyTaskOf({ task }).sink);
       if (count === undefined) continue;
       count.queued = Math.min(count.queued + 1, countedMax);
       count.oldest = Math.min(count.oldest ?? due, due);
@@ -155,7 +153,7 @@ export async function countBacklogs(
   }
   let read = 0;
   for await (const { task } of everyDeadLetter(ctx.metadata)) {
-    const count = counts.get((task as DeadLetter).sink);
+    const count = counts.get(letterOf({ task }).sink);
     if (count !== undefined) count.deadLetters += 1;
     read += 1;
     if (read >= countedMax) break;

@@ -8,7 +8,7 @@ import type { NotifyTarget } from '../../../config/values/notify-targets.ts';
 import type { Config } from '../../../config.ts';
 import type { Context } from '../../../context.ts';
 import { findBucket } from '../../../metadata/buckets/buckets.ts';
-import type { HourlyRow, NotifyTask } from '../../../metadata/records/queues.ts';
+import { type HourlyRow, notifyTaskOf } from '../../../metadata/records/queues.ts';
 import type { SinkFailure } from '../../../ports/event-sink.ts';
 import { accountInArn } from '../../configurations/notification.ts';
 import { readSubject } from '../../events/envelope.ts';
@@ -49,9 +49,6 @@ export async function explainUnserved(
   return isOthers ? `the ARN ${arn} is of account ${named}, and the bucket of ${account}` : undefined;
 }
 
-/** The cast: each queue has one type of task. */
-const taskOf = (row: Pick<HourlyRow, 'task'>): NotifyTask => row.task as NotifyTask;
-
 /** @returns the rows that may be delivered, and the others with the reason of each. A target that left the settings keeps its rows. */
 export async function splitServed(
   ctx: Ctx,
@@ -64,7 +61,7 @@ export async function splitServed(
   const served: HourlyRow[] = [];
   const refused: (readonly [HourlyRow, string])[] = [];
   for (const row of rows) {
-    const { sink, account, arn = '', message } = taskOf(row);
+    const { sink, account, arn = '', message } = notifyTaskOf(row);
     const target = targets.get(sink);
     // Rows of older builds name the bucket only.
     const owner = account ?? (await findBucket(ctx.metadata, readSubject(message).bucket))?.row.owner;
