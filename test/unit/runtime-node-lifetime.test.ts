@@ -1,6 +1,8 @@
 /** The Node listener from start to end: two listeners, changed certificates, a shutdown that finishes requests. */
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { get as httpsGet } from 'node:https';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
@@ -86,6 +88,36 @@ test('a shutdown lets an upload and a download end', async () => {
   expect(await up.ends()).toContain('6 bytes');
   expect(await down.ends()).toContain('firstlast');
   await closed;
+});
+
+test('a shutdown during a streamed reply handles no request after it', async () => {
+  const release = gate();
+  const targets: string[] = [];
+  async function* slowly() {
+    yield new TextEncoder().encode('first');
+    await release.promise;
+    yield new TextEncoder().encode('last');
+  }
+  const server = await serveStub(
+    async ({ wire }) => {
+      targets.push(wire.target);
+      return { status: 200, headers: [['Content-Length', '9']], body: slowly() };
+    },
+    { SVC_SHUTDOWN_TIMEOUT: 500 },
+  );
+  const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
+  onTestFinished(() => {
+    socket.destroy();
+  });
+  socket.on('error', () => {}).write(ask('/streamed'));
+  await once(socket, 'data');
+  const closed = server.close();
+  const ended = once(socket.resume(), 'end');
+  release.resolve();
+  await ended;
+  socket.write(ask('/late'));
+  await closed;
+  expect(targets).toEqual(['/streamed']);
 });
 
 test('a shutdown cuts what takes longer than its time', async () => {

@@ -288,6 +288,23 @@ test.each([2, 4])(
   },
 );
 
+test.each([2, 4])(
+  'bytes or text of length 3 that announced %d are an error, so that the next reply cannot shift',
+  async (length) => {
+    for (const body of [bytes('abc'), 'abc']) {
+      const { port, logged } = await serveStub(async () => ({
+        status: 200,
+        headers: [['Content-Length', String(length)]],
+        body,
+      }));
+      const seen = await new Talk(port).say(ask() + ask()).ends();
+      expect(seen).toMatch(/^HTTP\/1\.1 500 /);
+      expect(seen).not.toContain('abc');
+      expect(logged).toEqual(['a reply was cut off']);
+    }
+  },
+);
+
 test('a header that HTTP cannot carry is an error, not a crash', async () => {
   const { port } = await serveStub(async () => ({ status: 200, headers: [['X', 'a\r\nb']], body: 'c' }));
   expect(await new Talk(port).say(ask()).ends()).toMatch(/^HTTP\/1\.1 500 /);

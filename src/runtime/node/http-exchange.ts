@@ -24,9 +24,9 @@ export interface ListenerResponse {
   writeContinue(): void;
   /** @param flat name, value, name, value */
   writeHead(status: number, flat: string[]): { end(body?: Uint8Array | string): unknown };
-  /** @param left called when the kernel has the bytes */
-  write(bytes: Uint8Array, left: () => void): unknown;
-  end(bytes?: Uint8Array | string, left?: () => void): unknown;
+  /** @param onWritten called when the kernel has the bytes */
+  write(bytes: Uint8Array, onWritten: () => void): unknown;
+  end(bytes?: Uint8Array | string, onWritten?: () => void): unknown;
 }
 
 export interface Exchange {

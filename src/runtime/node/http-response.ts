@@ -82,21 +82,21 @@ export class HttpResponse implements ListenerResponse {
     return this;
   }
 
-  write(bytes: Uint8Array, left: () => void): void {
+  write(bytes: Uint8Array, onWritten: () => void): void {
     const [before, after] = this.#isChunked
       ? [`${this.#takeHead()}${bytes.byteLength.toString(16)}\r\n`, '\r\n']
       : [this.#takeHead(), ''];
-    this.#send(before, bytes, after, left);
+    this.#send(before, bytes, after, onWritten);
   }
 
-  end(body: Uint8Array | string = '', left?: () => void): void {
+  end(body: Uint8Array | string = '', onWritten?: () => void): void {
     if (this.writableEnded) return;
     this.writableEnded = true;
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     const head = this.#takeHead();
-    if (!this.#isChunked) this.#send(head, bytes, '', left);
-    else if (bytes.byteLength === 0) this.#send(`${head}0\r\n\r\n`, bytes, '', left);
-    else this.#send(`${head}${bytes.byteLength.toString(16)}\r\n`, bytes, '\r\n0\r\n\r\n', left);
+    if (!this.#isChunked) this.#send(head, bytes, '', onWritten);
+    else if (bytes.byteLength === 0) this.#send(`${head}0\r\n\r\n`, bytes, '', onWritten);
+    else this.#send(`${head}${bytes.byteLength.toString(16)}\r\n`, bytes, '\r\n0\r\n\r\n', onWritten);
     if (this.#isLast) this.#socket.destroySoon();
   }
 
@@ -106,28 +106,28 @@ export class HttpResponse implements ListenerResponse {
     return head;
   }
 
-  #send(before: string, bytes: Uint8Array, after: string, left?: () => void): void {
+  #send(before: string, bytes: Uint8Array, after: string, onWritten?: () => void): void {
     const socket = this.#socket;
     // Its `close` event wakes the writer. A callback would let a stream without waits go on before that event is emitted.
     if (socket.destroyed) return;
     const length = before.length + bytes.byteLength + after.length;
     if (bytes.byteLength === 0) {
-      if (length > 0) socket.write(before + after, 'latin1', left);
-      else left?.();
-    } else if (length === bytes.byteLength) socket.write(bytes, left);
+      if (length > 0) socket.write(before + after, 'latin1', onWritten);
+      else onWritten?.();
+    } else if (length === bytes.byteLength) socket.write(bytes, onWritten);
     else if (length <= joinedBytesMax) {
       const all = Buffer.allocUnsafe(length);
       all.write(before, 0, 'latin1');
       all.set(bytes, before.length);
       if (after !== '') all.write(after, length - after.length, 'latin1');
-      socket.write(all, left);
+      socket.write(all, onWritten);
     } else {
       socket.cork();
       if (before !== '') socket.write(before, 'latin1');
-      if (after === '') socket.write(bytes, left);
+      if (after === '') socket.write(bytes, onWritten);
       else {
         socket.write(bytes);
-        socket.write(after, 'latin1', left);
+        socket.write(after, 'latin1', onWritten);
       }
       socket.uncork();
     }

@@ -20,9 +20,9 @@ import { HttpResponse } from './http-response.ts';
  * Bytes that wait for the reply or for the reader of a body, before the socket is paused. As many as node:http has at most: a paused socket
  * does not show that its client has disconnected.
  */
-const heldBytesMax = 128 * 1024;
+const bufferedBytesMax = 128 * 1024;
 /** A client chooses how small its pieces are: each has an object of its own, and `shift` moves all that come after it. */
-const heldPiecesMax = 512;
+const bufferedPiecesMax = 512;
 /** Empty lines before a request, which some clients send after a body. */
 const emptyLinesMax = 2;
 
@@ -88,8 +88,8 @@ export class HttpSocket {
   /** Whether the current request was answered. */
   #isAnswered = false;
   /** What arrived and was not read yet. */
-  readonly #held: Buffer[] = [];
-  #heldBytes = 0;
+  readonly #buffered: Buffer[] = [];
+  #bufferedBytes = 0;
   #isPaused = false;
   #isReading = false;
   #hasEnded = false;
@@ -126,9 +126,9 @@ export class HttpSocket {
   proceed(): void {
     if (this.#isReading) return;
     this.#isReading = true;
-    while (this.#held.length > 0 && this.#mayRead()) {
-      const bytes = this.#held.shift() as Buffer;
-      this.#heldBytes -= bytes.length;
+    while (this.#buffered.length > 0 && this.#mayRead()) {
+      const bytes = this.#buffered.shift() as Buffer;
+      this.#bufferedBytes -= bytes.length;
       this.#read(bytes);
     }
     this.#isReading = false;
@@ -150,8 +150,8 @@ export class HttpSocket {
     this.#state = 'over';
     this.headStartedAt = 0;
     this.#begun = undefined;
-    this.#held.length = 0;
-    this.#heldBytes = 0;
+    this.#buffered.length = 0;
+    this.#bufferedBytes = 0;
     // What arrives is dropped until the socket is closed.
     this.#isPaused = false;
     this.socket.resume();
@@ -166,29 +166,32 @@ export class HttpSocket {
 
   #take(bytes: Buffer): void {
     if (this.#state === 'over') return;
-    if (this.#held.length > 0 || this.#isReading || !this.#mayRead()) {
-      this.#hold(bytes);
+    if (this.#buffered.length > 0 || this.#isReading || !this.#mayRead()) {
+      this.#buffer(bytes);
       return;
     }
     this.#isReading = true;
     this.#read(bytes);
     this.#isReading = false;
     // A handler that answers at once has made room for the next request.
-    if (this.#held.length > 0 && this.#mayRead()) this.proceed();
+    if (this.#buffered.length > 0 && this.#mayRead()) this.proceed();
   }
 
-  #hold(bytes: Buffer, isFirst = false): void {
-    if (isFirst) this.#held.unshift(bytes);
-    else this.#held.push(bytes);
-    this.#heldBytes += bytes.length;
-    if (this.#heldBytes >= heldBytesMax || this.#held.length >= heldPiecesMax) this.pause();
+  #buffer(bytes: Buffer, isFirst = false): void {
+    if (isFirst) this.#buffered.unshift(bytes);
+    else this.#buffered.push(bytes);
+    this.#bufferedBytes += bytes.length;
+    // While the socket drains it holds no request, and its writes show that the client has disconnected.
+    const isDraining = this.#current === undefined;
+    const isFull = this.#bufferedBytes >= bufferedBytesMax || this.#buffered.length >= bufferedPiecesMax;
+    if (isDraining || isFull) this.pause();
   }
 
   #read(bytes: Buffer): void {
     try {
       for (let at = 0; at < bytes.length && this.#state !== 'over'; ) {
         if (!this.#mayRead()) {
-          this.#hold(bytes.subarray(at), true);
+          this.#buffer(bytes.subarray(at), true);
           return;
         }
         at = this.#step(bytes, at);
@@ -326,15 +329,15 @@ export class HttpSocket {
     this.#current = undefined;
     // Drop what comes after the last reply: the kernel would answer unread bytes with a reset, which can overtake the reply.
     if (this.#response?.isLast === true) this.#close();
-    else if (this.#held.length > 0 || this.#isPaused || this.#hasEnded) this.proceed();
+    else if (this.#buffered.length > 0 || this.#isPaused || this.#hasEnded) this.proceed();
   }
 
   /** The client sends no more. As in node:http, this ends the connection, unless its last request is torn. */
   #end(): void {
     this.#hasEnded = true;
     if (this.#state === 'over') this.socket.end();
-    else if (this.#held.length === 0) this.#endTorn();
-    else if (this.#state === 'content' && this.#heldBytes < this.#left) this.#endTorn();
+    else if (this.#buffered.length === 0) this.#endTorn();
+    else if (this.#state === 'content' && this.#bufferedBytes < this.#left) this.#endTorn();
     // A chunked body that was not read yet may be torn too, but its client has most likely disconnected.
     else this.socket.end();
   }

@@ -163,8 +163,11 @@ export class Connection implements Peer {
       if (this.#waiting.length === waitingMax - 1) this.#socket.resume();
       void this.#serve(next);
     } else if (this.#isLast) this.#waiting.length = 0;
-    // The head of a streamed reply may have left before the shutdown began.
-    else if (this.#options.isClosing()) this.#socket.end();
+    else if (this.#options.isClosing()) {
+      // The head of a streamed reply may have left before the shutdown began. A later request could not be answered.
+      this.#isLast = true;
+      this.#socket.end();
+    }
   }
 
   /** The socket closed. */

@@ -57,7 +57,9 @@ export async function writeReply(reply: Reply, options: WriteOptions): Promise<v
     return;
   }
   if (isStream(body)) return writeStream(body[Symbol.asyncIterator](), head, options);
-  if (head.length === undefined) head.flat.push('Content-Length', String(countBytes(body)));
+  const length = countBytes(body);
+  if (head.length === undefined) head.flat.push('Content-Length', String(length));
+  else if (head.length !== length) throw new LengthFault(head.length, length);
   response.writeHead(head.status, head.flat).end(body);
 }
 
@@ -118,17 +120,17 @@ class Pipe {
 
   write(bytes: Uint8Array): void {
     this.#held += 1;
-    this.#response.write(bytes, this.#left);
+    this.#response.write(bytes, this.#onWritten);
   }
 
   /** Together with the last bytes, which spares a small reply a second write. */
   end(bytes: Uint8Array): void {
     if (this.#response.writableEnded) return;
     this.#held += 1;
-    this.#response.end(bytes, this.#left);
+    this.#response.end(bytes, this.#onWritten);
   }
 
-  readonly #left = (): void => {
+  readonly #onWritten = (): void => {
     this.#held -= 1;
     this.#wake?.();
   };
