@@ -1,5 +1,5 @@
 /**
- * Every page that is built and every panel, in light and dark, on a phone, a tablet and a desktop: axe finds nothing to complain about.
+ * Every page that is built and every panel, in light and dark, on a phone, a tablet and a desktop: axe finds no violation.
  * A page is loaded once, because the load takes longer than axe; width and theme change while it is open.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Whoever has no pointer reaches every control with Tab, in the order of the page, and sees where the focus is. */
+/** Tab reaches every control of a page, in the order of the page, and the control with the focus looks different. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, builtPages, panels } from './addresses.ts';
 import { fill } from './seeds.ts';

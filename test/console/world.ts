@@ -28,7 +28,7 @@ export interface Pair {
 }
 
 export interface OpenOptions {
-  /** Who logs in; `undefined`: nobody. Default: the operator. */
+  /** The key that logs in; `undefined`: none. Default: the operator's. */
   readonly as?: Pair | undefined;
   readonly width?: Width;
   readonly scheme?: Scheme;

@@ -183,28 +183,18 @@ function Entry({ row, onOpen }: { readonly row: AuditRow; readonly onOpen: (row:
         {clock.format(new Date(time))}
       </time>
       <div class="journal-what">
-        <button
-          type="button"
-          class="link"
-          aria-label={`${w.details}: ${action} ${requestId}`}
-          onClick={() => onOpen(row)}
-        >
+        <Button kind="link" label={`${t.ui.details}: ${action} ${requestId}`} onClick={() => onOpen(row)}>
           {action.replace(/^admin:/, '')}
-        </button>{' '}
+        </Button>{' '}
         <bdi class="code">{aboutOf(row)}</bdi> {status >= 400 && <Status {...row} />}{' '}
         <span class="quiet">
           {w.by}{' '}
           {actor === undefined ? (
             name
           ) : (
-            <button
-              type="button"
-              class="link"
-              title={w.onlyActor(actor)}
-              onClick={() => setSearch({ identity: actor })}
-            >
+            <Button kind="link" title={w.onlyActor(actor)} onClick={() => setSearch({ identity: actor })}>
               <bdi>{name.replace(/^arn:aws:(?:iam|sts)::/, '')}</bdi>
-            </button>
+            </Button>
           )}
         </span>
         {changes.length > 0 && (

@@ -22,7 +22,6 @@ export const w = words({
     searched: 'Searched back to',
     goOn: 'Search further back',
     keys: (count: number) => plural(count, 'key', 'keys'),
-    details: 'Details',
     by: 'by',
   },
   de: {
@@ -45,7 +44,6 @@ export const w = words({
     searched: 'Gesucht bis zurück zu',
     goOn: 'Weiter zurück suchen',
     keys: (count) => plural(count, 'Schlüssel', 'Schlüssel'),
-    details: 'Einzelheiten',
     by: 'durch',
   },
 });

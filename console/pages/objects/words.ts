@@ -10,7 +10,6 @@ export const w = words({
     size: 'Size',
     modified: 'Changed',
     storageClass: 'Class',
-    select: 'Select',
     selectAll: 'Select all loaded objects',
     selectOne: (name: string) => `Select ${name}`,
     order:
@@ -20,7 +19,6 @@ export const w = words({
     remove: 'Delete',
     download: 'Download',
     forbidden: 'Your policies do not allow you to list this bucket.',
-    facts: 'Object',
     key: 'Key',
     etag: 'ETag',
     version: 'Version',
@@ -57,7 +55,6 @@ export const w = words({
     size: 'Größe',
     modified: 'Geändert',
     storageClass: 'Klasse',
-    select: 'Auswahl',
     selectAll: 'Alle geladenen Objekte auswählen',
     selectOne: (name) => `${name} auswählen`,
     order:
@@ -67,7 +64,6 @@ export const w = words({
     remove: 'Löschen',
     download: 'Herunterladen',
     forbidden: 'Ihre Richtlinien erlauben es nicht, diesen Bucket aufzulisten.',
-    facts: 'Objekt',
     key: 'Schlüssel',
     etag: 'ETag',
     version: 'Version',
