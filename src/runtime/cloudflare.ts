@@ -65,13 +65,14 @@ const intentTtlMs = 5 * 60_000;
 const objectName = 'metadata';
 /** Memory of the chunks in flight in an isolate, which has 128 MB in total. */
 const writeBytesMax = 24 * 1024 * 1024;
-const isolateMemory = 'SVC_MEMORY_MAX';
+/** The memory of an isolate, for the bounds that a gateway derives from it. */
+export const isolateMemory = { SVC_MEMORY_MAX: '128MiB' } as const;
 
 /** The settings of a gateway in a Worker, unless it has its own. */
 const workerSettings = {
   SVC_META_BACKEND: 'memory',
   SVC_DATA_BACKEND: 'memory',
-  [isolateMemory]: '128MiB',
+  ...isolateMemory,
 } as const;
 
 function readMasterKey(text: unknown): Uint8Array {
@@ -224,7 +225,7 @@ function objectSql({ storage }: ObjectState): Sql {
 
 /** How long the workers run at an alarm. */
 const workersMs = 10_000;
-/** Those that need neither connections of their own nor the memory of a long walk. */
+/** The workers that need neither connections of their own nor the memory of a long scan. */
 const alarmWorkers = [
   'gc',
   'bucket-stats',
@@ -281,7 +282,7 @@ export class SluiceMetadata extends ObjectBase {
     return this.#store.maintain();
   }
 
-  /** Runs the workers for a while. An alarm that throws is repeated by the runtime; this one is set again in any case. */
+  /** Runs the workers for `workersMs`, and sets the next alarm also after a failure. */
   async alarm(): Promise<void> {
     const telemetry: Telemetry = { ...silentTelemetry, log: createLog() };
     try {

@@ -16,7 +16,7 @@ import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
 import { configureLog, createLog } from '../telemetry/log.ts';
 import { createTracer } from '../telemetry/tracing/tracer.ts';
-import { type CloudflareBindings, openCloudflare } from './cloudflare.ts';
+import { type CloudflareBindings, isolateMemory, openCloudflare } from './cloudflare.ts';
 
 export {
   type CloudflareBindings,
@@ -52,7 +52,7 @@ function gatewayFrom(env: Environment): Gateway {
   // The cast: bindings that are no texts are objects of the runtime.
   const { ASSETS: assets, ...bindings } = env as { readonly ASSETS?: unknown } & Partial<CloudflareBindings>;
   const isDurable = bindings.SLUICE !== undefined && bindings.BUCKET !== undefined;
-  const config = parseConfig(isDurable ? { SVC_MEMORY_MAX: '128MiB', ...env } : env);
+  const config = parseConfig(isDurable ? { ...isolateMemory, ...env } : env);
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');

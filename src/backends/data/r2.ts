@@ -52,9 +52,9 @@ function decodeOwner(text: string | undefined): Owner {
   }
 }
 
-async function asking<T>(ask: () => Promise<T>): Promise<T> {
+async function callR2<T>(call: () => Promise<T>): Promise<T> {
   try {
-    return await ask();
+    return await call();
   } catch (cause) {
     throw new DataUnavailable('R2 did not answer', { cause });
   }
@@ -63,7 +63,7 @@ async function asking<T>(ask: () => Promise<T>): Promise<T> {
 async function* listUnder(bucket: R2Bucket, prefix: string): AsyncGenerator<R2Listed> {
   for (let cursor: string | undefined; ; ) {
     const from = cursor === undefined ? {} : { cursor };
-    const page = await asking(() => bucket.list({ prefix, include: ['customMetadata'], ...from }));
+    const page = await callR2(() => bucket.list({ prefix, include: ['customMetadata'], ...from }));
     yield* page.objects;
     if (!page.truncated || page.cursor === undefined) return;
     cursor = page.cursor;
@@ -74,7 +74,7 @@ async function* readBody(body: ReadableStream<Uint8Array>, signal: AbortSignal |
   const reader = body.getReader();
   try {
     for (;;) {
-      const { done, value } = await asking(() => reader.read());
+      const { done, value } = await callR2(() => reader.read());
       if (done) return;
       yield value;
       signal?.throwIfAborted();
@@ -104,14 +104,14 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
     async write(id, source, { owner, size, signal }) {
       const bytes = await gather(source, { size, signal });
       const customMetadata = { [ownerField]: encodeOwner(owner) };
-      await asking(() => bucket.put(prefix + id, bytes, { customMetadata }));
+      await callR2(() => bucket.put(prefix + id, bytes, { customMetadata }));
       return { id, size: bytes.length };
     },
 
     async *read({ id }, { start, end }, { signal } = {}) {
       signal?.throwIfAborted();
       const range = { offset: start, length: end - start + 1 };
-      const found = await asking(() => bucket.get(prefix + id, { range }));
+      const found = await callR2(() => bucket.get(prefix + id, { range }));
       if (found === null) throw new ChunkMissing(`chunk ${id} is not in R2`);
       let left = range.length;
       for await (const bytes of readBody(found.body, signal)) {
@@ -124,7 +124,7 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
     async remove(refs) {
       for (let first = 0; first < refs.length; first += removeMax) {
         const keys = refs.slice(first, first + removeMax).map(({ id }) => prefix + id);
-        await asking(() => bucket.delete(keys));
+        await callR2(() => bucket.delete(keys));
       }
     },
 
@@ -134,14 +134,14 @@ export function r2Chunks(bucket: R2Bucket, { prefix = 'chunks/' }: R2Options = {
     },
 
     async named(ids) {
-      const found = await Promise.all(ids.map((id) => asking(() => bucket.head(prefix + id))));
+      const found = await Promise.all(ids.map((id) => callR2(() => bucket.head(prefix + id))));
       return found.flatMap((each) => (each === null ? [] : [toChunk(each)]));
     },
 
     pools: [pool],
 
     async health() {
-      await asking(() => bucket.list({ prefix, limit: 1 }));
+      await callR2(() => bucket.list({ prefix, limit: 1 }));
       // R2 reports no usage to a binding.
       return {
         status: 'ok',

@@ -4,13 +4,7 @@
  */
 import type { Clock } from '../../../ports/clock.ts';
 import { StoreUnavailable } from '../../../ports/metadata-store.ts';
-import {
-  newBatch,
-  type OrderedStore,
-  type SubmitOptions,
-  type Work,
-  writeCounters,
-} from './ordered-store.ts';
+import { newBatch, type OrderedStore, type Work, writeCounters } from './ordered-store.ts';
 
 /** A transaction runs on the event loop's thread: this bounds how long it blocks the loop. */
 const batchLimit = 512;
@@ -45,7 +39,7 @@ export class SyncJournal {
     this.#ports = ports;
   }
 
-  submit<Result>(work: Work<Result>, _options?: SubmitOptions): Promise<Result> {
+  submit<Result>(work: Work<Result>): Promise<Result> {
     return new Promise<Result>((resolve, reject) => {
       let settle = (): void => {};
       this.#waiting.push({

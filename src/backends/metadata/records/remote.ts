@@ -40,26 +40,26 @@ import {
 import type { ReadSpan, RecordStore } from './store.ts';
 
 /** A partition in a message: its table by name. */
-interface Place {
+interface SentPartition {
   readonly table: string;
   readonly in: object;
   readonly fence?: number | undefined;
 }
 
-const placeOf = (at: At<AnyTable>): Place => ({
+const encodePartition = (at: At<AnyTable>): SentPartition => ({
   table: at.table.name,
   in: at.in,
   ...(at.fence === undefined ? {} : { fence: at.fence }),
 });
 
-type PlacedSide = Omit<SideChange, 'at'> & { readonly at: Place };
-interface PlacedOptions {
+type SentSideChange = Omit<SideChange, 'at'> & { readonly at: SentPartition };
+interface SentOptions {
   readonly op?: Op | undefined;
-  readonly then: readonly PlacedSide[];
+  readonly then: readonly SentSideChange[];
 }
 
-const placeSides = (changes: readonly SideChange[] = []): readonly PlacedSide[] =>
-  changes.map((change) => ({ ...change, at: placeOf(change.at as At<AnyTable>) }));
+const encodeSideChanges = (changes: readonly SideChange[] = []): readonly SentSideChange[] =>
+  changes.map((change) => ({ ...change, at: encodePartition(change.at as At<AnyTable>) }));
 
 /** A key that cannot be encoded is an error of the caller, and not of the store. */
 function assertKey(at: At<AnyTable>, key: object): void {
@@ -76,27 +76,36 @@ const pageMax = 1_000;
 /** The answers to calls, over a store and the tables that they may name. */
 export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
   const byName = new Map(tables.map((table) => [table.name, table]));
-  const find = ({ table: name, ...rest }: Place): At<AnyTable> => {
+  const decodePartition = ({ table: name, ...rest }: SentPartition): At<AnyTable> => {
     const table = byName.get(name);
     if (table === undefined) throw new Error(`there is no table ${name}`);
     return { table, ...rest } as At<AnyTable>;
   };
-  const findSides = (changes: readonly PlacedSide[]): SideChange[] =>
-    changes.map((change) => ({ ...change, at: find(change.at) }) as SideChange);
+  const decodeSideChanges = (changes: readonly SentSideChange[]): SideChange[] =>
+    changes.map((change) => ({ ...change, at: decodePartition(change.at) }) as SideChange);
   const { epochRows } = store;
   return {
-    get: (place: Place, key: object) => store.get(find(place), key as never),
+    get: (partition: SentPartition, key: object) => store.get(decodePartition(partition), key as never),
     page: async (
-      place: Place,
+      partition: SentPartition,
       span: Span,
       requested: { count: number; columns?: readonly string[] | undefined },
-    ) => store.page(find(place), span, { ...requested, count: Math.min(requested.count, pageMax) }),
-    commit: (place: Place, changes: readonly Change<AnyTable>[], { op, then }: PlacedOptions) =>
-      store.commit(find(place), changes, { then: findSides(then), ...(op === undefined ? {} : { op }) }),
-    apply: (changes: readonly PlacedSide[]) => store.apply(findSides(changes)),
-    clear: (place: Place, range: Range<AnyTable>) => store.clear(find(place), range),
-    fence: (place: Place) => store.fence(find(place)),
-    raiseFence: (place: Place, generation: number) => store.raiseFence(find(place), generation),
+    ) =>
+      store.page(decodePartition(partition), span, {
+        ...requested,
+        count: Math.min(requested.count, pageMax),
+      }),
+    commit: (partition: SentPartition, changes: readonly Change<AnyTable>[], { op, then }: SentOptions) =>
+      store.commit(decodePartition(partition), changes, {
+        then: decodeSideChanges(then),
+        ...(op === undefined ? {} : { op }),
+      }),
+    apply: (changes: readonly SentSideChange[]) => store.apply(decodeSideChanges(changes)),
+    clear: (partition: SentPartition, range: Range<AnyTable>) =>
+      store.clear(decodePartition(partition), range),
+    fence: (partition: SentPartition) => store.fence(decodePartition(partition)),
+    raiseFence: (partition: SentPartition, generation: number) =>
+      store.raiseFence(decodePartition(partition), generation),
     openEpoch: (epoch: string) => epochRows.open(epoch),
     removeEpoch: (epoch: string) => epochRows.remove(epoch),
     renewEpochs: (epochs: readonly string[]) => epochRows.renew(epochs),
@@ -105,7 +114,8 @@ export function serveRecords(store: RecordStore, tables: readonly AnyTable[]) {
     abandoned: () => store.abandoned(),
     settle: (intent: Abandoned) => store.settle(intent),
     everyRow: async (name: string, position?: string): Promise<RowPage | undefined> => {
-      for await (const page of store.everyRow(find({ table: name, in: {} }).table, position)) return page;
+      for await (const page of store.everyRow(decodePartition({ table: name, in: {} }).table, position))
+        return page;
       return undefined;
     },
     now: () => store.now(),
@@ -165,7 +175,7 @@ class Remote implements RemoteRecords {
 
   async get<T extends AnyTable>(at: At<T>, key: SortOf<T>): Promise<Stored<RowOf<T>> | undefined> {
     assertKey(at, key);
-    return (await this.#calls.get(placeOf(at), key)) as Stored<RowOf<T>> | undefined;
+    return (await this.#calls.get(encodePartition(at), key)) as Stored<RowOf<T>> | undefined;
   }
 
   scan<T extends AnyTable>(at: At<T>, range: Range<T> = {}): Cursor<T> {
@@ -186,7 +196,10 @@ class Remote implements RemoteRecords {
     const { op, then } = options;
     for (const change of listed) assertKey(at, keyOf(change));
     assertSideKeys(then);
-    return (await this.#calls.commit(placeOf(at), listed, { op, then: placeSides(then) })) as Outcome<T>;
+    return (await this.#calls.commit(encodePartition(at), listed, {
+      op,
+      then: encodeSideChanges(then),
+    })) as Outcome<T>;
   }
 
   async end(op: Op): Promise<void> {
@@ -220,7 +233,7 @@ class Remote implements RemoteRecords {
   async apply(changes: readonly SideChange[]): Promise<void> {
     assertSideChanges(changes);
     assertSideKeys(changes);
-    await this.#calls.apply(placeSides(changes));
+    await this.#calls.apply(encodeSideChanges(changes));
   }
 
   /** Retries a compare-and-set until no other writer interferes, because a function cannot be sent. */
@@ -245,15 +258,15 @@ class Remote implements RemoteRecords {
 
   async clear<T extends AnyTable>(at: At<T>, range: Range<T>): Promise<void> {
     assertClear(at);
-    await this.#calls.clear(placeOf(at), range as Range<AnyTable>);
+    await this.#calls.clear(encodePartition(at), range as Range<AnyTable>);
   }
 
   fence<T extends AnyTable>(at: At<T>): Promise<number> {
-    return this.#calls.fence(placeOf(at));
+    return this.#calls.fence(encodePartition(at));
   }
 
   raiseFence<T extends AnyTable>(at: At<T>, generation: number): Promise<void> {
-    return this.#calls.raiseFence(placeOf(at), generation);
+    return this.#calls.raiseFence(encodePartition(at), generation);
   }
 
   async *everyRow(table: AnyTable, position?: string): AsyncGenerator<RowPage> {
@@ -308,7 +321,7 @@ class RemoteCursor<T extends AnyTable> implements Cursor<T> {
     // An answer has no more than a thousand rows.
     while (found.length < count && compareBytes(this.#span.low, this.#span.high) < 0) {
       const requested = { count: count - found.length, columns: this.#columns };
-      const page = (await this.#calls.page(placeOf(this.#at), this.#span, requested)) as ReadSpan<T>;
+      const page = (await this.#calls.page(encodePartition(this.#at), this.#span, requested)) as ReadSpan<T>;
       for (const row of page.rows) found.push(row);
       this.#span = page.rest;
     }

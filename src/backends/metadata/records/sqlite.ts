@@ -131,7 +131,7 @@ class Sqlite extends RecordStore {
   constructor(sql: Sql, { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs }: SqliteOptions) {
     const entries = new SqliteEntries(sql);
     const journal = new SyncJournal({ store: entries, clock, transact: (work) => sql.transact(work) });
-    super({ store: entries, submit: (work, how) => journal.submit(work, how), clock, random, ttlMs });
+    super({ store: entries, submit: (work) => journal.submit(work), clock, random, ttlMs });
     this.#sql = sql;
     this.#entries = entries;
   }
