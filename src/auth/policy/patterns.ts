@@ -101,12 +101,12 @@ function computeBorders(text: string): Uint16Array {
 /** At most two comparisons a character, even for repetitive runs. */
 function searchText(run: Run, text: string, range: { readonly from: number; readonly to: number }): number {
   run.borders ??= computeBorders(run.text);
-  const { text: requested, borders } = run;
+  const { text: pattern, borders } = run;
   for (let index = range.from, length = 0; index < range.to; index++) {
     const code = text.charCodeAt(index);
-    while (length > 0 && requested.charCodeAt(length) !== code) length = borders[length - 1] as number;
-    if (requested.charCodeAt(length) === code) length += 1;
-    if (length === requested.length) return index + 1 - length;
+    while (length > 0 && pattern.charCodeAt(length) !== code) length = borders[length - 1] as number;
+    if (pattern.charCodeAt(length) === code) length += 1;
+    if (length === pattern.length) return index + 1 - length;
   }
   return -1;
 }

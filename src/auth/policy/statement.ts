@@ -166,8 +166,8 @@ function checkApplies(
 ): void {
   if (actions.negated || resources === undefined || resources.negated) return;
   const levels = new Set(resources.list.flatMap(levelsOfResource));
-  for (const { given, levels: requested } of actions.each)
-    if (![...requested].some((level) => levels.has(level)))
+  for (const { given, levels: ofAction } of actions.each)
+    if (![...ofAction].some((level) => levels.has(level)))
       throw malformed(at, `${quoted(given)} does not apply to any of its resources`);
 }
 

@@ -103,13 +103,13 @@ interface Version {
 const isEnabled = ({ Status }: LifecycleRule): boolean => Status === 'Enabled';
 
 function applies(rule: LifecycleRule, { key, size, tags = [] }: Omit<Version, 'modified'>): boolean {
-  const requested = readRuleFilter(rule);
+  const filter = readRuleFilter(rule);
   return (
     isEnabled(rule) &&
-    key.startsWith(requested.prefix) &&
-    (requested.sizeAbove === undefined || size > requested.sizeAbove) &&
-    (requested.sizeBelow === undefined || size < requested.sizeBelow) &&
-    requested.tags.every(({ Key, Value }) => tags.some(([key, value]) => key === Key && value === Value))
+    key.startsWith(filter.prefix) &&
+    (filter.sizeAbove === undefined || size > filter.sizeAbove) &&
+    (filter.sizeBelow === undefined || size < filter.sizeBelow) &&
+    filter.tags.every(({ Key, Value }) => tags.some(([key, value]) => key === Key && value === Value))
   );
 }
 

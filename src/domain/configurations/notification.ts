@@ -83,8 +83,8 @@ export interface KeyFilter {
 }
 
 export function readKeyFilter({ Filter }: NotificationRule): KeyFilter {
-  const named = (requested: string): string =>
-    Filter?.S3Key?.FilterRule.find(({ Name }) => Name.toLowerCase() === requested)?.Value ?? '';
+  const named = (name: string): string =>
+    Filter?.S3Key?.FilterRule.find(({ Name }) => Name.toLowerCase() === name)?.Value ?? '';
   return { prefix: decoded(named('prefix')), suffix: decoded(named('suffix')) };
 }
 

@@ -224,8 +224,8 @@ async function queuePage(
   const page = await cursor.next(pageRows);
   const last = page.at(-1)?.row;
   if (last === undefined) return { ...state, finishedAt: now };
-  const requested = page.filter(({ row }) => isRequested(state, row) && coversExisting(rule, row));
-  for (const { row, revision } of requested) {
+  const selected = page.filter(({ row }) => isSelected(state, row) && coversExisting(rule, row));
+  for (const { row, revision } of selected) {
     const task = {
       bucket,
       role,
@@ -248,11 +248,11 @@ async function queuePage(
     ...state,
     after: { space, key, slot },
     read: state.read + page.length,
-    queued: state.queued + requested.length,
+    queued: state.queued + selected.length,
   };
 }
 
-function isRequested({ prefix = '', since, until, status }: ResyncFilter, row: ObjectRow): boolean {
+function isSelected({ prefix = '', since, until, status }: ResyncFilter, row: ObjectRow): boolean {
   const { key, modified, replication } = row;
   if (!key.startsWith(prefix)) return false;
   if (since !== undefined && modified < since) return false;

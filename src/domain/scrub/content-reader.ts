@@ -125,8 +125,8 @@ export class ContentReader {
     this.digest = undefined;
     if (former?.name === name && former.read === read) return former;
     // Not for a store that verifies contents itself, because the ETags may be the store's own (`compares` in `fsck/rows.ts`).
-    const isRequested = md5 !== undefined && read === 0 && this.#context.bytes.verifies === undefined;
-    return isRequested ? { name, md5: this.#context.hasher.create('md5'), read } : undefined;
+    const isComparable = md5 !== undefined && read === 0 && this.#context.bytes.verifies === undefined;
+    return isComparable ? { name, md5: this.#context.hasher.create('md5'), read } : undefined;
   }
 
   async #compare(content: Content, { md5 }: Digest): Promise<void> {

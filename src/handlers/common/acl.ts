@@ -81,9 +81,9 @@ export async function readGrantee(
   permission: Grant['permission'],
 ): Promise<Grant> {
   const [named, ...others] = Object.entries(defined({ ID, EmailAddress, URI }));
-  const requested = { CanonicalUser: 'ID', AmazonCustomerByEmail: 'EmailAddress', Group: 'URI' }[type];
-  if (named === undefined || others.length > 0 || named[0] !== requested)
-    throw fail('MalformedACLError', `A Grantee of type ${type} is named by its ${requested} alone.`);
+  const expected = { CanonicalUser: 'ID', AmazonCustomerByEmail: 'EmailAddress', Group: 'URI' }[type];
+  if (named === undefined || others.length > 0 || named[0] !== expected)
+    throw fail('MalformedACLError', `A Grantee of type ${type} is named by its ${expected} alone.`);
   const [, value] = named;
   if (type === 'CanonicalUser') return userGrant(value, permission);
   return type === 'Group' ? groupGrant(value, permission) : emailGrant(ctx, value, permission);

@@ -48,7 +48,7 @@ const anySize = 131_072;
 const byArn = (_ctx: unknown, _call: unknown, { PolicyArn }: { readonly PolicyArn: string }): string =>
   PolicyArn;
 
-const formatVersionId = (
+const describeVersion = (
   { defaultVersion }: Pick<PolicyRecord, 'defaultVersion'>,
   { number, created }: Version,
 ) => ({
@@ -128,7 +128,7 @@ export const CreatePolicyVersion = action(
         isDefault: SetAsDefault,
       });
       const defaultVersion = SetAsDefault ? made.number : 0;
-      return { PolicyVersion: formatVersionId({ defaultVersion }, made) };
+      return { PolicyVersion: describeVersion({ defaultVersion }, made) };
     },
   },
 );
@@ -145,7 +145,7 @@ export const GetPolicyVersion = action(
       const version = requireVersion(found, parseVersionNumber(VersionId));
       const document = await findVersion(ctx, owner, { id: found.id, version: version.number });
       const Document = encodeDocument(document?.text ?? '');
-      return { PolicyVersion: { Document, ...formatVersionId(found, version) } };
+      return { PolicyVersion: { Document, ...describeVersion(found, version) } };
     },
   },
 );
@@ -162,7 +162,7 @@ export const ListPolicyVersions = action(
       const { items, end } = pageIn(found.versions, given, ({ number }) =>
         String(Number.MAX_SAFE_INTEGER - number),
       );
-      return { Versions: items.map((version) => formatVersionId(found, version)), ...end };
+      return { Versions: items.map((version) => describeVersion(found, version)), ...end };
     },
   },
 );

@@ -122,12 +122,12 @@ async function batchLines(metadata: Metadata, batch: LogBatch): Promise<readonly
 
 /** The texts of the batch's lines, in order. */
 export async function readBatch(metadata: Metadata, batch: LogBatch): Promise<readonly string[]> {
-  const requested = new Set((await batchLines(metadata, batch)).map(nameLine));
+  const unread = new Set((await batchLines(metadata, batch)).map(nameLine));
   const texts: string[] = [];
   const cursor = metadata.scan(rowsAt(batch), { from: { ...batch.first } });
   for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500)) {
-    for (const { row } of page) if (requested.delete(nameLine(row))) texts.push(lineOf(row));
-    if (requested.size === 0) break;
+    for (const { row } of page) if (unread.delete(nameLine(row))) texts.push(lineOf(row));
+    if (unread.size === 0) break;
   }
   return texts;
 }

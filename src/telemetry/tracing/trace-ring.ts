@@ -77,8 +77,8 @@ export class TraceRing {
     if (code !== undefined) return status === 0 ? 'failed' : 'refused';
     if (this.#isSlow(ended)) return 'slow';
     // Background work that follows a sampled request shows what became of it.
-    const isRequested = status === 0 && ended.isSampled;
-    if (!isRequested && ended.endedAt - this.#sampledAt < sampleMs) return undefined;
+    const isFollowUp = status === 0 && ended.isSampled;
+    if (!isFollowUp && ended.endedAt - this.#sampledAt < sampleMs) return undefined;
     this.#sampledAt = ended.endedAt;
     return 'sample';
   }
@@ -114,7 +114,7 @@ export class TraceRing {
 
   #found(filter: TraceFilter): Entry[] {
     return Object.values(this.#shelves)
-      .flatMap((shelf) => [...shelf].filter((entry) => isRequested(entry, filter)))
+      .flatMap((shelf) => [...shelf].filter((entry) => entryMatches(entry, filter)))
       .sort((a, b) => b.endedAt - a.endedAt);
   }
 
@@ -161,7 +161,7 @@ export class TraceRing {
 }
 
 /** A delivery belongs to the requests that it names in its text, too. */
-const isRequested = ({ summary, text }: Entry, filter: TraceFilter): boolean =>
+const entryMatches = ({ summary, text }: Entry, filter: TraceFilter): boolean =>
   matches(summary, filter) ||
   (filter.id !== undefined &&
     summary.operation.startsWith('worker:') &&

@@ -97,7 +97,7 @@ export class ClientLoad {
       ms: this.#resting.ms * kept + cycleMs - workingMs - settleMs,
     };
     const loss = 1 - rateOf(this.#working) / rateOf(this.#resting);
-    const requested = loss > 0 ? Math.min(share.max, Math.max(share.min, lossMax / loss)) : share.max;
-    this.#share += step * (requested - this.#share);
+    const target = loss > 0 ? Math.min(share.max, Math.max(share.min, lossMax / loss)) : share.max;
+    this.#share += step * (target - this.#share);
   }
 }

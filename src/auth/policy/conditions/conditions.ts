@@ -56,13 +56,13 @@ function nullTest(
   values: readonly string[],
   { at, whenUnknown }: { readonly at: string; readonly whenUnknown: boolean },
 ): Condition['holds'] {
-  const requested = new Set(values);
-  for (const value of requested)
+  const expected = new Set(values);
+  for (const value of expected)
     if (value !== 'true' && value !== 'false') throw malformed(at, `${quoted(value)} is not true or false`);
   return (request) => {
     const value = key.valueIn(request);
     if (value === unknownFact) return whenUnknown;
-    return requested.has(String(value === undefined || (typeof value !== 'string' && value.length === 0)));
+    return expected.has(String(value === undefined || (typeof value !== 'string' && value.length === 0)));
   };
 }
 

@@ -119,8 +119,8 @@ const tagNameMax = 128;
 function principalTag(principal: Principal, name: string): string | undefined {
   const exact = principal.tags?.get(name);
   if (exact !== undefined) return exact;
-  const requested = name.toLowerCase();
-  for (const [each, value] of principal.tags ?? []) if (each.toLowerCase() === requested) return value;
+  const lowered = name.toLowerCase();
+  for (const [each, value] of principal.tags ?? []) if (each.toLowerCase() === lowered) return value;
   return undefined;
 }
 
