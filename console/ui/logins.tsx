@@ -98,7 +98,7 @@ function Logins({ title, list, end, mayEnd, first }: TableProps) {
   const revoke = useChange(end, [list]);
   const last: Column<Login> = {
     id: 'end',
-    head: <span class="visually-hidden">{w.end}</span>,
+    head: () => <span class="visually-hidden">{w.end}</span>,
     // A log-out ends the log-in of this page, and the page knows of it.
     cell: ({ id, source, isCurrent = false }) =>
       isCurrent ? (

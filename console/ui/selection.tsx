@@ -38,7 +38,7 @@ export function useSelection<Row>({ rows, rowKey, labelOfAll, labelOf }: Selecti
     return {
       id: 'select',
       isControl: true,
-      head: (
+      head: () => (
         <CheckCell
           label={labelOfAll}
           checked={isAll}

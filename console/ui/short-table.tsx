@@ -5,7 +5,11 @@ import { Bytes, Count } from './values.tsx';
 
 export interface Column<Row> {
   readonly id: string;
-  readonly head: ComponentChildren;
+  /**
+   * Elements are made anew for every rendering: an element that a memoized column held would keep, by its link to its parent, the rows of
+   * the rendering that was its first, and those the columns before it.
+   */
+  readonly head: string | (() => ComponentChildren);
   readonly cell: (row: Row) => ComponentChildren;
   /** What it is sorted by, in a table that is sorted; a column without it is not. */
   readonly value?: (row: Row) => string | number;
@@ -45,6 +49,9 @@ export const cellClass = ({
     .filter(Boolean)
     .join(' ') || undefined;
 
+export const headOf = ({ head }: Pick<Column<never>, 'head'>): ComponentChildren =>
+  typeof head === 'string' ? head : head();
+
 interface ShortTableProps<Row> {
   readonly label: string;
   readonly columns: readonly Column<Row>[];
@@ -59,7 +66,7 @@ export const ShortTable = <Row,>({ label, columns, rows, rowKey }: ShortTablePro
         <tr>
           {columns.map((column) => (
             <th key={column.id} scope="col" class={cellClass(column)}>
-              {column.head}
+              {headOf(column)}
             </th>
           ))}
         </tr>

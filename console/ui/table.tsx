@@ -10,7 +10,7 @@ import { language, t } from '../text/text.ts';
 import { Button, SearchInput } from './form.tsx';
 import { Icon } from './icons.tsx';
 import { ScrollRegion } from './scroll-region.tsx';
-import { type Column, cellClass } from './short-table.tsx';
+import { type Column, cellClass, headOf } from './short-table.tsx';
 import { Empty, Failure, Partial, Skeleton } from './states.tsx';
 
 export interface DataTableProps<Row> {
@@ -263,7 +263,8 @@ interface HeadProps<Row> {
 }
 
 function Head<Row>({ column, sorted, onTurn }: HeadProps<Row>) {
-  const { head, value } = column;
+  const { value } = column;
+  const head = headOf(column);
   return (
     <th
       scope="col"

@@ -8,7 +8,7 @@ import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
 const count = 20_000;
 /** Long keys: what stays in memory of 15,000 rows would be 15 MB. */
 const nameOf = (number: number): string => `object-${String(number).padStart(8, '0')}-${'k'.repeat(900)}`;
-const heapMax = 6_000_000;
+const heapGrowthMax = 6_000_000;
 
 /** After garbage collection. */
 async function heapOf(page: Page): Promise<number> {
@@ -20,24 +20,20 @@ async function heapOf(page: Page): Promise<number> {
 }
 
 /** Scrolls in steps, as a wheel does, until the row is on the screen. */
-async function scrollTo(page: Page, row: number): Promise<void> {
-  const region = page.getByRole('region', { name: 'Objects' });
-  const shown = page.getByRole('button', { name: nameOf(row).slice(0, 16) });
-  await expect
-    .poll(
-      async () => {
-        await region.evaluate((element, target) => {
-          const first = element.querySelector('[data-row]')?.getAttribute('aria-rowindex');
-          if (first === null || first === undefined) return;
-          const distance = (target + 2 - Number(first) - 12) * 44;
-          element.scrollBy({ top: Math.max(-20_000, Math.min(20_000, distance)) });
-        }, row);
-        return shown.count();
-      },
-      { timeout: 60_000, interval: 10 },
-    )
-    .toBe(1);
-}
+const scrollTo = (page: Page, row: number): Promise<unknown> =>
+  page.waitForFunction(
+    ({ target, name }) => {
+      const region = document.querySelector('.table-region.is-virtual');
+      const shown = [...(region?.querySelectorAll('[data-row]') ?? [])];
+      if (shown.some(({ textContent }) => textContent.includes(name))) return true;
+      const first = shown[0]?.getAttribute('aria-rowindex');
+      const distance = first === null || first === undefined ? 0 : (target + 2 - Number(first) - 12) * 44;
+      region?.scrollBy({ top: Math.max(-20_000, Math.min(20_000, distance)) });
+      return false;
+    },
+    { target: row, name: nameOf(row).slice(0, 16) },
+    { polling: 'raf' },
+  );
 
 describe.skipIf(noChromium !== undefined)('a bucket of many keys', () => {
   let world: ConsoleWorld;
@@ -57,7 +53,10 @@ describe.skipIf(noChromium !== undefined)('a bucket of many keys', () => {
     for (const row of [7_000, 11_000, 15_000, count - 1]) await scrollTo(page, row);
     await page.getByRole('button', { name: 'Load more' }).waitFor({ state: 'detached' });
     expect(await page.getByRole('table').getAttribute('aria-rowcount')).toBe(String(count + 1));
-    expect((await heapOf(page)) - before).toBeLessThan(heapMax);
+    // Renderings and replies that are under way hold rows for a moment; rows that the page keeps stay in every measurement.
+    await expect
+      .poll(async () => (await heapOf(page)) - before, { timeout: 20_000, interval: 500 })
+      .toBeLessThan(heapGrowthMax);
     await scrollTo(page, 9_000);
     await page.getByRole('searchbox').fill('no-such-key');
     await page.getByText('No row matches the filter.').waitFor();

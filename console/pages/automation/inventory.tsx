@@ -30,7 +30,7 @@ const columns: readonly Column<Row>[] = [
   { id: 'last', head: w.last, cell: (row) => row.mayRead && <LastRun {...row} /> },
   {
     id: 'run',
-    head: <span class="visually-hidden">{w.runNow}</span>,
+    head: () => <span class="visually-hidden">{w.runNow}</span>,
     cell: (row) => row.mayRun && <Run {...row} />,
     align: 'end',
   },

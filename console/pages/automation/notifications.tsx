@@ -61,7 +61,7 @@ const columns: readonly Column<Row>[] = [
   { id: 'dead', head: w.dead, cell: ({ state }) => <Amount value={state?.deadLetters} />, align: 'end' },
   {
     id: 'test',
-    head: <span class="visually-hidden">Test</span>,
+    head: () => <span class="visually-hidden">Test</span>,
     cell: ({ target, state, mayTest }) => mayTest && state !== null && <TestTarget target={target} />,
     align: 'end',
   },

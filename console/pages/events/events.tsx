@@ -62,7 +62,7 @@ const columns: readonly Column<Target>[] = [
 /** A target that the settings no longer have cannot be tested. */
 const testColumn: Column<Target> = {
   id: 'test',
-  head: <span class="visually-hidden">{w.test}</span>,
+  head: () => <span class="visually-hidden">{w.test}</span>,
   cell: ({ id, type }) => type !== 'removed' && <TestTarget target={id} />,
   align: 'end',
 };

@@ -75,7 +75,7 @@ function columnsWith(selection: Selection | undefined, count: number): readonly 
   const select: Column<Entry> = {
     id: 'select',
     isControl: true,
-    head: (
+    head: () => (
       <CheckCell
         label={w.selectAll}
         checked={count > 0 && selection.entries.size === count}
