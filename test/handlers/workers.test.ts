@@ -137,7 +137,7 @@ test('the backlog of the lifecycle worker is what the passes that run have left,
   const stop = new AbortController();
   const dying: typeof context.telemetry = { ...context.telemetry, log: () => stop.abort() };
   const unit = carryOutLifecycles({ ...context, metadata, telemetry: dying }, 99);
-  await expect(unit(stop.signal)).rejects.toThrow();
+  await unit(stop.signal);
   clock.jump(5_000);
   expect(await shown()).toMatchObject({ of: 'actions', backlog: 5, oldestSeconds: 5 });
   await running.stop();
