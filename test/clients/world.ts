@@ -1,7 +1,7 @@
 /** Setup shared by the suites of all clients: a server, a fresh home directory, files to upload, and a way to run programs. */
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startServer, type TestCredential, type TestServer } from '../support/server.ts';
@@ -153,11 +153,20 @@ export async function shaOfFile(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Creates a directory of 2,500 small files, named like the keys of the wide listing. */
+/**
+ * Creates a directory of 2,500 small files, named like the keys of the wide listing. They are a minute old: listings have
+ * whole seconds, as the public service's, so a program that compares times sees a file that was uploaded in the second in
+ * which it was written as newer than its object.
+ */
 export function wideDirectory(world: Pick<World, 'path'>): string {
   const root = world.path('tree');
   mkdirSync(join(root, 'wide'), { recursive: true });
-  for (let index = 0; index < keyCount; index++) writeFileSync(join(root, wideKey(index)), `body ${index}\n`);
+  const minuteAgo = Date.now() / 1000 - 60;
+  for (let index = 0; index < keyCount; index++) {
+    const path = join(root, wideKey(index));
+    writeFileSync(path, `body ${index}\n`);
+    utimesSync(path, minuteAgo, minuteAgo);
+  }
   return root;
 }
 
