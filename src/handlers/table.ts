@@ -18,17 +18,21 @@ import {
 } from './bucket/access.ts';
 import * as accessPoints from './bucket/access-points.ts';
 import {
+  CreateBucket,
+  creationFacts,
   DeleteBucket,
+  DeleteBucketTagging,
   GetBucketLocation,
   GetBucketRequestPayment,
+  GetBucketTagging,
   GetReplicaSite,
   HeadBucket,
   OptionsBucket,
   OptionsObject,
   PutBucketRequestPayment,
+  PutBucketTagging,
 } from './bucket/bucket.ts';
 import { DeleteBucketCors, GetBucketCors, PutBucketCors } from './bucket/cors.ts';
-import { CreateBucket, creationFacts } from './bucket/create-bucket.ts';
 import { DeleteObject, DeleteObjects } from './bucket/delete-objects.ts';
 import { DeleteBucketEncryption, GetBucketEncryption, PutBucketEncryption } from './bucket/encryption.ts';
 import {
@@ -43,7 +47,13 @@ import {
   GetBucketLifecycleConfiguration,
   PutBucketLifecycleConfiguration,
 } from './bucket/lifecycle.ts';
-import { ListObjects, ListObjectsV2, ListObjectVersions } from './bucket/listings.ts';
+import {
+  ListMultipartUploads,
+  ListObjects,
+  ListObjectsV2,
+  ListObjectVersions,
+  ListParts,
+} from './bucket/listings.ts';
 import { GetBucketLogging, PutBucketLogging } from './bucket/logging.ts';
 import {
   GetBucketNotificationConfiguration,
@@ -51,32 +61,44 @@ import {
 } from './bucket/notification.ts';
 import { GetObjectLockConfiguration, PutObjectLockConfiguration } from './bucket/object-lock.ts';
 import { DeleteBucketReplication, GetBucketReplication, PutBucketReplication } from './bucket/replication.ts';
-import { DeleteBucketTagging, GetBucketTagging, PutBucketTagging } from './bucket/tagging.ts';
 import { GetBucketVersioning, PutBucketVersioning } from './bucket/versioning.ts';
 import { DeleteBucketWebsite, GetBucketWebsite, PutBucketWebsite } from './bucket/website.ts';
 import type { HandlerOf, Handlers } from './handler.ts';
-import { actions } from './iam/table.ts';
-import { AbortMultipartUpload, CompleteMultipartUpload } from './multipart/complete-multipart-upload.ts';
-import { CreateMultipartUpload } from './multipart/create-multipart-upload.ts';
-import { ListMultipartUploads, ListParts } from './multipart/listings.ts';
-import { UploadPart, UploadPartCopy } from './multipart/upload-part.ts';
-import { GetObjectAcl, PutObjectAcl } from './object/acl.ts';
+import * as absentKinds from './iam/absent-kinds.ts';
+import * as accessKeys from './iam/access-keys.ts';
+import * as attachments from './iam/attachments.ts';
+import * as groups from './iam/groups.ts';
+import * as managedPolicies from './iam/managed-policies.ts';
+import * as mfa from './iam/mfa.ts';
+import * as roles from './iam/roles.ts';
+import * as simulations from './iam/simulate.ts';
+import * as sts from './iam/sts.ts';
+import * as tags from './iam/tags.ts';
+import * as users from './iam/users.ts';
+import { AbortMultipartUpload, CompleteMultipartUpload } from './object/complete-multipart-upload.ts';
 import { CopyObject } from './object/copy-object.ts';
+import { CreateMultipartUpload } from './object/create-multipart-upload.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
 import { GetObjectAttributes } from './object/get-object-attributes.ts';
-import {
-  GetObjectLegalHold,
-  GetObjectRetention,
-  legalHoldFacts,
-  PutObjectLegalHold,
-  PutObjectRetention,
-  retentionFacts,
-} from './object/object-lock.ts';
 import { PostObject, PutObject } from './object/put-object.ts';
 import * as replicas from './object/replicate.ts';
-import { RestoreObject } from './object/restore-object.ts';
-import { DeleteObjectTagging, GetObjectTagging, PutObjectTagging, taggingFacts } from './object/tagging.ts';
-import { UpdateObjectEncryption } from './object/update-object-encryption.ts';
+import {
+  DeleteObjectTagging,
+  GetObjectAcl,
+  GetObjectLegalHold,
+  GetObjectRetention,
+  GetObjectTagging,
+  legalHoldFacts,
+  PutObjectAcl,
+  PutObjectLegalHold,
+  PutObjectRetention,
+  PutObjectTagging,
+  RestoreObject,
+  retentionFacts,
+  taggingFacts,
+  UpdateObjectEncryption,
+} from './object/subresources.ts';
+import { UploadPart, UploadPartCopy } from './object/upload-part.ts';
 import { ListAuditRecords, ListBuckets, ListNotifyDeadLetters } from './service.ts';
 
 // The answer of every operation that is not implemented.
@@ -100,6 +122,21 @@ const entries = <T extends Readonly<Record<string, unknown>>>(
   Object.fromEntries(Object.entries(plain).map(([name, handle]) => [name, { handle }])) as {
     readonly [N in keyof T]: { readonly handle: T[N] };
   };
+
+/** The handlers of every action of IAM and STS. */
+const actions = {
+  ...users,
+  ...accessKeys,
+  ...groups,
+  ...roles,
+  ...managedPolicies,
+  ...attachments,
+  ...mfa,
+  ...simulations,
+  ...sts,
+  ...tags,
+  ...absentKinds,
+};
 
 export const handlers: Handlers = {
   ListBuckets: { handle: ListBuckets },

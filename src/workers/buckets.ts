@@ -8,8 +8,8 @@ import { passOverDamage } from '../domain/common/damaged-buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { everyBucket } from '../metadata/buckets/buckets.ts';
-import type { LeaseContext } from './supervision/leadership.ts';
-import { ShardRound, type Unit, unsupervised } from './supervision/worker.ts';
+import type { LeaseContext } from './leadership.ts';
+import { ShardRound, type Unit, unsupervised } from './worker.ts';
 
 // `bucket-stats`: sums what the buckets hold, a page of them at a time.
 

@@ -15,8 +15,8 @@ import {
 } from '../domain/fsck/fsck.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import type { Clock } from '../ports/clock.ts';
-import { RepairElsewhere, type RepairTurn, repairAlone } from './supervision/repair-lease.ts';
-import { type Unit, unsupervised } from './supervision/worker.ts';
+import { RepairElsewhere, type RepairTurn, repairAlone } from './repair-lease.ts';
+import { type Unit, unsupervised } from './worker.ts';
 
 type FsckWorkerContext = FsckContext & Pick<Context, 'telemetry'>;
 

@@ -9,8 +9,8 @@ import { acquireLease, slotLease } from '../metadata/background/leases.ts';
 import { dueRows, finishRows, queueBatchMax, queueSlots } from '../metadata/background/queues.ts';
 import type { GarbageTask, QueueRow } from '../metadata/records/queues.ts';
 import { DataUnavailable } from '../ports/object-bytes.ts';
-import { isGarbageHeld, type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
-import { ShardRound, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
+import { isGarbageHeld, type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
+import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
 export type GcContext = LeaseContext & Pick<Context, 'bytes' | 'random'>;
 

@@ -16,7 +16,7 @@ import type { Task, Term } from '../metadata/background/tasks.ts';
 import { findBucket } from '../metadata/buckets/buckets.ts';
 import { undefinedIfDamaged } from '../metadata/sound-rows.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
-import { ShardRound, type Unit, unsupervised } from './supervision/worker.ts';
+import { ShardRound, type Unit, unsupervised } from './worker.ts';
 
 export type InventoryContext = Omit<Ctx, 'mayWrite'> & {
   readonly config: Pick<Config, 'SVC_INVENTORY_INTERVAL'>;

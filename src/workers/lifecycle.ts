@@ -8,7 +8,7 @@ import { behindClients, openPace } from '../domain/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
-import { ShardRound, type Unit, unsupervised, type WorkerServices } from './supervision/worker.ts';
+import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
 

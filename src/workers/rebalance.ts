@@ -28,8 +28,8 @@ import type { ClusterRow } from '../metadata/records/clusters.ts';
 import type { TaskAmount } from '../metadata/records/tasks.ts';
 import type { Stored } from '../ports/metadata-store.ts';
 import { type ClusterView, DataUnavailable } from '../ports/object-bytes.ts';
-import { type LeaseContext, leaseTtlMs, withLease } from './supervision/leadership.ts';
-import { ShardRound, type Unit, unsupervised } from './supervision/worker.ts';
+import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
+import { ShardRound, type Unit, unsupervised } from './worker.ts';
 
 type RebalanceContext = LeaseContext & TendCtx & Pick<Context, 'random'>;
 

@@ -3,24 +3,22 @@ import { sweeperName, type WorkerName } from '../config/values/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
 import type { Clock } from '../ports/clock.ts';
-import { deliverAccessLogs } from './access-log.ts';
 import { emptyBuckets, reshardBuckets, sampleBuckets } from './buckets.ts';
+import type { ClientLoad } from './client-load.ts';
+import { Controls } from './controls.ts';
+import { deliverAccessLogs, deliverNotifications, replicate } from './deliveries.ts';
 import { compareAll } from './fsck.ts';
 import { collectGarbage } from './gc.ts';
-import { keepHealthHistory } from './health-history.ts';
+import { type DescribeGateway, Heartbeats } from './heartbeats.ts';
+import { Pulses } from './idle-rest.ts';
 import { writeInventories } from './inventory.ts';
+import { localRenewalMs, localTtlMs } from './leadership.ts';
 import { carryOutLifecycles } from './lifecycle.ts';
-import { deliverNotifications } from './notify.ts';
 import { rebalance, rewrapKeys } from './rebalance.ts';
-import { replicate } from './replicator.ts';
-import { boundAllQueues, retainAudit } from './retention.ts';
+import { boundAllQueues, keepHealthHistory, retainAudit } from './retention.ts';
 import { scrubAll } from './scrub.ts';
-import type { ClientLoad } from './supervision/client-load.ts';
-import { Controls } from './supervision/controls.ts';
-import { type DescribeGateway, Heartbeats } from './supervision/heartbeats.ts';
-import { Pulses } from './supervision/idle-rest.ts';
-import { localRenewalMs, localTtlMs } from './supervision/leadership.ts';
-import { type Shared, supervise } from './supervision/supervisor.ts';
+import { type Shared, supervise } from './supervisor.ts';
+import { quotaReconcileEveryMs, reconcileQuotas, rollUpUsage, usageRollupEveryMs } from './usage.ts';
 import {
   reportingTelemetry,
   ShardRests,
@@ -28,8 +26,7 @@ import {
   unsupervised,
   type Worker,
   type WorkerServices,
-} from './supervision/worker.ts';
-import { quotaReconcileEveryMs, reconcileQuotas, rollUpUsage, usageRollupEveryMs } from './usage.ts';
+} from './worker.ts';
 
 export type WorkerContext = Omit<Context, 'bodyMemory' | 'lateWrites'>;
 

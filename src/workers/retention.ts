@@ -1,9 +1,11 @@
-/** `queue-retention` and `audit-retention`. */
+/** What is stored for a time: `queue-retention`, `audit-retention` and `health-history`. */
 import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
 import { boundQueues, firstLook } from '../domain/deliveries/events/queue-retention.ts';
 import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/seal-hours.ts';
-import { type Unit, unsupervised } from './supervision/worker.ts';
+import { beginHistory, recordHealth } from '../domain/storage/health-history.ts';
+import type { Term } from '../metadata/background/tasks.ts';
+import { type Unit, unsupervised } from './worker.ts';
 
 // `queue-retention`: bounds and measures the queues of events, replication and access logs, one look each time.
 
@@ -46,5 +48,22 @@ export const retainAudit = (
     held = step.held;
     if (step.rows !== undefined) services.report({ done: step.rows });
     return step.rows === undefined ? 'idle' : 'busy';
+  };
+};
+
+/**
+ * `health-history`: probes storage, and writes down each change of its health.
+ * @param generation of the leader's lease: one process probes, because two may not reach the same nodes
+ */
+export const keepHealthHistory = (
+  context: Pick<Context, 'metadata' | 'bytes' | 'config'>,
+  generation = 0,
+  services = unsupervised,
+): Unit => {
+  let term: Term | undefined;
+  return async () => {
+    term ??= await beginHistory(context, generation);
+    if (await recordHealth(context, term)) services.report({ done: 1 });
+    return 'idle';
   };
 };

@@ -14,7 +14,7 @@ import {
 } from '../domain/scrub/saved-scrub.ts';
 import { Scrub, type ScrubStep } from '../domain/scrub/scrub.ts';
 import type { Task, Term } from '../metadata/background/tasks.ts';
-import { type Unit, unsupervised } from './supervision/worker.ts';
+import { type Unit, unsupervised } from './worker.ts';
 
 type ScrubWorkerContext = Pick<Context, 'metadata' | 'bytes' | 'hasher' | 'clock' | 'telemetry'> & {
   readonly config: Pick<Config, 'SVC_SCRUB_RATE' | 'SVC_SCRUB_INTERVAL' | 'SVC_DATA_BACKEND'>;

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { type Held, holdProgress, toSchedule } from '../domain/usage/progress.ts';
 import { type HeldReconcile, holdReconcile, stepReconcile } from '../domain/usage/reconcile.ts';
 import { stepRollup } from '../domain/usage/rollup.ts';
-import { type Unit, unsupervised } from './supervision/worker.ts';
+import { type Unit, unsupervised } from './worker.ts';
 
 // `usage-rollup`: samples the counters of all buckets, and writes the usage of each day once it has ended.
 

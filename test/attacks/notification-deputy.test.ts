@@ -1,7 +1,7 @@
 /** Targets of notifications take events of the accounts that the operator lists, and ARNs name no other account. */
 import { describe, expect, test, vi } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { deliverNotifications } from '../../src/workers/notify.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import type { Answer, Client } from '../support/gateway-client.ts';

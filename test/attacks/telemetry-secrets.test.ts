@@ -9,7 +9,7 @@ import { type SettingName, settings } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import type { KeyProvider } from '../../src/ports/key-provider.ts';
 import { nodeTracing } from '../../src/runtime/processes/node-telemetry.ts';
-import { deliverNotifications } from '../../src/workers/notify.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { openActions } from '../support/actions.ts';
 import { encryptingSettings } from '../support/encryption.ts';
 import { expectNoSecret, recordEverything, type Secrets } from '../support/everything-recorded.ts';

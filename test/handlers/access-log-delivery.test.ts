@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import type { KeyDescription } from '../../src/ports/key-provider.ts';
-import { deliverAccessLogs } from '../../src/workers/access-log.ts';
-import { unsupervised } from '../../src/workers/supervision/worker.ts';
+import { deliverAccessLogs } from '../../src/workers/deliveries.ts';
+import { unsupervised } from '../../src/workers/worker.ts';
 import { logDelivery } from '../support/access.ts';
 import {
   firstKeys,

@@ -10,7 +10,7 @@ import { uploads } from '../../src/metadata/tables.ts';
 import type { Owner } from '../../src/ports/object-bytes.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { compareAll } from '../../src/workers/fsck.ts';
-import { repairAlone } from '../../src/workers/supervision/repair-lease.ts';
+import { repairAlone } from '../../src/workers/repair-lease.ts';
 import { backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { bytesOf, complete, MiB, md5, putPart } from '../support/gateway-bodies.ts';
 import { steppingClock, tickingClock } from '../support/recorded.ts';

@@ -5,7 +5,7 @@ import { openSinks } from '../../src/backends/sinks/open-sinks.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
 import { createGateway } from '../../src/gateway.ts';
-import { deliverNotifications } from '../../src/workers/notify.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { operator } from '../support/gateway.ts';
 import { openClient } from '../support/gateway-client.ts';
 import { keysIn, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';

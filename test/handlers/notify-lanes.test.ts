@@ -2,7 +2,6 @@
  * No event that its receiver refuses, and no backlog of a bucket, delays the events of others; and the events of an object arrive in their
  * order, whatever fails in between. The receiver records what it saw, and answers by what a test chooses.
  */
-
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import type { Context } from '../../src/context.ts';
@@ -10,7 +9,7 @@ import { LeaseLost } from '../../src/metadata/background/leases.ts';
 import { slotOf } from '../../src/metadata/background/queues.ts';
 import { hourlyQueues } from '../../src/metadata/records/queues.ts';
 import type { CommitOptions, MetadataStore, SideChange } from '../../src/ports/metadata-store.ts';
-import { deliverNotifications } from '../../src/workers/notify.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { openDice } from '../support/dice.ts';
 import { backends, bob, operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';

@@ -1,7 +1,7 @@
 /** The events of a bucket reach the webhook that its configuration names: at least once, in order, and whatever the receiver answers. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
-import { deliverNotifications } from '../../src/workers/notify.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { exportingTracer } from '../support/exporting-tracer.ts';
 import { backends, openGateway, operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, recordsIn, rule, targetsAt, until } from '../support/notify-world.ts';

@@ -13,7 +13,7 @@ import {
 } from '../../src/ports/object-bytes.ts';
 import { type Fields, type ScrubTelemetry, silentTelemetry } from '../../src/ports/telemetry.ts';
 import { scrubAll } from '../../src/workers/scrub.ts';
-import type { Unit } from '../../src/workers/supervision/worker.ts';
+import type { Unit } from '../../src/workers/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { faulty } from '../support/faulty.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

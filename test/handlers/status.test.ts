@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import { formatSeconds, formatSize, formatStatus } from '../../src/runtime/cli/admin/status-page.ts';
+import type { DescribeGateway } from '../../src/workers/heartbeats.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
-import type { DescribeGateway } from '../../src/workers/supervision/heartbeats.ts';
 import { deadAfter } from '../support/dead-writer.ts';
 import { recordEverything } from '../support/everything-recorded.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';

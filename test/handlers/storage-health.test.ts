@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { sampleBuckets } from '../../src/workers/buckets.ts';
-import { keepHealthHistory } from '../../src/workers/health-history.ts';
+import { keepHealthHistory } from '../../src/workers/retention.ts';
 import {
   backends,
   type GatewayWorld,

@@ -7,7 +7,7 @@ import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
-import { NodeQuestions } from '../../src/workers/supervision/node-questions.ts';
+import { NodeQuestions } from '../../src/workers/node-questions.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
 import { openUser } from '../support/iam-users.ts';

@@ -4,7 +4,7 @@ import { queueGarbage } from '../../src/domain/common/garbage.ts';
 import { backlog } from '../../src/metadata/background/queues.ts';
 import { type LeaseRow, leases } from '../../src/metadata/records/processes.ts';
 import { collectGarbage } from '../../src/workers/gc.ts';
-import { leaseTtlMs } from '../../src/workers/supervision/leadership.ts';
+import { leaseTtlMs } from '../../src/workers/leadership.ts';
 import { domainWorld, storedExtents } from '../support/domain-world.ts';
 import { faulty } from '../support/faulty.ts';
 

@@ -2,7 +2,7 @@
 import type { Context } from '../../src/context.ts';
 import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
 import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
-import { deliverAccessLogs } from '../../src/workers/access-log.ts';
+import { deliverAccessLogs } from '../../src/workers/deliveries.ts';
 import { type Backend, type GatewayWorld, openGateway } from './gateway.ts';
 import { tasksOf } from './recorded.ts';
 import { type VirtualClock, virtualClock } from './virtual-clock.ts';

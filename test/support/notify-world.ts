@@ -3,7 +3,7 @@ import type { Context } from '../../src/context.ts';
 import type { NotifyTask } from '../../src/metadata/records/queues.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type Fields, silentTelemetry } from '../../src/ports/telemetry.ts';
-import { deliverNotifications } from '../../src/workers/notify.ts';
+import { deliverNotifications } from '../../src/workers/deliveries.ts';
 import { type Backend, openGateway, operator } from './gateway.ts';
 import { tasksOf } from './recorded.ts';
 import type { Received } from './webhook-sink.ts';

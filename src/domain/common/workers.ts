@@ -8,7 +8,7 @@ import { everyTask, findTask, putTask, type TaskKind } from '../../metadata/back
 import type { HeartbeatRow, LastError } from '../../metadata/records/processes.ts';
 import { type Recorder, recorded } from './recorder.ts';
 
-/** The longest pause of a worker between two attempts that fail (`workers/supervision/supervisor.ts`), with a margin. */
+/** The longest pause of a worker between two attempts that fail (`workers/supervisor.ts`), with a margin. */
 const retryMs = 3 * 60_000;
 /** A worker that was resumed runs again within this time. */
 const resumedMs = 5_000;
@@ -65,7 +65,7 @@ function leaders(rows: readonly HeartbeatRow[]): readonly HeartbeatRow[] {
 }
 
 // What operators ask of the background workers: to pause, to resume, to run now. A row for each worker holds it, so that it survives
-// restarts and reaches every process; the processes read the rows every two seconds (`workers/supervision/controls.ts`).
+// restarts and reaches every process; the processes read the rows every two seconds (`workers/controls.ts`).
 
 interface WorkerPause {
   /** The ARN of the operator. */

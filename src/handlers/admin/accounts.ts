@@ -1,8 +1,20 @@
-/** The accounts of the settings, those that operators create, and the keys of their roots. */
+/** The accounts of the settings, those that operators create, the keys of their roots, and access keys that callers have themselves. */
 
+import { denialText, verdictOn } from '../../auth/authorization/authorize.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
+import { fromBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
-import type { AccessKey } from '../../domain/iam/access-keys.ts';
+import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../domain/buckets/signing-key.ts';
+import type { Recorder } from '../../domain/common/recorder.ts';
+import {
+  type AccessKey,
+  createAccessKey,
+  deleteAccessKey,
+  importAccessKey,
+  listAccessKeys,
+  updateAccessKey,
+} from '../../domain/iam/access-keys.ts';
 import { readCounts } from '../../domain/iam/account.ts';
 import {
   createAccount,
@@ -17,11 +29,13 @@ import {
 import { sumOwned } from '../../domain/usage/read-usage.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../metadata/buckets/usage.ts';
+import { findAccessKeyUse } from '../../metadata/iam.ts';
 import type { Account } from '../../ports/credentials.ts';
 import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import { rootArn } from '../../protocol/request/arns.ts';
+import { rootArn, userArn } from '../../protocol/request/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
-import { type AdminHandler, findAccount, jsonReply, nameIn } from './call.ts';
+import { type AdminHandler, type AdminRequest, findAccount, jsonReply, nameIn, seconds } from './call.ts';
+import { assertExactNames } from './iam-entities.ts';
 
 const accountJson = ({ owner, displayName, email, status = 'Active', ...flags }: Account) => ({
   account: owner,
@@ -137,3 +151,137 @@ export const DeleteRootKey: AdminHandler<'DeleteRootKey'> = async (ctx, call) =>
   await deleteRootKey({ ...ctx, record: call.record }, owner, nameIn(call, 'key'));
   return emptyReply(204);
 };
+
+// The caller's own access keys: what IAM allows about them, for a page that has no secret to sign requests of IAM with.
+
+type Ctx = Context & { readonly record?: Recorder | undefined };
+
+/** The keys of a user, or of the root of an account. @throws AccessDenied where IAM does not allow the action about the caller itself */
+async function openOwnKeys(
+  given: Context,
+  call: Pick<AdminRequest, 'caller' | 'identity' | 'record'>,
+  action: string,
+) {
+  const { caller, identity, record } = call;
+  if (identity === undefined) throw fail('AccessDenied');
+  const principal = callerOf(identity);
+  const { owner } = identity;
+  // IAM refuses them too: what ends by itself must not leave keys that do not.
+  if (principal.kind === 'session' || identity.session !== undefined)
+    throw fail('AccessDenied', 'Temporary credentials have no access keys of their own.');
+  record?.about(principal.arn);
+  const verdict = await verdictOn(given, caller, {
+    action,
+    bucketName: '',
+    key: '',
+    resource: principal.arn,
+  });
+  if (!verdict.allowed)
+    throw fail('AccessDenied', denialText({ principal, action, resource: principal.arn, verdict }));
+  const ctx: Ctx = record === undefined ? given : { ...given, record };
+  const user = principal.username;
+  if (principal.kind === 'root' || user === undefined)
+    return {
+      create: () => createRootKey(ctx, owner),
+      list: () => listRootKeys(ctx, owner),
+      update: (accessKey: string, status: AccessKey['status']) =>
+        updateRootKey(ctx, owner, { accessKey, status }),
+      remove: (accessKey: string) => deleteRootKey(ctx, owner, accessKey),
+    };
+  return {
+    create: () => createAccessKey(ctx, owner, user),
+    list: () => listAccessKeys(ctx, owner, user),
+    update: (accessKey: string, status: AccessKey['status']) =>
+      updateAccessKey(ctx, owner, { user, accessKey, status }),
+    remove: (accessKey: string) => deleteAccessKey(ctx, owner, { user, accessKey }),
+  };
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const keyIn = ({ params }: Pick<AdminRequest, 'params'>): string => params.get('key') ?? '';
+
+/** Access keys of the caller and of others, and the signing keys of buckets. */
+export const ListOwnAccessKeys: AdminHandler<'ListOwnAccessKeys'> = async (ctx, call) => {
+  const keys = await (await openOwnKeys(ctx, call, 'iam:ListAccessKeys')).list();
+  return jsonReply({
+    accessKeys: await Promise.all(
+      keys.map(async ({ accessKey, status, created }) => {
+        const use = await findAccessKeyUse(ctx.metadata, accessKey);
+        const lastUsed = use === undefined ? {} : { lastUsed: iso(use.at) };
+        return { accessKey, status, created: iso(created), ...lastUsed };
+      }),
+    ),
+  });
+};
+
+export const CreateOwnAccessKey: AdminHandler<'CreateOwnAccessKey'> = async (ctx, call) => {
+  const { accessKey, secretKey, status, created } = await (
+    await openOwnKeys(ctx, call, 'iam:CreateAccessKey')
+  ).create();
+  return jsonReply({ accessKey, secretKey, status, created: iso(created) });
+};
+
+export const PutOwnAccessKey: AdminHandler<'PutOwnAccessKey'> = async (ctx, call) => {
+  await (await openOwnKeys(ctx, call, 'iam:UpdateAccessKey')).update(keyIn(call), call.body.status);
+  return emptyReply(204);
+};
+
+export const DeleteOwnAccessKey: AdminHandler<'DeleteOwnAccessKey'> = async (ctx, call) => {
+  await (await openOwnKeys(ctx, call, 'iam:DeleteAccessKey')).remove(keyIn(call));
+  return emptyReply(204);
+};
+
+// ImportAccessKey: a user gets a key pair that exists already, for clients that move here.
+
+export const ImportAccessKey: AdminHandler<'ImportAccessKey'> = async (
+  ctx,
+  { body, identity, params, record },
+) => {
+  const { account = identity?.owner ?? '', ...given } = body;
+  const user = params.get('user') ?? '';
+  if (!/^[\w+=,.@-]{1,64}$/.test(user)) throw fail('NoSuchEntity', 'There is no such user.');
+  record?.about(userArn(account, { name: user }));
+  await assertExactNames(ctx, account, params);
+  const imported = await importAccessKey({ ...ctx, record }, account, { user, pair: given });
+  const { accessKey, status, created } = imported;
+  return jsonReply({ account, user, accessKey, status, createdAt: Math.floor(created / 1000) });
+};
+
+// The signing key of a bucket: rotate, status, delete (spec, "Operator JSON API"). Times are Unix seconds.
+
+export const RotateBucketSigningKey: AdminHandler<'RotateBucketSigningKey'> = async (
+  ctx,
+  { params, body: { key_id }, record },
+) => {
+  const { key, secret } = await rotateSigningKey(ctx, params.get('name') ?? '', { keyId: key_id, record });
+  return jsonReply({
+    key_id: key.keyId,
+    secret_access_key: secret,
+    created_at: seconds(key.createdAt),
+    wrapped_dek_length: fromBase64(key.wrapped).length,
+  });
+};
+
+export const GetBucketSigningKeyStatus: AdminHandler<'GetBucketSigningKeyStatus'> = async (
+  ctx,
+  { params },
+) => {
+  const { keyId: id, createdAt, ageMs, isExpired } = await signingKeyStatus(ctx, params.get('name') ?? '');
+  return jsonReply({
+    key_id: id,
+    created_at: seconds(createdAt),
+    age_days: ageMs / dayMs,
+    max_age_days: ctx.config.SVC_KEY_MAX_AGE / dayMs,
+    expired: isExpired,
+  });
+};
+
+export const DeleteBucketSigningKey: AdminHandler<'DeleteBucketSigningKey'> = async (
+  ctx,
+  { params, record },
+) => {
+  await deleteSigningKey(ctx, params.get('name') ?? '', record);
+  return emptyReply(204);
+};
+
+const dayMs = 24 * 60 * 60 * 1000;

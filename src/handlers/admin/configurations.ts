@@ -1,5 +1,4 @@
 /** The configurations of a bucket as JSON. A change is checked and stored as the same change of the account's root would be. */
-
 import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Json } from '../../base/text/strict-json.ts';
 import { nearest } from '../../config/nearest.ts';
@@ -14,7 +13,7 @@ import {
   familiesWithIds,
 } from '../../protocol/schemas/families.ts';
 import { accessBlock, acl, ownership, policy } from '../bucket/access.ts';
-import { requestPayer } from '../bucket/bucket.ts';
+import { bucketTags, requestPayer } from '../bucket/bucket.ts';
 import { cors } from '../bucket/cors.ts';
 import { encryption } from '../bucket/encryption.ts';
 import { inventory } from '../bucket/inventory.ts';
@@ -23,7 +22,6 @@ import { logging } from '../bucket/logging.ts';
 import { notification } from '../bucket/notification.ts';
 import { objectLocking } from '../bucket/object-lock.ts';
 import { replication } from '../bucket/replication.ts';
-import { bucketTags } from '../bucket/tagging.ts';
 import { versioning } from '../bucket/versioning.ts';
 import { website } from '../bucket/website.ts';
 import { type Checks, firstRefusal, gatherRefusals, type PartRefusal } from '../common/checks.ts';

@@ -1,7 +1,8 @@
-/** Quotas of buckets, accounts and users, and their defaults. */
+/** Quotas of buckets, accounts and users, their defaults, and limits of request rates. */
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
+import { recorded } from '../../domain/common/recorder.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import {
   changeDefaultQuota,
@@ -15,11 +16,18 @@ import {
   deleteAccountQuota,
   putAccountQuota,
 } from '../../domain/quotas/quota-limits.ts';
+import { limitsTopic, RateLimiter, scopeOf } from '../../domain/quotas/rate-limiter.ts';
 import { accountHolder, type QuotaHolder, userHolder } from '../../domain/quotas/scopes.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
+import {
+  findRateLimit,
+  type RateLimit,
+  readRateLimits,
+  replaceRateLimit,
+} from '../../metadata/records/limits.ts';
 import { rootArn, userArn } from '../../protocol/request/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
-import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
+import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
 
 // The limits of quotas in requests: a request changes the limits that it names.
 
@@ -214,3 +222,79 @@ export const PutUserQuotaDefault: AdminHandler<'PutUserQuotaDefault'> = (ctx, ca
   change(ctx, 'user', call, call.body);
 export const DeleteUserQuotaDefault: AdminHandler<'DeleteUserQuotaDefault'> = (ctx, call) =>
   change(ctx, 'user', call, undefined);
+
+const announceMs = 5_000;
+
+interface Limited {
+  readonly scope: string;
+  /** The bucket's name, else ''. */
+  readonly name: string;
+  /** The resource of the audit row. */
+  readonly about: string;
+}
+type LimitCall = Pick<AdminRequest, 'params' | 'record' | 'match'>;
+type Find = (ctx: Context, params: LimitCall['params']) => Promise<Limited>;
+
+const accountLimited: Find = async (ctx, params) => {
+  const { owner } = await findAccount(ctx, params);
+  return { scope: scopeOf({ kind: 'account', id: owner }), name: '', about: rootArn(owner) };
+};
+const bucketLimited: Find = async (ctx, params) => {
+  const { id, name } = await openBucket(ctx, params.get('name') ?? '');
+  return { scope: scopeOf({ kind: 'bucket', id }), name, about: `bucket:${name}` };
+};
+const anonymousLimited: Find = async () => ({ scope: 'anonymous', name: '', about: 'limits:anonymous' });
+
+const getLimit =
+  (find: Find) =>
+  async (ctx: Context, { params }: LimitCall) => {
+    const { scope } = await find(ctx, params);
+    const found = await findRateLimit(ctx.metadata, scope);
+    if (found === undefined) throw fail('NoSuchConfiguration', 'There is no rate limit.');
+    return jsonReply(found.row.limit);
+  };
+
+type LimitBody = { readonly [F in keyof RateLimit]: RateLimit[F] | undefined };
+
+async function replace(ctx: Context, find: Find, call: LimitCall, body: LimitBody | undefined) {
+  const { scope, name, about } = await find(ctx, call.params);
+  call.record?.about(about);
+  const before = await findRateLimit(ctx.metadata, scope);
+  call.match(before?.row.limit);
+  const set = body && Object.entries(body).filter(([, value]) => value !== undefined);
+  const after = set && { scope, name, limit: Object.fromEntries(set) as RateLimit };
+  call.record?.change?.(before && { ...before.row.limit }, after && { ...after.limit });
+  const isApplied = await replaceRateLimit(ctx.metadata, before, after, await recorded(call.record));
+  if (!isApplied) throw fail('OperationAborted');
+  call.record?.applied();
+  ctx.caches.of(RateLimiter).forget();
+  await ctx.siblings.announce({ topic: limitsTopic, about: '' }, announceMs);
+  return emptyReply(204);
+}
+
+const remove = (find: Find) => (ctx: Context, call: LimitCall) => replace(ctx, find, call, undefined);
+
+/** Rate limits of accounts, buckets and anonymous sources. */
+export const GetAccountLimit: AdminHandler<'GetAccountLimit'> = getLimit(accountLimited);
+export const PutAccountLimit: AdminHandler<'PutAccountLimit'> = (ctx, call) =>
+  replace(ctx, accountLimited, call, call.body);
+export const DeleteAccountLimit: AdminHandler<'DeleteAccountLimit'> = remove(accountLimited);
+
+export const GetBucketLimit: AdminHandler<'GetBucketLimit'> = getLimit(bucketLimited);
+export const PutBucketLimit: AdminHandler<'PutBucketLimit'> = (ctx, call) =>
+  replace(ctx, bucketLimited, call, call.body);
+export const DeleteBucketLimit: AdminHandler<'DeleteBucketLimit'> = remove(bucketLimited);
+
+export const GetAnonymousLimit: AdminHandler<'GetAnonymousLimit'> = getLimit(anonymousLimited);
+export const PutAnonymousLimit: AdminHandler<'PutAnonymousLimit'> = (ctx, call) =>
+  replace(ctx, anonymousLimited, call, call.body);
+export const DeleteAnonymousLimit: AdminHandler<'DeleteAnonymousLimit'> = remove(anonymousLimited);
+
+export const ListLimits: AdminHandler<'ListLimits'> = async ({ metadata }) => {
+  const rows = (await readRateLimits(metadata)).map(({ scope, name, limit }) => {
+    const [kind = '', id = ''] = scope.split(/:(.*)/s);
+    const of = { account: { account: id }, bucket: { bucket: name } }[kind];
+    return { ...of, ...limit };
+  });
+  return jsonReply({ rows });
+};

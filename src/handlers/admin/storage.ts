@@ -1,7 +1,28 @@
-/** The health of storage, for the console and for operators. */
+/** Storage: its health and engines; fsck, scrub and the wrapping of keys: state, and start on request. */
+import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { classSnapshot } from '../../domain/buckets/class-stats.ts';
+import {
+  fromTheStart,
+  fsckSlots,
+  type SavedRun,
+  savedRun,
+  saveRun,
+  slotsSeenOf,
+} from '../../domain/fsck/fsck.ts';
+import { scrubRate } from '../../domain/scrub/budget.ts';
+import {
+  type DamagedContent,
+  damagedContents,
+  knownDamaged,
+  nextRun,
+  oldestUncheckedMs,
+  type ScrubRun,
+  savedScrub,
+  saveStep,
+} from '../../domain/scrub/saved-scrub.ts';
 import { historyMs, readHealthHistory } from '../../domain/storage/health-history.ts';
+import { beginRewrapping, findRewrapping, type Rewrapping } from '../../domain/storage/rewrap.ts';
 import {
   type DataReport,
   type MetadataReport,
@@ -10,8 +31,101 @@ import {
   probeStorage,
 } from '../../domain/storage/storage-health.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { type AdminHandler, jsonReply } from './call.ts';
+import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
 
+// The state of the background comparison of metadata and data (fsck), and its start on request.
+
+export const GetFsck: AdminHandler<'GetFsck'> = async (ctx) => {
+  const run = await savedRun(ctx, 'worker');
+  if (run === undefined) throw fail('NotFound', 'No fsck run is recorded.');
+  return jsonReply(runJson(run));
+};
+
+/** Does not disturb a run that is under way. */
+export const StartFsck: AdminHandler<'StartFsck'> = async (ctx, { body }) => {
+  const { fix = ctx.config.SVC_FSCK_FIX, deep = false } = body;
+  const last = await savedRun(ctx, 'worker');
+  if (last !== undefined && last.finishedAt === undefined) return jsonReply(runJson(last), 202);
+  const run = { state: fromTheStart({ fix, drop: false, deep }), startedAt: await ctx.metadata.now() };
+  await saveRun(ctx, 'worker', run);
+  return jsonReply(runJson(run), 202);
+};
+
+const runJson = ({ state, state: { mode, position, seen }, startedAt, finishedAt }: SavedRun) => ({
+  state: runState(finishedAt),
+  fix: mode.fix,
+  deep: mode.deep ?? false,
+  ...(finishedAt === undefined ? { at: position.at } : {}),
+  slotsSeen: slotsSeenOf(state),
+  slots: fsckSlots,
+  ...seen,
+  startedAt: seconds(startedAt),
+  ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+});
+
+// The state of the scrub and the damage that it found, and its start on request.
+
+export const GetScrub: AdminHandler<'GetScrub'> = async (ctx) => {
+  const saved = await savedScrub(ctx);
+  if (saved === undefined) throw fail('NotFound', 'No scrub run is recorded.');
+  const damaged: ReturnType<typeof shownDamaged>[] = [];
+  for await (const { state } of damagedContents(ctx)) damaged.push(shownDamaged(state));
+  return jsonReply({ ...(await scrubJson(ctx, saved.state)), damagedList: damaged });
+};
+
+/** Does not disturb a pass that is under way. */
+export const StartScrub: AdminHandler<'StartScrub'> = async (ctx) => {
+  if (scrubRate(ctx.config) === 0)
+    throw fail('InvalidRequest', 'SVC_SCRUB_RATE is 0 here, or unset on upstream-store: no scrub runs.');
+  const former = await savedScrub(ctx);
+  if (former !== undefined && former.state.finishedAt === undefined)
+    return jsonReply(await scrubJson(ctx, former.state), 202);
+  const run = nextRun(former?.state, await ctx.metadata.now());
+  // If two passes begin at the same time, the one that is saved first counts.
+  const isBegun = (await saveStep(ctx, { run, former })) !== undefined;
+  return jsonReply(await scrubJson(ctx, isBegun ? run : ((await savedScrub(ctx))?.state ?? run)), 202);
+};
+
+async function scrubJson({ metadata }: Pick<Context, 'metadata'>, run: ScrubRun) {
+  const { startedAt, finishedAt, completeFrom, position, seen } = run;
+  return {
+    state: runState(finishedAt),
+    ...(finishedAt === undefined ? { position } : {}),
+    ...seen,
+    damaged: knownDamaged(run),
+    oldestUncheckedSeconds: seconds(oldestUncheckedMs(run, await metadata.now())),
+    startedAt: seconds(startedAt),
+    ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+    ...(completeFrom === undefined ? {} : { completeFrom: seconds(completeFrom) }),
+  };
+}
+
+const shownDamaged = ({ foundAt, pass: _, ...found }: DamagedContent) => ({
+  ...found,
+  foundAt: seconds(foundAt),
+});
+
+// Wrapping stored keys again under the current version of their wrapping key, and how far that is.
+
+export const RewrapKeys: AdminHandler<'RewrapKeys'> = async (ctx, { record, requestId }) =>
+  jsonReply(rewrappingJson(await beginRewrapping(ctx, { record, requestId })), 202);
+
+export const GetRewrapKeys: AdminHandler<'GetRewrapKeys'> = async (ctx) => {
+  const found = await findRewrapping(ctx);
+  if (found === undefined) throw fail('NotFound', 'There is no recent request to wrap keys again.');
+  return jsonReply(rewrappingJson(found.state));
+};
+
+const rewrappingJson = ({ bucket, counts, lastFailure, startedAt, finishedAt }: Rewrapping) => ({
+  state: runState(finishedAt),
+  ...counts,
+  ...(bucket === undefined ? {} : { bucket: bucket.name }),
+  ...(lastFailure === undefined ? {} : { lastFailure }),
+  startedAt: seconds(startedAt),
+  ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
+});
+
+/** The health of storage, for the console and for operators. */
 export const GetStorageMeta: AdminHandler<'GetStorageMeta'> = async (ctx) =>
   jsonReply(shownMetadata(await probeMetadata(ctx)));
 export const GetStorageData: AdminHandler<'GetStorageData'> = async (ctx) =>

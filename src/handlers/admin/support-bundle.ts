@@ -9,12 +9,12 @@ import { openReadiness } from '../../domain/clusters/readiness.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import * as clusters from './clusters.ts';
-import * as fsck from './integrity.ts';
-import * as scrub from './integrity.ts';
-import * as notify from './notify.ts';
+import * as replicationStatus from './deliveries.ts';
+import { GetNotifyTargets } from './deliveries.ts';
 import * as replicationPeers from './peers.ts';
-import * as replicationStatus from './replication.ts';
-import * as storage from './storage.ts';
+import * as fsck from './storage.ts';
+import * as scrub from './storage.ts';
+import { GetStorageClasses, GetStorageData, GetStorageHealth, GetStorageMeta } from './storage.ts';
 import * as traces from './traces.ts';
 import { ListWorkers } from './workers.ts';
 
@@ -97,14 +97,14 @@ const parts: Readonly<Record<string, Part>> = {
   'settings.json': readSettings,
   'ready.json': (ctx) => openReadiness(ctx)(),
   'workers.json': replyOf(ListWorkers),
-  'storage-health.json': replyOf(storage.GetStorageHealth),
-  'storage-metadata.json': replyOf(storage.GetStorageMeta),
-  'storage-data.json': replyOf(storage.GetStorageData),
-  'storage-classes.json': replyOf(storage.GetStorageClasses),
+  'storage-health.json': replyOf(GetStorageHealth),
+  'storage-metadata.json': replyOf(GetStorageMeta),
+  'storage-data.json': replyOf(GetStorageData),
+  'storage-classes.json': replyOf(GetStorageClasses),
   'clusters.json': replyOf(clusters.ListClusters),
   'scrub.json': replyOf(scrub.GetScrub),
   'fsck.json': replyOf(fsck.GetFsck),
-  'notify-targets.json': replyOf(notify.GetNotifyTargets),
+  'notify-targets.json': replyOf(GetNotifyTargets),
   'replication-peers.json': replyOf(replicationPeers.ListReplicationPeers),
   'replication-status.json': replyOf(replicationStatus.GetReplicationStatus),
   'replication-failed.json': replyOf(replicationStatus.ListFailedReplications),

@@ -1,19 +1,40 @@
-/** HeadBucket, DeleteBucket, GetBucketLocation, the preflight of CORS, request payment, and the site of a replica. */
-
+/** CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, the tags, the preflight of CORS, request payment, and the site of a replica. */
 import { authorize } from '../../auth/authorization/authorize.ts';
+import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { assertUnattached } from '../../domain/access/access-points.ts';
+import { assertNoAccessPoint, assertUnattached } from '../../domain/access/access-points.ts';
+import type { GivenAcl } from '../../domain/access/acl.ts';
+import { type Ownership, ownerships } from '../../domain/access/object-ownership.ts';
+import { createBucket } from '../../domain/buckets/create-bucket.ts';
 import { deleteBucket } from '../../domain/buckets/delete-bucket.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
-import { bucketCors, requestPayment } from '../../domain/configurations/families.ts';
+import {
+  bucketCors,
+  bucketTagging,
+  requestPayment,
+  type Tagging,
+} from '../../domain/configurations/families.ts';
 import { findSite } from '../../metadata/site.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
-import { locationConstraint, requestPaymentConfiguration } from '../../protocol/schemas/bucket.ts';
+import {
+  type CreateBucketConfiguration,
+  createBucketConfiguration,
+  locationConstraint,
+  requestPaymentConfiguration,
+} from '../../protocol/schemas/bucket.ts';
+import { tagging } from '../../protocol/schemas/object.ts';
+import type { ReadFacts } from '../../request/body.ts';
+import { header } from '../../request/own-headers.ts';
 import type { Authorized } from '../../request/request.ts';
+import { checkTag } from '../../request/tags.ts';
+import { givenAcl } from '../common/acl.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { document } from '../common/document.ts';
+import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 
@@ -100,3 +121,128 @@ const configuration = document({
 export const requestPayer = configuration.configuration;
 export const GetBucketRequestPayment = configuration.get;
 export const PutBucketRequestPayment = configuration.put;
+
+/** CreateBucket: a bucket with the region, tags, ownership and ACL of the request. */
+export const CreateBucket: HandlerOf<'CreateBucket'> = async (ctx, request) => {
+  const { bucketName, identity } = request;
+  if (identity === undefined) throw fail('AccessDenied');
+  assertBucketName(bucketName);
+  await assertNoAccessPoint(ctx, bucketName);
+  const asked: Asked = {
+    region: acceptRegion(ctx.config, creationIn(request.body).LocationConstraint),
+    tags: checkBucketTags({ TagSet: creationIn(request.body).Tags ?? [] }),
+    ownership: readOwnership(request),
+    acl: await givenAcl(ctx, request, 'bucket'),
+    objectLock: header(request, 'bucket-object-lock-enabled')?.toLowerCase() === 'true',
+  };
+  const { owner } = identity;
+  const bucket = await createBucket(ctx, {
+    name: bucketName,
+    owner,
+    ownerName: (await ctx.credentials.account({ owner }))?.displayName ?? identity.displayName,
+    creator: nameCreator(identity),
+    ...creatorIdOf(identity),
+    region: asked.region ?? ctx.config.SVC_REGION,
+    objectLock: asked.objectLock,
+    documents: firstDocuments(asked, owner, ctx.config.SVC_DEFAULT_OWNERSHIP),
+    record: request.record,
+  });
+  return emptyReply(200, [['Location', `/${bucket.name}`]]);
+};
+
+/** The user's name, or the id of the root or session. */
+function nameCreator(identity: NonNullable<Authorized['identity']>): string {
+  const { username, userid } = callerOf(identity);
+  return username ?? userid;
+}
+
+/** Of an IAM user: a quota of the user counts the buckets that it creates. */
+function creatorIdOf(identity: NonNullable<Authorized['identity']>): { readonly creatorId?: string } {
+  const { iam } = identity;
+  return iam !== undefined && callerOf(identity).kind === 'user' ? { creatorId: iam.id } : {};
+}
+
+interface Asked {
+  readonly region: string | undefined;
+  readonly tags: Tagging;
+  readonly ownership: Ownership | undefined;
+  readonly acl: GivenAcl | undefined;
+  readonly objectLock: boolean;
+}
+
+/** The configuration in the body; an empty body is an empty configuration. */
+const creationIn = (body: Uint8Array): CreateBucketConfiguration =>
+  body.length === 0
+    ? {}
+    : readXml(createBucketConfiguration, 'CreateBucketConfiguration', body, { maxBytes: bodyMaxDefault });
+
+/** Tags and region are facts of the authorization; tags also require a permission of their own. */
+export const creationFacts: ReadFacts = (body) => {
+  const { LocationConstraint = '', Tags = [] } = creationIn(body);
+  const named = new Map<string, string | readonly string[]>([
+    ...Tags.map(({ Key, Value }) => [`aws:RequestTag/${Key}`, Value] as const),
+    ['aws:TagKeys', Tags.map(({ Key }) => Key)],
+  ]);
+  if (LocationConstraint !== '') named.set('s3:LocationConstraint', LocationConstraint);
+  return { named, along: Tags.length === 0 ? [] : ['s3:TagResource'] };
+};
+
+function readOwnership(request: Authorized): Ownership | undefined {
+  const raw = header(request, 'object-ownership');
+  if (raw === undefined) return undefined;
+  const known = ownerships.find((each) => each === raw);
+  if (known !== undefined) return known;
+  throw fail('InvalidArgument', {
+    message: `object-ownership is one of ${ownerships.join(', ')}`,
+    elements: { ArgumentName: 'object-ownership', ArgumentValue: raw },
+  });
+}
+
+const tagConfiguration = document({
+  family: bucketTagging,
+  root: 'Tagging',
+  schema: tagging,
+  unset: 'NoSuchTagSet',
+  putStatus: 204,
+  validate: async (_ctx, { checks }, value) => {
+    const right = `at most ${tagsMax} tags, each key once`;
+    await checks.at({ path: 'TagSet', right }, () => checkTagSet(value));
+    for (const [index, { Key, Value }] of value.TagSet.entries())
+      await checks.at({ path: `TagSet[${index}]` }, () => checkTag([Key, Value]));
+    return sortTags(value);
+  },
+});
+
+/** GetBucketTagging, PutBucketTagging, DeleteBucketTagging. */
+export const bucketTags = tagConfiguration.configuration;
+export const GetBucketTagging = tagConfiguration.get;
+export const PutBucketTagging = tagConfiguration.put;
+export const DeleteBucketTagging = tagConfiguration.remove;
+
+/** The tags of a bucket, and their limits. */
+const tagsMax = 50;
+
+/** The tags in the order of their keys. @throws BadRequest for too many, InvalidTag naming the key */
+function checkBucketTags(value: Tagging): Tagging {
+  checkTagSet(value);
+  for (const { Key, Value } of value.TagSet) checkTag([Key, Value]);
+  return sortTags(value);
+}
+
+function checkTagSet(value: Tagging): void {
+  if (value.TagSet.length > tagsMax)
+    throw fail('BadRequest', `Bucket tag count cannot be greater than ${tagsMax}`);
+  const keys = new Set<string>();
+  for (const { Key } of value.TagSet) {
+    if (keys.has(Key))
+      throw fail('InvalidTag', {
+        message: 'Cannot provide multiple Tags with the same key',
+        elements: { TagKey: Key },
+      });
+    keys.add(Key);
+  }
+}
+
+const sortTags = ({ TagSet }: Tagging): Tagging => ({
+  TagSet: TagSet.toSorted((a, b) => (a.Key < b.Key ? -1 : 1)),
+});

@@ -1,5 +1,4 @@
 /** Get, Put, Delete and List of BucketInventoryConfiguration. */
-
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { readDocument, reviseDocument } from '../../domain/configurations/documents.ts';
@@ -22,6 +21,7 @@ import {
 import type { ReadFacts } from '../../request/body.ts';
 import { readToken, writeToken } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
+import { bucketOfArn, checkPrefix } from '../common/checks.ts';
 import {
   type Configuration,
   type Configuring,
@@ -30,7 +30,6 @@ import {
 } from '../common/document.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { bucketOfArn, checkPrefix } from './rule-checks.ts';
 
 const inventoriesMax = 1000;
 const pageMax = 100;

@@ -1,5 +1,4 @@
 /** GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycleConfiguration. */
-
 import { fail } from '../../base/errors.ts';
 import { toWireClass } from '../../config/values/clusters.ts';
 import { bucketLifecycle } from '../../domain/configurations/families.ts';
@@ -17,9 +16,8 @@ import {
 } from '../../protocol/schemas/lifecycle.ts';
 import { header } from '../../request/own-headers.ts';
 import type { Authorized } from '../../request/request.ts';
-import { type Checks, convertEach } from '../common/checks.ts';
+import { type Checks, checkFilterTags, checkPrefix, convertEach, withIds } from '../common/checks.ts';
 import { document } from '../common/document.ts';
-import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1000;
 /** More slots would make a pass over an idle bucket dearer, and no partition much smaller. */

@@ -1,5 +1,4 @@
 /** GetBucketLogging, PutBucketLogging. */
-
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
@@ -8,9 +7,8 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketLoggingStatus } from '../../protocol/schemas/bucket.ts';
 import { readGrantee } from '../common/acl.ts';
-import { convertEach } from '../common/checks.ts';
+import { checkPrefix, convertEach } from '../common/checks.ts';
 import { type Configuring, document } from '../common/document.ts';
-import { checkPrefix } from './rule-checks.ts';
 
 const refused = (TargetBucket: string, message: string) =>
   fail('InvalidTargetBucketForLogging', { message, elements: { TargetBucket } });

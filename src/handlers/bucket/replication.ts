@@ -1,5 +1,4 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
-
 import { authorize } from '../../auth/authorization/authorize.ts';
 import { replicationService, roleAsker } from '../../auth/authorization/replication-role.ts';
 import { fail } from '../../base/errors.ts';
@@ -26,8 +25,8 @@ import { findReplicationPeer } from '../../metadata/background/replication.ts';
 import type { ReplicationPeerRow } from '../../metadata/records/replication-peers.ts';
 import { PeerSilent } from '../../ports/peer-requests.ts';
 import { replicationConfiguration } from '../../protocol/schemas/replication.ts';
+import { checkFilterTags, checkPrefix, withIds } from '../common/checks.ts';
 import { type Configuring, document } from '../common/document.ts';
-import { checkFilterTags, checkPrefix, withIds } from './rule-checks.ts';
 
 const rulesMax = 1;
 const roleArn = /^arn:[a-z0-9-]+:iam::[^:\s]*:role\/\S+$/;

@@ -1,5 +1,4 @@
-/** ACLs of buckets and objects in bodies and headers. */
-
+/** ACLs of buckets and objects in bodies and headers, and owners in replies. */
 import { isAccount } from '../../auth/policy/statement.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -13,7 +12,7 @@ import {
   toGroup,
   toUser,
 } from '../../domain/access/acl.ts';
-import { accessOfNew, type ObjectAccess } from '../../domain/access/object-ownership.ts';
+import { accessOfNew, type ObjectAccess, readOwnership } from '../../domain/access/object-ownership.ts';
 import { ownershipControls } from '../../domain/configurations/families.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
@@ -24,11 +23,11 @@ import {
   accessControlPolicy,
   type Grantee,
 } from '../../protocol/schemas/access.ts';
+import type { Owner } from '../../protocol/schemas/common.ts';
 import { header } from '../../request/own-headers.ts';
 import { defined } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { type Checks, firstRefusal } from './checks.ts';
-import { namedOwner, ownerNames } from './owners.ts';
 import { xmlReply } from './xml-reply.ts';
 
 // The XML body of an ACL: read into grants, written from them (public API "PutObjectAcl", "GetObjectAcl").
@@ -261,4 +260,44 @@ export async function readAccess(
   if (!namesAcl(request) && bucket.documents[ownershipControls.name] === undefined) return { owner: writer };
   const given = await givenAcl(ctx, request, 'object');
   return accessOfNew(ctx, bucket, { writer, given, accessPoint });
+}
+
+export type Names = ReadonlyMap<string, string>;
+
+/** The names of accounts by id, without those that are not configured. */
+export async function ownerNames(
+  ctx: Pick<Context, 'credentials'>,
+  bucket: Pick<BucketRow, 'owner' | 'ownerName'>,
+  ids: Iterable<string>,
+): Promise<Names> {
+  const names = new Map([[bucket.owner, bucket.ownerName]]);
+  for (const owner of new Set(ids)) {
+    if (names.has(owner)) continue;
+    const account = await ctx.credentials.account({ owner });
+    if (account !== undefined) names.set(owner, account.displayName);
+  }
+  return names;
+}
+
+export function namedOwner(names: Names, id: string): Owner {
+  const DisplayName = names.get(id);
+  return DisplayName === undefined ? { ID: id } : { ID: id, DisplayName };
+}
+
+export type OwnerOf = (row: { readonly owner: string }) => Owner;
+
+/** Whom the objects of a bucket belong to, as listings show it: where its owner is enforced, all belong to it. */
+export async function objectOwners(
+  ctx: Pick<Context, 'caches' | 'credentials' | 'metadata'>,
+  bucket: BucketRow,
+  rows: readonly { readonly owner: string }[],
+): Promise<OwnerOf> {
+  const own = { ID: bucket.owner, DisplayName: bucket.ownerName };
+  if ((await readOwnership(ctx, bucket)) === 'BucketOwnerEnforced') return () => own;
+  const names = await ownerNames(
+    ctx,
+    bucket,
+    rows.map(({ owner }) => owner),
+  );
+  return ({ owner }) => namedOwner(names, owner);
 }

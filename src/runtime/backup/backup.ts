@@ -11,7 +11,7 @@ import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { type BackupRun, saveBackup } from '../../domain/tasks/backups.ts';
 import { findInstallation } from '../../metadata/installation.ts';
-import { holdGarbage } from '../../workers/supervision/leadership.ts';
+import { holdGarbage } from '../../workers/leadership.ts';
 import type { CommandWatch } from '../cli/command-watch.ts';
 import { inDataDir } from '../compose/compose-bytes.ts';
 import {

@@ -14,7 +14,7 @@ import {
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { findInstallation } from '../../metadata/installation.ts';
-import { HeldElsewhere } from '../../workers/supervision/leadership.ts';
+import { HeldElsewhere } from '../../workers/leadership.ts';
 import { formatFinding } from '../cli/cli-fsck.ts';
 import { type CommandWatch, withWatch } from '../cli/command-watch.ts';
 import { compose } from '../compose/compose.ts';

@@ -33,7 +33,7 @@ import { noSiblings, type Siblings } from '../../ports/siblings.ts';
 import { type LogLevelControl, silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
 import type { Tracer } from '../../ports/trace.ts';
 import { measureClusters, timedBytes, timedMetadata } from '../../telemetry/timed-backends.ts';
-import { NodeQuestions } from '../../workers/supervision/node-questions.ts';
+import { NodeQuestions } from '../../workers/node-questions.ts';
 import { consoleFiles } from '../console-files.ts';
 import { openBytes, type Parts } from './compose-bytes.ts';
 import { openKeys } from './open-keys.ts';

@@ -39,7 +39,7 @@ export const nodeDiagnostics = (): Diagnostics => ({
 // process as often, that of Bun leaves the resolution out of its delays, and that of Deno does not see a blocked loop.
 //
 // The timer is a fine one while the process works. On Node it becomes a coarse one when the process is idle, because 50 wake-ups a second
-// would be most of what an idle process costs. It then fires with the checks of idle workers (`workers/supervision/idle-rest.ts`), so it wakes the
+// would be most of what an idle process costs. It then fires with the checks of idle workers (`workers/idle-rest.ts`), so it wakes the
 // process no more often. The first request makes it a fine one again.
 
 const fineMs = 20;

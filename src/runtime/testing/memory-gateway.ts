@@ -160,7 +160,7 @@ function backgroundWork(context: Context): () => Promise<void> {
   const open = async () => {
     const [lifecycle, accessLog, inventory, gc, sweeper] = await Promise.all([
       import('../../workers/lifecycle.ts'),
-      import('../../workers/access-log.ts'),
+      import('../../workers/deliveries.ts'),
       import('../../workers/inventory.ts'),
       import('../../workers/gc.ts'),
       import('../../domain/storage/sweep.ts'),

@@ -1,6 +1,6 @@
 /** Background work leaves the clients most of their throughput, and waits for nobody when there are none. */
 import { expect, test } from 'vitest';
-import { ClientLoad } from '../../../src/workers/supervision/client-load.ts';
+import { ClientLoad } from '../../../src/workers/client-load.ts';
 
 /**
  * Clients that are answered so often per ms while the worker works and while it rests, and a worker that always has work in pieces of

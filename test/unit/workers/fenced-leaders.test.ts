@@ -5,10 +5,10 @@ import { acquireLease, LeaseLost, leaderLease } from '../../../src/metadata/back
 import { bucketSlotOf } from '../../../src/metadata/buckets/buckets.ts';
 import { sampleBuckets } from '../../../src/workers/buckets.ts';
 import { compareAll } from '../../../src/workers/fsck.ts';
+import { leaseTtlMs } from '../../../src/workers/leadership.ts';
 import { rebalance } from '../../../src/workers/rebalance.ts';
-import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
-import { supervise } from '../../../src/workers/supervision/supervisor.ts';
-import type { Unit } from '../../../src/workers/supervision/worker.ts';
+import { supervise } from '../../../src/workers/supervisor.ts';
+import type { Unit } from '../../../src/workers/worker.ts';
 import { extentsOn, openPair, operatorOf } from '../../support/clusters.ts';
 import { openGateway } from '../../support/gateway.ts';
 import { pausedProcess } from '../../support/paused-process.ts';

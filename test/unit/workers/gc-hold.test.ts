@@ -1,12 +1,7 @@
 /** The hold of a backup on gc, where the clock of the store goes on without the process. */
 import { expect, test } from 'vitest';
 import { LeaseLost } from '../../../src/metadata/background/leases.ts';
-import {
-  holdGarbage,
-  isGarbageHeld,
-  leaseRenewalMs,
-  leaseTtlMs,
-} from '../../../src/workers/supervision/leadership.ts';
+import { holdGarbage, isGarbageHeld, leaseRenewalMs, leaseTtlMs } from '../../../src/workers/leadership.ts';
 import { domainWorld } from '../../support/domain-world.ts';
 
 const never = new AbortController().signal;

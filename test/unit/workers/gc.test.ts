@@ -5,7 +5,7 @@ import { manifestRows } from '../../../src/metadata/objects/objects.ts';
 import { manifests } from '../../../src/metadata/tables.ts';
 import { DataUnavailable, type Extent } from '../../../src/ports/object-bytes.ts';
 import { collectGarbage } from '../../../src/workers/gc.ts';
-import { ShardPanic } from '../../../src/workers/supervision/worker.ts';
+import { ShardPanic } from '../../../src/workers/worker.ts';
 import { domainWorld, graceMs, ownedExtents, storedExtents } from '../../support/domain-world.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';

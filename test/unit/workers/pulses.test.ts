@@ -1,6 +1,6 @@
 /** The instants that the workers of a process share. */
 import { expect, test } from 'vitest';
-import { Pulses } from '../../../src/workers/supervision/idle-rest.ts';
+import { Pulses } from '../../../src/workers/idle-rest.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 
 test('workers that rest for the same interval wake up together, by one timer', async () => {

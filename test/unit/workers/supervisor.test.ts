@@ -3,15 +3,9 @@ import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
 import { acquireLease, leaderLease } from '../../../src/metadata/background/leases.ts';
 import { systemRandom } from '../../../src/ports/random.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
-import { leaseTtlMs } from '../../../src/workers/supervision/leadership.ts';
-import { supervise } from '../../../src/workers/supervision/supervisor.ts';
-import {
-  ShardPanic,
-  ShardRests,
-  ShardRound,
-  type Unit,
-  type Worker,
-} from '../../../src/workers/supervision/worker.ts';
+import { leaseTtlMs } from '../../../src/workers/leadership.ts';
+import { supervise } from '../../../src/workers/supervisor.ts';
+import { ShardPanic, ShardRests, ShardRound, type Unit, type Worker } from '../../../src/workers/worker.ts';
 import { faulty } from '../../support/faulty.ts';
 import { virtualClock } from '../../support/virtual-clock.ts';
 

@@ -1,15 +1,20 @@
-/** `replicator`: sends versions to the peers that replication rules name, and queues those of resyncs, until it loses its lease. */
-import { roleAsker } from '../auth/authorization/replication-role.ts';
+/** `replicator`, `notify` and `access-log`: the workers that deliver what is queued. */
+import { mayServiceWrite, roleAsker } from '../auth/authorization/replication-role.ts';
 import type { Context } from '../context.ts';
 import type { Destination } from '../domain/configurations/replication-destination.ts';
+import { deliverLogs, type Ctx as LogCtx } from '../domain/deliveries/access-log-delivery.ts';
+import { type Ctx as NotifyCtx, notifyQueue } from '../domain/deliveries/events/deliver-rows.ts';
+import { DeliveryRates } from '../domain/deliveries/events/rates.ts';
 import { Lanes } from '../domain/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../domain/replication/deliver-tasks.ts';
 import { Destinations } from '../domain/replication/destinations.ts';
 import { countWaiting, listPeers } from '../domain/replication/peers.ts';
 import { stepResyncs } from '../domain/replication/resync.ts';
 import { abortUploads, listLeftUploads } from '../domain/replication/send-content.ts';
-import { IdleRest } from './supervision/idle-rest.ts';
-import { type Unit, unsupervised } from './supervision/worker.ts';
+import { beginLogs } from '../metadata/background/log-batches.ts';
+import type { Term } from '../metadata/background/tasks.ts';
+import { IdleRest } from './idle-rest.ts';
+import { type Unit, unsupervised } from './worker.ts';
 
 type ReplicatorContext = Omit<Ctx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
 
@@ -28,7 +33,10 @@ async function showWaiting(ctx: Ctx): Promise<void> {
   );
 }
 
-/** The unit ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs. */
+/**
+ * `replicator`: sends versions to the peers that replication rules name, and queues those of resyncs, until it loses its lease. The unit
+ * ends only with the signal or a failure: its lanes run side by side, for as long as each of them needs.
+ */
 export const replicate =
   ({ peers, ...context }: ReplicatorContext, generation = 0, services = unsupervised): Unit =>
   async (signal) => {
@@ -75,3 +83,51 @@ export const replicate =
     }
     return 'idle';
   };
+
+/** `notify`: delivers the events of buckets to the targets of SVC_NOTIFY_TARGETS, until it loses its lease, as `replicate` does. */
+export const deliverNotifications =
+  (context: NotifyCtx, generation = 0, services = unsupervised): Unit =>
+  async (signal) => {
+    const rates = new DeliveryRates(context);
+    const lanes = new Lanes(context, notifyQueue({ ...context, telemetry: rates.telemetry }), generation);
+    const idle = services.idle ?? new IdleRest(context);
+    try {
+      while (!signal.aborted) {
+        idle.begin();
+        const begunAt = context.clock.elapsed();
+        await lanes.start(signal);
+        await rates.store();
+        services.roundEnded(context.clock.elapsed() - begunAt);
+        idle.nothingBefore(() => (rates.isStored ? lanes.nothingBefore() : Number.NEGATIVE_INFINITY));
+        await idle.rest(context.config.SVC_NOTIFY_INTERVAL, signal);
+      }
+    } finally {
+      await lanes.settle();
+    }
+    return 'idle';
+  };
+
+export type AccessLogContext = Omit<LogCtx, 'mayWrite'>;
+
+/**
+ * `access-log`: writes the queued lines of access logs into the target buckets, one pass each time.
+ * @param generation of the leader's lease
+ */
+export const deliverAccessLogs = (
+  context: AccessLogContext,
+  generation = 0,
+  services = unsupervised,
+): Unit => {
+  const ctx: LogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
+  let term: Term | undefined;
+  return async (signal) => {
+    term ??= await beginLogs(context.metadata, generation);
+    const pause = async (): Promise<void> => {
+      await services.yieldToClients(signal);
+      // Reads of an embedded store never wait, so without this pause no request of this process would be served.
+      await context.clock.sleep(0, signal);
+    };
+    await deliverLogs(ctx, { term, signal, pause });
+    return 'idle';
+  };
+};

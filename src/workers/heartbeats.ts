@@ -3,20 +3,10 @@
  * seconds (every hundred, with the renewals of the leases, where the metadata are on this machine); the start, the end and a failure of a
  * worker are written immediately. A worker that was idle all the time is left out of three writes of four: the row of the process says that it lives.
  */
-import { describeError } from '../../base/text/describe-error.ts';
-import type { Context } from '../../context.ts';
-import {
-  heartbeatMs,
-  processBeat,
-  putHeartbeats,
-  removeGateway,
-} from '../../metadata/background/heartbeats.ts';
-import type {
-  GatewayRow,
-  HeartbeatProgress,
-  HeartbeatRow,
-  LastUnit,
-} from '../../metadata/records/processes.ts';
+import { describeError } from '../base/text/describe-error.ts';
+import type { Context } from '../context.ts';
+import { heartbeatMs, processBeat, putHeartbeats, removeGateway } from '../metadata/background/heartbeats.ts';
+import type { GatewayRow, HeartbeatProgress, HeartbeatRow, LastUnit } from '../metadata/records/processes.ts';
 import type { LeasePace } from './leadership.ts';
 import type { Progress, Watch } from './worker.ts';
 

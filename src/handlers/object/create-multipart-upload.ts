@@ -15,9 +15,9 @@ import type { Authorized } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { requestedEncryption, writtenEncryptionHeaders } from '../object/encryption-headers.ts';
-import { abortHeaders, hasLifecycle, readObjectHeaders } from '../object/object-headers.ts';
-import { readLock, readStorageClass } from '../object/write-headers.ts';
+import { requestedEncryption, writtenEncryptionHeaders } from './encryption-headers.ts';
+import { abortHeaders, hasLifecycle, readObjectHeaders } from './object-headers.ts';
+import { readLock, readStorageClass } from './write-headers.ts';
 
 export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, identity } = request;

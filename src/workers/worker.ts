@@ -1,7 +1,7 @@
 /** A background worker: it does one bounded unit of work at a time. */
-import type { HeartbeatProgress } from '../../metadata/records/processes.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { Telemetry } from '../../ports/telemetry.ts';
+import type { HeartbeatProgress } from '../metadata/records/processes.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import type { Gate } from './controls.ts';
 import type { IdleRest } from './idle-rest.ts';
 

@@ -21,11 +21,11 @@ import { defined, readUploadName } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { writeConditions } from '../object/conditions.ts';
-import { encryptionHeaders } from '../object/encryption-headers.ts';
-import { assertMayHave } from '../object/implied-actions.ts';
-import { expirationHeaders, hasLifecycle, quoted, writtenVersionHeader } from '../object/object-headers.ts';
-import { toChecksumFields } from '../object/write-headers.ts';
+import { writeConditions } from './conditions.ts';
+import { encryptionHeaders } from './encryption-headers.ts';
+import { assertMayHave } from './implied-actions.ts';
+import { expirationHeaders, hasLifecycle, quoted, writtenVersionHeader } from './object-headers.ts';
+import { toChecksumFields } from './write-headers.ts';
 
 export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
   const { bucket, key, record, requestId, signal } = request;

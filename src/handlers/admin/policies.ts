@@ -1,29 +1,37 @@
 /** Managed and inline policies. */
-import { parsePolicy } from '../../../auth/policy/document.ts';
-import type { Context } from '../../../context.ts';
-import { attachPolicy, detachPolicy } from '../../../domain/iam/attachments.ts';
-import { getNamed } from '../../../domain/iam/entities.ts';
+import { parsePolicy } from '../../auth/policy/document.ts';
+import type { Context } from '../../context.ts';
+import { attachPolicy, detachPolicy } from '../../domain/iam/attachments.ts';
+import { getNamed } from '../../domain/iam/entities.ts';
 import {
   deleteInlinePolicy,
   getInlinePolicy,
   type HolderKind,
   listInlinePolicies,
   putInlinePolicy,
-} from '../../../domain/iam/inline-policies.ts';
+} from '../../domain/iam/inline-policies.ts';
 import {
   createPolicy,
   createVersion,
   deletePolicy,
   findVersion,
   type PolicyName,
-} from '../../../domain/iam/managed-policies.ts';
-import type { PolicyRecord } from '../../../metadata/iam.ts';
-import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
-import { pageDefault } from '../../../protocol/operations/admin/row.ts';
-import { policyArn } from '../../../protocol/request/arns.ts';
-import { emptyReply } from '../../common/xml-reply.ts';
-import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from '../call.ts';
-import { arns, assertExactName, entityJson, listReply, openAccount, readPolicy, toTags } from './entities.ts';
+} from '../../domain/iam/managed-policies.ts';
+import type { PolicyRecord } from '../../metadata/iam.ts';
+import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
+import { pageDefault } from '../../protocol/operations/admin/row.ts';
+import { policyArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
+import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from './call.ts';
+import {
+  arns,
+  assertExactName,
+  entityJson,
+  listReply,
+  openAccount,
+  readPolicy,
+  toTags,
+} from './iam-entities.ts';
 
 // Managed policies, and to what they are attached.
 

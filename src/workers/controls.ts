@@ -3,8 +3,8 @@
  * or only after a commit where the store reports commits.
  * A worker does not begin before the first read, so that a pause holds over restarts.
  */
-import type { Context } from '../../context.ts';
-import { readControls, type WorkerControl, type WorkerControls } from '../../domain/common/workers.ts';
+import type { Context } from '../context.ts';
+import { readControls, type WorkerControl, type WorkerControls } from '../domain/common/workers.ts';
 import { IdleRest, type Pulses } from './idle-rest.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;

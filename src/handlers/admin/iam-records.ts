@@ -1,18 +1,18 @@
 /** The records of an export: what IAM has of an account, policy, group, role or user, by names and not by ids. */
 
-import type { Context } from '../../../context.ts';
-import { listAccessKeys } from '../../../domain/iam/access-keys.ts';
-import { listRootKeys } from '../../../domain/iam/account-profiles.ts';
-import { findNamed } from '../../../domain/iam/entities.ts';
-import { pageGroups } from '../../../domain/iam/groups.ts';
-import { getInlinePolicy, type HolderKind } from '../../../domain/iam/inline-policies.ts';
-import { findVersion } from '../../../domain/iam/managed-policies.ts';
-import { readTrust } from '../../../domain/iam/roles.ts';
-import { accountHolder, userHolder } from '../../../domain/quotas/scopes.ts';
-import { findAccountQuota } from '../../../metadata/buckets/quotas.ts';
-import type { GroupRecord, IamRecords, PolicyRecord, RoleRecord, UserRecord } from '../../../metadata/iam.ts';
-import type { AdminBody } from '../../../protocol/operations/admin.ts';
-import { boundaryJson, policiesJson } from './entities.ts';
+import type { Context } from '../../context.ts';
+import { listAccessKeys } from '../../domain/iam/access-keys.ts';
+import { listRootKeys } from '../../domain/iam/account-profiles.ts';
+import { findNamed } from '../../domain/iam/entities.ts';
+import { pageGroups } from '../../domain/iam/groups.ts';
+import { getInlinePolicy, type HolderKind } from '../../domain/iam/inline-policies.ts';
+import { findVersion } from '../../domain/iam/managed-policies.ts';
+import { readTrust } from '../../domain/iam/roles.ts';
+import { accountHolder, userHolder } from '../../domain/quotas/scopes.ts';
+import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
+import type { GroupRecord, IamRecords, PolicyRecord, RoleRecord, UserRecord } from '../../metadata/iam.ts';
+import type { AdminBody } from '../../protocol/operations/admin.ts';
+import { boundaryJson, policiesJson } from './iam-entities.ts';
 
 export type IamRecord = AdminBody<'ImportIam'>['records'][number];
 

@@ -1,15 +1,15 @@
 /** Users, groups and roles. */
 
-import { refuseBarePrincipals } from '../../../auth/authorization/bucket-policy.ts';
-import { parsePolicy } from '../../../auth/policy/document.ts';
-import type { Context } from '../../../context.ts';
+import { refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
+import { parsePolicy } from '../../auth/policy/document.ts';
+import type { Context } from '../../context.ts';
 import {
   createAccessKey,
   deleteAccessKey,
   listAccessKeys,
   updateAccessKey,
-} from '../../../domain/iam/access-keys.ts';
-import { getNamed } from '../../../domain/iam/entities.ts';
+} from '../../domain/iam/access-keys.ts';
+import { getNamed } from '../../domain/iam/entities.ts';
 import {
   addUserToGroup,
   createGroup,
@@ -17,14 +17,14 @@ import {
   pageGroups,
   pageMembers,
   removeUserFromGroup,
-} from '../../../domain/iam/groups.ts';
-import { createRole, deleteRole, readTrust, updateRole } from '../../../domain/iam/roles.ts';
-import { createUser, deleteUser, updateUser } from '../../../domain/iam/users.ts';
-import { findAccessKeyUse } from '../../../metadata/iam.ts';
-import { pageDefault } from '../../../protocol/operations/admin/row.ts';
-import { groupArn, roleArn, userArn } from '../../../protocol/request/arns.ts';
-import { emptyReply } from '../../common/xml-reply.ts';
-import { type AdminHandler, jsonReply, nameIn } from '../call.ts';
+} from '../../domain/iam/groups.ts';
+import { createRole, deleteRole, readTrust, updateRole } from '../../domain/iam/roles.ts';
+import { createUser, deleteUser, updateUser } from '../../domain/iam/users.ts';
+import { findAccessKeyUse } from '../../metadata/iam.ts';
+import { pageDefault } from '../../protocol/operations/admin/row.ts';
+import { groupArn, roleArn, userArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
+import { type AdminHandler, jsonReply, nameIn } from './call.ts';
 import {
   boundaryJson,
   deleteReply,
@@ -34,7 +34,7 @@ import {
   policiesJson,
   tagsJson,
   toTags,
-} from './entities.ts';
+} from './iam-entities.ts';
 
 // Users and their access keys.
 

@@ -1,7 +1,7 @@
 /** Work under a lease: renews it meanwhile, and aborts the work when it is lost. */
-import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/common/ids.ts';
-import { heartbeatMs } from '../../metadata/background/heartbeats.ts';
+import type { Context } from '../context.ts';
+import { drawId } from '../domain/common/ids.ts';
+import { heartbeatMs } from '../metadata/background/heartbeats.ts';
 import {
   acquireLease,
   findLease,
@@ -11,7 +11,7 @@ import {
   releaseLease,
   renewLease,
   renewUnexpired,
-} from '../../metadata/background/leases.ts';
+} from '../metadata/background/leases.ts';
 import type { Pulses } from './idle-rest.ts';
 
 export type LeaseContext = Pick<Context, 'metadata' | 'clock' | 'telemetry'>;

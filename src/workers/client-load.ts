@@ -4,7 +4,7 @@
  * part, it becomes shorter, until the loss over a whole cycle is what is allowed. Whatever is contended (processor, disk, a distant
  * store), the measure is the clients' own throughput. Without clients there is no waiting.
  */
-import type { Clock } from '../../ports/clock.ts';
+import type { Clock } from '../ports/clock.ts';
 
 const cycleMs = 500;
 /** The part of the clients' throughput that background work may cost. */

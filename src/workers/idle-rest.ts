@@ -3,9 +3,9 @@
  * work again only after a commit or at a due time. It checks for both as often as it would look, so work begins as early as with looks.
  */
 
-import type { Clock } from '../../ports/clock.ts';
-import type { MetadataStore } from '../../ports/metadata-store.ts';
-import type { Random } from '../../ports/random.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { Random } from '../ports/random.ts';
 
 /** A rest up to this length is shared with other workers. */
 const sharedRestMs = 60_000;

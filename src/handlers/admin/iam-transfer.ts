@@ -2,43 +2,52 @@
  * Imports the records of an export, each by itself: what is missing is created, what differs is changed where the request says so, and
  * what cannot be is a conflict with its reason. A record that was imported already changes nothing.
  */
-import { refuseBarePrincipals } from '../../../auth/authorization/bucket-policy.ts';
-import { parsePolicy } from '../../../auth/policy/document.ts';
-import { fail, Refusal } from '../../../base/errors.ts';
-import type { Context } from '../../../context.ts';
+import { refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
+import { parsePolicy } from '../../auth/policy/document.ts';
+import { fail, Refusal } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
 import {
   assertKeyIsFree,
   findKey,
   importAccessKey,
+  openAccessKey,
   updateAccessKey,
-} from '../../../domain/iam/access-keys.ts';
+} from '../../domain/iam/access-keys.ts';
 import {
   createKeylessAccount,
   findProfile,
   importRootKey,
   updateAccount,
   updateRootKey,
-} from '../../../domain/iam/account-profiles.ts';
-import { attachPolicy, changeBoundary, detachPolicy } from '../../../domain/iam/attachments.ts';
-import { findAnyCase, getNamed } from '../../../domain/iam/entities.ts';
+} from '../../domain/iam/account-profiles.ts';
+import { attachPolicy, changeBoundary, detachPolicy } from '../../domain/iam/attachments.ts';
+import { findAnyCase, getNamed, listEntities } from '../../domain/iam/entities.ts';
 import {
   addUserToGroup,
   createGroup,
   pageGroups,
   removeUserFromGroup,
   updateGroup,
-} from '../../../domain/iam/groups.ts';
-import { deleteInlinePolicy, type HolderKind, putInlinePolicy } from '../../../domain/iam/inline-policies.ts';
-import { changePolicyTags, createPolicy, createVersion } from '../../../domain/iam/managed-policies.ts';
-import { createRole, updateRole } from '../../../domain/iam/roles.ts';
-import { createUser, updateUser } from '../../../domain/iam/users.ts';
-import { putAccountQuota } from '../../../domain/quotas/quota-limits.ts';
-import { accountHolder, type QuotaHolder, userHolder } from '../../../domain/quotas/scopes.ts';
-import { policyTextMax } from '../../../protocol/operations/admin/iam.ts';
-import { rootArn } from '../../../protocol/request/arns.ts';
-import { type AdminHandler, type AdminRequest, jsonReply } from '../call.ts';
-import { policiesJson, readPolicy, toTags } from './entities.ts';
-import { entityKinds, fieldsOfKind, type IamRecord, readRecord } from './records.ts';
+} from '../../domain/iam/groups.ts';
+import { deleteInlinePolicy, type HolderKind, putInlinePolicy } from '../../domain/iam/inline-policies.ts';
+import { changePolicyTags, createPolicy, createVersion } from '../../domain/iam/managed-policies.ts';
+import { createRole, updateRole } from '../../domain/iam/roles.ts';
+import { createUser, updateUser } from '../../domain/iam/users.ts';
+import { putAccountQuota } from '../../domain/quotas/quota-limits.ts';
+import { accountHolder, type QuotaHolder, userHolder } from '../../domain/quotas/scopes.ts';
+import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
+import { transferredMax } from '../../protocol/operations/admin/iam-transfer.ts';
+import { rootArn } from '../../protocol/request/arns.ts';
+import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
+import { policiesJson, readPolicy, toTags } from './iam-entities.ts';
+import {
+  entityKinds,
+  entityRecord,
+  fieldsOfKind,
+  type IamRecord,
+  kindsInOrder,
+  readRecord,
+} from './iam-records.ts';
 
 interface Plan {
   readonly outcome: 'created' | 'changed' | 'unchanged' | 'conflict';
@@ -400,3 +409,78 @@ async function applyPolicies(ctx: Context, account: string, record: IamRecord): 
     if (!inlinePolicies.has(policy)) await deleteInlinePolicy(ctx, account, { holder, policy });
   for (const [policy, text] of inlinePolicies) await putInlinePolicy(ctx, account, { holder, policy, text });
 }
+
+/** Where the next page begins: a kind, and the last name of it that was read. */
+interface Position {
+  readonly kind: (typeof kindsInOrder)[number];
+  readonly after?: string | undefined;
+}
+
+function readPosition(text: string | undefined): Position {
+  if (text === undefined) return { kind: 'account' };
+  const [name = '', after = ''] = text.split(/:(.*)/s);
+  const kind = kindsInOrder.find((each) => each === name);
+  if (kind === undefined)
+    throw fail('InvalidArgument', { message: '"after" is no `next` of a page.', field: 'after' });
+  return after === '' ? { kind } : { kind, after };
+}
+
+const nextKind = (kind: Position['kind']): Position | undefined => {
+  const next = kindsInOrder[kindsInOrder.indexOf(kind) + 1];
+  return next && { kind: next };
+};
+
+async function readPage(
+  ctx: Context,
+  account: string,
+  { at, limit }: { readonly at: Position; readonly limit: number },
+): Promise<{ readonly records: readonly IamRecord[]; readonly next: Position | undefined }> {
+  const records: IamRecord[] = [];
+  let position: Position | undefined = at;
+  while (position !== undefined && records.length < limit) {
+    const { kind, after }: Position = position;
+    if (kind === 'account') {
+      const record = await readRecord(ctx, account, { kind, name: account });
+      if (record !== undefined) records.push(record);
+      position = nextKind(kind);
+      continue;
+    }
+    const max = limit - records.length;
+    const page = await listEntities(ctx, account, { kind: entityKinds[kind], pathPrefix: '/', after, max });
+    for (const found of page.items) records.push(await entityRecord(ctx, account, { kind, found }));
+    position = page.next === undefined ? nextKind(kind) : { kind, after: page.next };
+  }
+  return { records, next: position };
+}
+
+/** Maps as objects. */
+const toJson = ({ tags, inlinePolicies, ...record }: IamRecord) => ({
+  ...record,
+  ...(tags === undefined ? {} : { tags: Object.fromEntries(tags) }),
+  ...(inlinePolicies === undefined ? {} : { inlinePolicies: Object.fromEntries(inlinePolicies) }),
+});
+
+/** Exports an account: its records in pages, and on request the secrets of its keys. */
+export const ExportIam: AdminHandler<'ExportIam'> = async (ctx, { params, query }) => {
+  const { owner } = await findAccount(ctx, params);
+  const limit = Math.min(query.limit ?? transferredMax, transferredMax);
+  const { records, next } = await readPage(ctx, owner, { at: readPosition(query.after), limit });
+  return jsonReply({
+    rows: records.map(toJson),
+    ...(next === undefined ? {} : { next: `${next.kind}:${next.after ?? ''}` }),
+  });
+};
+
+export const ExportIamSecrets: AdminHandler<'ExportIamSecrets'> = async (ctx, { params, body, record }) => {
+  const { owner } = await findAccount(ctx, params);
+  record?.about(rootArn(owner));
+  const rows: { readonly accessKey: string; readonly secretKey: string }[] = [];
+  for (const accessKey of body.accessKeys) {
+    const isOwn = (await findKey(ctx, owner, accessKey)) !== undefined;
+    const opened = isOwn ? await openAccessKey(ctx, accessKey) : undefined;
+    if (opened?.account !== owner)
+      throw fail('NoSuchEntity', `The account ${owner} has no access key ${accessKey}.`);
+    rows.push({ accessKey, secretKey: opened.secretKey });
+  }
+  return jsonReply({ rows });
+};

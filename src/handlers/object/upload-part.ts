@@ -16,11 +16,11 @@ import { defined, readUploadName } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
-import { openSourceKey, openUploadKey, readContent } from '../object/content-key.ts';
-import { openCopySource } from '../object/copy-source.ts';
-import { encryptionHeaders } from '../object/encryption-headers.ts';
-import { quoted, refuseUnbuilt } from '../object/object-headers.ts';
-import { partChecksumFields } from '../object/write-headers.ts';
+import { openSourceKey, openUploadKey, readContent } from './content-key.ts';
+import { openCopySource } from './copy-source.ts';
+import { encryptionHeaders } from './encryption-headers.ts';
+import { quoted, refuseUnbuilt } from './object-headers.ts';
+import { partChecksumFields } from './write-headers.ts';
 
 export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {
   const { record, requestId, signal } = request;

@@ -1,22 +1,22 @@
 /** What the JSON of users, groups, roles and policies has in common. */
 
-import { fail } from '../../../base/errors.ts';
-import type { Context } from '../../../context.ts';
-import type { Recorder } from '../../../domain/common/recorder.ts';
-import { attachedTo } from '../../../domain/iam/attachments.ts';
-import { findAnyCase, listEntities, type Named } from '../../../domain/iam/entities.ts';
-import { type HolderKind, listInlinePolicies } from '../../../domain/iam/inline-policies.ts';
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import type { Recorder } from '../../domain/common/recorder.ts';
+import { attachedTo } from '../../domain/iam/attachments.ts';
+import { findAnyCase, listEntities, type Named } from '../../domain/iam/entities.ts';
+import { type HolderKind, listInlinePolicies } from '../../domain/iam/inline-policies.ts';
 import {
   accountOfPolicy,
   builtInAccount,
   findPolicyById,
   type PolicyName,
-} from '../../../domain/iam/managed-policies.ts';
-import type { IamRecords, IamTag } from '../../../metadata/iam.ts';
-import { pageDefault } from '../../../protocol/operations/admin/row.ts';
-import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../../protocol/request/arns.ts';
-import { emptyReply } from '../../common/xml-reply.ts';
-import { findAccount, jsonReply, nameIn } from '../call.ts';
+} from '../../domain/iam/managed-policies.ts';
+import type { IamRecords, IamTag } from '../../metadata/iam.ts';
+import { pageDefault } from '../../protocol/operations/admin/row.ts';
+import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../protocol/request/arns.ts';
+import { emptyReply } from '../common/xml-reply.ts';
+import { findAccount, jsonReply, nameIn } from './call.ts';
 
 export const arns = { user: userArn, group: groupArn, role: roleArn, policy: policyArn } as const;
 

@@ -1,13 +1,13 @@
 /** Keeps a worker running: leadership, panics, backoff. Nothing here reaches a sibling or the gateway. */
-import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/common/ids.ts';
+import type { Context } from '../context.ts';
+import { drawId } from '../domain/common/ids.ts';
 import {
   acquireLease,
   findLease,
   type Lease,
   LeaseLost,
   leaderLease,
-} from '../../metadata/background/leases.ts';
+} from '../metadata/background/leases.ts';
 import { type Gate, openGate } from './controls.ts';
 import { IdleRest } from './idle-rest.ts';
 import { type LeasePace, leaseTtlMs, withLease } from './leadership.ts';

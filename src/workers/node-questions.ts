@@ -2,19 +2,19 @@
  * Questions between the nodes of an installation, through the metadata that they share, because every node reaches these. A
  * process looks for questions once a second, where the metadata is distant; on one machine, `Siblings` reach every process.
  */
-import { BoundedCache } from '../../base/bounded-cache.ts';
-import { describeError } from '../../base/text/describe-error.ts';
-import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/common/ids.ts';
-import { everyGateway, silentAfterMs } from '../../metadata/background/heartbeats.ts';
+import { BoundedCache } from '../base/bounded-cache.ts';
+import { describeError } from '../base/text/describe-error.ts';
+import type { Context } from '../context.ts';
+import { drawId } from '../domain/common/ids.ts';
+import { everyGateway, silentAfterMs } from '../metadata/background/heartbeats.ts';
 import {
   clearAnswers,
   putAnswer,
   putQuestion,
   readAnswers,
   recentQuestions,
-} from '../../metadata/background/node-messages.ts';
-import type { OtherNodes } from '../../ports/other-nodes.ts';
+} from '../metadata/background/node-messages.ts';
+import type { OtherNodes } from '../ports/other-nodes.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock' | 'random' | 'telemetry'>;
 

@@ -2,15 +2,15 @@
  * Lets one run at a time change what fsck compares: a rebuild makes rows for bytes that no row owns, and `--fix` queues such bytes for
  * deletion. The lease is held for a whole run of the command, and for each step of the `fsck` worker.
  */
-import type { Context } from '../../context.ts';
-import { drawId } from '../../domain/common/ids.ts';
+import type { Context } from '../context.ts';
+import { drawId } from '../domain/common/ids.ts';
 import {
   acquireLease,
   findLease,
   holdsLease,
   LeaseLost,
   repairLease,
-} from '../../metadata/background/leases.ts';
+} from '../metadata/background/leases.ts';
 import { type LeaseContext, leaseTtlMs, withLease } from './leadership.ts';
 
 type RepairContext = LeaseContext & Pick<Context, 'random'>;
