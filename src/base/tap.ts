@@ -6,7 +6,8 @@ import type { Awaitable } from './awaitable.ts';
 
 /** An error that an observer throws ends the stream with that error. */
 export interface Observer {
-  see(piece: Uint8Array): void;
+  /** The next piece is requested when the returned promise resolves, so that the array is valid until then. */
+  see(piece: Uint8Array): Awaitable<void>;
   /** Called when the source has ended. The stream ends when the returned promise resolves. */
   end?(): Awaitable<void>;
 }
@@ -26,6 +27,8 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
   readonly #source: AsyncIterable<Uint8Array>;
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #isOver = false;
+  /** Observers that still read the last piece. */
+  #seeing: Promise<void> | undefined;
 
   constructor(source: AsyncIterable<Uint8Array>, observer: Observer) {
     this.#source = source;
@@ -37,6 +40,11 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
   }
 
   next(): Promise<Step> {
+    const seeing = this.#seeing;
+    if (seeing !== undefined) {
+      this.#seeing = undefined;
+      return seeing.then(() => this.next(), this.#refused);
+    }
     if (this.#isOver) return Promise.resolve(over);
     this.#iterator ??= this.#source[Symbol.asyncIterator]();
     return this.#iterator.next().then(this.#pass, this.#broken);
@@ -56,12 +64,17 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
         }
         return ending === undefined ? over : ending.then(() => over);
       }
-      for (const observer of this.observers) observer.see(step.value);
+      for (const observer of this.observers) {
+        const seen = observer.see(step.value);
+        if (seen instanceof Promise) this.#seeing = this.#seeing?.then(() => seen) ?? seen;
+      }
       return step;
     } catch (cause) {
       return this.#refuse(cause);
     }
   };
+
+  readonly #refused = (cause: unknown): Promise<never> => this.#refuse(cause);
 
   readonly #broken = (cause: unknown): never => {
     this.#isOver = true;

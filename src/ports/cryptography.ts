@@ -52,8 +52,18 @@ export interface Hash {
   digest(): Uint8Array;
 }
 
+/** The hash of a long content, which may be computed together with those of other contents. */
+export interface DeferredHash {
+  /** The array must not change until the promise resolves, and then the next call may follow; undefined: the array was hashed. */
+  update(bytes: Uint8Array): Promise<void> | undefined;
+  /** Call once, after the last promise has resolved. */
+  digest(): Uint8Array;
+}
+
 export interface Hasher {
   create(name: HashName): Hash;
+  /** The MD5 of a long content. Absent where the runtime computes it in no other way than that of a short one. */
+  createLongMd5?(): DeferredHash;
   once(name: HashName, bytes: Uint8Array): Uint8Array;
   /** SHA-256 of a text in lower-case hexadecimal; the most frequent call, for signatures. */
   sha256Hex(text: string): string;

@@ -1,5 +1,5 @@
 /** The whole gateway behind the Node listener: what it learns of a client, and what it does when a request fails inside. */
-import { randomInt } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -123,8 +123,10 @@ test('concurrent uploads in pieces of pooled memory are stored as they were sent
   const numbers = Array.from({ length: 48 }, (__, n) => n);
   await inParallel(12, numbers, (n) => (n % 6 === 5 ? cutOff(n) : upload(n)));
   for (const n of numbers.filter((each) => each % 6 !== 5)) {
-    const { body } = await client.expect({ method: 'GET', path: `/bucket/k${n}` });
+    const { body, headers } = await client.expect({ method: 'GET', path: `/bucket/k${n}` });
     expect(body.equals(bodyOf(n)), `k${n}, seed ${seed}`).toBe(true);
+    // Their MD5 was computed together.
+    expect(headers.etag, `k${n}, seed ${seed}`).toBe(`"${hash('md5', bodyOf(n))}"`);
   }
   client.close();
   rmSync(directory, { recursive: true });

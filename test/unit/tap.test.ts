@@ -28,3 +28,22 @@ test('a refusal that comes after another observer has ended the stream is not an
   await new Promise((resolve) => setImmediate(resolve));
   expect(unhandled).toEqual([]);
 });
+
+test('the next piece is requested when the observers have read the last one', async () => {
+  const order: string[] = [];
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for (const length of [1, 2]) {
+      order.push(`requested ${length}`);
+      yield new Uint8Array(length);
+    }
+  }
+  const seen = tap(pieces(), {
+    see: async ({ length }) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      order.push(`read ${length}`);
+    },
+    end: () => void order.push('ended'),
+  });
+  for await (const { length } of seen) order.push(`passed ${length}`);
+  expect(order).toEqual(['requested 1', 'passed 1', 'read 1', 'requested 2', 'passed 2', 'read 2', 'ended']);
+});

@@ -1,9 +1,11 @@
 /** The native hasher: node:crypto, zlib's CRC32 and @node-rs/crc32 (Node, Bun, Deno). */
 import { createHash, createHmac, hash, hash as hashOnce } from 'node:crypto';
+import { setImmediate } from 'node:timers';
 import { crc32 } from 'node:zlib';
 import nodeRs from '@node-rs/crc32';
 import type { Hash, Hasher, HashName } from '../../ports/cryptography.ts';
 import { bigEndian, hash32, hashCrc64 } from './crc.ts';
+import { Md5Lanes } from './md5-lanes.ts';
 import { hashXxh3 } from './xxh3.ts';
 import { hashXxh64 } from './xxh64.ts';
 
@@ -58,9 +60,13 @@ function once(name: HashName, bytes: Uint8Array): Uint8Array {
   }
 }
 
+/** One for the process, because contents are hashed together. */
+const md5Lanes = new Md5Lanes(makers.md5, setImmediate);
+
 export function nodeHasher(): Hasher {
   return {
     create: (name) => makers[name](),
+    createLongMd5: () => md5Lanes.open(),
     once,
     sha256Hex: (text) => hashOnce('sha256', text, 'hex'),
     hmacSha256: (key, data) => hmac('sha256', key, data),

@@ -65,16 +65,23 @@ interface Digesting {
 interface DigestingOptions {
   readonly claims: Claims;
   readonly sizeMax: number;
+  /** In bytes; undefined when it is not known. */
+  readonly length?: number | undefined;
   /** The store compares the MD5 with the claim and reports it, so this process computes none. */
   readonly isMd5Known?: boolean;
 }
 
+/** Contents from this length on are hashed together with others. Shorter ones mostly arrive as one array, whose hash costs one call. */
+const longBytesMin = 128 * 1024;
+
 export function digesting(
   ctx: { readonly hasher: Hasher },
   source: AsyncIterable<Uint8Array>,
-  { claims, sizeMax, isMd5Known = false }: DigestingOptions,
+  { claims, sizeMax, length = 0, isMd5Known = false }: DigestingOptions,
 ): Digesting {
-  const md5 = isMd5Known ? undefined : ctx.hasher.create('md5');
+  const md5 = isMd5Known
+    ? undefined
+    : ((length >= longBytesMin ? ctx.hasher.createLongMd5?.() : undefined) ?? ctx.hasher.create('md5'));
   const sum = claims.checksum && ctx.hasher.create(hashNames[claims.checksum.algorithm]);
   let size = 0;
   let settled: Settled | undefined;
@@ -83,8 +90,8 @@ export function digesting(
     see(piece) {
       size += piece.length;
       if (size > sizeMax) throw fail('EntityTooLarge', { elements: { MaxSizeAllowed: sizeMax } });
-      md5?.update(piece);
       sum?.update(piece);
+      return md5?.update(piece);
     },
     end() {
       settled = { md5: md5 && settleMd5(claims, md5), checksum: sum && settleChecksum(claims, sum) };
@@ -115,7 +122,7 @@ interface Settled extends Pick<Digested, 'checksum'> {
   readonly md5: string | undefined;
 }
 
-function settleMd5(claims: Claims, hash: Hash): string {
+function settleMd5(claims: Claims, hash: Pick<Hash, 'digest'>): string {
   const bytes = hash.digest();
   if (claims.md5 !== undefined && claims.md5 !== toBase64(bytes))
     throw wrongMd5({ ExpectedDigest: claims.md5, CalculatedDigest: toBase64(bytes) });

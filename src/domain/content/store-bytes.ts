@@ -68,6 +68,7 @@ export async function storeBytes<T>(
     const digests = digesting(ctx, content.source, {
       claims,
       sizeMax: contentMax,
+      length: content.length,
       isMd5Known: claimed !== undefined,
     });
     const { objectKey, into } = write;
