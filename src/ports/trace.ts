@@ -122,6 +122,8 @@ export interface TraceFilter {
   /** A status such as `503`, a class such as `5xx`, or an error code. */
   readonly status?: string | undefined;
   readonly minMs?: number | undefined;
+  /** The duration is less than this. */
+  readonly belowMs?: number | undefined;
   readonly running?: boolean | undefined;
   readonly max: number;
 }

@@ -2,13 +2,14 @@
  * Measures the console in Chromium by the browser's own timeline, and prints the table of docs/benchmarks.md:
  * `node test/console/budget-table.ts`. Times are medians, from the event that began it to the frame that shows the result.
  */
-import type { CDPSession, Page, Request } from 'playwright-core';
+import type { CDPSession, Page } from 'playwright-core';
 import { buildConsole } from '../../console/build.ts';
 import { inParallel } from '../../src/base/concurrency.ts';
 import { testCredentials } from '../support/server.ts';
 import { addressOf } from './addresses.ts';
+import { passTime } from './hour.ts';
 import { fill, send } from './seeds.ts';
-import { type ConsoleWorld, fillLogin, openConsole, settled, type Tab } from './world.ts';
+import { type ConsoleWorld, fillLogin, openConsole, settled } from './world.ts';
 
 const rounds = 7;
 const firstRow = 'main [data-row]';
@@ -17,7 +18,6 @@ const manyClusters = 100;
 /** Of the card of the Overview. */
 const shownClusters = 8;
 const hourSeconds = 3_600;
-const stepSeconds = 5;
 
 interface Row {
   readonly what: string;
@@ -159,42 +159,17 @@ const heapOf = async (session: CDPSession): Promise<number> => {
   return (await session.send('Runtime.getHeapUsage')).usedSize;
 };
 
-/** An hour of the page's clock, in steps that let each poll end: one that is under way would take the place of the next. */
-async function passHour({ page }: Tab): Promise<{ readonly asked: number; readonly bytes: number }> {
-  let asked = 0;
-  let bytes = 0;
-  let ended = 0;
-  const end = async (request: Request): Promise<void> => {
-    bytes += await request.sizes().then(
-      ({ responseBodySize }) => responseBodySize,
-      () => 0,
-    );
-    ended += 1;
-  };
-  page.on('request', () => {
-    asked += 1;
-  });
-  page.on('requestfinished', end).on('requestfailed', end);
-  for (let second = 0; second < hourSeconds; second += stepSeconds) {
-    await page.clock.runFor(stepSeconds * 1000);
-    while (ended < asked) await new Promise((resolve) => setTimeout(resolve, 5));
-    // What came with a reply is shown, and the next poll is set.
-    await page.evaluate(() => document.title);
-  }
-  return { asked, bytes };
-}
-
 async function measureHour(world: ConsoleWorld): Promise<void> {
-  for (const name of ['buckets', 'overview', 'storage', 'clusters']) {
+  for (const name of ['buckets', 'overview', 'storage', 'clusters', 'traces', 'audit']) {
     await using tab = await world.open('/me');
     await tab.page.clock.install();
     await tab.go(addressOf(name, 'typical'));
     const session = await tab.context.newCDPSession(tab.page);
     await tab.page.clock.runFor(60_000);
     const before = await heapOf(session);
-    const { asked, bytes } = await passHour(tab);
+    const { requests, bytes } = await passTime(tab.page, hourSeconds);
     const title = `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-    note(`requests of an hour on ${title}`, asked, 130, '');
+    note(`requests of an hour on ${title}`, requests, 130, '');
     note('bytes of their replies', bytes / 1000, undefined, 'kB');
     note('growth of its heap', Math.max(0, (await heapOf(session)) - before) / 1e6, 1, 'MB');
   }

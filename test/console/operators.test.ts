@@ -93,6 +93,37 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
     await page.locator('.waterfall li').first().waitFor();
   });
 
+  test('a cell of the matrix filters the traces by operation and duration, with a click and with the arrows', async () => {
+    for (let n = 0; n < 3; n += 1) await send(world.server, 'GET', `/photos/none-${n}`).catch(() => {});
+    await using tab = await world.open('/traces');
+    const { page } = tab;
+    const matrix = page.getByRole('region', { name: 'By operation and duration' });
+    const refused = matrix.getByRole('button', { name: /^GetObject, Refused: / });
+    const count = Number(await refused.textContent());
+    expect(count).toBeGreaterThanOrEqual(3);
+    await refused.click();
+    const asked = () => new URL(page.url()).searchParams;
+    await expect.poll(() => asked().toString()).toBe('operation=GetObject&status=4xx');
+    const rows = page.getByRole('region', { name: 'Traces' }).locator('[data-row]');
+    await page.getByText(/^\d+ requests are kept\./).waitFor();
+    await expect.poll(() => rows.count()).toBeGreaterThanOrEqual(count);
+    for (const text of await rows.allTextContents()) expect(text).toContain('GetObject');
+    await page.reload();
+    await settled(page);
+    expect(await refused.getAttribute('aria-pressed')).toBe('true');
+    // From there the arrows reach the other cells, and no other button of the matrix is in the way of Tab.
+    await refused.focus();
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('Enter');
+    await expect
+      .poll(() => asked().toString())
+      .toMatch(/^operation=GetObject&band=10*$|^operation=GetObject&band=0$/);
+    expect(await matrix.locator('button[tabindex="0"]').count()).toBe(1);
+    expect(await tab.axe()).toEqual([]);
+    await page.getByRole('button', { name: 'Show all' }).click();
+    await expect.poll(() => asked().toString()).toBe('');
+  });
+
   test('the level of the log is changed in one step', async () => {
     await using tab = await world.open('/settings');
     const { page } = tab;

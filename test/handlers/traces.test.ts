@@ -168,6 +168,8 @@ describe('GET /admin/v1/traces', () => {
     expect(await ids('bucket=other')).toEqual([]);
     expect(await ids(`id=${requestId(missing)}`)).toEqual([requestId(missing)]);
     expect(await ids('minMs=100000')).toEqual([]);
+    expect(await ids('operation=GetObject&belowMs=0')).toEqual([]);
+    expect(await ids('operation=GetObject&status=4xx&minMs=0&belowMs=100000')).toHaveLength(2);
     expect(await ids('limit=1')).toHaveLength(1);
   });
 
@@ -199,7 +201,7 @@ describe('GET /admin/v1/traces', () => {
     expect(await world.list('running=true&operation=PutObject')).toEqual([]);
   });
 
-  test.each(['colour=red', 'running=maybe', 'limit=501', 'minMs=-1', 'limit=x'])(
+  test.each(['colour=red', 'running=maybe', 'limit=501', 'minMs=-1', 'belowMs=1.5', 'limit=x'])(
     'refuses the filter %s, and says what is right',
     async (query) => {
       await using world = await openTraced();

@@ -74,6 +74,8 @@ test('a flood of refused requests removes neither failures nor slow requests', (
   for (let n = 0; n < 20_000; n += 1) end(ring, { status: 403, code: 'AccessDenied' });
   expect([...ring.entries({ status: '503', max: 9 })]).toHaveLength(1);
   expect([...ring.entries({ minMs: 5_000, max: 9 })]).toHaveLength(1);
+  expect([...ring.entries({ minMs: 5_000, belowMs: 5_000, max: 9 })]).toEqual([]);
+  expect([...ring.entries({ minMs: 5_000, belowMs: 5_001, max: 9 })]).toHaveLength(1);
 });
 
 test('16 MiB are never exceeded, whatever the length of names and the number of operations', () => {

@@ -20,7 +20,7 @@ import { type AuditRow, Details, nameOf, rowKey, Status } from './audit-row.tsx'
 import { LiveBar, useFollowedAudit } from './followed-audit.tsx';
 import { w } from './words.ts';
 
-const everyMs = 15_000;
+const everyMs = 30_000;
 const hourMs = 3_600_000;
 const periods = ['1', '24', '168', '720'] as const;
 

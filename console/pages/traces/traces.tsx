@@ -2,23 +2,25 @@
 import { useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
-import { useAdmin } from '../../app/queries.ts';
+import { queries, useAdmin } from '../../app/queries.ts';
 import { useSearchState } from '../../app/url.ts';
 import { plural } from '../../text/plural.ts';
 import { t } from '../../text/text.ts';
 import { Chip, type Tone } from '../../ui/chip.tsx';
 import { Forbidden } from '../../ui/forbidden.tsx';
-import { Select } from '../../ui/form.tsx';
+import { Button, Select } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Duration, Time } from '../../ui/values.tsx';
+import { rangeOf, TraceMatrix } from './matrix.tsx';
 import { w } from './words.ts';
 
-const everyMs = 10_000;
-const shown = 200;
+const everyMs = 30_000;
+/** As many as the operation lists. */
+const listedMax = 500;
 
 type Summary = Answer<'ListTraces'>['traces'][number];
 
@@ -75,21 +77,28 @@ const columns: readonly Column<Summary>[] = [
   },
 ];
 
-const bands = ['', '10', '100', '1000', '10000'] as const;
+const thresholds = ['', '10', '100', '1000', '10000'] as const;
 const statuses = ['', '2xx', '4xx', '5xx'] as const;
+
+const countOf = (count: number): string =>
+  count < listedMax ? plural(count, w.oneTrace, w.manyTraces) : w.latest(count);
 
 export default function TracesPage() {
   const allowed = useAllowed(['ListTraces']);
   const [search, setSearch] = useSearchState();
-  const { status, slower, operation, id } = search;
+  const { status, slower, operation, band, id } = search;
+  const all = { limit: listedMax, ...(id === undefined ? {} : { id }) };
   const query = {
-    limit: shown,
+    ...all,
     ...(status === undefined ? {} : { status }),
     ...(operation === undefined ? {} : { operation }),
-    ...(id === undefined ? {} : { id }),
     ...(slower === undefined || !/^\d{1,9}$/.test(slower) ? {} : { minMs: Number(slower) }),
+    ...rangeOf(band),
   };
-  const traces = useAdmin('ListTraces', { query }, { everyMs, enabled: allowed('ListTraces') === true });
+  const options = { everyMs, enabled: allowed('ListTraces') === true };
+  // The same read where nothing is filtered.
+  const kept = useAdmin('ListTraces', { query: all }, options);
+  const traces = useAdmin('ListTraces', { query }, { ...options, keepsLast: true });
   const rows = traces.data?.traces;
   const failed = rows?.filter(({ kept }) => kept === 'failed').length ?? 0;
   if (allowed('ListTraces') === false) return <Forbidden title={t.pages.traces} operation="ListTraces" />;
@@ -97,8 +106,15 @@ export default function TracesPage() {
     <>
       <PageHead
         title={t.pages.traces}
-        answer={
-          rows && `${plural(rows.length, w.oneTrace, w.manyTraces)}${failed > 0 ? w.failed(failed) : ''}`
+        answer={rows && `${countOf(rows.length)}${failed > 0 ? w.failed(failed) : ''}`}
+        actions={
+          <Button
+            icon="refresh"
+            busy={traces.isFetching}
+            onClick={() => queries.invalidateQueries({ queryKey: ['ListTraces'] })}
+          >
+            {w.readAgain}
+          </Button>
         }
       />
       {traces.data !== undefined && traces.data.silent > 0 && (
@@ -106,6 +122,7 @@ export default function TracesPage() {
           <Icon name="warning" /> {w.silent(traces.data.silent, traces.data.processes)}
         </p>
       )}
+      {kept.data !== undefined && <TraceMatrix traces={kept.data.traces} />}
       <Card>
         <DataTable
           label={t.pages.traces}
@@ -128,8 +145,8 @@ export default function TracesPage() {
               <Select
                 label={w.took}
                 value={slower ?? ''}
-                options={bands.map((each) => [each, each === '' ? w.anyTime : w.slower(each)])}
-                onChange={(value) => setSearch({ slower: value })}
+                options={thresholds.map((each) => [each, each === '' ? w.anyTime : w.slower(each)])}
+                onChange={(value) => setSearch({ slower: value, band: undefined })}
               />
             </>
           }

@@ -1,5 +1,5 @@
 import { plural } from '../../text/plural.ts';
-import { words } from '../../text/text.ts';
+import { formatNumber, words } from '../../text/text.ts';
 
 export const w = words({
   en: {
@@ -11,6 +11,22 @@ export const w = words({
     oneTrace: 'request is kept.',
     manyTraces: 'requests are kept.',
     failed: (count: number) => ` ${plural(count, 'of them failed', 'of them failed')}.`,
+    latest: (count: number) => `The latest ${formatNumber(count)} requests that are kept.`,
+    readAgain: 'Refresh',
+    matrix: 'By operation and duration',
+    showAll: 'Show all',
+    columns: {
+      '0': '< 1 ms',
+      '1': '1–10 ms',
+      '10': '10–100 ms',
+      '100': '100 ms–1 s',
+      '1000': '1–10 s',
+      '10000': '≥ 10 s',
+      '4xx': 'Refused',
+      '5xx': 'Failed',
+    },
+    cell: (operation: string, column: string, count: number) =>
+      `${operation}, ${column}: ${plural(count, 'request', 'requests')}`,
     anyResult: 'Any result',
     anyTime: 'Any duration',
     slower: (ms: string) => `${ms} ms or longer`,
@@ -44,6 +60,21 @@ export const w = words({
     oneTrace: 'Anfrage ist aufgezeichnet.',
     manyTraces: 'Anfragen sind aufgezeichnet.',
     failed: (count) => ` ${plural(count, 'davon schlug fehl', 'davon schlugen fehl')}.`,
+    latest: (count) => `Die letzten ${formatNumber(count)} aufgezeichneten Anfragen.`,
+    readAgain: 'Neu laden',
+    matrix: 'Nach Operation und Dauer',
+    showAll: 'Alle zeigen',
+    columns: {
+      '0': '< 1 ms',
+      '1': '1–10 ms',
+      '10': '10–100 ms',
+      '100': '100 ms–1 s',
+      '1000': '1–10 s',
+      '10000': '≥ 10 s',
+      '4xx': 'Abgelehnt',
+      '5xx': 'Fehlgeschlagen',
+    },
+    cell: (operation, column, count) => `${operation}, ${column}: ${plural(count, 'Anfrage', 'Anfragen')}`,
     anyResult: 'Jedes Ergebnis',
     anyTime: 'Jede Dauer',
     slower: (ms) => `${ms} ms oder länger`,

@@ -205,13 +205,14 @@ export function summarize({
 
 export function matches(
   summary: TraceSummary,
-  { id, operation, bucket, status, minMs = 0, running }: TraceFilter,
+  { id, operation, bucket, status, minMs = 0, belowMs, running }: TraceFilter,
 ): boolean {
   if (id !== undefined && id !== summary.requestId && id !== summary.traceId) return false;
   if (operation !== undefined && operation !== summary.operation) return false;
   if (bucket !== undefined && bucket !== summary.bucket) return false;
   if (status !== undefined && !hasStatus(summary, status)) return false;
   if (summary.durationMs < minMs) return false;
+  if (belowMs !== undefined && summary.durationMs >= belowMs) return false;
   return running === undefined || running === (summary.kept === 'running');
 }
 

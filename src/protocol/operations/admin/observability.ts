@@ -69,6 +69,11 @@ const minMs = jsonInteger({
   max: Number.MAX_SAFE_INTEGER,
   doc: 'The least duration in milliseconds.',
 });
+const belowMs = jsonInteger({
+  min: 0,
+  max: Number.MAX_SAFE_INTEGER,
+  doc: 'The duration in milliseconds is less than this.',
+});
 
 /** What requests, and log lines about them, are filtered by. */
 const filter = {
@@ -166,6 +171,7 @@ export const observabilityRows = {
       bucket: jsonOptional(bucketName),
       status: jsonOptional(status),
       minMs: jsonOptional(minMs),
+      belowMs: jsonOptional(belowMs),
       running: jsonOptional(jsonBoolean),
       limit: jsonOptional(jsonInteger({ min: 1, max: 500, doc: 'Entries; 50 unless given.' })),
     },
