@@ -3,6 +3,7 @@
  * `pages/` and by the `load` of its row; a row without `load` has no address and is shown nowhere.
  */
 import type { ComponentType } from 'preact';
+import { accessFamilies, storageFamilies } from '../storage/families.ts';
 import type { IconName } from '../ui/icons.tsx';
 import type { AdminOperationName } from './client.ts';
 
@@ -71,6 +72,8 @@ export const pages = {
     within: 'bucket',
     icon: 'sliders',
     needs: ['ListBucketConfigurations'],
+    storageNeeds: Object.values(storageFamilies).map(({ reads }) => reads),
+    tenants: true,
     load: () => import('../pages/bucket-settings/bucket-settings.tsx'),
   },
   access: {
@@ -78,6 +81,8 @@ export const pages = {
     within: 'bucket',
     icon: 'lock',
     needs: ['ListBucketConfigurations'],
+    storageNeeds: accessFamilies.map((family) => storageFamilies[family].reads),
+    tenants: true,
     load: () => import('../pages/access/access.tsx'),
   },
   usage: {

@@ -1,8 +1,10 @@
 /** What a page shows instead of its content: loading, empty, refused, partly shown. */
+import { useParams } from '@tanstack/react-router';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Refused, Unreachable } from '../app/client.ts';
 import { PageLink } from '../app/page-link.tsx';
+import { useSession } from '../app/session.tsx';
 import { t } from '../text/text.ts';
 import { Copy } from './copy.tsx';
 import { Button } from './form.tsx';
@@ -88,12 +90,21 @@ export function Failure({
   );
 }
 
-/** To the statement that decided a request. */
-export const Why = ({ requestId, ...look }: { readonly requestId: string; readonly class?: string }) => (
-  <PageLink page="why" search={{ requestId }} {...look}>
-    {t.ui.why}
-  </PageLink>
-);
+/** To the statement that decided a request: tenants ask on the tab Access of the bucket whose page is open. */
+export function Why({ requestId, ...look }: { readonly requestId: string; readonly class?: string }) {
+  const { isOperator } = useSession().session;
+  const { bucket } = useParams({ strict: false }) as { readonly bucket?: string };
+  if (!isOperator && bucket === undefined) return null;
+  return (
+    <PageLink
+      {...(isOperator || bucket === undefined ? { page: 'why' } : { page: 'access', params: { bucket } })}
+      search={{ requestId }}
+      {...look}
+    >
+      {t.ui.why}
+    </PageLink>
+  );
+}
 
 interface RequestLinksProps {
   readonly requestId: string;
@@ -102,15 +113,20 @@ interface RequestLinksProps {
   readonly class?: string;
 }
 
-/** To the trace of a request and, where policies refused it, to the statement that decided. */
-export const RequestLinks = ({ requestId, status, ...look }: RequestLinksProps) => (
-  <>
-    {status === 403 && <Why requestId={requestId} {...look} />}
-    <PageLink page="trace" params={{ trace: requestId }} {...look}>
-      {t.ui.trace}
-    </PageLink>
-  </>
-);
+/** To the trace of a request, which shows operators the inside of the gateway, and, where policies refused it, to the statement that decided. */
+export function RequestLinks({ requestId, status, ...look }: RequestLinksProps) {
+  const { isOperator } = useSession().session;
+  return (
+    <>
+      {status === 403 && <Why requestId={requestId} {...look} />}
+      {isOperator && (
+        <PageLink page="trace" params={{ trace: requestId }} {...look}>
+          {t.ui.trace}
+        </PageLink>
+      )}
+    </>
+  );
+}
 
 export const Partial = ({
   shown,

@@ -137,6 +137,53 @@ describe.skipIf(noChromium !== undefined)('the tab Access of a bucket', () => {
     await send(world.server, 'PUT', '/photos/refused', { body: 'x', as: narrow });
   });
 
+  test('a tenant sees what decides in its bucket, asks about its own callers, and edits its policy', async () => {
+    const tenant = world.server.credentials.numbered;
+    const { owner } = tenant;
+    await send(world.server, 'PUT', '/of-tenant', { as: tenant });
+    const statement = {
+      Sid: 'NoWrites',
+      Effect: 'Deny',
+      Principal: { AWS: `arn:aws:iam::${owner}:user/writer` },
+      Action: 's3:PutObject',
+      Resource: 'arn:aws:s3:::of-tenant/*',
+    };
+    const document = { Version: '2012-10-17', Statement: [statement] };
+    const body = JSON.stringify(document);
+    await send(world.server, 'PUT', '/of-tenant', { body, query: { policy: '' }, as: tenant });
+    const actions = ['s3:PutObject', 's3:GetBucketPolicy', 's3:GetBucketAcl', 's3:ListBucket'];
+    const writer = await openUser(world.server, 'writer', { account: owner, actions });
+    await using tab = await world.open('/buckets/of-tenant/access', { as: tenant });
+    const { page } = tab;
+    await page.getByText('1 statement. It allows nothing to everyone.').waitFor();
+    await page.getByLabel('Access key').fill(writer.accessKey);
+    await page.getByLabel('Action').fill('s3:PutObject');
+    await page.getByLabel('Key of an object').fill('any');
+    await page.getByRole('button', { name: 'Ask' }).click();
+    await page.getByText('A statement denies it, whatever others allow.').waitFor();
+    await page.locator('.statement.is-deciding').getByText('"Sid": "NoWrites"').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await page.getByRole('button', { name: 'Edit and try' }).click();
+    const draft = page.getByLabel('Draft', { exact: true });
+    await draft.fill(body.replace('s3:PutObject', 's3:DeleteObject'));
+    await page.getByRole('button', { name: 'Try', exact: true }).click();
+    await page.getByText('With the draft it is allowed.').waitFor();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('A policy of the caller allows it.').waitFor();
+    await send(world.server, 'PUT', '/of-tenant/any', { body: 'x', as: writer });
+    // Another account's key is answered like one that does not exist.
+    await page.getByLabel('Access key').fill(testCredentials.alice.accessKey);
+    await page.getByRole('button', { name: 'Ask' }).click();
+    await page.getByText('AccessDenied').waitFor();
+    // A user sees what its policies allow it to read, and is offered no question that they forbid.
+    await using narrow = await world.open('/buckets/of-tenant/access', { as: writer, locale: 'de-DE' });
+    await narrow.page.getByText('1 Statement.').waitFor();
+    await narrow.page.getByText('Gewährt nicht allen etwas.').waitFor();
+    expect(await narrow.page.getByText('Sperre öffentlichen Zugriffs').count()).toBe(0);
+    expect(await narrow.page.getByText('Darf jemand das?').count()).toBe(0);
+    expect(await narrow.page.getByText('Trace', { exact: true }).count()).toBe(0);
+  });
+
   test('only what policy allows is offered', async () => {
     const reader = await openUser(world.server, 'access-reader', {
       actions: ['admin:ListBuckets', 'admin:GetBucket', 'admin:ListBucketConfigurations'],

@@ -125,6 +125,90 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     expect(await panel.getByRole('button', { name: 'Remove' }).count()).toBe(0);
   });
 
+  test('a tenant reads, checks, saves and removes configurations by the storage protocol', async () => {
+    const tenant = world.server.credentials.numbered;
+    await send(world.server, 'PUT', '/of-tenant', { as: tenant });
+    const stored = (parameter: string): Promise<string> =>
+      send(world.server, 'GET', '/of-tenant', { query: { [parameter]: '' }, as: tenant }).then(
+        (reply) => reply.text(),
+        String,
+      );
+    await using tab = await world.open('/buckets/of-tenant/settings', { as: tenant });
+    const { page } = tab;
+    await page.getByText('1 of 16 configurations are set.').waitFor();
+    await page.getByRole('button', { name: 'cors' }).click();
+    const panel = page.getByRole('region', { name: 'cors' });
+    const area = panel.getByLabel('Document (JSON)');
+    const corsOf = (origin: string, method: string): string =>
+      JSON.stringify({ CORSRule: [{ AllowedOrigin: [origin], AllowedMethod: [method] }] }, null, 2);
+    // The form is checked in the page, the rules of the family by the gateway.
+    await area.fill(corsOf('https://a.example', 'GET').replace('"CORSRule"', '"CORSRules"'));
+    await panel.getByRole('button', { name: 'Check' }).click();
+    await panel.getByText(/would be refused\. Nothing was stored\./).waitFor();
+    await area.fill(corsOf('https://a.example', 'FETCH'));
+    await panel.getByRole('button', { name: 'Check' }).click();
+    await panel.getByText('The document has the form of its family.').waitFor();
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText('InvalidRequest').waitFor();
+    expect(await stored('cors')).toContain('404');
+    await area.fill(corsOf('https://<a>.example', 'GET'));
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText('Saved.').waitFor();
+    expect(await stored('cors')).toContain('https://&lt;a&gt;.example');
+    await page.getByText('2 of 16 configurations are set.').waitFor();
+    await area.fill(corsOf('https://<b>.example', 'GET'));
+    await panel.getByRole('region', { name: 'Changes' }).getByText('<b>').waitFor();
+    await panel.getByText('Fields').click();
+    await panel.getByText('CORSRule[].AllowedMethod').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await panel.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await panel.waitFor({ state: 'detached' });
+    expect(await stored('cors')).toContain('404');
+  });
+
+  test('a tenant stores a lifecycle, an inventory and a policy, and reads them again', async () => {
+    const tenant = world.server.credentials.numbered;
+    await send(world.server, 'PUT', '/of-tenant-too', { as: tenant });
+    await using tab = await world.open('/buckets/of-tenant-too/settings', { as: tenant });
+    const { page } = tab;
+    const save = async (family: string, document?: object): Promise<void> => {
+      await page.getByRole('button', { name: family, exact: true }).click();
+      const panel = page.getByRole('region', { name: family, exact: true });
+      if (family === 'inventory') {
+        await panel.getByLabel('Id of another entry').fill('daily');
+        await panel.getByRole('button', { name: 'Open' }).click();
+      }
+      if (document !== undefined) await panel.getByLabel('Document (JSON)').fill(JSON.stringify(document));
+      await panel.getByRole('button', { name: 'Save' }).click();
+      await panel.getByText('Saved.').waitFor();
+      await page.keyboard.press('Escape');
+      await panel.waitFor({ state: 'detached' });
+    };
+    const rule = { ID: 'r', Status: 'Enabled', Filter: { Prefix: 'l/' }, Expiration: { Days: 9 } };
+    const lifecycle = { Rule: [rule], TransitionDefaultMinimumObjectSize: 'varies_by_storage_class' };
+    await save('lifecycle', lifecycle);
+    await save('inventory');
+    const statement = {
+      Effect: 'Allow',
+      Principal: { AWS: tenant.owner },
+      Action: 's3:GetObject',
+      Resource: 'arn:aws:s3:::of-tenant-too/*',
+    };
+    await save('policy', { Version: '2012-10-17', Statement: [statement] });
+    await page.getByText('4 of 16 configurations are set.').waitFor();
+    const reply = await send(world.server, 'GET', '/admin/v1/buckets/of-tenant-too/configurations');
+    const { configurations } = (await reply.json()) as { readonly configurations: Record<string, unknown> };
+    expect(configurations).toMatchObject({
+      lifecycle,
+      inventory: { daily: { Id: 'daily' } },
+      policy: { Statement: [statement] },
+    });
+    await page.getByRole('button', { name: 'lifecycle', exact: true }).click();
+    const area = page.getByRole('region', { name: 'lifecycle' }).getByLabel('Document (JSON)');
+    expect(JSON.parse(await area.inputValue())).toMatchObject(lifecycle);
+  });
+
   test('a reader cannot save, and the tab is not shown to those who may not list', async () => {
     const reader = await openUser(world.server, 'settings-reader', {
       actions: ['admin:ListBuckets', 'admin:GetBucket', 'admin:ListBucketConfigurations'],

@@ -1,5 +1,6 @@
 /** Every page for callers of every kind: a page asks only for what policies allow its caller, and says what they forbid. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { testCredentials } from '../support/server.ts';
 import { builtPages, pathOf } from './addresses.ts';
 import { openUser } from './people.ts';
 import { refusalsIn } from './reads.ts';
@@ -32,8 +33,18 @@ describe.skipIf(noChromium !== undefined)('every page', () => {
     });
   }
 
-  /** @returns the requests that were refused, with the page that was open */
-  async function refusedOn(as: Pair, bucket: string, user: string): Promise<readonly string[]> {
+  interface Seen {
+    /** The requests that were refused, with the page that was open. */
+    readonly refused: readonly string[];
+    /** The pages of the rail that can be opened. */
+    readonly rail: readonly string[];
+    readonly tabs: readonly string[];
+  }
+
+  const linksIn = ({ page }: Tab, name: string): Promise<readonly string[]> =>
+    page.getByRole('navigation', { name, exact: true }).getByRole('link').allInnerTexts();
+
+  async function walkAll(as: Pair, bucket: string, user: string): Promise<Seen> {
     await using tab = await world.open('/me', { as });
     const refused: string[] = [];
     let open = '';
@@ -54,24 +65,55 @@ describe.skipIf(noChromium !== undefined)('every page', () => {
     }
     await tab.page.waitForLoadState('networkidle');
     await Promise.all(looks);
-    return refused;
+    // By now every permission is known.
+    await walk(tab, `/buckets/${bucket}/objects/`);
+    return { refused, rail: await linksIn(tab, 'Pages'), tabs: await linksIn(tab, 'Bucket') };
   }
+
+  test('offers an operator every page, and refuses it none', async () => {
+    const { root } = testCredentials;
+    const { refused, rail, tabs } = await walkAll(root, 'of-root', 'root-account');
+    expect(refused).toEqual([]);
+    expect([rail.length, tabs.length]).toEqual([13, 9]);
+  });
 
   test('asks nothing that is forbidden to a restricted operator', async () => {
     const actions = ['admin:ListBuckets', 'admin:GetBucket', 'admin:ListTraces', 'admin:ListAudit'];
     const restricted = await openUser(world.server, 'restricted', { actions });
-    expect(await refusedOn(restricted, 'of-root', 'root-account')).toEqual([]);
+    expect(await walkAll(restricted, 'of-root', 'root-account')).toEqual({
+      refused: [],
+      rail: ['Buckets', 'Audit', 'Traces', 'My account'],
+      tabs: ['Objects', 'Journal'],
+    });
   });
 
   test('asks nothing that is forbidden to the root of a tenant’s account', async () => {
     const { numbered } = world.server.credentials;
-    expect(await refusedOn(numbered, 'of-numbered', numbered.owner)).toEqual([]);
+    expect(await walkAll(numbered, 'of-numbered', numbered.owner)).toEqual({
+      refused: [],
+      rail: ['Buckets', 'My account'],
+      tabs: ['Objects', 'Versions', 'Open uploads', 'Settings', 'Access', 'Usage', 'Automation'],
+    });
   });
 
   test('asks nothing that is forbidden to a user with a narrow policy', async () => {
     const { owner } = world.server.credentials.numbered;
     const narrow = await openUser(world.server, 'narrow', { account: owner, actions: ['s3:ListBucket'] });
-    expect(await refusedOn(narrow, 'of-numbered', owner)).toEqual([]);
+    expect(await walkAll(narrow, 'of-numbered', owner)).toEqual({
+      refused: [],
+      rail: ['My account'],
+      tabs: ['Objects'],
+    });
+  });
+
+  test('asks nothing that is forbidden to a user who may read one configuration', async () => {
+    const { owner } = world.server.credentials.numbered;
+    const actions = ['s3:ListBucket', 's3:GetBucketCORS', 's3:GetBucketPolicy'];
+    const reader = await openUser(world.server, 'cors-reader', { account: owner, actions });
+    expect(await walkAll(reader, 'of-numbered', owner)).toMatchObject({
+      refused: [],
+      tabs: ['Objects', 'Settings', 'Access'],
+    });
   });
 
   test('asks a caller whose account is suspended for another key', async () => {

@@ -49,6 +49,11 @@ async function openWorld(): Promise<GatewayWorld> {
   return world;
 }
 
+async function openReader(world: GatewayWorld) {
+  const { credential } = await openUser(world, 'reader', { policy: allow('s3:GetObject') });
+  return { credential, arn: `arn:aws:iam::${credential.owner}:user/reader` };
+}
+
 describe('a caller of an account that is no operator’s', () => {
   test('reads buckets, usage and quota of its own account as its root, and nothing else', async () => {
     await using world = await openWorld();
@@ -132,6 +137,64 @@ describe('a caller of an account that is no operator’s', () => {
     });
     expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining('questions[0].action')]);
     expect((await world.anonymous.post('/admin/v1/session/permissions', { body: '{}' })).status).toBe(403);
+  });
+
+  test('asks why about its own buckets and its own callers, and learns nothing of others', async () => {
+    await using world = await openWorld();
+    const { credential: reader, arn } = await openReader(world);
+    const why = async (client: Client, question: object): Promise<readonly [number, string]> => {
+      const body = JSON.stringify({ action: 's3:GetObject', key: 'any', ...question });
+      const headers = { 'content-type': 'application/json' };
+      const single = await client.post('/admin/v1/why', { headers, body });
+      const batch = await client.post('/admin/v1/why/batch', { headers, body: `{"questions":[${body}]}` });
+      const [answer] = JSON.parse(batch.text).answers;
+      // Both forms decide the same.
+      expect(answer.refused === undefined).toBe(single.status === 200);
+      return [single.status, single.text];
+    };
+    const bucket = 'of-alice';
+    expect(await why(world.client, { bucket })).toEqual([200, expect.stringContaining('"allowed":false')]);
+    for (const who of [{ accessKey: reader.accessKey }, { principal: arn }]) {
+      const [status, text] = await why(world.client, { bucket, ...who });
+      expect([status, JSON.parse(text)]).toMatchObject([200, { allowed: true, caller: { principal: arn } }]);
+    }
+    const others = [
+      {},
+      { bucket: 'of-bob' },
+      { bucket: 'no-such-bucket' },
+      { bucket, accessKey: bob.accessKey },
+      { bucket, accessKey: operator.accessKey },
+      { bucket, accessKey: 'NOSUCHKEY' },
+      { bucket, principal: 'arn:aws:iam::bob-account:root' },
+    ];
+    for (const question of others)
+      expect([question, (await why(world.client, question))[0]]).toEqual([question, 403]);
+    // A user of the account: itself with its own permission, others with that of IAM.
+    const asker = (await openUser(world, 'asker', { policy: allow('admin:ExplainDecision') })).credential;
+    const client = world.as({ credential: asker });
+    expect((await why(client, { bucket, accessKey: asker.accessKey }))[0]).toBe(200);
+    expect(await why(client, { bucket, principal: arn })).toEqual([
+      403,
+      expect.stringContaining('iam:SimulatePrincipalPolicy'),
+    ]);
+    expect((await why(world.as({ credential: reader }), { bucket }))[0]).toBe(403);
+  });
+
+  test('asks why about an audited request of its own bucket only, also where the question names another bucket', async () => {
+    await using world = await openWorld();
+    const requestOf = async (client: Client, path: string): Promise<string> =>
+      (await client.put(path, { body: 'x' })).header('x-amz-request-id') ?? '';
+    const mine = await requestOf(world.client, '/of-alice/key');
+    const other = await requestOf(world.bob, '/of-bob/secret-key');
+    const ask = (requestId: string) =>
+      world.client.post('/admin/v1/why', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ bucket: 'of-alice', requestId }),
+      });
+    const answer = await ask(mine);
+    expect([answer.status, JSON.parse(answer.text).request]).toMatchObject([200, { key: 'key' }]);
+    const refused = await ask(other);
+    expect([refused.status, refused.text]).toEqual([403, expect.not.stringContaining('secret-key')]);
   });
 
   test('may log in, and is no operator then', async () => {

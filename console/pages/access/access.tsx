@@ -5,10 +5,13 @@ import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { Answer } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin } from '../../app/queries.ts';
+import { useSession } from '../../app/session.tsx';
+import { useConfigurations } from '../../storage/configurations.ts';
+import { accessFamilies, storageFamilies } from '../../storage/families.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
-import { Empty, Reading } from '../../ui/states.tsx';
+import { Empty, Reading, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { AskWhy } from '../why/question.tsx';
 import { SigningKey } from './signing-key.tsx';
@@ -28,36 +31,51 @@ interface Statement {
   readonly NotResource?: Texts;
   readonly Condition?: object;
 }
-interface Configurations {
+interface Documents {
   readonly policy?: { readonly Statement?: Statement | readonly Statement[] };
   readonly 'public-access-block'?: Readonly<Record<string, boolean>>;
+  readonly acl?: { readonly AccessControlList?: readonly Grant[] };
+  readonly 'ownership-controls'?: { readonly Rule?: readonly { readonly ObjectOwnership?: string }[] };
+}
+interface Grant {
+  readonly Grantee?: { readonly URI?: string };
 }
 
 export default function AccessPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
+  const { session } = useSession();
   const list = onBucket('ListBucketConfigurations', bucket);
   const get = onBucket('GetBucket', bucket);
   const explain = onBucket('ExplainDecision', bucket);
   const allowed = useAllowed([list, get, explain]);
-  const path = { name: bucket };
-  const found = useAdmin('GetBucket', { path }, { everyMs, enabled: allowed(get) === true });
-  const configured = useAdmin(
-    'ListBucketConfigurations',
-    { path },
-    { everyMs, enabled: allowed(list) === true },
+  const { by, families, query } = useConfigurations(bucket, accessFamilies);
+  const found = useAdmin(
+    'GetBucket',
+    { path: { name: bucket } },
+    { everyMs, enabled: allowed(get) === true },
   );
-  const forbidden = [list, get].find((question) => allowed(question) === false);
-  if (forbidden !== undefined) return <Empty icon="lock" text={t.shell.forbidden(forbidden.action)} />;
+  if (by === undefined || allowed(get) === undefined) return <Skeleton rows={5} />;
+  const missing = by === 'operators' ? get : list;
+  if (by === 'nobody' || (by === 'operators' && allowed(get) === false))
+    return (
+      <Empty
+        icon="lock"
+        text={t.shell.forbidden(session.isOperator ? missing.action : storageFamilies.policy.reads)}
+      />
+    );
   return (
     <>
       <Card title={w.rules}>
-        <Reading query={configured} rows={5}>
-          {({ configurations }) => (
-            <Reading query={found} rows={5}>
-              {/* The cast: the documents of the families have no common type. */}
-              {(data) => <Rules bucket={data} configurations={configurations as Configurations} />}
-            </Reading>
-          )}
+        <Reading query={query} rows={5}>
+          {(documents) =>
+            allowed(get) === true ? (
+              <Reading query={found} rows={5}>
+                {(data) => <Rules name={bucket} bucket={data} families={families} documents={documents} />}
+              </Reading>
+            ) : (
+              <Rules name={bucket} bucket={undefined} families={families} documents={documents} />
+            )
+          }
         </Reading>
       </Card>
       {allowed(explain) === true && <AskWhy key={bucket} bucket={bucket} />}
@@ -69,36 +87,61 @@ const listOf = <T,>(value: T | readonly T[] | undefined): readonly T[] =>
   value === undefined ? [] : Array.isArray(value) ? value : [value as T];
 
 interface RulesProps {
-  readonly bucket: Answer<'GetBucket'>;
-  readonly configurations: Configurations;
+  readonly name: string;
+  /** Undefined where policies do not allow to read it. */
+  readonly bucket: Answer<'GetBucket'> | undefined;
+  /** Those that policies allow to read. */
+  readonly families: readonly string[];
+  readonly documents: Documents;
 }
 
-function Rules({ bucket, configurations }: RulesProps) {
-  const { name, policyIsPublic, aclIsPublic, objectOwnership } = bucket;
-  const statements = listOf(configurations.policy?.Statement);
-  const block = Object.entries(configurations['public-access-block'] ?? {}).flatMap(([each, isOn]) =>
+/** What the ownership of a bucket without a document of its own is. */
+const ownershipDefault = 'ObjectWriter';
+const isForEveryone = ({ Grantee }: Grant): boolean =>
+  /\/(?:All|Authenticated)Users$/.test(Grantee?.URI ?? '');
+
+function Rules({ name, bucket, families, documents }: RulesProps) {
+  const may = (family: (typeof accessFamilies)[number]) => families.includes(family);
+  const statements = listOf(documents.policy?.Statement);
+  const block = Object.entries(documents['public-access-block'] ?? {}).flatMap(([each, isOn]) =>
     isOn ? each : [],
   );
+  const policyIsPublic = bucket?.policyIsPublic;
+  const aclIsPublic = bucket?.aclIsPublic ?? documents.acl?.AccessControlList?.some(isForEveryone) ?? false;
+  const ownership =
+    bucket?.objectOwnership ??
+    documents['ownership-controls']?.Rule?.[0]?.ObjectOwnership ??
+    ownershipDefault;
   return (
     <>
-      <Rule name={w.policy} bucket={name} family="policy">
-        {configurations.policy === undefined
-          ? w.noPolicy
-          : `${w.statements(statements.length)} ${policyIsPublic ? w.public : w.notPublic}`}{' '}
-        {policyIsPublic && <PublicChip />}
-      </Rule>
-      <Rule name={w.block} bucket={name} family="public-access-block">
-        {block.length === 0 ? w.noBlock : w.blocks(block.join(', '))}
-      </Rule>
-      <Rule name={w.acl} bucket={name} family="acl">
-        {aclIsPublic ? w.aclPublic : w.aclPrivate} {aclIsPublic && <PublicChip />}
-      </Rule>
-      <Rule name={w.ownership} bucket={name} family="ownership-controls">
-        <span class="code">{objectOwnership}</span> {w.ownershipHints[objectOwnership]}
-      </Rule>
-      <Rule name={w.signingKey} bucket={name}>
-        <SigningKey bucket={bucket} />
-      </Rule>
+      {may('policy') && (
+        <Rule name={w.policy} bucket={name} family="policy">
+          {documents.policy === undefined
+            ? w.noPolicy
+            : [w.statements(statements.length), describePublic(policyIsPublic)].join(' ')}{' '}
+          {policyIsPublic === true && <PublicChip />}
+        </Rule>
+      )}
+      {may('public-access-block') && (
+        <Rule name={w.block} bucket={name} family="public-access-block">
+          {block.length === 0 ? w.noBlock : w.blocks(block.join(', '))}
+        </Rule>
+      )}
+      {may('acl') && (
+        <Rule name={w.acl} bucket={name} family="acl">
+          {aclIsPublic ? w.aclPublic : w.aclPrivate} {aclIsPublic && <PublicChip />}
+        </Rule>
+      )}
+      {may('ownership-controls') && (
+        <Rule name={w.ownership} bucket={name} family="ownership-controls">
+          <span class="code">{ownership}</span> {w.ownershipHints[ownership]}
+        </Rule>
+      )}
+      {bucket !== undefined && (
+        <Rule name={w.signingKey} bucket={name}>
+          <SigningKey bucket={bucket} />
+        </Rule>
+      )}
       {statements.length > 0 && (
         <ShortTable
           label={w.policyTable}
@@ -110,6 +153,9 @@ function Rules({ bucket, configurations }: RulesProps) {
     </>
   );
 }
+
+const describePublic = (isPublic: boolean | undefined): string =>
+  isPublic === undefined ? '' : isPublic ? w.public : w.notPublic;
 
 const PublicChip = () => <Chip tone="warn">{w.everyone}</Chip>;
 

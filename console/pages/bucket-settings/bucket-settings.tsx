@@ -2,9 +2,11 @@
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
-import { onBucket, useAllowed } from '../../app/allowed.ts';
-import { useAdmin } from '../../app/queries.ts';
+import { useAllowed } from '../../app/allowed.ts';
+import { useSession } from '../../app/session.tsx';
 import { useSearchState } from '../../app/url.ts';
+import { useConfigurations } from '../../storage/configurations.ts';
+import { storageFamilies, toRead, toRemove, toWrite } from '../../storage/families.ts';
 import { t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Panel } from '../../ui/dialog.tsx';
@@ -13,10 +15,9 @@ import type { Column } from '../../ui/short-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { DataTable } from '../../ui/table.tsx';
 import { Card } from '../../ui/tabs.tsx';
-import { Editor } from './editor.tsx';
+import { Editor, type EditorProps } from './editor.tsx';
+import { adminStore, storageStore } from './stores.ts';
 import { w } from './words.ts';
-
-const everyMs = 30_000;
 
 // The cast: the words have every family, and no more.
 const families = Object.keys(w.families) as readonly ConfigurationFamily[];
@@ -63,18 +64,16 @@ const columns: readonly Column<Row>[] = [
 
 export default function BucketSettingsPage() {
   const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
-  const ask = onBucket('ListBucketConfigurations', bucket);
-  const allowed = useAllowed([ask]);
-  const list = useAdmin(
-    'ListBucketConfigurations',
-    { path: { name: bucket } },
-    { everyMs, enabled: allowed(ask) === true },
-  );
+  const { session } = useSession();
+  const { by, families: readable, query: list } = useConfigurations(bucket);
   const [search, setSearch] = useSearchState();
-  if (allowed(ask) === false) return <Empty icon="lock" text={t.shell.forbidden(ask.action)} />;
-  // The cast: the documents of the families have no common type.
-  const stored = list.data?.configurations as Readonly<Record<string, unknown>> | undefined;
-  const rows = stored && families.map((family) => ({ family, stored: stored[family] }));
+  if (by === 'nobody') {
+    const action = session.isOperator ? 'admin:ListBucketConfigurations' : storageFamilies.policy.reads;
+    return <Empty icon="lock" text={t.shell.forbidden(action)} />;
+  }
+  const stored = list.data;
+  const rows = stored && readable.map((family) => ({ family, stored: stored[family] }));
+  const hidden = families.filter((family) => !readable.includes(family));
   const open = rows?.find(({ family }) => family === search['family']);
   const close = () => setSearch({ family: undefined, entry: undefined });
   return (
@@ -95,13 +94,23 @@ export default function BucketSettingsPage() {
         {rows !== undefined && (
           <p class="quiet card-line foot">
             {w.answer(rows.filter((row) => row.stored !== undefined).length, rows.length)}
+            {hidden.length > 0 && (
+              <>
+                {' '}
+                {w.hidden} <span class="code">{hidden.join(', ')}</span>.
+              </>
+            )}
           </p>
         )}
       </Card>
       {open !== undefined && (
         <Panel title={open.family} onClose={close}>
           <p class="quiet">{w.families[open.family]}</p>
-          <Details key={`${bucket}/${open.family}`} bucket={bucket} row={open} />
+          {by === 'operators' ? (
+            <Details key={`${bucket}/${open.family}`} bucket={bucket} row={open} />
+          ) : (
+            <StorageDetails key={`${bucket}/${open.family}`} bucket={bucket} row={open} />
+          )}
         </Panel>
       )}
     </>
@@ -113,16 +122,59 @@ interface DetailsProps {
   readonly row: Row;
 }
 
-function Details({ bucket, row: { family, stored } }: DetailsProps) {
-  const [search, setSearch] = useSearchState();
+/** For callers of the operator API. */
+function Details(props: DetailsProps) {
+  const { bucket, row } = props;
+  const { family } = row;
+  const id = useEntry(family);
   const hasIds = withIds.has(family);
-  const id = hasIds ? search['entry'] : undefined;
   const suffix = hasIds ? 'Entry' : '';
   const path = `buckets/${bucket}/configurations/${family}${hasIds ? `/${id ?? '*'}` : ''}`;
   const toAsk = (verb: string) => ({ action: `admin:${verb}BucketConfiguration${suffix}`, bucket, path });
   const allowed = useAllowed([toAsk('Put'), toAsk('Delete'), 'GetOpenApi']);
-  const mayPut = allowed(toAsk('Put'));
-  if (hasIds && id === undefined)
+  return (
+    <Document
+      {...props}
+      store={adminStore({ bucket, family, id })}
+      mayPut={allowed(toAsk('Put'))}
+      mayRemove={allowed(toAsk('Delete')) === true && !lasting.has(family)}
+      mayReadSchema={allowed('GetOpenApi') === true}
+    />
+  );
+}
+
+/** For everyone else, in the storage protocol. */
+function StorageDetails(props: DetailsProps) {
+  const { bucket, row } = props;
+  const { family } = row;
+  const id = useEntry(family);
+  const allowed = useAllowed([toRead(family, bucket), toWrite(family, bucket), toRemove(family, bucket)]);
+  const { removal } = storageFamilies[family];
+  return (
+    <Document
+      {...props}
+      store={storageStore({ bucket, family, id })}
+      mayPut={allowed(toWrite(family, bucket))}
+      mayRemove={allowed(toRemove(family, bucket)) === true && removal !== 'none'}
+      mayReadSchema
+    />
+  );
+}
+
+/** The id in the address, of a family with several configurations. */
+function useEntry(family: ConfigurationFamily): string | undefined {
+  const [search] = useSearchState();
+  return withIds.has(family) ? search['entry'] : undefined;
+}
+
+interface DocumentProps extends DetailsProps, Pick<EditorProps, 'store' | 'mayRemove' | 'mayReadSchema'> {
+  readonly mayPut: boolean | undefined;
+}
+
+function Document({ row: { family, stored }, mayPut, ...rest }: DocumentProps) {
+  const [, setSearch] = useSearchState();
+  const id = useEntry(family);
+  if (withIds.has(family) && id === undefined)
     return (
       <Entries
         stored={stored}
@@ -136,12 +188,10 @@ function Details({ bucket, row: { family, stored } }: DetailsProps) {
   return (
     <Editor
       key={id}
-      bucket={bucket}
+      {...rest}
       family={family}
       {...(id === undefined ? { stored } : { id, stored: entries?.[id] })}
       mayPut={mayPut}
-      mayRemove={allowed(toAsk('Delete')) === true && !lasting.has(family)}
-      mayReadSchema={allowed('GetOpenApi') === true}
       onRemoved={() => setSearch(id === undefined ? { family: undefined } : { entry: undefined })}
     />
   );

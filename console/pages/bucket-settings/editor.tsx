@@ -1,17 +1,17 @@
 /** The editor of a configuration: its document as JSON, a dry run before each save, the refusals at their lines, and its removal. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'preact/hooks';
-import type { Json } from '../../../src/base/text/strict-json.ts';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
-import { type Answer, call } from '../../app/client.ts';
 import { t } from '../../text/text.ts';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Failure } from '../../ui/states.tsx';
+import { Diff } from './diff.tsx';
 import { Fields } from './fields.tsx';
 import { lineAt, placeOf, placesOf } from './places.ts';
 import { samples } from './samples.ts';
+import type { DocumentStore, Refusal } from './stores.ts';
 import { w } from './words.ts';
 
 export interface EditorProps {
@@ -21,44 +21,25 @@ export interface EditorProps {
   readonly id?: string;
   /** What is set; undefined: nothing. */
   readonly stored: unknown;
+  readonly store: DocumentStore;
   readonly mayPut: boolean;
   readonly mayRemove: boolean;
   readonly mayReadSchema: boolean;
   readonly onRemoved: () => void;
 }
 
-type Written = Answer<'PutBucketConfiguration'>;
-type Refusal = Written['refusals'][number];
-
 const write = (document: unknown): string => JSON.stringify(document, null, 2);
 
 const firstText = ({ family, stored, bucket, id = '' }: EditorProps): string =>
   write(stored ?? (family === 'acl' ? {} : samples[family](bucket, id)));
 
-/** The compiler does not get to the end of the type of any JSON in the body of a request. */
-const putDocument = call as unknown as (
-  name: 'PutBucketConfiguration' | 'PutBucketConfigurationEntry',
-  ask: object,
-) => Promise<Written>;
-
-const put = ({ bucket, family, id }: EditorProps, body: Json, isDryRun: boolean) => {
-  const query = isDryRun ? { 'dry-run': true } : {};
-  return id === undefined
-    ? putDocument('PutBucketConfiguration', { path: { name: bucket, family }, query, body })
-    : putDocument('PutBucketConfigurationEntry', { path: { name: bucket, family, id }, query, body });
-};
-
-const remove = ({ bucket, family, id }: EditorProps) =>
-  id === undefined
-    ? call('DeleteBucketConfiguration', { path: { name: bucket, family } })
-    : call('DeleteBucketConfigurationEntry', { path: { name: bucket, family, id } });
-
 /** A text that is not JSON has its fault from the browser, with its place where it names one. */
-function parse(text: string): { readonly body: Json } | { readonly fault: string } {
+function faultOf(text: string): string | undefined {
   try {
-    return { body: JSON.parse(text) as Json };
+    JSON.parse(text);
+    return undefined;
   } catch (cause) {
-    return { fault: String(cause instanceof Error ? cause.message : cause) };
+    return String(cause instanceof Error ? cause.message : cause);
   }
 }
 
@@ -70,26 +51,26 @@ type Outcome =
   | { readonly is: 'refused'; readonly refusals: readonly Refusal[]; readonly text: string };
 
 export function Editor(props: EditorProps) {
-  const { family, stored, mayPut, mayRemove, mayReadSchema } = props;
+  const { family, stored, store, mayPut, mayRemove, mayReadSchema } = props;
   const client = useQueryClient();
   const [text, setText] = useState(() => firstText(props));
   const [outcome, setOutcome] = useState<Outcome>({ is: 'edited' });
   const area = useRef<HTMLTextAreaElement>(null);
-  /** @returns the document, where the gateway would take it */
-  const check = async (): Promise<Json | undefined> => {
-    const parsed = parse(text);
-    if ('fault' in parsed) {
-      setOutcome({ is: 'no-json', fault: parsed.fault });
-      return undefined;
+  /** @returns whether the gateway would take the document, as far as the store can tell */
+  const check = async (): Promise<boolean> => {
+    const fault = faultOf(text);
+    if (fault !== undefined) {
+      setOutcome({ is: 'no-json', fault });
+      return false;
     }
-    const { refusals } = await put(props, parsed.body, true);
+    const refusals = await store.check(text);
     setOutcome(refusals.length === 0 ? { is: 'sound' } : { is: 'refused', refusals, text });
-    return refusals.length === 0 ? parsed.body : undefined;
+    return refusals.length === 0;
   };
   const save = async () => {
-    const body = await check();
-    if (body === undefined) return;
-    await put(props, body, false);
+    if (!(await check())) return;
+    setOutcome({ is: 'edited' });
+    await store.save(text);
     setOutcome({ is: 'saved' });
     await readAgain(client);
   };
@@ -134,11 +115,12 @@ export function Editor(props: EditorProps) {
                 />
               )}
             </Field>
-            <Said outcome={outcome} onShow={show} />
+            {stored !== undefined && mayPut && <Diff before={write(stored)} after={text} />}
+            <Said outcome={outcome} sound={store.sound} onShow={show} />
           </>
         )}
       </Form>
-      {mayReadSchema && <Fields family={family} />}
+      {mayReadSchema && <Fields family={family} readSchema={store.readSchema} />}
       {mayRemove && stored !== undefined && <Remove {...props} />}
     </>
   );
@@ -146,16 +128,22 @@ export function Editor(props: EditorProps) {
 
 const readAgain = (client: ReturnType<typeof useQueryClient>) =>
   Promise.all(
-    ['ListBucketConfigurations', 'GetBucket', 'ListBuckets'].map((name) =>
+    ['ListBucketConfigurations', 'GetBucket', 'ListBuckets', 's3'].map((name) =>
       client.invalidateQueries({ queryKey: [name] }),
     ),
   );
 
-function Said({ outcome, onShow }: { readonly outcome: Outcome; readonly onShow: (offset: number) => void }) {
+interface SaidProps {
+  readonly outcome: Outcome;
+  readonly sound: string;
+  readonly onShow: (offset: number) => void;
+}
+
+function Said({ outcome, sound, onShow }: SaidProps) {
   if (outcome.is === 'sound' || outcome.is === 'saved')
     return (
       <p class="tone-good" role="status">
-        <Icon name="check" /> {outcome.is === 'sound' ? w.sound : w.saved}
+        <Icon name="check" /> {outcome.is === 'sound' ? sound : w.saved}
       </p>
     );
   if (outcome.is === 'failed') return <Failure error={outcome.cause} />;
@@ -191,7 +179,7 @@ function Said({ outcome, onShow }: { readonly outcome: Outcome; readonly onShow:
 }
 
 function Remove(props: EditorProps) {
-  const { family, id } = props;
+  const { family, id, store } = props;
   const client = useQueryClient();
   return (
     <div class="actions">
@@ -201,7 +189,7 @@ function Remove(props: EditorProps) {
         text={w.resetText}
         action={w.reset}
         onConfirm={async () => {
-          await remove(props);
+          await store.remove();
           await readAgain(client);
           props.onRemoved();
         }}

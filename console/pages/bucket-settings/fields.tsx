@@ -1,12 +1,12 @@
 /** The fields of a configuration, from the schema that the gateway publishes: help beside the editor. */
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'preact/hooks';
-import { useAdmin } from '../../app/queries.ts';
 import { formatNumber } from '../../text/text.ts';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
 import { w } from './words.ts';
 
-interface Schema {
+export interface Schema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -15,10 +15,6 @@ interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly description?: string;
-}
-
-interface OpenApi {
-  readonly components?: { readonly schemas?: Readonly<Record<string, Schema>> };
 }
 
 interface FieldRow {
@@ -67,19 +63,22 @@ const columns: readonly Column<FieldRow>[] = [
   },
 ];
 
-/** Read when it is opened: the document has all operations. */
-export function Fields({ family }: { readonly family: string }) {
+interface FieldsProps {
+  readonly family: string;
+  readonly readSchema: () => Promise<Schema>;
+}
+
+/** Read when it is opened, because a document with the schemas of all operations may have it. */
+export function Fields({ family, readSchema }: FieldsProps) {
   const [isOpen, setOpen] = useState(false);
-  const api = useAdmin('GetOpenApi', {}, { enabled: isOpen });
+  const query = useQuery({ queryKey: ['schema', family], queryFn: readSchema, enabled: isOpen });
   return (
     <details class="fields" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{w.fields}</summary>
       {isOpen && (
-        <Reading query={api}>
-          {(found) => {
-            // The cast: the document has no type of its own.
-            const schema = (found as OpenApi).components?.schemas?.[family] ?? {};
-            return schema.properties === undefined ? (
+        <Reading query={query}>
+          {(schema) =>
+            schema.properties === undefined ? (
               <p class="quiet">{schema.description}</p>
             ) : (
               <ShortTable
@@ -88,8 +87,8 @@ export function Fields({ family }: { readonly family: string }) {
                 rows={rowsOf(schema)}
                 rowKey={({ path }) => path}
               />
-            );
-          }}
+            )
+          }
         </Reading>
       )}
     </details>

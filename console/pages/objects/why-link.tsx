@@ -1,5 +1,6 @@
-/** To the page Decisions, with the question about an object filled in. */
+/** To the page Decisions, for tenants to the tab Access of the bucket, with the question about an object filled in. */
 import { PageLink } from '../../app/page-link.tsx';
+import { useSession } from '../../app/session.tsx';
 import { t } from '../../text/text.ts';
 
 interface WhyLinkProps {
@@ -11,19 +12,22 @@ interface WhyLinkProps {
   readonly isButton?: boolean;
 }
 
-export const WhyLink = ({ bucket, objectKey: key, accessKey, principal, isButton = false }: WhyLinkProps) => (
-  <PageLink
-    page="why"
-    search={{
-      bucket,
-      key,
-      action: 's3:GetObject',
-      asked: '1',
-      ...(accessKey === undefined ? {} : { accessKey }),
-      ...(principal === undefined ? {} : { principal }),
-    }}
-    {...(isButton ? { class: 'button' } : {})}
-  >
-    {t.ui.why}
-  </PageLink>
-);
+export function WhyLink({ bucket, objectKey: key, accessKey, principal, isButton = false }: WhyLinkProps) {
+  const { isOperator } = useSession().session;
+  return (
+    <PageLink
+      {...(isOperator ? { page: 'why' } : { page: 'access', params: { bucket } })}
+      search={{
+        ...(isOperator ? { bucket } : {}),
+        key,
+        action: 's3:GetObject',
+        asked: '1',
+        ...(accessKey === undefined ? {} : { accessKey }),
+        ...(principal === undefined ? {} : { principal }),
+      }}
+      {...(isButton ? { class: 'button' } : {})}
+    >
+      {t.ui.why}
+    </PageLink>
+  );
+}

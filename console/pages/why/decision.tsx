@@ -86,10 +86,14 @@ interface PolicyProps {
   readonly question: Question;
 }
 
-function PolicyCard({ policy, place, statements, deciding, question }: PolicyProps) {
+function PolicyCard({ policy, place: stored, statements, deciding, question }: PolicyProps) {
   const [isEditing, setEditing] = useState(false);
+  const places =
+    stored === undefined ? [] : [stored, ...(stored.kind === 'bucket' ? [{ ...stored, isOwn: true }] : [])];
+  const allowed = useAllowed(places.map(questionsOf).flatMap(({ get, put }) => [get, put]));
+  // By the operator API where policies allow it, otherwise as the owner of a bucket does.
+  const place = places.find((each) => allowed(questionsOf(each).get) === true) ?? stored;
   const asked = place && questionsOf(place);
-  const allowed = useAllowed(asked === undefined ? [] : [asked.get, asked.put]);
   const mayRead = asked !== undefined && allowed(asked.get) === true;
   const document = useQuery({
     queryKey: ['policy', place],
@@ -242,8 +246,8 @@ function Draft({ policy, place, stored, question, maySave, onClose }: DraftProps
     await savePolicy(place, text);
     onClose();
     await Promise.all(
-      ['ExplainDecision', 'policy', 'ListBucketConfigurations', 'GetBucket', 'GetIamPolicy'].map((name) =>
-        client.invalidateQueries({ queryKey: [name] }),
+      ['ExplainDecision', 'policy', 'ListBucketConfigurations', 'GetBucket', 'GetIamPolicy', 's3'].map(
+        (name) => client.invalidateQueries({ queryKey: [name] }),
       ),
     );
   };

@@ -3,6 +3,8 @@ import type { Json } from '../../../src/base/text/strict-json.ts';
 import type { Question } from '../../app/allowed.ts';
 import { call } from '../../app/client.ts';
 import type { PageName } from '../../app/pages.ts';
+import { storage } from '../../storage/client.ts';
+import { toRead, toWrite } from '../../storage/families.ts';
 
 /** The operations on the inline policies of users, groups and roles. */
 export const inline = {
@@ -16,7 +18,8 @@ export const inline = {
 } as const;
 
 export type Place =
-  | { readonly kind: 'bucket'; readonly bucket: string }
+  /** `isOwn`: the caller reads and changes it in the storage protocol. */
+  | { readonly kind: 'bucket'; readonly bucket: string; readonly isOwn?: boolean }
   | { readonly kind: 'managed'; readonly account: string; readonly policy: string }
   | {
       readonly kind: 'inline';
@@ -58,6 +61,8 @@ const operationsOf = (place: Place) =>
 
 /** Whether the caller of the page may read and change it. */
 export function questionsOf(place: Place): { readonly get: Question; readonly put: Question } {
+  if (place.kind === 'bucket' && place.isOwn === true)
+    return { get: toRead('policy', place.bucket), put: toWrite('policy', place.bucket) };
   const { get, put } = operationsOf(place);
   const path = pathOf(place);
   return { get: { action: `admin:${get}`, path }, put: { action: `admin:${put}`, path } };
@@ -73,8 +78,12 @@ const requestOf = (place: Place): object =>
       ? { path: { account: place.account, policy: place.policy } }
       : { path: { account: place.account, [place.holder]: place.name, policy: place.policy } };
 
+const policyOf = (bucket: string) => ({ bucket, query: { policy: '' } });
+
 /** The document with its lines, as people edit it. */
 export async function readPolicy(place: Place): Promise<string> {
+  if (place.kind === 'bucket' && place.isOwn === true)
+    return formatPolicy((await storage({ method: 'GET', ...policyOf(place.bucket) })).text);
   const found = await ask(operationsOf(place).get, requestOf(place));
   const document = place.kind === 'bucket' ? found : (found as { readonly document: string }).document;
   return typeof document === 'string' ? formatPolicy(document) : JSON.stringify(document, null, 2);
@@ -90,6 +99,11 @@ export function formatPolicy(text: string): string {
 }
 
 export async function savePolicy(place: Place, text: string): Promise<void> {
+  if (place.kind === 'bucket' && place.isOwn === true) {
+    const headers = { 'content-type': 'application/json' };
+    await storage({ method: 'PUT', ...policyOf(place.bucket), headers, body: text });
+    return;
+  }
   const body = place.kind === 'bucket' ? (JSON.parse(text) as Json) : { document: text };
   await ask(operationsOf(place).put, { ...requestOf(place), body });
 }

@@ -1,6 +1,12 @@
 /** ExplainDecision and ExplainDecisions: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
-import { authorizeAdmin } from '../../auth/authorization/administer.ts';
-import { type Caller, evaluatePolicies, type Question } from '../../auth/authorization/authorize.ts';
+import { authorizeAdmin, isGrantable } from '../../auth/authorization/administer.ts';
+import {
+  type Caller,
+  denialText,
+  evaluatePolicies,
+  type Question,
+  verdictOn,
+} from '../../auth/authorization/authorize.ts';
 import { bucketPolicyName } from '../../auth/authorization/bucket-policy.ts';
 import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/authorization/identity-policies.ts';
 import type { Identity } from '../../auth/identity.ts';
@@ -24,9 +30,10 @@ import { describeOperation, isOperation } from '../../protocol/operations/operat
 import { parseArn } from '../../protocol/request/arns.ts';
 import { defined } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
-import { type Fields, namedResources } from './named-resources.ts';
+import { type Fields, isOwnOf, namedResources } from './named-resources.ts';
 
-export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { body, permit, signal }) => {
+export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call) => {
+  const { body, permit, signal, caller } = call;
   const { requestId, draft, ...given } = body;
   const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
   const { action, ...about } = { ...past?.asked, ...defined(given) };
@@ -35,8 +42,14 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, { bo
       message: 'action is missing, or requestId of an audited request.',
       field: 'action',
     });
-  if (past !== undefined) await permit(defined({ bucket: about.bucket, accessKey: about.accessKey }));
+  if (past !== undefined) {
+    // The reply shows the row, whatever the question replaces of it.
+    const { bucket = '', accessKey = '' } = past.asked;
+    await permit({ bucket, ...(accessKey === '' ? {} : { accessKey }) });
+    await permit(defined({ bucket: about.bucket, accessKey: about.accessKey }));
+  }
   const asked = await openQuestion(ctx, { ...about, action });
+  await assertMaySimulate(ctx, caller, asked.identity);
   const supposed = draft && (await readDraft(ctx, draft, asked));
   const trace: TraceEntry[] = [];
   const tried: TraceEntry[] = [];
@@ -68,6 +81,7 @@ export const ExplainDecisions: AdminHandler<'ExplainDecisions'> = async (ctx, { 
     const { bucket, accessKey, principal } = question;
     await permit(defined({ bucket, accessKey, principal }));
     const asked = await openQuestion(ctx, question);
+    await assertMaySimulate(ctx, caller, asked.identity);
     return { ...(await decide(ctx, asked)), ...describeCaller(asked.identity) };
   };
   return jsonReply({
@@ -88,11 +102,29 @@ async function assertMayExplain(
 ): Promise<void> {
   const fields = { own: caller.identity?.owner, ...about };
   const named = await namedResources(ctx, row, fields);
+  const isOwn = await isOwnOf(ctx, row, { identity: caller.identity, fields });
   await authorizeAdmin(
     ctx,
     { ...caller, operation: 'ExplainDecision' },
-    { action: 'admin:ExplainDecision', path: row.path.slice(adminPrefix.length + 1), named },
+    { action: 'admin:ExplainDecision', path: row.path.slice(adminPrefix.length + 1), named, isOwn },
   );
+}
+
+/**
+ * A tenant that asks about another principal of its account needs what the IAM protocol asks for the same: the answer shows what policies
+ * that principal has.
+ * @throws AccessDenied
+ */
+async function assertMaySimulate(ctx: Context, caller: Caller, asked: Identity): Promise<void> {
+  const { identity } = caller;
+  if (asked === undefined || identity === undefined || (await isGrantable(ctx, identity))) return;
+  const { arn } = principalOf(asked);
+  const own = principalOf(identity);
+  if (arn === own.arn) return;
+  const action = 'iam:SimulatePrincipalPolicy';
+  const verdict = await verdictOn(ctx, caller, { action, bucketName: '', key: '', resource: arn });
+  if (verdict.allowed) return;
+  throw fail('AccessDenied', denialText({ principal: own, action, resource: `"${arn}"`, verdict }));
 }
 
 type Asked = AdminBody<'ExplainDecisions'>['questions'][number];

@@ -69,7 +69,7 @@ export async function namedResources(
 
 /** Whether the request is about something of the caller's account that is open to every account. */
 export async function isOwnOf(
-  ctx: Pick<Context, 'metadata'>,
+  ctx: Ctx & Pick<Context, 'metadata'>,
   { tenants }: Pick<AdminOperation, 'tenants'>,
   { identity, fields }: { readonly identity: Identity; readonly fields: Fields },
 ): Promise<boolean> {
@@ -77,6 +77,11 @@ export async function isOwnOf(
   // A user of another account may have the name of this one.
   const { account = identity.owner } = fields;
   if (account !== identity.owner) return false;
+  for (const field of ('callers' in tenants && tenants.callers) || []) {
+    const caller = fields[field];
+    // An unknown key is answered like one of another account, so that nobody learns which keys exist.
+    if (typeof caller === 'string' && (await accountOf(ctx, caller)) !== identity.owner) return false;
+  }
   const named = fields['bucket' in tenants ? tenants.bucket : tenants.account];
   if (typeof named !== 'string' || named === '') return false;
   const owner = 'bucket' in tenants ? (await lookUpBucket(ctx, named))?.owner : named;

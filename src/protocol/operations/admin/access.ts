@@ -72,6 +72,7 @@ export const accessRows = {
   },
   ExplainDecision: {
     on: 'POST /why',
+    tenants: { bucket: 'bucket', callers: ['accessKey', 'principal'] },
     names: {
       bucket: scope('buckets/{bucket}/why'),
       accessKey: mention('accounts/{accessKey.account}/why'),

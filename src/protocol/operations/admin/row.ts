@@ -50,9 +50,12 @@ export interface AdminOperation {
   readonly lists?: Readonly<Record<string, readonly string[]>>;
   /**
    * Callers of other accounts may call it too, for what is theirs, where their own policies allow it: the field names a bucket of their
-   * account, or their account.
+   * account, or their account. `callers`: fields that name a caller by its access key or ARN, where they are given; it is of their
+   * account too.
    */
-  readonly tenants?: { readonly bucket: string } | { readonly account: string };
+  readonly tenants?:
+    | { readonly bucket: string; readonly callers?: readonly string[] }
+    | { readonly account: string };
   /** It is about the cookie of a browser, so programs that sign their requests have no use for it. */
   readonly cookie?: true;
   /** Its words in `sluice admin`, where the path does not distinguish it from another operation. */

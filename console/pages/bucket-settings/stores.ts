@@ -1,0 +1,82 @@
+/** Where the editor checks and stores a document: in the operator API, or in the storage protocol. */
+import type { Json } from '../../../src/base/text/strict-json.ts';
+import { type Answer, call } from '../../app/client.ts';
+import { read } from '../../app/reads.ts';
+import type { Place } from '../../storage/documents.ts';
+import type { Schema } from './fields.tsx';
+import { w } from './words.ts';
+
+type Written = Answer<'PutBucketConfiguration'>;
+export type Refusal = Written['refusals'][number];
+
+export interface DocumentStore {
+  /** What is said of a document without refusals. */
+  readonly sound: string;
+  /** @param text valid JSON @returns the parts that would be refused, as far as the store can tell without storing */
+  check(text: string): Promise<readonly Refusal[]>;
+  /** The fields of the family and their values. */
+  readSchema(): Promise<Schema>;
+  /** @throws Refused, Unreachable */
+  save(text: string): Promise<void>;
+  /** @throws Refused, Unreachable */
+  remove(): Promise<void>;
+}
+
+/** The compiler does not get to the end of the type of any JSON in the body of a request. */
+const putDocument = call as unknown as (
+  name: 'PutBucketConfiguration' | 'PutBucketConfigurationEntry',
+  ask: object,
+) => Promise<Written>;
+
+interface OpenApi {
+  readonly components?: { readonly schemas?: Readonly<Record<string, Schema>> };
+}
+
+/** A dry run names all that would be refused. */
+export function adminStore({ bucket, family, id }: Place): DocumentStore {
+  const path = { name: bucket, family };
+  const put = (text: string, query: object) => {
+    const body = JSON.parse(text) as Json;
+    return id === undefined
+      ? putDocument('PutBucketConfiguration', { path, query, body })
+      : putDocument('PutBucketConfigurationEntry', { path: { ...path, id }, query, body });
+  };
+  return {
+    sound: w.sound,
+    check: async (text) => (await put(text, { 'dry-run': true })).refusals,
+    // The cast: the document has no type of its own.
+    readSchema: async () => ((await read('GetOpenApi', {})) as OpenApi).components?.schemas?.[family] ?? {},
+    save: async (text) => {
+      await put(text, {});
+    },
+    remove: async () => {
+      await (id === undefined
+        ? call('DeleteBucketConfiguration', { path })
+        : call('DeleteBucketConfigurationEntry', { path: { ...path, id } }));
+    },
+  };
+}
+
+const documents = () => import('../../storage/documents.ts');
+
+/** The storage protocol has no dry run: the page checks the form, and the gateway the rest when it is saved. */
+export function storageStore(place: Place): DocumentStore {
+  return {
+    sound: w.wellFormed,
+    check: async (text) => {
+      const { faults } = (await documents()).readDocument(place.family, text);
+      return faults.map(({ path, wrong, right }) => ({
+        path,
+        code: 'MalformedXML',
+        message: `${path === '' ? 'The document' : path} ${wrong}: it ${right}.`,
+        right,
+      }));
+    },
+    readSchema: async () => (await documents()).schemaOf(place.family),
+    save: async (text) => {
+      const { readDocument, writeConfiguration } = await documents();
+      await writeConfiguration(place, readDocument(place.family, text).value);
+    },
+    remove: async () => (await documents()).removeConfiguration(place),
+  };
+}
