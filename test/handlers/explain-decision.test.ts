@@ -216,15 +216,16 @@ test('a draft replaces an inline policy, a managed one, and that of a group; a n
   }
 });
 
-test('a draft is for callers of the operator API whom policies allow the question', async () => {
+test('a draft of the policy of a bucket is for its account and for operators', async () => {
   await using world = await furnished();
   const body = JSON.stringify({
-    accessKey: alice.accessKey,
     action: 's3:GetObject',
     bucket: 'bucket',
     draft: { policy: 'bucket policy', document: '{}' },
   });
-  expect((await world.client.post('/admin/v1/why', { body })).status).toBe(403);
+  expect((await world.bob.post('/admin/v1/why', { body })).status).toBe(403);
+  const own = await world.client.post('/admin/v1/why', { body });
+  expect([own.status, JSON.parse(own.text).code]).toEqual([400, 'MalformedPolicy']);
 });
 
 test('the ARN of a question may be of the operator API or of IAM', async () => {
