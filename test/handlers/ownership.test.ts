@@ -131,11 +131,7 @@ describe('BucketOwnerEnforced', () => {
           'AccessControlListNotSupported',
         ]);
       }
-      for (const headers of [
-        handedOver,
-        { '*-acl': 'private' },
-        { '*-grant-full-control': 'id="alice-account"' },
-      ])
+      for (const headers of [handedOver, { '*-grant-full-control': 'id="alice-account"' }])
         expect((await client.send(method, path, { headers })).status, `${method} ${path}`).toBe(200);
     }
     for (const path of ['/bucket', '/bucket/old']) {
@@ -147,9 +143,15 @@ describe('BucketOwnerEnforced', () => {
     }
   });
 
-  test('accepts private from the owner only', async () => {
+  test('ignores private where the owner writes an object, and refuses it from others and as a change', async () => {
     await using world = await openGateway();
     await bucketOf(world, 'BucketOwnerEnforced');
+    const code = async (method: 'PUT' | 'POST', path: string) =>
+      (await world.client.send(method, path, { headers: { '*-acl': 'private' } })).code;
+    expect(await code('PUT', '/bucket/key')).toBe('');
+    expect(await code('POST', '/bucket/key?uploads')).toBe('');
+    for (const path of ['/bucket?acl', '/bucket/key?acl'])
+      expect(await code('PUT', path), path).toBe('AccessControlListNotSupported');
     const open = policyOf({ Action: 's3:PutObject', Resource: 'arn:aws:s3:::bucket/*' });
     expect((await world.client.put('/bucket?policy', { body: open })).status).toBe(204);
     const headers = { '*-acl': 'private' };

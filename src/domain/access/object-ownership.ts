@@ -76,12 +76,17 @@ async function takeAcl(
 }
 
 /** The ACL to store for a bucket or an existing object. */
-export const acceptAcl = async (
+export async function acceptAcl(
   ctx: Ctx,
   given: GivenAcl,
   on: Omit<Taking, 'ownership'>,
-): Promise<readonly Grant[] | undefined> =>
-  takeAcl(ctx, given, { ...on, ownership: await readOwnership(ctx, on.bucket) });
+): Promise<readonly Grant[] | undefined> {
+  const ownership = await readOwnership(ctx, on.bucket);
+  // The public service refuses `private` as a change, though it ignores the same ACL where the owner writes an object.
+  const isPrivate = 'canned' in given && given.canned === 'private';
+  if (ownership === 'BucketOwnerEnforced' && isPrivate) throw fail('AccessControlListNotSupported');
+  return takeAcl(ctx, given, { ...on, ownership });
+}
 
 export interface ObjectAccess {
   readonly owner: string;
