@@ -21,6 +21,39 @@ export async function nextSound<T, Row>(
   }
 }
 
+/** All rows of a cursor, in pages, in which damaged ones are left out. */
+export async function* soundPages<T, Row>(
+  cursor: Cursor<T, Row>,
+  count: number,
+  onDamaged?: (damaged: MetadataDamaged) => void,
+): AsyncGenerator<readonly Stored<Row>[]> {
+  const next = () => nextSound(cursor, count, onDamaged);
+  for (let page = await next(); page.length > 0; page = await next()) yield page;
+}
+
+interface SoundPage<Row> {
+  readonly rows: readonly Stored<Row>[];
+  /** The damaged rows among and after them, which were left out. */
+  readonly damaged: readonly MetadataDamaged[];
+  /** The range has no further row. */
+  readonly isEnd: boolean;
+}
+
+/**
+ * One page of a walk that saves its position after each page. A page that is not full ends the range, damaged rows included, so the next
+ * page begins after a row that was read, and each damaged row is in one page only.
+ */
+export async function soundPage<T, Row>(cursor: Cursor<T, Row>, count: number): Promise<SoundPage<Row>> {
+  const rows: Stored<Row>[] = [];
+  const damaged: MetadataDamaged[] = [];
+  while (rows.length < count) {
+    const page = await nextSound(cursor, count - rows.length, (each) => damaged.push(each));
+    if (page.length === 0) return { rows, damaged, isEnd: true };
+    rows.push(...page);
+  }
+  return { rows, damaged, isEnd: false };
+}
+
 /** For the `catch` of a read whose row the caller can do without. Other errors are thrown. */
 export function undefinedIfDamaged(cause: unknown): undefined {
   if (!(cause instanceof MetadataDamaged)) throw cause;

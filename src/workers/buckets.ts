@@ -7,7 +7,7 @@ import { type Doubling, everyResharding, reshardings, reshardRound } from '../do
 import { passOverDamage } from '../domain/common/damaged-buckets.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Term } from '../metadata/background/tasks.ts';
-import { everyBucket } from '../metadata/buckets/buckets.ts';
+import { everySoundBucket } from '../metadata/buckets/buckets.ts';
 import type { LeaseContext } from './leadership.ts';
 import { ShardRound, type Unit, unsupervised } from './worker.ts';
 
@@ -39,7 +39,7 @@ export const sampleBuckets = (context: BucketStatsContext, generation = 0, servi
         maxAgeMs: config.SVC_KEY_MAX_AGE,
         now: clock.now(),
       }),
-      names: everyBucket(metadata),
+      names: everySoundBucket(metadata),
     };
     const { sample, names } = pass;
     for (let count = 0; count < unitBuckets; count += 1) {

@@ -1,6 +1,7 @@
 /** `replicator`, `notify` and `access-log`: the workers that deliver what is queued. */
 import { mayServiceWrite, roleAsker } from '../auth/authorization/replication-role.ts';
 import type { Context } from '../context.ts';
+import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Destination } from '../domain/configurations/replication-destination.ts';
 import { deliverLogs, type Ctx as LogCtx } from '../domain/deliveries/access-log-delivery.ts';
 import { type Ctx as NotifyCtx, notifyQueue } from '../domain/deliveries/events/deliver-rows.ts';
@@ -9,12 +10,12 @@ import { Lanes } from '../domain/lanes/lanes.ts';
 import { type Ctx, replicationQueue } from '../domain/replication/deliver-tasks.ts';
 import { Destinations } from '../domain/replication/destinations.ts';
 import { countWaiting, listPeers } from '../domain/replication/peers.ts';
-import { stepResyncs } from '../domain/replication/resync.ts';
+import { everyResync, resyncs, stepResync } from '../domain/replication/resync.ts';
 import { abortUploads, listLeftUploads } from '../domain/replication/send-content.ts';
 import { beginLogs } from '../metadata/background/log-batches.ts';
 import type { Term } from '../metadata/background/tasks.ts';
 import { IdleRest } from './idle-rest.ts';
-import { type Unit, unsupervised } from './worker.ts';
+import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
 type ReplicatorContext = Omit<Ctx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
 
@@ -31,6 +32,25 @@ async function showWaiting(ctx: Ctx): Promise<void> {
       oldestSeconds: Math.max(0, (now - oldest) / 1000),
     })),
   );
+}
+
+/** A page of each resync. One that fails rests: it stops neither the others nor the lanes. @returns whether there is more to queue */
+async function stepResyncs(ctx: Ctx, services: WorkerServices, signal: AbortSignal): Promise<boolean> {
+  let isBusy = false;
+  const round = new ShardRound(services, signal);
+  for await (const task of everyResync(ctx)) {
+    const { name, state } = task;
+    if (signal.aborted) break;
+    if (round.isResting(name)) continue;
+    const onFailure = async (cause: unknown): Promise<void> => {
+      ctx.telemetry.log('ERROR', 'a resync failed; it is tried again', { bucket: state.bucket, cause });
+      await noteTaskError(ctx, resyncs, { name, cause });
+    };
+    await round.work({ id: name, name: state.bucket, onFailure }, async () => {
+      isBusy = (await stepResync(ctx, task)) || isBusy;
+    });
+  }
+  return isBusy;
 }
 
 /**
@@ -66,7 +86,7 @@ export const replicate =
         }
         await lanes.start(signal);
         await services.yieldToClients(signal);
-        const isBusy = await stepResyncs(ctx, signal);
+        const isBusy = await stepResyncs(ctx, services, signal);
         services.roundEnded(ctx.clock.elapsed() - begunAt);
         if (isBusy) continue;
         const countsAt = (await ctx.metadata.now()) + countedAt + countedEveryMs - ctx.clock.elapsed();

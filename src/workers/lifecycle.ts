@@ -8,6 +8,7 @@ import { behindClients, openPace } from '../domain/rebalance/pace.ts';
 import { beginTerm, everyTask, type Task, type Term } from '../metadata/background/tasks.ts';
 import { dayMs, lateBuckets, scanLifecycleBuckets } from '../metadata/objects/ages.ts';
 import type { LifecycleBucketRow } from '../metadata/records/ages.ts';
+import { soundPages } from '../metadata/sound-rows.ts';
 import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
 export type LifecycleContext = PassCtx & Pick<Context, 'telemetry'>;
@@ -98,8 +99,7 @@ async function findTurns(
   const late = new Set<string>();
   for await (const id of lateBuckets(metadata)) if (late.size < lateMax) late.add(id);
   const turns: Turn[] = [];
-  const list = scanLifecycleBuckets(metadata);
-  for (let page = await list.next(pageRows); page.length > 0; page = await list.next(pageRows))
+  for await (const page of soundPages(scanLifecycleBuckets(metadata), pageRows))
     for (const { row } of page) {
       while (!known.done && known.value.name < row.bucketId) known = await progress.next();
       const task = !known.done && known.value.name === row.bucketId ? known.value : undefined;

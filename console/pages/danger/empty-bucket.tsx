@@ -70,7 +70,7 @@ export function EmptyBucket({ bucket, tasks, may }: DangerProps) {
 }
 
 function Result({
-  emptying: { deleted, kept, empty, isCancelled, finishedAt },
+  emptying: { deleted, kept, damaged = 0, empty, isCancelled, finishedAt },
 }: {
   readonly emptying: Answer<'GetForceEmptyBucket'>;
 }) {
@@ -78,6 +78,7 @@ function Result({
     <p class="quiet">
       {w.finished}: {finishedAt !== undefined && <Time at={finishedAt * 1_000} />}.{' '}
       {w.emptied(deleted.versions, deleted.markers, deleted.uploads)} {kept > 0 && `${w.kept(kept)} `}
+      {damaged > 0 && `${w.damaged(damaged)} `}
       {isCancelled === true && w.wasCancelled}
       {empty !== undefined && (empty ? w.isEmpty : w.isNotEmpty)}
     </p>

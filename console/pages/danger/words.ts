@@ -16,6 +16,8 @@ export const w = words({
     emptied: (versions: number, markers: number, uploads: number) =>
       `Deleted: ${plural(versions, 'version', 'versions')}, ${plural(markers, 'delete marker', 'delete markers')}, ${plural(uploads, 'upload', 'uploads')}.`,
     kept: (count: number) => `${plural(count, 'version is', 'versions are')} held and stayed.`,
+    damaged: (count: number) =>
+      `${plural(count, 'row is', 'rows are')} damaged and stayed; the integrity check names them.`,
     isEmpty: 'Nothing was left.',
     isNotEmpty: 'Something is left, or was written meanwhile.',
     wasCancelled: 'An operator cancelled it.',
@@ -61,6 +63,8 @@ export const w = words({
     emptied: (versions, markers, uploads) =>
       `Gelöscht: ${plural(versions, 'Version', 'Versionen')}, ${plural(markers, 'Löschmarkierung', 'Löschmarkierungen')}, ${plural(uploads, 'Upload', 'Uploads')}.`,
     kept: (count) => `${plural(count, 'Version ist', 'Versionen sind')} gesperrt und blieben.`,
+    damaged: (count) =>
+      `${plural(count, 'Zeile ist', 'Zeilen sind')} beschädigt und blieben; die Integritätsprüfung nennt sie.`,
     isEmpty: 'Es blieb nichts übrig.',
     isNotEmpty: 'Es ist etwas übrig oder wurde inzwischen geschrieben.',
     wasCancelled: 'Ein Operator hat es abgebrochen.',

@@ -13,14 +13,25 @@ import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
-import { type BucketRow, headSlot, historySpace, liveSpace, type objects } from '../../metadata/tables.ts';
-import type { SortOf } from '../../ports/metadata-store.ts';
+import { soundPage } from '../../metadata/sound-rows.ts';
+import {
+  type BucketRow,
+  headSlot,
+  historySpace,
+  liveSpace,
+  type objects,
+  type UploadIndexRow,
+} from '../../metadata/tables.ts';
+import { MetadataDamaged, type SortOf } from '../../ports/metadata-store.ts';
 import { openBucket } from '../common/buckets.ts';
+import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, amountLeft, type Measure } from '../common/task-progress.ts';
-import type { Ctx } from '../objects/commit-version.ts';
+import type { Ctx as CommitCtx } from '../objects/commit-version.ts';
 import { mfaRequired, removeSeenVersion } from '../objects/delete-object.ts';
 import { abortSession } from '../uploads/upload-session.ts';
+
+type Ctx = CommitCtx & Pick<Context, 'telemetry'>;
 
 /** The history comes first: deleting a head would move a version back to a place that the pass has left behind. */
 const phases = ['uploads', 'history', 'live', 'done'] as const;
@@ -37,6 +48,8 @@ export interface Emptying {
   readonly deleted: { readonly versions: number; readonly markers: number; readonly uploads: number };
   /** Versions that Object Lock or MFA delete holds. */
   readonly kept: number;
+  /** Rows that the pass left, because metadata about them is damaged. */
+  readonly damaged?: number;
   /** Bytes of the versions that were deleted, and of those that are held. Absent in rows of an earlier release. */
   readonly bytes?: { readonly deleted: number; readonly kept: number };
   /** Set at the end: no rows were left, and none were added meanwhile. Absent where the pass was cancelled. */
@@ -182,16 +195,14 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
   if (state.phase === 'uploads') return abortPage(ctx, bucket, state);
   const space = state.phase === 'history' ? historySpace : liveSpace;
   const after = state.after as SortOf<typeof objects> | undefined;
-  const page = await ctx.metadata
-    .scan(objectsAt(bucket), {
-      ...(after === undefined ? { from: { space } } : { after }),
-      ...(space === liveSpace ? { before: { space: historySpace } } : {}),
-    })
-    .next(pageRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return atEnd(ctx, bucket, state);
+  const cursor = ctx.metadata.scan(objectsAt(bucket), {
+    ...(after === undefined ? { from: { space } } : { after }),
+    ...(space === liveSpace ? { before: { space: historySpace } } : {}),
+  });
+  const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
+  const damaged = [...unread];
   const keys = Map.groupBy(
-    page.map(({ row }) => row),
+    rows.map(({ row }) => row),
     ({ key }) => key,
   );
   const gone = { versions: 0, markers: 0 };
@@ -201,7 +212,10 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
     const held: number[] = [];
     // Oldest first, so that no deletion has to move a version to the head.
     for (const row of versions.toReversed()) {
-      const outcome = await removeSeenVersion(ctx, bucket, { row, requestId: state.requestId });
+      const outcome = await unlessDamaged(() =>
+        removeSeenVersion(ctx, bucket, { row, requestId: state.requestId }),
+      );
+      if (outcome instanceof MetadataDamaged) damaged.push(outcome);
       if (outcome === 'kept') held.push(row.size);
       if (outcome !== 'gone') continue;
       gone[row.marker ? 'markers' : 'versions'] += 1;
@@ -213,9 +227,8 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
     bytes.kept += held.reduce((sum, size) => sum + size, 0);
   });
   const { versions, markers, uploads } = state.deleted;
-  return {
-    ...state,
-    after: { space: last.space, key: last.key, slot: last.slot },
+  const next: Emptying = {
+    ...countDamaged(ctx, bucket, { state, damaged }),
     deleted: { versions: versions + gone.versions, markers: markers + gone.markers, uploads },
     kept: state.kept + kept,
     bytes: {
@@ -223,41 +236,67 @@ async function passed(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emp
       kept: (state.bytes?.kept ?? 0) + bytes.kept,
     },
   };
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return atEnd(ctx, bucket, next);
+  return { ...next, after: { space: last.space, key: last.key, slot: last.slot } };
+}
+
+function countDamaged(
+  ctx: Ctx,
+  bucket: BucketRow,
+  { state, damaged }: { readonly state: Emptying; readonly damaged: readonly MetadataDamaged[] },
+): Emptying {
+  if (damaged.length === 0) return state;
+  reportDamaged(ctx, { bucket: bucket.name, left: 'a bucket is not emptied of all its rows', damaged });
+  return { ...state, damaged: (state.damaged ?? 0) + damaged.length };
 }
 
 /** The next phase; the last one counts what is left. */
 async function atEnd(ctx: Ctx, bucket: BucketRow, { after: _, ...state }: Emptying): Promise<Emptying> {
   const phase = phases[phases.indexOf(state.phase) + 1] ?? 'done';
   if (phase !== 'done') return { ...state, phase };
-  const [version] = await ctx.metadata.scan(objectsAt(bucket)).next(1);
-  const [upload] = await ctx.metadata.scan(uploadsIn(bucket.id)).next(1);
-  return { ...state, phase, empty: version === undefined && upload === undefined };
+  const versions = await soundPage(ctx.metadata.scan(objectsAt(bucket)), 1);
+  const uploads = await soundPage(ctx.metadata.scan(uploadsIn(bucket.id)), 1);
+  const left = [versions, uploads].flatMap(({ rows, damaged }) => [...rows, ...damaged]);
+  return { ...state, phase, empty: left.length === 0 };
 }
 
 async function abortPage(ctx: Ctx, bucket: BucketRow, state: Emptying): Promise<Emptying> {
   const after = state.after as { readonly key: string; readonly uploadId: string } | undefined;
-  const page = await ctx.metadata
-    .scan(uploadsIn(bucket.id), after === undefined ? {} : { after })
-    .next(pageRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return atEnd(ctx, bucket, state);
+  const cursor = ctx.metadata.scan(uploadsIn(bucket.id), after === undefined ? {} : { after });
+  const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
+  const damaged = [...unread];
   let aborted = 0;
-  await inParallel(atOnce, page, async ({ row }) => {
-    const found = await findSession(ctx.metadata, row.uploadId);
-    // An upload that is being completed becomes an object, or the sweeper settles it.
-    const session = found?.row.session.state;
-    // The parts of an aborted upload that is still in the list are to be freed.
-    if (found === undefined || (session !== 'uploading' && session !== 'aborted')) return;
-    try {
-      await abortSession(ctx, found, { requestId: state.requestId });
-      aborted += 1;
-    } catch (cause) {
-      if (!(cause instanceof Refusal)) throw cause;
-    }
+  await inParallel(atOnce, rows, async ({ row }) => {
+    const outcome = await unlessDamaged(() => abortUpload(ctx, row, state));
+    if (outcome instanceof MetadataDamaged) damaged.push(outcome);
+    else if (outcome) aborted += 1;
   });
-  return {
-    ...state,
-    after: { key: last.key, uploadId: last.uploadId },
+  const next: Emptying = {
+    ...countDamaged(ctx, bucket, { state, damaged }),
     deleted: { ...state.deleted, uploads: state.deleted.uploads + aborted },
   };
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return atEnd(ctx, bucket, next);
+  return { ...next, after: { key: last.key, uploadId: last.uploadId } };
+}
+
+/** Whether it was aborted here. */
+async function abortUpload(
+  ctx: Ctx,
+  { uploadId }: Pick<UploadIndexRow, 'uploadId'>,
+  { requestId }: Emptying,
+): Promise<boolean> {
+  const found = await findSession(ctx.metadata, uploadId);
+  // An upload that is being completed becomes an object, or the sweeper settles it.
+  const session = found?.row.session.state;
+  // The parts of an aborted upload that is still in the list are to be freed.
+  if (found === undefined || (session !== 'uploading' && session !== 'aborted')) return false;
+  try {
+    await abortSession(ctx, found, { requestId });
+    return true;
+  } catch (cause) {
+    if (!(cause instanceof Refusal)) throw cause;
+    return false;
+  }
 }

@@ -7,8 +7,11 @@ import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { ClusterRow, Remaining } from '../../metadata/records/clusters.ts';
 import type { GarbageTask } from '../../metadata/records/queues.ts';
+import { soundPage, soundPages, undefinedIfDamaged } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { type ClusterView, chunkBytes, type ObjectBytes } from '../../ports/object-bytes.ts';
+import { passOverDamage, unlessDamaged } from '../common/damaged-buckets.ts';
 import { chooseCluster, parseCluster, readConstraints } from './placement.ts';
 
 // The progress of a drain, and whether the cluster can be removed from the settings.
@@ -112,7 +115,7 @@ function reasonsAgainst({ state }: ClusterRow, facts: Facts): readonly string[] 
 
 // The effect of a drain, bucket by bucket, before it begins.
 
-type DrainImpactCtx = Pick<Context, 'metadata' | 'bytes' | 'config' | 'clusterStates'>;
+type DrainImpactCtx = Pick<Context, 'metadata' | 'bytes' | 'config' | 'clusterStates' | 'telemetry'>;
 
 /** Versions that are read for one reply; the next request continues after the bucket. */
 const versionsMax = 50_000;
@@ -152,9 +155,11 @@ export async function drainImpact(
   for (let slot = first; slot < bucketSlots; slot += 1) {
     const range = slot === first && after !== undefined ? { after: { name: after } } : {};
     for await (const name of bucketsInSlot(ctx.metadata, slot, range)) {
-      const bucket = (await findBucket(ctx.metadata, name))?.row;
-      if (bucket === undefined) continue;
       budget.buckets -= 1;
+      const left = 'a bucket is missing in the effect of a drain';
+      const run = () => findBucket(ctx.metadata, name);
+      const bucket = (await passOverDamage(ctx, { bucket: name, left, run }))?.row;
+      if (bucket === undefined) continue;
       const impact = await impactOn(ctx, drained, { cluster, bucket, budget });
       if (impact.manifests > 0 || impact.openUploads > 0 || impact.refusesWrites) buckets.push(impact);
       if (budget.versions <= 0 || budget.buckets <= 0) return { buckets, next: name };
@@ -179,12 +184,17 @@ async function impactOn(ctx: DrainImpactCtx, drained: ClusterView, asked: Asked)
   const { bucket, budget, cluster } = asked;
   const sum = { manifests: 0, bytes: 0, stuck: 0 };
   const cursor = ctx.metadata.scan(objectsAt(bucket));
-  let page = await cursor.next(pageRows);
-  for (; page.length > 0 && budget.versions > 0; page = await cursor.next(pageRows)) {
-    budget.versions -= page.length;
-    for (const { row } of page) {
-      const bytes = await bytesOn(ctx, row, cluster);
-      if (bytes === undefined) continue;
+  let isEnd = false;
+  let isDamaged = false;
+  while (!isEnd && budget.versions > 0) {
+    const page = await soundPage(cursor, pageRows);
+    isEnd = page.isEnd;
+    isDamaged ||= page.damaged.length > 0;
+    budget.versions -= page.rows.length;
+    for (const { row } of page.rows) {
+      const bytes = await unlessDamaged(() => bytesOn(ctx, row, cluster));
+      isDamaged ||= bytes instanceof MetadataDamaged;
+      if (bytes === undefined || bytes instanceof MetadataDamaged) continue;
       sum.manifests += 1;
       sum.bytes += bytes;
       if (!hasElsewhere(ctx, drained, { bucket, storageClass: row.storageClass })) sum.stuck += 1;
@@ -195,7 +205,7 @@ async function impactOn(ctx: DrainImpactCtx, drained: ClusterView, asked: Asked)
     ...sum,
     openUploads: await uploadsOn(ctx, bucket, cluster),
     refusesWrites: !hasElsewhere(ctx, drained, { bucket, storageClass: bucket.defaultClass ?? 'STANDARD' }),
-    atLeast: page.length > 0,
+    atLeast: !isEnd || isDamaged,
   };
 }
 
@@ -220,12 +230,11 @@ async function bytesOn(
 async function uploadsOn({ metadata }: DrainImpactCtx, { id }: BucketRow, cluster: string): Promise<number> {
   let count = 0;
   const open = metadata.scan(uploadsIn(id));
-  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
+  for await (const page of soundPages(open, pageRows))
     for (const { row } of page) {
-      const session = (await findSession(metadata, row.uploadId))?.row.session;
+      const session = (await findSession(metadata, row.uploadId).catch(undefinedIfDamaged))?.row.session;
       if (session !== undefined && parseCluster(session) === cluster) count += 1;
     }
-  }
   return count;
 }
 
@@ -267,11 +276,7 @@ export async function gcBacklog({ metadata }: Pick<Context, 'metadata'>): Promis
   let rows = 0;
   for (let slot = 0; slot < queueSlots && rows < backlogMax; slot += 1) {
     const cursor = allRows(metadata, 'gc', slot);
-    for (
-      let page = await cursor.next(500);
-      page.length > 0 && rows < backlogMax;
-      page = await cursor.next(500)
-    ) {
+    for await (const page of soundPages(cursor, 500)) {
       rows += page.length;
       for (const { row } of page) {
         const task = row.task as GarbageTask;
@@ -281,6 +286,7 @@ export async function gcBacklog({ metadata }: Pick<Context, 'metadata'>): Promis
           oldest.set(cluster, Math.min(row.due, oldest.get(cluster) ?? row.due));
         }
       }
+      if (rows >= backlogMax) break;
     }
   }
   return { extents, oldest, elsewhere, isCut: rows >= backlogMax };

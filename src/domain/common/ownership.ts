@@ -1,6 +1,6 @@
 /** Finds the owner of stored bytes. The sweeper and fsck use it before they treat bytes as garbage. */
 import type { Context } from '../../context.ts';
-import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
+import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { manifestParts } from '../../metadata/objects/objects.ts';
 import { findSession } from '../../metadata/objects/uploads.ts';
 import {
@@ -10,8 +10,10 @@ import {
   type ObjectRow,
   uploads,
 } from '../../metadata/tables.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import type { Extent, FoundExtent, Owner } from '../../ports/object-bytes.ts';
 import { findAmongVersions } from '../listings/listed-versions.ts';
+import { unlessDamaged } from './damaged-buckets.ts';
 import { inlineExtents } from './garbage.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -22,6 +24,8 @@ const seenMax = 20_000;
 /** The state of one run over many extents; `shards` holds the shard counts by bucket id. */
 export interface Ownership {
   readonly shards: ReadonlyMap<string, number>;
+  /** A damaged row of a bucket, or of the list of buckets: bytes of a bucket that is missing in `shards` may have an owner. */
+  readonly damage?: MetadataDamaged | undefined;
   /** Extents that were owned when they were found. A change that removes an owner queues the bytes itself, so this never gets stale. */
   readonly seen: Set<string>;
 }
@@ -32,11 +36,16 @@ export interface Ownership {
  */
 export async function openOwnership({ metadata }: Ctx): Promise<Ownership> {
   const shards = new Map<string, number>();
-  for await (const name of everyBucket(metadata)) {
-    const found = await findBucket(metadata, name);
-    if (found !== undefined) shards.set(found.row.id, found.row.shards);
+  let damage: MetadataDamaged | undefined;
+  const onDamaged = (damaged: MetadataDamaged): void => {
+    damage ??= damaged;
+  };
+  for await (const name of everySoundBucket(metadata, onDamaged)) {
+    const found = await unlessDamaged(() => findBucket(metadata, name));
+    if (found instanceof MetadataDamaged) onDamaged(found);
+    else if (found !== undefined) shards.set(found.row.id, found.row.shards);
   }
-  return { shards, seen: new Set() };
+  return { shards, damage, seen: new Set() };
 }
 
 /**
@@ -74,6 +83,7 @@ async function isPartOf({ metadata }: Ctx, owner: Owner, extent: Extent): Promis
 async function isInVersions(ctx: Ctx, ownership: Ownership, found: FoundExtent): Promise<boolean> {
   const { bucketId, key } = found.owner;
   const shards = ownership.shards.get(bucketId);
+  if (shards === undefined && ownership.damage !== undefined) throw ownership.damage;
   if (shards === undefined) return false;
   const bucket = { id: bucketId, shards, generation: 0 };
   return (await findAmongVersions(ctx, bucket, key, ownsIn(ctx, ownership, found))) !== undefined;

@@ -143,10 +143,13 @@ export class Fsck {
       return await this.#pass(run, position);
     } catch (cause) {
       if (!(cause instanceof MetadataDamaged)) throw cause;
-      const { message: detail, table, row } = cause;
-      if (run.summary().findings.metadata === 0) await run.find({ kind: 'metadata', detail, table, row });
+      await this.#findDamage(run, cause);
       return this.#behind(run, position);
     }
+  }
+
+  async #findDamage(run: Run, { message: detail, table, row }: MetadataDamaged): Promise<void> {
+    if (run.summary().findings.metadata === 0) await run.find({ kind: 'metadata', detail, table, row });
   }
 
   #behind(run: Run, position: Position): Position {
@@ -192,7 +195,9 @@ export class Fsck {
   }
 
   async #nextBucket(run: Run, from: Extract<Position, { at: 'buckets' }>): Promise<Position> {
-    const next = await nextBucket(run.metadata, from);
+    const damaged: MetadataDamaged[] = [];
+    const next = await nextBucket(run.metadata, from, (each) => damaged.push(each));
+    for (const each of damaged) await this.#findDamage(run, each);
     if (next === undefined) return this.#owned(run);
     const { slot, name: bucket } = next;
     if ((await findBucket(run.metadata, bucket)) === undefined) return { at: 'buckets', slot, after: bucket };

@@ -13,7 +13,7 @@ import {
   type TaskKind,
   type Term,
 } from '../../metadata/background/tasks.ts';
-import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
+import { everySoundBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
@@ -228,7 +228,7 @@ function isDue(inventory: Inventory, last: InventoryResult | undefined, now: num
 
 /** Begins the runs that are due in all buckets. */
 export async function beginDueInventories(ctx: DueCtx, signal: AbortSignal): Promise<void> {
-  for await (const bucket of everyBucket(ctx.metadata)) {
+  for await (const bucket of everySoundBucket(ctx.metadata)) {
     signal.throwIfAborted();
     await passOverDamage(ctx, {
       bucket,

@@ -19,6 +19,7 @@ import {
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { AgeRow, LifecycleBucketRow } from '../../metadata/records/ages.ts';
+import { soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import { passOverDamage } from '../common/damaged-buckets.ts';
@@ -280,12 +281,13 @@ async function indexPage(metadata: Metadata, bucket: BucketRow, at: Indexing): P
   // Writers that do not index yet hold an older row of the bucket: their commits are refused from now on.
   if (at.after === undefined) await metadata.raiseFence(objectsAt(bucket), bucket.generation);
   const range = at.after === undefined ? {} : { after: at.after };
-  const page = await metadata.scan(objectsAt(bucket), { ...range, columns }).next(indexedRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return { at: 'uploads' };
+  const cursor = metadata.scan(objectsAt(bucket), { ...range, columns });
+  const { rows, isEnd } = await soundPage(cursor, indexedRows);
   // The cast is safe: entries are made of the columns that were read.
-  const after = page.map(({ row }) => row as unknown as ObjectRow);
+  const after = rows.map(({ row }) => row as unknown as ObjectRow);
   await metadata.apply(ageChanges(bucket, { before: [], after }));
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return { at: 'uploads' };
   return { at: 'objects', after: { space: last.space, key: last.key, slot: last.slot } };
 }
 
@@ -294,11 +296,10 @@ async function indexUploads(
   bucket: BucketRow,
   { after }: Extract<Indexing, { readonly at: 'uploads' }>,
 ): Promise<Indexing> {
-  const page = await metadata
-    .scan(uploadsIn(bucket.id), after === undefined ? {} : { after })
-    .next(indexedRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return { at: 'done' };
-  await metadata.apply(page.map(({ row }) => putAge(uploadAge(row.uploadId, row))));
+  const cursor = metadata.scan(uploadsIn(bucket.id), after === undefined ? {} : { after });
+  const { rows, isEnd } = await soundPage(cursor, indexedRows);
+  await metadata.apply(rows.map(({ row }) => putAge(uploadAge(row.uploadId, row))));
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return { at: 'done' };
   return { at: 'uploads', after: { key: last.key, uploadId: last.uploadId } };
 }

@@ -2,6 +2,7 @@
 import { agesAt, dayOf } from '../../metadata/objects/ages.ts';
 import { prefixRange } from '../../metadata/objects/objects.ts';
 import type { AgeKind, AgeRow } from '../../metadata/records/ages.ts';
+import { nextSound, soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { MetadataStore } from '../../ports/metadata-store.ts';
 import type { Lifecycle } from '../configurations/lifecycle.ts';
@@ -78,12 +79,11 @@ export async function readDuePage(
     const isResumed = prefix === here.prefix && here.after !== undefined;
     const { from: start, ...range } = prefixRange('key', prefix);
     const { kind, day, slot } = here;
-    const found = await metadata
-      .scan(agesAt({ bucketId: due.bucket.id, kind, day, slot }), {
-        ...range,
-        ...(isResumed ? { after: here.after } : start === undefined ? {} : { from: start }),
-      })
-      .next(max - rows.length);
+    const cursor = metadata.scan(agesAt({ bucketId: due.bucket.id, kind, day, slot }), {
+      ...range,
+      ...(isResumed ? { after: here.after } : start === undefined ? {} : { from: start }),
+    });
+    const { rows: found } = await soundPage(cursor, max - rows.length);
     for (const { row } of found) rows.push(row);
     const last = found.at(-1)?.row;
     if (last !== undefined && rows.length === max)
@@ -109,7 +109,7 @@ export async function findFirstDays(
       for (let slot = 0; isEmpty && slot < slots; slot += 1) {
         if (looked >= partitionsMax) return { first: found, isDone: false };
         looked += 1;
-        const page = await metadata.scan(agesAt({ bucketId: bucket.id, kind, day, slot })).next(1);
+        const page = await nextSound(metadata.scan(agesAt({ bucketId: bucket.id, kind, day, slot })), 1);
         isEmpty = page.length === 0;
       }
       if (!isEmpty) break;

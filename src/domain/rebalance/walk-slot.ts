@@ -7,9 +7,12 @@ import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
 import { findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { EndedPass, OpenPass, Remaining } from '../../metadata/records/clusters.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import { soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
+import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import { type ClusterView, DataUnavailable, type Extent } from '../../ports/object-bytes.ts';
 import { type Constraints, chooseCluster, parseCluster, readConstraints } from '../clusters/placement.ts';
+import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { amountOf, sumAmounts } from './evacuations.ts';
 import { type Move, type Ctx as MoveCtx, moveVersion } from './move-version.ts';
 import type { Pace } from './pace.ts';
@@ -41,7 +44,10 @@ export async function walkSlot(
   };
   const isOver = (): boolean => tending.signal.aborted || clock.elapsed() >= until;
   for await (const name of bucketsInSlot(metadata, slot, placeIn(pass))) {
-    const bucket = (await findBucket(metadata, name))?.row;
+    const found = await unlessDamaged(() => findBucket(metadata, name));
+    if (found instanceof MetadataDamaged)
+      pass = addDamaged(ctx, tending, { bucket: name, pass, damaged: [found] });
+    const bucket = found instanceof MetadataDamaged ? undefined : found?.row;
     if (bucket !== undefined) {
       if (pass.bucket !== name) {
         const { after: _, ...fresh } = pass;
@@ -90,34 +96,71 @@ async function* pages(
     objectsAt(bucket),
     after === undefined || after === 'end' ? {} : { after },
   );
-  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows)) {
+  for (let isEnd = false; !isEnd; ) {
+    const page = await soundPage(cursor, pageRows);
+    const damaged = [...page.damaged];
     const found: Found = new Map(Object.entries(now.found));
-    const each = await inParallel(movesMax, page, ({ row }) => tendVersion(ctx, tending, { bucket, row }));
-    for (const one of each) for (const [cluster, more] of one) addTo(found, cluster, more);
-    const { space, key, slot } = (page.at(-1) as (typeof page)[number]).row;
-    now = { ...now, found: Object.fromEntries(found), after: { space, key, slot } };
-    yield now;
+    await inParallel(movesMax, page.rows, async ({ row }) => {
+      const left = await unlessDamaged(() => tendVersion(ctx, tending, { bucket, row }));
+      if (left instanceof MetadataDamaged) damaged.push(left);
+      else for (const [cluster, more] of left) addTo(found, cluster, more);
+    });
+    isEnd = page.isEnd;
+    const last = page.rows.at(-1)?.row;
+    const after = last && { space: last.space, key: last.key, slot: last.slot };
+    now = { ...now, found: Object.fromEntries(found), ...(after === undefined ? {} : { after }) };
+    now = addDamaged(ctx, tending, { bucket: bucket.name, pass: now, damaged });
+    // The place behind the last page is stored with the uploads, so that its damaged rows are counted once.
+    if (!isEnd) yield now;
   }
   const found: Found = new Map(Object.entries(now.found));
-  await countUploads(ctx, bucket, { found, clusters: tending.clusters });
-  yield { ...now, found: Object.fromEntries(found), after: 'end' };
+  const damaged = await countUploads(ctx, bucket, { found, clusters: tending.clusters });
+  now = { ...now, found: Object.fromEntries(found), after: 'end' };
+  yield addDamaged(ctx, tending, { bucket: bucket.name, pass: now, damaged });
 }
 
-/** Counts open uploads. They do not move, because their parts go to the cluster where the upload began. */
+/** What is behind damaged rows may be on any cluster, so they count as versions that could not be moved off each. */
+function addDamaged(
+  ctx: Ctx,
+  { clusters }: Tending,
+  {
+    bucket,
+    pass,
+    damaged,
+  }: { readonly bucket: string; readonly pass: OpenPass; readonly damaged: readonly MetadataDamaged[] },
+): OpenPass {
+  if (damaged.length === 0) return pass;
+  reportDamaged(ctx, { bucket, left: 'versions are left where they are', damaged });
+  const found: Found = new Map(Object.entries(pass.found));
+  const { length } = damaged;
+  for (const cluster of clusters) addTo(found, cluster, { manifests: length, failed: length });
+  return { ...pass, found: Object.fromEntries(found) };
+}
+
+/**
+ * Counts open uploads. They do not move, because their parts go to the cluster where the upload began.
+ * @returns the damaged rows
+ */
 async function countUploads(
   { metadata }: Ctx,
   bucket: BucketRow,
   { found, clusters }: { readonly found: Found; readonly clusters: ReadonlySet<string> },
-): Promise<void> {
-  if (clusters.size === 0) return;
+): Promise<readonly MetadataDamaged[]> {
+  if (clusters.size === 0) return [];
+  const damaged: MetadataDamaged[] = [];
   const open = metadata.scan(uploadsIn(bucket.id));
-  for (let page = await open.next(pageRows); page.length > 0; page = await open.next(pageRows)) {
-    for (const { row } of page) {
-      const session = (await findSession(metadata, row.uploadId))?.row.session;
-      if (session !== undefined && clusters.has(parseCluster(session)))
-        addTo(found, parseCluster(session), { uploads: 1 });
+  for (let isEnd = false; !isEnd; ) {
+    const page = await soundPage(open, pageRows);
+    damaged.push(...page.damaged);
+    isEnd = page.isEnd;
+    for (const { row } of page.rows) {
+      const stored = await unlessDamaged(() => findSession(metadata, row.uploadId));
+      if (stored instanceof MetadataDamaged) damaged.push(stored);
+      else if (stored !== undefined && clusters.has(parseCluster(stored.row.session)))
+        addTo(found, parseCluster(stored.row.session), { uploads: 1 });
     }
   }
+  return damaged;
 }
 
 // One step of the `rebalance` worker: moves a version to its target cluster, and counts the bytes that stay.

@@ -18,9 +18,11 @@ import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage, sumUsage } from '../../metadata/buckets/usage.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import { soundPage } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow, objects } from '../../metadata/tables.ts';
-import type { SideChange, SortOf } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, type SideChange, type SortOf, type Stored } from '../../ports/metadata-store.ts';
 import { openBucket } from '../common/buckets.ts';
+import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { readDocument } from '../configurations/documents.ts';
@@ -46,6 +48,8 @@ export interface Resync extends ResyncFilter {
   readonly after?: SortOf<typeof objects>;
   readonly read: number;
   readonly queued: number;
+  /** Versions that were left out, because metadata about them is damaged. */
+  readonly damaged?: number;
   /** Store times (ms). */
   readonly startedAt: number;
   readonly finishedAt?: number;
@@ -156,15 +160,10 @@ export async function cancelResync(ctx: Ctx, name: string, record: Recorder | un
   record?.applied();
 }
 
-/** Queues a page of each resync. @returns whether a page was queued and there may be another one */
-export async function stepResyncs(ctx: Ctx, signal: AbortSignal): Promise<boolean> {
-  let isBusy = false;
-  for await (const task of everyTask(ctx.metadata, resyncs)) {
-    if (signal.aborted) break;
-    if (task.state.finishedAt !== undefined || (await isQueueLong(ctx))) continue;
-    isBusy = (await stepResync(ctx, task)) || isBusy;
-  }
-  return isBusy;
+/** The resyncs that run. */
+export async function* everyResync(ctx: Pick<Ctx, 'metadata'>): AsyncGenerator<Task<Resync>> {
+  for await (const task of everyTask(ctx.metadata, resyncs))
+    if (task.state.finishedAt === undefined) yield task;
 }
 
 async function isQueueLong(ctx: Ctx): Promise<boolean> {
@@ -178,10 +177,12 @@ async function isQueueLong(ctx: Ctx): Promise<boolean> {
   return false;
 }
 
-async function stepResync(
-  ctx: Ctx,
+/** Queues a page of a resync, unless the queue is long. @returns whether a page was queued and there may be another one */
+export async function stepResync(
+  ctx: Ctx & Pick<Context, 'telemetry'>,
   { name, state, progress: former, revision }: Task<Resync>,
 ): Promise<boolean> {
+  if (await isQueueLong(ctx)) return false;
   const bucket = (await findBucket(ctx.metadata, state.bucket))?.row;
   const rule = bucket?.id === name ? await findRule(ctx, bucket) : undefined;
   const role = bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role;
@@ -204,7 +205,7 @@ const findRule = async (ctx: Ctx, bucket: BucketRow): Promise<ReplicationRule | 
 };
 
 async function queuePage(
-  ctx: Ctx,
+  ctx: Ctx & Pick<Context, 'telemetry'>,
   {
     bucket,
     role,
@@ -221,11 +222,10 @@ async function queuePage(
 ): Promise<Resync> {
   const { after, requestId } = state;
   const cursor = ctx.metadata.scan(objectsAt(bucket), after === undefined ? {} : { after });
-  const page = await cursor.next(pageRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return { ...state, finishedAt: now };
-  const selected = page.filter(({ row }) => isSelected(state, row) && coversExisting(rule, row));
-  for (const { row, revision } of selected) {
+  const { rows, damaged: unread, isEnd } = await soundPage(cursor, pageRows);
+  const damaged = [...unread];
+  const selected = rows.filter(({ row }) => isSelected(state, row) && coversExisting(rule, row));
+  const queueVersion = async ({ row, revision }: Stored<ObjectRow>): Promise<void> => {
     const task = {
       bucket,
       role,
@@ -242,14 +242,24 @@ async function queuePage(
       // Refused: the version has changed, and that change has queued it where the rule selects it.
       await ctx.metadata.commit(objectsAt(bucket), [{ put, expect: revision }], { then: changes });
     }
-  }
-  const { space, key, slot } = last;
-  return {
-    ...state,
-    after: { space, key, slot },
-    read: state.read + page.length,
-    queued: state.queued + selected.length,
   };
+  let queued = 0;
+  for (const version of selected) {
+    const outcome = await unlessDamaged(() => queueVersion(version));
+    if (outcome instanceof MetadataDamaged) damaged.push(outcome);
+    else queued += 1;
+  }
+  reportDamaged(ctx, { bucket: bucket.name, left: 'versions are left out of a resync', damaged });
+  const next: Resync = {
+    ...state,
+    read: state.read + rows.length,
+    queued: state.queued + queued,
+    ...(damaged.length === 0 ? {} : { damaged: (state.damaged ?? 0) + damaged.length }),
+  };
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return { ...next, finishedAt: now };
+  const { space, key, slot } = last;
+  return { ...next, after: { space, key, slot } };
 }
 
 function isSelected({ prefix = '', since, until, status }: ResyncFilter, row: ObjectRow): boolean {

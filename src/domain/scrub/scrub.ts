@@ -106,7 +106,7 @@ class Walk {
 
   async #nextBucket(from: At<'buckets'>): Promise<ScrubPosition> {
     this.#budget.row();
-    const next = await nextBucket(this.#context.metadata, from);
+    const next = await nextBucket(this.#context.metadata, from, this.#skipDamaged);
     return next === undefined ? { at: 'done' } : { at: 'uploads', slot: next.slot, bucket: next.name };
   }
 

@@ -13,6 +13,7 @@ import { objectsAt } from '../../metadata/objects/objects.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import { findSession, replaceSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
+import { soundPage } from '../../metadata/sound-rows.ts';
 import {
   type BucketRow,
   historySpace,
@@ -21,10 +22,11 @@ import {
   type objects,
 } from '../../metadata/tables.ts';
 import { isPassing, type KeyContext, KeyFailure } from '../../ports/key-provider.ts';
-import { RowTooLong, type SortOf } from '../../ports/metadata-store.ts';
+import { MetadataDamaged, RowTooLong, type SortOf } from '../../ports/metadata-store.ts';
 import { countHeld } from '../buckets/class-stats.ts';
 import { signingContext } from '../buckets/signing-key.ts';
 import { changeRow } from '../common/buckets.ts';
+import { reportDamaged, unlessDamaged } from '../common/damaged-buckets.ts';
 import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { type Provided, providedContext } from '../content/provided-key.ts';
@@ -142,7 +144,9 @@ const atOnce = 8;
 export async function rewrapStep(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
   const { bucket: walked } = state;
   if (walked === undefined) return enterBucket(ctx, state);
-  const found = await findBucket(ctx.metadata, walked.name);
+  const found = await unlessDamaged(() => findBucket(ctx.metadata, walked.name));
+  if (found instanceof MetadataDamaged)
+    return leaveBucket(damagedIn(ctx, state, { bucket: walked.name, found }));
   const bucket = found?.row.id === walked.id ? found.row : undefined;
   if (bucket === undefined) return leaveBucket(state);
   return walked.phase === 'uploads'
@@ -154,12 +158,27 @@ async function enterBucket(ctx: Ctx, state: Rewrapping): Promise<Rewrapping> {
   const next = await nextBucket(ctx.metadata, state.at);
   if (next === undefined) return { ...state, finishedAt: await ctx.metadata.now() };
   const at = { slot: next.slot, after: next.name };
-  const found = await findBucket(ctx.metadata, next.name);
+  const found = await unlessDamaged(() => findBucket(ctx.metadata, next.name));
+  if (found instanceof MetadataDamaged) return damagedIn(ctx, { ...state, at }, { bucket: next.name, found });
   if (found === undefined) return { ...state, at };
   const { id, name } = found.row;
   const outcome = await rewrapSigningKey(ctx, found.row);
   const entered = { ...state, at, bucket: { name, id, phase: phases[0] } };
   return counted(entered, 'signingKeys', [{ place: { bucket: name }, outcome }]);
+}
+
+function damagedIn(
+  ctx: Ctx,
+  state: Rewrapping,
+  { bucket, found }: { readonly bucket: string; readonly found: MetadataDamaged },
+): Rewrapping {
+  return counted(state, 'signingKeys', notRead(ctx, bucket, [found]));
+}
+
+/** Damaged rows are counted as failed, and the walk goes on. */
+function notRead(ctx: Ctx, bucket: string, damaged: readonly MetadataDamaged[]): readonly Done[] {
+  reportDamaged(ctx, { bucket, left: 'keys are not wrapped again', damaged });
+  return damaged.map(({ message }) => ({ place: { bucket }, outcome: { failed: message } }));
 }
 
 function leaveBucket({ bucket: _, ...state }: Rewrapping): Rewrapping {
@@ -185,15 +204,15 @@ async function uploadsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rew
   const { state, walked } = walk;
   const after = walked.after as { readonly key: string; readonly uploadId: string } | undefined;
   const cursor = ctx.metadata.scan(uploadsIn(bucket.id), after === undefined ? {} : { after });
-  const page = await cursor.next(pageRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return nextPhase(walk);
-  const done: Done[] = [];
-  await inParallel(atOnce, page, async ({ row: { key, uploadId } }) => {
+  const { rows, damaged, isEnd } = await soundPage(cursor, pageRows);
+  const done = [...notRead(ctx, bucket.name, damaged)];
+  await inParallel(atOnce, rows, async ({ row: { key, uploadId } }) => {
     done.push({ place: { bucket: bucket.name, key }, outcome: await rewrapUpload(ctx, bucket, uploadId) });
   });
-  const moved = { ...walked, after: { key: last.key, uploadId: last.uploadId } };
-  return counted({ ...state, bucket: moved }, 'uploads', done);
+  const next = counted(state, 'uploads', done);
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return nextPhase({ state: next, walked });
+  return { ...next, bucket: { ...walked, after: { key: last.key, uploadId: last.uploadId } } };
 }
 
 async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Rewrapping> {
@@ -204,20 +223,21 @@ async function versionsPage(ctx: Ctx, bucket: BucketRow, walk: Walk): Promise<Re
     ...(after === undefined ? { from: { space } } : { after }),
     ...(space === liveSpace ? { before: { space: historySpace } } : {}),
   };
-  const page = await ctx.metadata.scan(objectsAt(bucket), range).next(pageRows);
-  const last = page.at(-1)?.row;
-  if (last === undefined) return nextPhase(walk);
-  const done: Done[] = [];
+  const { rows, damaged, isEnd } = await soundPage(ctx.metadata.scan(objectsAt(bucket), range), pageRows);
+  // The history is read twice, and counted once.
+  const isSecond = walked.phase === 'moved';
+  const done = isSecond ? [] : [...notRead(ctx, bucket.name, damaged)];
   const { requestId } = state;
-  await inParallel(atOnce, page, async ({ row }) => {
-    if (row.encryption?.by !== 'provider' || (walked.phase === 'moved' && !hasMoved(row, state))) return;
+  await inParallel(atOnce, rows, async ({ row }) => {
+    if (row.encryption?.by !== 'provider' || (isSecond && !hasMoved(row, state))) return;
     const place = { bucket: bucket.name, key: row.key };
     done.push({ place, outcome: await rewrapVersion(ctx, bucket, { row, requestId }) });
   });
-  const moved = { ...walked, after: { space: last.space, key: last.key, slot: last.slot } };
-  // The history is read twice, and counted once.
-  const read = walked.phase === 'moved' ? 0 : page.length;
-  return counted({ ...state, bucket: moved, versions: (state.versions ?? 0) + read }, 'objects', done);
+  const read = isSecond ? 0 : rows.length;
+  const next = counted({ ...state, versions: (state.versions ?? 0) + read }, 'objects', done);
+  const last = rows.at(-1)?.row;
+  if (isEnd || last === undefined) return nextPhase({ state: next, walked });
+  return { ...next, bucket: { ...walked, after: { space: last.space, key: last.key, slot: last.slot } } };
 }
 
 /** Clocks of gateways may differ by this much. */
@@ -286,7 +306,7 @@ async function settled(work: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await work();
   } catch (cause) {
-    if (cause instanceof RowTooLong) return { failed: cause.message };
+    if (cause instanceof RowTooLong || cause instanceof MetadataDamaged) return { failed: cause.message };
     if (!(cause instanceof Refusal) || passing.has(cause.code)) throw cause;
     // The bucket or the version was deleted meanwhile.
     if (cause.code.startsWith('NoSuch')) return 'gone';

@@ -1,8 +1,9 @@
 /** Finishes or undoes the unfinished writes of dead processes. Every gateway runs it; it is idempotent. */
 import type { Context } from '../../context.ts';
 import { hasUnlistedBuckets } from '../../metadata/buckets/buckets.ts';
-import type { Abandoned } from '../../ports/metadata-store.ts';
+import { type Abandoned, MetadataDamaged } from '../../ports/metadata-store.ts';
 import { DataUnavailable, type Extent, type Owner } from '../../ports/object-bytes.ts';
+import { unlessDamaged } from '../common/damaged-buckets.ts';
 import { extentsPerTask, queueGarbage } from '../common/garbage.ts';
 import { isOwned, type Ownership, openOwnership } from '../common/ownership.ts';
 
@@ -16,13 +17,14 @@ const intentsPerWalk = 64;
  * Examines every abandoned intent once. No commit can apply under such an intent any more, so the rows show which of its bytes are
  * owned; the others are queued for deletion, and only then the intents are settled. If a sweep dies before that, any process
  * repeats it; bytes that are queued twice are deleted once. When a read fails it throws, and has deleted nothing whose owner is
- * unknown; when a cluster cannot be reached, it throws at the end.
+ * unknown. An intent waits where a cluster cannot be reached, or where a row that may own its bytes is damaged; the sweep then throws at
+ * the end.
  */
 export async function sweep(context: SweepContext, signal: AbortSignal): Promise<'busy' | 'idle'> {
   const abandoned = await context.metadata.abandoned();
   if (abandoned.length === 0) return 'idle';
   const ownership = await openOwnership(context);
-  const run: Run = { ownership, signal, away: new Map(), areBucketsListed: false };
+  const run: Run = { ownership, signal, away: new Map(), unknown: new Map(), areBucketsListed: false };
   for (let first = 0; first < abandoned.length; first += intentsPerWalk) {
     const some = abandoned.slice(first, first + intentsPerWalk);
     for (const [cluster, prefixes] of prefixesByCluster(context, some)) {
@@ -30,10 +32,11 @@ export async function sweep(context: SweepContext, signal: AbortSignal): Promise
     }
     for (const intent of some) {
       if (listPlaces(context, intent).some((cluster) => run.away.has(cluster))) continue;
+      if (run.unknown.has(intent.prefix)) continue;
       await context.metadata.settle(intent);
     }
   }
-  const [cause] = run.away.values();
+  const [cause] = [...run.away.values(), ...run.unknown.values()];
   if (cause !== undefined) throw cause;
   return 'idle';
 }
@@ -45,6 +48,8 @@ interface Run {
   readonly signal: AbortSignal;
   /** Clusters that cannot be reached, and why: ops that may have stored bytes there wait, the others do not. */
   readonly away: Map<string, unknown>;
+  /** Prefixes of intents with bytes whose owner cannot be read, and the damage. */
+  readonly unknown: Map<string, MetadataDamaged>;
 }
 
 const listPlaces = ({ bytes }: SweepContext, { cluster }: Abandoned): readonly string[] =>
@@ -99,7 +104,11 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
     if (run.signal.aborted) return false;
     if (!(await knowsBucket(context, run, found.owner))) return false;
     // fsck reports bytes without a readable owner.
-    if (found.owner.unreadable || (await isOwned(context, run.ownership, found))) continue;
+    if (found.owner.unreadable) continue;
+    const isSafe = await unlessDamaged(() => isOwned(context, run.ownership, found));
+    if (isSafe instanceof MetadataDamaged)
+      for (const prefix of prefixesOf(found.extent, prefixes)) run.unknown.set(prefix, isSafe);
+    if (isSafe !== false) continue;
     orphans.push(found.extent);
     if (orphans.length < extentsPerTask) continue;
     await queueOrphans(context, orphans);
@@ -107,6 +116,12 @@ async function queueUnowned(context: SweepContext, run: Run, { cluster, prefixes
   }
   if (orphans.length > 0) await queueOrphans(context, orphans);
   return true;
+}
+
+/** The prefix of the intent under which an extent was stored; its first extent has the id of the op, without the dot of the prefix. */
+function prefixesOf({ id }: Extent, prefixes: readonly string[]): readonly string[] {
+  const matching = prefixes.filter((prefix) => `${id}.`.startsWith(prefix));
+  return matching.length > 0 ? matching : prefixes;
 }
 
 /** Queues bytes for immediate deletion: they were never visible, so there are no readers. */

@@ -53,10 +53,20 @@ function refuseUnknown(name: string): never {
   throw fail('NotFound', `There is no recent request to empty bucket ${name}.`);
 }
 
-const emptyingJson = ({ phase, deleted, kept, empty, isCancelled, startedAt, finishedAt }: Emptying) => ({
+const emptyingJson = ({
+  phase,
+  deleted,
+  kept,
+  damaged,
+  empty,
+  isCancelled,
+  startedAt,
+  finishedAt,
+}: Emptying) => ({
   state: phase === 'done' ? ('done' as const) : ('running' as const),
   deleted,
   kept,
+  ...(damaged === undefined ? {} : { damaged }),
   ...(empty === undefined ? {} : { empty }),
   ...(isCancelled === undefined ? {} : { isCancelled }),
   startedAt: seconds(startedAt),

@@ -134,8 +134,8 @@ export const CancelReplicationResync: AdminHandler<'CancelReplicationResync'> = 
 };
 
 async function resyncJson(ctx: Pick<Context, 'metadata'>, resync: Resync) {
-  const { bucket, status, prefix, since, until, restoresRemoved, read, queued, startedAt, finishedAt } =
-    resync;
+  const { bucket, status, prefix, since, until, restoresRemoved, read, queued, damaged } = resync;
+  const { startedAt, finishedAt } = resync;
   const versions = prefix === undefined ? await countVersions(ctx, bucket) : undefined;
   return {
     bucket,
@@ -148,6 +148,7 @@ async function resyncJson(ctx: Pick<Context, 'metadata'>, resync: Resync) {
     read,
     ...(versions === undefined ? {} : { versions }),
     queued,
+    ...(damaged === undefined ? {} : { damaged }),
     startedAt: seconds(startedAt),
     ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
   };

@@ -1,6 +1,7 @@
 /** The heartbeats of the background workers and of the gateways, each in one partition. */
 import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { type GatewayRow, gateways, type HeartbeatRow, heartbeats } from '../records/processes.ts';
+import { soundPages } from '../sound-rows.ts';
 
 const heartbeatsAt: At<typeof heartbeats> = { table: heartbeats, in: { slot: 0 } };
 const gatewaysAt: At<typeof gateways> = { table: gateways, in: { slot: 0 } };
@@ -80,7 +81,7 @@ export async function* everyHeartbeat(metadata: Pick<MetadataStore, 'scan'>): As
   /** The rows of processes come first. */
   const beats = new Map<string, number>();
   const cursor = metadata.scan(heartbeatsAt);
-  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows))
+  for await (const page of soundPages(cursor, pageRows))
     for (const { row } of page) {
       if (row.worker === processWorker) beats.set(row.process, row.beatAt);
       else if (row.endedAt !== undefined) yield row;
@@ -91,6 +92,5 @@ export async function* everyHeartbeat(metadata: Pick<MetadataStore, 'scan'>): As
 /** Reads the rows of all gateways, in pages, by node and place. */
 export async function* everyGateway(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<GatewayRow> {
   const cursor = metadata.scan(gatewaysAt);
-  for (let page = await cursor.next(pageRows); page.length > 0; page = await cursor.next(pageRows))
-    for (const { row } of page) yield row;
+  for await (const page of soundPages(cursor, pageRows)) for (const { row } of page) yield row;
 }

@@ -5,6 +5,7 @@
  */
 import type { At, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { type AccessLogTask, type HourlyRow, hourlyQueues } from '../records/queues.ts';
+import { soundPages } from '../sound-rows.ts';
 import { LeaseLost } from './leases.ts';
 import { beginTerm, everyTask, findTask, putTask, putTasks, type TaskKind, type Term } from './tasks.ts';
 
@@ -125,7 +126,8 @@ export async function readBatch(metadata: Metadata, batch: LogBatch): Promise<re
   const unread = new Set((await batchLines(metadata, batch)).map(nameLine));
   const texts: string[] = [];
   const cursor = metadata.scan(rowsAt(batch), { from: { ...batch.first } });
-  for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500)) {
+  // A line that was damaged after it entered the batch is lost: the others are delivered without it.
+  for await (const page of soundPages(cursor, 500)) {
     for (const { row } of page) if (unread.delete(nameLine(row))) texts.push(lineOf(row));
     if (unread.size === 0) break;
   }

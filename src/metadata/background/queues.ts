@@ -3,6 +3,7 @@ import { shardOf } from '../../base/shard.ts';
 import type { At, Cursor, MetadataStore, SideChange } from '../../ports/metadata-store.ts';
 import { mergeRows, newestFirst } from '../objects/objects.ts';
 import { type DeadLetter, type NotifyTask, type QueueRow, queues } from '../records/queues.ts';
+import { nextSound, soundPages } from '../sound-rows.ts';
 
 // Work for the background: immutable rows, read in order of their due time, slot by slot.
 
@@ -48,13 +49,13 @@ export function queued(queue: QueueName, slotKey: string, task: unknown, options
   return { at: queueAt(queue, slot), put: row };
 }
 
-/** The rows of a slot that are due at `now`, the oldest first. */
+/** The rows of a slot that are due at `now`, the oldest first. Damaged rows are passed over. */
 export async function dueRows(
   metadata: Pick<MetadataStore, 'scan'>,
   options: { readonly queue: QueueName; readonly slot: number; readonly now: number; readonly max?: number },
 ): Promise<readonly QueueRow[]> {
   const cursor = metadata.scan(queueAt(options.queue, options.slot), { before: { due: options.now + 1 } });
-  const rows = await cursor.next(options.max ?? queueBatchMax);
+  const rows = await nextSound(cursor, options.max ?? queueBatchMax);
   return rows.map((stored) => stored.row);
 }
 
@@ -99,7 +100,7 @@ export async function backlog(metadata: Pick<MetadataStore, 'scan'>, queue: Queu
   let count = 0;
   for (let slot = 0; slot < queueSlots && count < backlogMax; slot++) {
     const cursor = allRows(metadata, queue, slot);
-    for (let rows = await cursor.next(500); rows.length > 0; rows = await cursor.next(500)) {
+    for await (const rows of soundPages(cursor, 500)) {
       count += rows.length;
       if (count >= backlogMax) break;
     }

@@ -2,6 +2,7 @@
 import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
 import type { FailedReplication, QueueRow, ReplicationTask } from '../records/queues.ts';
 import { type ReplicationPeerRow, replicationPeers } from '../records/replication-peers.ts';
+import { nextSound, soundPages } from '../sound-rows.ts';
 import { queueAt, queued, queueSlots } from './queues.ts';
 
 // The replication peers of the installation: one partition, read and committed as one.
@@ -12,7 +13,7 @@ const peersAt: At<typeof replicationPeers> = { table: replicationPeers, in: { sl
 export const scanReplicationPeers = (
   metadata: Pick<MetadataStore, 'scan'>,
   count: number,
-): Promise<readonly Stored<ReplicationPeerRow>[]> => metadata.scan(peersAt).next(count);
+): Promise<readonly Stored<ReplicationPeerRow>[]> => nextSound(metadata.scan(peersAt), count);
 
 export const findReplicationPeer = (
   metadata: Pick<MetadataStore, 'get'>,
@@ -50,8 +51,7 @@ export async function* everyFailedReplication(
   for (let slot = after?.slot ?? 0; slot < queueSlots; slot += 1) {
     const range = slot === after?.slot ? { after: { due: after.due, id: after.id } } : {};
     const cursor = metadata.scan(queueAt(queue, slot), range);
-    for (let page = await cursor.next(200); page.length > 0; page = await cursor.next(200))
-      for (const { row } of page) yield row;
+    for await (const page of soundPages(cursor, 200)) for (const { row } of page) yield row;
   }
 }
 

@@ -3,7 +3,7 @@
 import type { At, MetadataStore, Outcome, Revision, SideChange } from '../../ports/metadata-store.ts';
 import { prefixRange } from '../objects/objects.ts';
 import { type TaskProgress, type TaskRow, tasks } from '../records/tasks.ts';
-import { nextSound } from '../sound-rows.ts';
+import { nextSound, soundPages } from '../sound-rows.ts';
 import { LeaseLost } from './leases.ts';
 
 const tasksAt = (kind: string): At<typeof tasks> => ({ table: tasks, in: { kind } });
@@ -99,7 +99,7 @@ export async function* everyTask<State>(
   { kind }: TaskKind<State>,
 ): AsyncGenerator<Task<State>> {
   const cursor = metadata.scan(tasksAt(kind));
-  for (let page = await nextSound(cursor, 100); page.length > 0; page = await nextSound(cursor, 100))
+  for await (const page of soundPages(cursor, 100))
     for (const { row, revision } of page) if (row.name !== leaderName) yield toTask(row, revision);
 }
 
@@ -113,8 +113,7 @@ export async function* everyProgress(
     columns: ['progress'],
     ...(after === undefined ? {} : { after: { name: after } }),
   });
-  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
-    for (const { row } of page) yield row;
+  for await (const page of soundPages(cursor, 100)) for (const { row } of page) yield row;
 }
 
 /** Up to `limit` tasks of a kind whose names begin with `prefix`, from the first one after `after`. */

@@ -2,9 +2,18 @@
 
 import { BoundedCache, type Caches } from '../../base/bounded-cache.ts';
 import { shardOf } from '../../base/shard.ts';
-import type { At, Change, MetadataStore, Outcome, SideChange, Stored } from '../../ports/metadata-store.ts';
+import type {
+  At,
+  Change,
+  MetadataDamaged,
+  MetadataStore,
+  Outcome,
+  SideChange,
+  Stored,
+} from '../../ports/metadata-store.ts';
 import { mergeRows, prefixRange } from '../objects/objects.ts';
 import { announcing, subscribeToChanges } from '../shared-changes.ts';
+import { nextSound, soundPages } from '../sound-rows.ts';
 import { type BucketRow, buckets } from '../tables.ts';
 import { bucketsAll, bucketsByOwner, documents, type OwnedBucketRow } from './records.ts';
 
@@ -99,21 +108,35 @@ export async function pageBuckets(
   return (await cursor.next(range.limit)).map(({ row }) => row);
 }
 
-/** Every bucket name of a slot by name, from one on or after it. */
+/** Every bucket name of a slot by name, from one on or after it. Damaged rows of the list are passed over. */
 export async function* bucketsInSlot(
   metadata: Metadata,
   slot: number,
   range: { readonly from?: { readonly name: string }; readonly after?: { readonly name: string } } = {},
+  onDamaged?: (damaged: MetadataDamaged) => void,
 ): AsyncGenerator<string> {
   const cursor = metadata.scan(inSlot(slot), range);
-  for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100)) {
-    for (const { row } of page) yield row.name;
+  for await (const page of soundPages(cursor, 100, onDamaged)) for (const { row } of page) yield row.name;
+}
+
+/**
+ * Every bucket name, slot by slot, in pages.
+ * @throws MetadataDamaged, because who decides by the whole list that bytes have no owner must not miss a bucket
+ */
+export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
+  for (let slot = 0; slot < bucketSlots; slot += 1) {
+    const cursor = metadata.scan(inSlot(slot));
+    for (let page = await cursor.next(100); page.length > 0; page = await cursor.next(100))
+      for (const { row } of page) yield row.name;
   }
 }
 
-/** Every bucket name, slot by slot, in pages. */
-export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
-  for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot);
+/** The same for work on one bucket after the other: damaged rows of the list are passed over. */
+export async function* everySoundBucket(
+  metadata: Metadata,
+  onDamaged?: (damaged: MetadataDamaged) => void,
+): AsyncGenerator<string> {
+  for (let slot = 0; slot < bucketSlots; slot += 1) yield* bucketsInSlot(metadata, slot, {}, onDamaged);
 }
 
 /** Every bucket name by name, after a name: the slots merged. */
@@ -133,14 +156,15 @@ export async function* bucketNames(
 export const hasUnlistedBuckets = async (metadata: Pick<MetadataStore, 'hasPendingPuts'>): Promise<boolean> =>
   (await metadata.hasPendingPuts?.(bucketsAll)) ?? false;
 
-/** The next bucket in the order of `everyBucket`, for a walk that resumes. */
+/** The next bucket in the order of `everyBucket`, for a walk that resumes. Damaged rows of the list are passed over. */
 export async function nextBucket(
   metadata: Pick<MetadataStore, 'scan'>,
   from: { readonly slot: number; readonly after?: string | undefined },
+  onDamaged?: (damaged: MetadataDamaged) => void,
 ): Promise<{ readonly slot: number; readonly name: string } | undefined> {
   for (let { slot, after } = from; slot < bucketSlots; slot += 1) {
     const range = after === undefined ? {} : { after: { name: after } };
-    const [found] = await metadata.scan(inSlot(slot), range).next(1);
+    const [found] = await nextSound(metadata.scan(inSlot(slot), range), 1, onDamaged);
     if (found !== undefined) return { slot, name: found.row.name };
     after = undefined;
   }

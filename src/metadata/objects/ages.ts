@@ -8,6 +8,7 @@ import {
   type LifecycleBucketRow,
   lifecycleBuckets,
 } from '../records/ages.ts';
+import { soundPages } from '../sound-rows.ts';
 import { type BucketRow, headSlot, type ObjectRow, type UploadSession } from '../tables.ts';
 
 export const dayMs = 86_400_000;
@@ -107,8 +108,7 @@ export const hasLateVersions = async (
 /** The ids of buckets with such versions, in pages. */
 export async function* lateBuckets(metadata: Pick<MetadataStore, 'scan'>): AsyncGenerator<string> {
   const cursor = metadata.scan(listAt(lateSlot));
-  for (let page = await cursor.next(500); page.length > 0; page = await cursor.next(500))
-    for (const { row } of page) yield row.bucketId;
+  for await (const page of soundPages(cursor, 500)) for (const { row } of page) yield row.bucketId;
 }
 
 export const unlistLifecycleBucket = ({ slot, bucketId }: LifecycleBucketRow): SideChange => ({

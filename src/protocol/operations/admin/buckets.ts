@@ -124,6 +124,8 @@ const emptying = jsonObject({
   state: jsonChoice(['running', 'done']),
   deleted: jsonObject({ versions: count, markers: count, uploads: count }),
   kept: count,
+  /** Rows that were left, because metadata about them is damaged. */
+  damaged: jsonOptional(count),
   empty: jsonOptional(jsonBoolean),
   isCancelled: jsonOptional(jsonBoolean),
   startedAt: seconds,

@@ -165,6 +165,8 @@ const resync = jsonObject({
   /** Those of the whole bucket now, where no prefix limits the resync. */
   versions: jsonOptional(count),
   queued: count,
+  /** Versions that were left out, because metadata about them is damaged. */
+  damaged: jsonOptional(count),
   startedAt: seconds,
   finishedAt: jsonOptional(seconds),
 });
