@@ -8,7 +8,7 @@ import { backlog, queueAt, queued, queueSlots } from '../../src/metadata/backgro
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { emptyBuckets } from '../../src/workers/buckets.ts';
 import { rebalance, rewrapKeys } from '../../src/workers/rebalance.ts';
-import type { Unit } from '../../src/workers/supervision/worker.ts';
+import type { Unit } from '../../src/workers/worker.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { DamagedRows } from '../support/damaged-rows.ts';
 import { domainWorld, intentTtlMs } from '../support/domain-world.ts';
