@@ -204,12 +204,9 @@ test.each([
   async (_, place, waiting) => {
     const world = await domainWorld();
     const rows = new DamagedRows();
-    await createBucket(world, {
-      ...(await world.bucket()),
-      name: 'other',
-      ownerName: 'o',
-      objectLock: false,
-    });
+    const { region } = await world.bucket();
+    const owned = { name: 'other', owner: 'o', ownerName: 'o', creator: 'o', region, documents: {} };
+    await createBucket(world, { ...owned, objectLock: false });
     // The writers die before their commits.
     const hanging = world.over(faulty(world.metadata, { commit: () => new Promise<never>(() => {}) }));
     for (const key of ['held', 'free']) {
