@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Disk, nodeDisk } from '../../src/backends/data/file/disk.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { expectIntact, idsOf, listAll, put } from './chunk-store.ts';
+import { expectIntact, idsOf, listAll, put, whole } from './chunk-store.ts';
 import { type FileFixture, fileFixture, runScript } from './file-fixture.ts';
 
 let fixture: FileFixture;
@@ -148,3 +148,14 @@ describe('a failing disk', () => {
     }
   });
 });
+
+test.each([130_000, 256 * 1024, 1_048_576, 4_000_000])(
+  'of %i bytes that are read, the reader keeps no more than one block',
+  async (size) => {
+    const chunk = await put(fixture.store, 'read.0', size);
+    let memory: ArrayBufferLike | undefined;
+    for await (const piece of fixture.store.read(chunk, whole(chunk))) memory = piece.buffer;
+    // The collector of the runtime frees the last array. For longer ones it collects the whole heap every few dozen reads.
+    expect(memory?.byteLength).toBeLessThanOrEqual(64 * 1024);
+  },
+);

@@ -43,7 +43,7 @@ export async function* readBlocks(
   try {
     for (let block = Math.floor(range.start / blockBytes), count = 0; block <= last; block += count) {
       signal?.throwIfAborted();
-      count = blocksAtOnce();
+      count = countBlocks(last + 1 - block, buffers === undefined);
       const start = block * blockBytes;
       const end = Math.min(Math.min(block + count, last + 1) * blockBytes, size);
       // An array that holds the whole range belongs to the consumer.
@@ -60,6 +60,15 @@ export async function* readBlocks(
     readers -= 1;
     ring.releaseButLast();
   }
+}
+
+/**
+ * The reader of a range that is alone keeps its last array (`releaseButLast`), and the garbage collector frees it late. So that array is one block: for
+ * long ones the whole heap is collected so often that it costs more than the read.
+ */
+function countBlocks(left: number, isAlone: boolean): number {
+  const count = Math.min(left, blocksAtOnce());
+  return isAlone && count === left && count > 1 ? count - 1 : count;
 }
 
 function verify({ id, crcs }: Blocks, first: number, bytes: Uint8Array): void {
