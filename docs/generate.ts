@@ -77,7 +77,7 @@ function optionType(name: (typeof settingNames)[number]): string {
   return kind.startsWith('comma') ? 'string | readonly string[]' : 'string';
 }
 
-/** Those that have a type of their own in open-gateway.ts. */
+/** Those that have a type of their own in gateway-opener.ts. */
 const typedByHand: ReadonlySet<string> = new Set(['SVC_CREDENTIALS', 'SVC_WORKERS']);
 const optionNames = [...settingByOption.values()].filter((name) => !typedByHand.has(name));
 

@@ -1,5 +1,5 @@
 /** Adapters that pass on the client's address where the runtime knows it; `toNodeHandler` of `sluice/node` is the one for node:http. */
-import type { OpenGateway } from './open-gateway.ts';
+import type { OpenGateway } from './gateway-opener.ts';
 
 type Fetching = Pick<OpenGateway, 'fetch'>;
 

@@ -23,8 +23,9 @@ import { endLimits, limitCaller } from './gateway/stages/limit.ts';
 import { locate } from './gateway/stages/locate.ts';
 import { selectOperation } from './gateway/stages/select-operation.ts';
 import { serve } from './gateway/stages/serve.ts';
+import { adminApi } from './handlers/admin/router.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
-import type { AreaRequest } from './handlers/handler.ts';
+import type { AdminApi, AreaRequest } from './handlers/handler.ts';
 import { shownDialect } from './protocol/dialect.ts';
 import { renderHeaders, renderRefusal } from './protocol/reply/render.ts';
 import type { Reply } from './protocol/reply/reply.ts';
@@ -35,6 +36,7 @@ import { emptyBody, readBody } from './request/body.ts';
 import { type Failure, toFailure } from './request/failure.ts';
 import {
   establish,
+  type FindAsked,
   type Identified,
   type RequestContext,
   receive,
@@ -46,6 +48,10 @@ export interface GatewayOptions {
   readonly basePath?: string;
 }
 
+export interface StorageGatewayOptions extends GatewayOptions {
+  readonly adminApi?: AdminApi | undefined;
+}
+
 export interface Gateway {
   /** For runtimes with a socket of their own: no Request or Response object is made. */
   handle(incoming: Incoming): Promise<Reply>;
@@ -55,17 +61,23 @@ export interface Gateway {
 
 interface Pipeline {
   readonly ctx: Context;
-  readonly rules: AddressRules;
+  readonly rules: AddressRules & { readonly findAdmin: FindAsked | undefined };
   readonly areas: Areas;
 }
 
-export function createGateway(ctx: Context, options: GatewayOptions = {}): Gateway {
+export const createGateway = (ctx: Context, options: GatewayOptions = {}): Gateway =>
+  createStorageGateway(ctx, { ...options, adminApi });
+
+/** The same without the operator API, unless it is passed: a bundle that does not import it has none of its code. */
+export function createStorageGateway(ctx: Context, options: StorageGatewayOptions = {}): Gateway {
+  const { adminApi: admin, basePath = '' } = options;
   const rules = {
     domains: ctx.config.SVC_DOMAIN,
     websiteDomains: ctx.config.SVC_WEBSITE_DOMAIN,
-    basePath: options.basePath ?? '',
+    basePath,
+    findAdmin: admin?.find,
   };
-  const pipeline = { ctx, rules, areas: openAreas(ctx, rules) };
+  const pipeline = { ctx, rules, areas: openAreas(ctx, { basePath, adminApi: admin }) };
   const handle = async (incoming: Incoming): Promise<Reply> => {
     ctx.telemetry.requestsInFlight(1);
     try {

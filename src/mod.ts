@@ -18,24 +18,20 @@ export type { Config } from './config.ts';
 export type { Context } from './context.ts';
 export { openClusterStates } from './domain/clusters/cluster-states.ts';
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-export {
-  type AccessKey,
-  type CustomStorage,
-  directory,
-  type Mounted,
-  memory,
-  type OpenedContext,
-  type OpenGateway,
-  type OpeningOptions,
-  type OpenOptions,
-  openGateway,
-  type PresignedPost,
-  type PresignOptions,
-  type PresignPostOptions,
-  type S3Storage,
-  type Storage,
-  s3,
-} from './open-gateway.ts';
+export type {
+  AccessKey,
+  CustomStorage,
+  Mounted,
+  OpenedContext,
+  OpenGateway,
+  OpeningOptions,
+  OpenOptions,
+  PresignedPost,
+  PresignOptions,
+  PresignPostOptions,
+  Storage,
+} from './gateway-opener.ts';
+export { directory, memory, openGateway, type S3Storage, s3 } from './open-gateway.ts';
 export type {
   ApplicationRequest,
   ApplicationSession,

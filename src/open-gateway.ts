@@ -5,77 +5,20 @@
  *     app.all('/s3/*', (c) => storage.fetch(c.req.raw));
  */
 
-import { nearest } from './config/nearest.ts';
-import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
-import { type Config, type SettingName, settingNames } from './config.ts';
-import type { Context } from './context.ts';
-import { callAfterCommits, withApplicationSink } from './domain/events/application-events.ts';
-import { createGateway, type Gateway } from './gateway.ts';
-import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
-import type { MetadataStore } from './ports/metadata-store.ts';
-import type { ObjectBytes } from './ports/object-bytes.ts';
-import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
-import { type FetchFacts, fromRequest, toResponse } from './protocol/request/fetch.ts';
-import type { SettingOptions } from './setting-options.ts';
-import { type Presigned, type PresignedForm, presign, presignForm } from './signing/presign.ts';
+import type { Config } from './config.ts';
+import { createGateway } from './gateway.ts';
+import {
+  type CustomStorage,
+  inOptions,
+  isStorage,
+  type OpenedContext,
+  type OpenGateway,
+  type OpeningOptions,
+  type OpenOptions,
+  openWith,
+  type Storage,
+} from './gateway-opener.ts';
 import { startWorkers } from './workers/registry.ts';
-
-/** An access key that the settings have. */
-export interface AccessKey {
-  readonly accessKey: string;
-  readonly secretKey: string;
-  /** The account: buckets belong to accounts. */
-  readonly owner: string;
-  readonly displayName?: string;
-  readonly email?: string;
-  /** The account's root, whom no policy limits. */
-  readonly root?: boolean;
-  /** May use the operator API. */
-  readonly operator?: boolean;
-}
-
-export interface OpenOptions extends SettingOptions {
-  readonly credentials: readonly AccessKey[];
-  /** Where metadata and objects are: `memory()`, `directory(path)`, `s3({ … })`, or stores of your own. */
-  readonly storage: Storage | CustomStorage;
-  /** Background workers in this process: all by default, a list of names, or none. */
-  readonly workers?: boolean | readonly string[];
-  /** The path under which the application serves the gateway, such as `/s3`. Signatures cover it. */
-  readonly basePath?: string;
-  /** Logs, metrics and traces; silent by default. */
-  readonly telemetry?: Telemetry;
-  /**
-   * Decides about requests that no access key has signed, by the application's own session. Absent: they are anonymous.
-   * `authorize: async ({ headers }, { key }) => (await sessionOf(headers))?.mayUse(key) ? { owner: 'me', name: 'ann' } : undefined`
-   */
-  readonly authorize?: Authorize;
-  /** Gets every change of an object in any bucket: created, removed, tagged, expired. */
-  readonly onEvent?: OnEvent;
-  /** Default: `at-least-once` where the worker `notify` runs here, else `best-effort`. */
-  readonly eventDelivery?: EventDelivery;
-}
-
-/** What a kind of storage sets, and how its stores are opened. */
-export interface Storage {
-  readonly settings: Partial<Readonly<Record<SettingName, string>>>;
-  /** The workers run where the store is, and not in this process. */
-  readonly runsWorkers?: true;
-  open(config: Config, options: OpeningOptions): Promise<OpenedContext>;
-}
-
-/** Stores of the application's own; the comments of the ports state what they must guarantee. */
-export interface CustomStorage {
-  readonly metadata: MetadataStore;
-  readonly bytes: ObjectBytes;
-}
-
-export interface OpeningOptions {
-  readonly telemetry: Telemetry;
-}
-export interface OpenedContext {
-  readonly context: Context;
-  close(): Promise<void>;
-}
 
 /** Everything in the memory of this process, on every runtime: for tests and demos. */
 export const memory = (): Storage => ({
@@ -136,180 +79,20 @@ const custom = ({ metadata, bytes }: CustomStorage): Storage => ({
     (await import('./portable-context.ts')).openPortable(config, { ...options, metadata, bytes }),
 });
 
-export interface OpenGateway extends Mounted, AsyncDisposable {
-  /** The same gateway under another path, for example `''` on a host of its own. */
-  mount(basePath: string): Mounted;
-  /** A link that lets its holder do one request until it expires. */
-  presign(asked: PresignOptions): string;
-  /** A form of a page, by which its holder uploads one file until it expires. */
-  presignPost(asked: PresignPostOptions): PresignedPost;
-  /** Stops the workers, writes what is buffered, and closes the stores. */
-  close(): Promise<void>;
-}
-
-export interface Mounted {
-  /** Answers a request. `remote` and `secure` tell what the application knows of the client; an unknown address meets no Allow by address. */
-  fetch(request: Request, facts?: FetchFacts): Promise<Response>;
-  /** For adapters that have no `Request`: see `toNodeHandler` of `sluice/node`. */
-  readonly handle: Gateway['handle'];
-}
-
-export interface PresignOptions extends Omit<Presigned, 'accessKey' | 'secretKey' | 'path' | 'region'> {
-  readonly bucket: string;
-  readonly key: string;
-  /** The access key whose permissions the link has. Absent: the first of `credentials`. */
-  readonly accessKey?: string;
-}
-
-export interface PresignPostOptions extends Omit<PresignedForm, 'accessKey' | 'secretKey' | 'region'> {
-  /** Where clients reach the gateway, such as `https://files.example.com`; without a path. */
-  readonly origin: string;
-  /** The access key whose permissions the form has. Absent: the first of `credentials`. */
-  readonly accessKey?: string;
-}
-
-export interface PresignedPost {
-  /** The `action` of the form; its `enctype` is `multipart/form-data`. */
-  readonly url: string;
-  /** Hidden inputs, before the input `file`. */
-  readonly fields: Readonly<Record<string, string>>;
-}
-
-/** The options beside the settings. */
-const ownOptions = [
-  'storage',
-  'workers',
-  'basePath',
-  'telemetry',
-  'authorize',
-  'onEvent',
-  'eventDelivery',
-] as const satisfies readonly (keyof OpenOptions)[];
-const isOwn = (option: string): boolean => ownOptions.some((own) => own === option);
-
-/** Lists of texts as settings have them; everything else that is not plain as JSON. */
-function toText(value: unknown): string {
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join(',');
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
-}
-
-function unknownOption(option: string): string {
-  const close = nearest(option, [...settingByOption.keys(), ...ownOptions]);
-  const server = settingNames.find((name) => toOption(name) === option);
-  if (server !== undefined)
-    return `${option} is a setting of \`sluice serve\` (${server}), not of an embedded gateway`;
-  return `${option} is no option${close === undefined ? '; docs/reference/options.md has all of them' : `; ${close} is`}`;
-}
-
-/** @throws Error that names every wrong option, and what would be right */
-function readOptions(options: OpenOptions): { readonly config: Config; readonly storage: Storage } {
-  const faults: string[] = [];
-  const storage = findStorage(options.storage);
-  if (storage === undefined)
-    faults.push("storage must be memory(), directory('./data'), s3({ … }) or { metadata, bytes }");
-  const texts: Record<string, string> = { ...storage?.settings };
-  for (const [option, value] of Object.entries<unknown>({ ...options })) {
-    if (isOwn(option) || value === undefined) continue;
-    const name = settingByOption.get(option);
-    if (name === undefined) faults.push(unknownOption(option));
-    else if (name === 'SVC_DATA_DIR' || (storage !== undefined && name in storage.settings))
-      faults.push(`${option} follows from storage: leave it out, or choose another storage`);
-    else texts[name] = toText(value);
-  }
-  const { credentials, workers, authorize, onEvent, eventDelivery } = options;
-  if (!Array.isArray(credentials) || credentials.length === 0)
-    faults.push('credentials must have an entry such as { accessKey, secretKey, owner: "me", root: true }');
-  if (Array.isArray(workers)) texts['SVC_WORKERS'] = workers.join(',');
-  else if (workers !== undefined && typeof workers !== 'boolean')
-    faults.push('workers must be true, false or a list of names');
-  for (const [name, hook] of Object.entries({ authorize, onEvent }))
-    if (hook !== undefined && typeof hook !== 'function') faults.push(`${name} must be a function`);
-  if (storage?.runsWorkers && workers !== undefined && workers !== false)
-    faults.push('workers run beside this storage: leave the option out');
-  if (eventDelivery !== undefined && eventDelivery !== 'at-least-once' && eventDelivery !== 'best-effort')
-    faults.push('eventDelivery must be at-least-once or best-effort');
-  const basePath = options.basePath ?? '';
-  if (!/^(?:\/[^/?#]+)*$/.test(basePath))
-    faults.push(`basePath=${basePath} must begin with a slash and not end with one, such as /s3`);
-  const config = parseConfig(texts);
-  if ('faults' in config) faults.push(...config.faults.map(inOptions));
-  if (faults.length > 0 || 'faults' in config || storage === undefined)
-    throw new Error(`openGateway: ${[...new Set(faults)].join('; ')}`);
-  return { config, storage };
-}
-
 function findStorage(given: unknown): Storage | undefined {
   if (typeof given !== 'object' || given === null) return undefined;
-  if ('open' in given && 'settings' in given) return given as Storage;
+  if (isStorage(given)) return given;
   return 'metadata' in given && 'bytes' in given ? custom(given as CustomStorage) : undefined;
 }
 
-const inOptions = (fault: string): string => fault.replaceAll(/\bSVC_[A-Z0-9_]+/g, (name) => toOption(name));
-
-/** The context with the hooks of the application. */
-function withHooks(
-  { context, close }: OpenedContext,
-  options: OpenOptions,
-  { runsWorkers = false }: { readonly runsWorkers?: boolean },
-): OpenedContext {
-  const { authorize, onEvent } = options;
-  const workers = options.workers ?? !runsWorkers;
-  if (authorize === undefined && onEvent === undefined) return { context, close };
-  const notifies = typeof workers === 'boolean' ? workers : workers.includes('notify');
-  const { eventDelivery = notifies ? 'at-least-once' : 'best-effort' } = options;
-  const hooked: Context = { ...context, application: { authorize, onEvent, eventDelivery } };
-  if (onEvent === undefined) return { context: hooked, close };
-  const { clock, telemetry, config, metadata: store } = context;
-  const calling = { onEvent, clock, timeoutMs: config.SVC_NOTIFY_TIMEOUT };
-  if (eventDelivery === 'at-least-once')
-    return { context: { ...hooked, sinks: withApplicationSink(context.sinks, calling) }, close };
-  const { metadata, settle } = callAfterCommits(store, { ...calling, telemetry });
-  const closeAll = async (): Promise<void> => {
-    await settle();
-    await close();
-  };
-  return { context: { ...hooked, metadata }, close: closeAll };
-}
-
 /** Opens a gateway for an application. @throws Error that names every wrong option, and what would be right */
-export async function openGateway(options: OpenOptions): Promise<OpenGateway> {
-  const { telemetry = silentTelemetry, basePath = '' } = options;
-  const { config, storage } = readOptions(options);
-  const opened = await storage.open(config, { telemetry });
-  const { context, close: closeStores } = withHooks(opened, options, storage);
-  const mount = (path: string): Mounted => {
-    const { handle } = createGateway(context, { basePath: path });
-    const fetch: Mounted['fetch'] = async (request, facts) =>
-      toResponse(await handle(fromRequest(request, facts)), request.method);
-    return { handle, fetch };
-  };
-  const ends = new AbortController();
-  const workers =
-    options.workers === false || storage.runsWorkers
-      ? undefined
-      : startWorkers(context, config.SVC_WORKERS, ends.signal);
-  const close = async (): Promise<void> => {
-    await workers?.stop();
-    await closeStores();
-  };
-  const region = config.SVC_REGION;
-  const findKey = (accessKey = options.credentials[0]?.accessKey): AccessKey => {
-    const found = options.credentials.find((each) => each.accessKey === accessKey);
-    if (found === undefined) throw new Error(`${accessKey} is none of the credentials`);
-    return found;
-  };
-  return {
-    ...mount(basePath),
-    mount,
-    presign({ bucket, key, accessKey, ...asked }) {
-      const path = `${basePath}/${bucket}/${key}`;
-      return presign(context, { ...asked, ...findKey(accessKey), path, region });
+export const openGateway = (options: OpenOptions): Promise<OpenGateway> =>
+  openWith(
+    {
+      createGateway,
+      startWorkers,
+      findStorage,
+      storages: "memory(), directory('./data'), s3({ … }) or { metadata, bytes }",
     },
-    presignPost: ({ origin, accessKey, ...asked }) => ({
-      url: `${new URL(origin).origin}${basePath}/${asked.bucket}`,
-      fields: presignForm(context, { ...asked, ...findKey(accessKey), region }),
-    }),
-    close,
-    [Symbol.asyncDispose]: close,
-  };
-}
+    options,
+  );

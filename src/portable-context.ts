@@ -13,7 +13,7 @@ import type { Context } from './context.ts';
 import { openClusterStates } from './domain/clusters/cluster-states.ts';
 import { TrafficCounter } from './domain/usage/traffic-counter.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
-import { cipherKeyBytes } from './ports/cryptography.ts';
+import { type Cipher, cipherKeyBytes, type Hasher } from './ports/cryptography.ts';
 import type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import { systemRandom } from './ports/random.ts';
@@ -21,31 +21,48 @@ import { noSiblings } from './ports/siblings.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
 import type { Tracer } from './ports/trace.ts';
 
-export interface PortableOptions {
-  readonly clock?: Clock;
-  readonly telemetry?: Telemetry;
+/** What a context is made of. */
+export interface ContextParts {
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
   readonly tracer?: Tracer | undefined;
-  readonly metadata?: MetadataStore;
-  readonly bytes?: ObjectBytes;
+  readonly hasher: Hasher;
+  readonly cipher: Cipher;
+  readonly metadata: MetadataStore;
+  readonly bytes: ObjectBytes;
   /** Default: gathers rows in this process, and writes them within a second. */
-  readonly lateWrites?: LateWrites;
+  readonly lateWrites?: LateWrites | undefined;
   /** Seals what is stored; the first seals, all unseal. Default: a random one, with which sealed values last as long as this process. */
-  readonly masterKeys?: readonly Uint8Array[];
+  readonly masterKeys?: readonly Uint8Array[] | undefined;
 }
 
-export function openPortable(
-  config: Config,
-  options: PortableOptions = {},
-): { readonly context: Context; close(): Promise<void> } {
-  const { clock = systemClock, telemetry = silentTelemetry, tracer } = options;
+export type PortableOptions = Partial<ContextParts>;
+
+/** Everything in memory, and hashes in JavaScript, unless the options have something else. */
+export function openPortable(config: Config, options: PortableOptions = {}): OpenedParts {
+  const { clock = systemClock, telemetry = silentTelemetry } = options;
+  return openContext(config, {
+    ...options,
+    clock,
+    telemetry,
+    hasher: options.hasher ?? portableHasher(),
+    cipher: options.cipher ?? portableCipher(),
+    metadata: options.metadata ?? memoryStore({ clock, random: systemRandom() }),
+    bytes: options.bytes ?? chunked({ default: memoryChunks() }),
+  });
+}
+
+interface OpenedParts {
+  readonly context: Context;
+  close(): Promise<void>;
+}
+
+export function openContext(config: Config, parts: ContextParts): OpenedParts {
+  const { clock, telemetry, tracer, hasher, cipher, metadata, bytes } = parts;
   const random = systemRandom();
-  const hasher = portableHasher();
-  const cipher = portableCipher();
-  const metadata = options.metadata ?? memoryStore({ clock, random });
-  const bytes = options.bytes ?? chunked({ default: memoryChunks() });
-  const keys = options.masterKeys ?? [random.bytes(cipherKeyBytes)];
+  const keys = parts.masterKeys ?? [random.bytes(cipherKeyBytes)];
   const sealer = masterSealer({ keys, cipher, hasher, random });
-  const late = options.lateWrites ?? lateWrites({ metadata, clock, telemetry });
+  const late = parts.lateWrites ?? lateWrites({ metadata, clock, telemetry });
   const identities = { metadata, sealer, clock, lateWrites: late, cacheTtlMs: 0 };
   const context: Context = {
     config,

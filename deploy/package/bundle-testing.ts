@@ -33,11 +33,7 @@ const withoutOperators: Readonly<Record<string, string>> = {
   'handlers/areas.js': `
     export const matchArea = () => undefined;
     export const openAreas = () => async () => { throw new Error('a server for tests has no areas'); };`,
-  'protocol/operations/admin.js': `
-    export const describeAdminOperation = () => { throw new Error('a server for tests has no operator API'); };`,
-  'protocol/request/admin-target.js': `
-    export const matchAdmin = () => undefined;
-    export const readAdminTarget = () => { throw new Error('a server for tests has no operator API'); };`,
+  'handlers/admin/router.js': 'export const adminApi = undefined;',
 };
 
 const replacements = { ...withoutOperators, ...lighter };

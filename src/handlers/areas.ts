@@ -5,9 +5,8 @@ import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openReadiness, type Readiness } from '../domain/clusters/readiness.ts';
 import type { Reply } from '../protocol/reply/reply.ts';
-import { registerAdmin } from './admin/router.ts';
 import { isConsolePath, serveConsole } from './console.ts';
-import type { AreaRequest } from './handler.ts';
+import type { AdminApi, AreaRequest } from './handler.ts';
 
 const first = /^\/(admin|console|metrics|healthz|readyz|iam)(?=[/]|$)/;
 
@@ -29,15 +28,20 @@ const plain = (status: number, body: string): Reply => ({
 /** The router reads paths as URLs, which would make another path of these: `DELETE /logins/.` would end every log-in. */
 const changedByUrl = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)|[\\#?\s]/i;
 
-/** @param basePath where the gateway is mounted, for addresses in replies */
-export function openAreas(ctx: Context, { basePath }: { readonly basePath: string }): Areas {
+interface AreaOptions {
+  /** Where the gateway is mounted, for addresses in replies. */
+  readonly basePath: string;
+  readonly adminApi: AdminApi | undefined;
+}
+
+export function openAreas(ctx: Context, { basePath, adminApi }: AreaOptions): Areas {
   const readiness = openReadiness(ctx);
   const router = IttyRouter<IRequestStrict, [AreaRequest, Context]>();
   router
     .get('/healthz', () => plain(200, 'ok\n'))
     .get('/readyz', (_request, call, view) => ready(view, readiness, call))
     .get('/metrics', (_request, call, view) => metrics(view, call));
-  registerAdmin(router, ctx);
+  adminApi?.register(router, ctx);
   return async (view, path, call) => {
     // The path of a page may contain any key of an object.
     if (isConsolePath(path)) return serveConsole(view, call.wire, { path, basePath });
@@ -46,7 +50,13 @@ export function openAreas(ctx: Context, { basePath }: { readonly basePath: strin
       throw fail('InvalidURI', 'The path has a segment "." or "..", or one of \\ # ?.');
     const asked = { method: method === 'HEAD' ? 'GET' : method, url: `http://area${path}` };
     const reply: Reply | undefined = await router.fetch(asked, call, view);
-    if (reply === undefined) throw fail('NotFound', `There is nothing at ${path}.`);
+    if (reply === undefined)
+      throw fail(
+        'NotFound',
+        adminApi === undefined && matchArea(path) === 'admin'
+          ? 'This gateway was opened without the operator API.'
+          : `There is nothing at ${path}.`,
+      );
     return reply;
   };
 }

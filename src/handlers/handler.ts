@@ -1,5 +1,6 @@
 /** A handler: a function from an authorized request to its reply. */
 
+import type { IRequestStrict, IttyRouterType } from 'itty-router';
 import type { Caller } from '../auth/authorization/authorize.ts';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
@@ -11,7 +12,7 @@ import type { Operation, OperationName, operations } from '../protocol/operation
 import type { Reply } from '../protocol/reply/reply.ts';
 import type { Query, Wire } from '../protocol/request/wire.ts';
 import type { ReadFacts } from '../request/body.ts';
-import type { Authorized, AuthorizedInBucket } from '../request/request.ts';
+import type { Authorized, AuthorizedInBucket, FindAsked } from '../request/request.ts';
 
 /** The version that the operation is about. @throws NoSuchKey, NoSuchVersion, MethodNotAllowed for a delete marker */
 export const requireTarget = ({ target, key, query }: AuthorizedInBucket): ObjectRow =>
@@ -41,6 +42,15 @@ export type Handlers = { readonly [N in OperationName]: Entry<N> };
 
 export const needsBucket = (operation: Operation): boolean =>
   !/^(\w+ service|OPTIONS |PUT bucket$)/.test(operation.on);
+
+/** The operator API as one value, so that a bundle without it has none of its code. */
+export interface AdminApi {
+  readonly find: FindAsked;
+  /** Adds its routes. */
+  register(router: AreaRouter, ctx: Context): void;
+}
+
+export type AreaRouter = IttyRouterType<IRequestStrict, [AreaRequest, Context]>;
 
 // A request to an area outside of the storage protocol, as its handlers get it.
 

@@ -12,7 +12,8 @@ import { pageBuckets } from '../metadata/buckets/buckets.ts';
 import type { AuditRow } from '../metadata/records/audit.ts';
 import type { DeadLetter } from '../metadata/records/queues.ts';
 import { isoTime } from '../protocol/formats/iso-time.ts';
-import { describeAdminOperation } from '../protocol/operations/admin.ts';
+import { auditRows } from '../protocol/operations/admin/audit.ts';
+import { notifyRows } from '../protocol/operations/admin/notify.ts';
 import {
   auditResult,
   deadLettersResult,
@@ -173,7 +174,7 @@ async function operatorsPage(
   if (max === 0) throw invalid('max-entries', '0', 'max-entries must be at least 1');
   const raw = query.get('continuation-token');
   const token = readToken(raw);
-  const row = describeAdminOperation(path === 'audit' ? 'ListAudit' : 'ListDeadLetters');
+  const row = path === 'audit' ? auditRows.ListAudit : notifyRows.ListDeadLetters;
   const asking = { caller: request, action: `admin:${operation}`, path, fields: {} };
   const entries = openEntries(ctx, row, asking);
   if (token === undefined) return { max, before: undefined, entries };

@@ -90,6 +90,18 @@ export interface Received extends Held {
 }
 
 /** The target, as host and path name it. Nothing is verified yet. */
+/** What a request asks for, as its address tells it. */
+export interface Asked {
+  /** The operation's name, or `admin:<OperationName>`. */
+  readonly action: string;
+  readonly audited: boolean;
+  readonly bucketName: string;
+  readonly key: string;
+}
+
+/** What a method and a path ask of the operator API; undefined where it has no such operation. */
+export type FindAsked = (method: string, path: string) => Asked | undefined;
+
 export interface Located extends Received {
   /** With the client's address and protocol as trusted proxies forwarded them. */
   readonly wire: Wire;
@@ -105,6 +117,8 @@ export interface Located extends Received {
   readonly control: ControlAsked | undefined;
   /** The host is that of a website. */
   readonly isSite: boolean;
+  /** Absent in a gateway without the operator API. */
+  readonly findAdmin?: FindAsked | undefined;
 }
 
 /** Who sent it, and which bucket and key it names. */
@@ -194,6 +208,7 @@ export function receive(
     isAction: undefined,
     control: undefined,
     isSite: undefined,
+    findAdmin: undefined,
     identity: undefined,
     signed: undefined,
     renew: undefined,

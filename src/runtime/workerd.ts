@@ -14,17 +14,14 @@ import type { ConsoleAssets } from '../ports/console-assets.ts';
 import { systemRandom } from '../ports/random.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
 import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
-import { configureLog, createLog } from '../telemetry/log.ts';
+import { createLineLog } from '../telemetry/log-line.ts';
 import { createTracer } from '../telemetry/tracing/tracer.ts';
-import { type CloudflareBindings, isolateMemory, openCloudflare } from './cloudflare.ts';
+import { type CloudflareBindings, isolateMemory } from './cloudflare/bindings.ts';
+import { openCloudflare } from './cloudflare/storage.ts';
 
-export {
-  type CloudflareBindings,
-  type CloudflareOptions,
-  cloudflare,
-  type MetadataNamespace,
-  SluiceMetadata,
-} from './cloudflare.ts';
+export type { CloudflareBindings, MetadataNamespace } from './cloudflare/bindings.ts';
+export { SluiceMetadata } from './cloudflare/metadata-object.ts';
+export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';
 
 /** A binding of static assets. */
 interface Assets {
@@ -56,9 +53,11 @@ function gatewayFrom(env: Environment): Gateway {
   if ('faults' in config) throw new Error(config.faults.join('\n'));
   // An isolate has no console where an operator would see a created key.
   if (config.SVC_CREDENTIALS === undefined) throw new Error('SVC_CREDENTIALS is not set');
-  configureLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) });
   const clock = systemClock;
-  const telemetry = { ...silentTelemetry, log: createLog() };
+  const telemetry = {
+    ...silentTelemetry,
+    log: createLineLog({ level: config.SVC_LOG_LEVEL, write: (line) => console.log(line) }),
+  };
   // No exporter: the requests that an isolate makes belong to one that it serves, so nothing could send a queue in the background.
   const tracer = createTracer({
     clock,

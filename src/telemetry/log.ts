@@ -3,8 +3,10 @@
  * embedding application that uses it too gets our records under the category `sluice`.
  */
 import { configureSync, getLogger, type LogRecord } from '@logtape/logtape';
-import { maskParameters } from '../base/text/mask-secrets.ts';
 import type { Fields, LogLevel } from '../ports/telemetry.ts';
+import { formatLine, type Log, type LogOutput, redact } from './log-line.ts';
+
+export type { Log };
 
 const category = 'sluice';
 const taken = { DEBUG: 'debug', INFO: 'info', WARN: 'warning', ERROR: 'error' } as const;
@@ -16,8 +18,6 @@ const shown = {
   error: 'ERROR',
   fatal: 'ERROR',
 } as const;
-
-export type Log = (level: LogLevel, message: string, fields?: Fields, kind?: string) => void;
 
 /** Writes records of the configured categories and levels; other records are never built. */
 export function createLog(now: () => number = Date.now): Log {
@@ -34,23 +34,13 @@ export function createLog(now: () => number = Date.now): Log {
   };
 }
 
-/** `time`, `level` and `message`, then the fields; a field of one of these names gets a `_`. */
-function formatRecord(record: LogRecord): string {
-  const line: Record<string, unknown> = {
-    time: new Date(record.timestamp).toISOString(),
+const formatRecord = (record: LogRecord): string =>
+  formatLine({
+    time: record.timestamp,
     level: shown[record.level],
     message: record.message.join(''),
-  };
-  for (const [name, value] of Object.entries(record.properties))
-    line[name in line ? `${name}_` : name] = value;
-  return JSON.stringify(line);
-}
-
-interface LogOutput {
-  readonly level: LogLevel;
-  /** Takes one line without its end. */
-  readonly write: (line: string) => void;
-}
+    fields: record.properties,
+  });
 
 /** Sends the records of this process somewhere, in place of where they went before. For those who own the process. */
 export function configureLog({ level, write }: LogOutput): void {
@@ -62,80 +52,6 @@ export function configureLog({ level, write }: LogOutput): void {
       { category: ['logtape', 'meta'], sinks: ['lines'], lowestLevel: 'error' },
     ],
   });
-}
-
-// Makes fields fit for a log: secrets gone, sizes bounded, every value writable as JSON.
-
-const secretName =
-  /secret|password|passwd|authorization|signature|cookie|private.?key|master.?key|customer.?key|(?:^|[-_.])(?:token|dek)$|security-token|[a-z](?:Token)$/i;
-/** Names that look secret and are not: pages of a listing are no credential. */
-const openName = /^(?:next_?)?(?:continuation|marker|page)_?token$/i;
-
-const redacted = '[redacted]';
-const limits = { depth: 5, items: 100, text: 8192 } as const;
-
-/** `requestId` is logged as `request_id`, so that one name serves replies, logs and rows. */
-const snakeCase = (name: string): string => name.replace(/[a-z0-9](?=[A-Z])/g, '$&_').toLowerCase();
-
-function redact(fields: Fields): Record<string, unknown> {
-  const clean: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(fields)) {
-    if (value !== undefined) clean[snakeCase(name)] = cleanField(name, value, 1);
-  }
-  return clean;
-}
-
-function cleanField(name: string, value: unknown, depth: number): unknown {
-  return secretName.test(name) && !openName.test(name) ? redacted : cleanValue(value, depth);
-}
-
-function cleanText(text: string): string {
-  const cut = text.length > limits.text ? `${text.slice(0, limits.text)}… (${text.length} characters)` : text;
-  return maskParameters(cut, redacted);
-}
-
-function cleanValue(value: unknown, depth: number): unknown {
-  switch (typeof value) {
-    case 'string':
-      return cleanText(value);
-    case 'bigint':
-      return value.toString();
-    case 'function':
-    case 'symbol':
-      return String(value).slice(0, 80);
-    case 'object':
-      return value === null ? null : cleanObject(value, depth);
-    case 'number':
-    case 'boolean':
-    case 'undefined':
-      return value;
-  }
-}
-
-function cleanObject(value: object, depth: number): unknown {
-  if (ArrayBuffer.isView(value)) return `<${value.byteLength} bytes>`;
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
-  if (depth > limits.depth) return '…';
-  if (value instanceof Error) return cleanError(value, depth);
-  if (Array.isArray(value)) return value.slice(0, limits.items).map((item) => cleanValue(item, depth + 1));
-  const entries = value instanceof Map ? [...value] : Object.entries(value);
-  return Object.fromEntries(
-    entries
-      .slice(0, limits.items)
-      .map(([name, inner]) => [String(name), cleanField(String(name), inner, depth + 1)]),
-  );
-}
-
-/** The chain of causes is what an operator reads. */
-function cleanError(error: Error, depth: number): object {
-  const { code } = error as { readonly code?: unknown };
-  return {
-    name: error.name,
-    message: cleanText(error.message),
-    ...(code === undefined ? {} : { code: cleanValue(code, depth + 1) }),
-    ...(error.stack === undefined ? {} : { stack: cleanText(error.stack) }),
-    ...(error.cause === undefined ? {} : { cause: cleanValue(error.cause, depth + 1) }),
-  };
 }
 
 // Lines that repeat: failures of workers and backends while an engine is away, and refused requests of one caller. The first is

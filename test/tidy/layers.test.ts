@@ -30,6 +30,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   gateway: ['request', 'auth', 'handlers', 'protocol', 'domain', 'metadata', 'context', 'config', 'ports'],
   runtime: [
     'adapters',
+    'gateway-opener',
+    'handlers',
     'client',
     // The server for tests refuses requests before the gateway does.
     'request',
@@ -51,12 +53,9 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   ],
   'portable-context': ['backends', 'auth', 'domain', 'config', 'context', 'ports'],
   'setting-options': ['config'],
-  // `directory()` and `s3()` load the runtime's backends when they are used.
-  'open-gateway': [
+  'gateway-opener': [
     'gateway',
     'workers',
-    'runtime',
-    'portable-context',
     'setting-options',
     'config',
     'context',
@@ -65,9 +64,12 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'signing',
     'ports',
   ],
-  adapters: ['open-gateway'],
+  // `directory()` and `s3()` load the runtime's backends when they are used.
+  'open-gateway': ['gateway-opener', 'gateway', 'workers', 'runtime', 'portable-context', 'config'],
+  adapters: ['gateway-opener'],
   mod: [
     'adapters',
+    'gateway-opener',
     'open-gateway',
     'setting-options',
     'gateway',

@@ -146,6 +146,22 @@ describe.each([
   });
 });
 
+test('presign and presignPost refuse callers without types that leave out options, and name what would be right', async () => {
+  await using gateway = await openGateway({ credentials: [me], storage: memory(), workers: false });
+  // A caller in JavaScript.
+  const untyped = gateway as unknown as Record<string, (options: object) => unknown>;
+  const link = { method: 'GET', origin: 'http://files.example', bucket: 'b', expiresSeconds: 60 };
+  expect(() => untyped['presign']?.(link)).toThrow(
+    'presign: key must be the key of an object, such as a/b.txt',
+  );
+  expect(() => untyped['presign']?.({ ...link, key: 'k', method: 'get', bucket: undefined })).toThrow(
+    'presign: method must be one of GET, HEAD, PUT, DELETE; bucket must be the name of a bucket, such as photos',
+  );
+  expect(() => untyped['presignPost']?.({ expiresSeconds: 60, key: 'k', bucket: 'b/c' })).toThrow(
+    /^presignPost: origin must be .*; bucket must be the name/,
+  );
+});
+
 describe('presignPost', () => {
   const origin = `http://${host}`;
   const ask = { origin, bucket: 'photos', key: 'cat.jpg', expiresSeconds: 60 } as const;

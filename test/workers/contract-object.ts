@@ -1,7 +1,7 @@
 /** The object of the contract: the tables of the laws, and a clock that a law sets. Bundled for workerd. */
 import type { Clock } from '../../src/ports/clock.ts';
 import type { AnyTable } from '../../src/ports/metadata-store.ts';
-import { SluiceMetadata } from '../../src/runtime/cloudflare.ts';
+import { SluiceMetadata } from '../../src/runtime/cloudflare/metadata-object.ts';
 import { contractTables } from '../contract/metadata-store/tables.ts';
 
 let now = Date.UTC(2026, 0, 1);

@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { globalAgent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import { Miniflare, type MiniflareOptions } from 'miniflare';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { R2Bucket } from '../../src/backends/data/r2.ts';
@@ -210,12 +209,4 @@ describe('when R2 fails', () => {
     expect((await send('GET', '/faults/other')).status).toBe(404);
     expect((await send('PUT', '/faults/other', { body: 'later' })).status).toBe(200);
   });
-});
-
-test('the bundle is at most 1.4 MB, and 460 kB compressed', async () => {
-  const contents = await bundleWorker(workerdEntry, { minify: true });
-  const [bytes, compressed] = [Buffer.byteLength(contents), gzipSync(contents, { level: 9 }).length];
-  console.log(`bundle: ${(bytes / 1000).toFixed(0)} kB, ${(compressed / 1000).toFixed(0)} kB gzip`);
-  expect(bytes).toBeLessThan(1_400_000);
-  expect(compressed).toBeLessThan(460_000);
 });

@@ -4,7 +4,7 @@ import { Miniflare } from 'miniflare';
 import { afterAll, beforeAll } from 'vitest';
 import { remoteRecords } from '../../src/backends/metadata/records/remote.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import type { MetadataNamespace } from '../../src/runtime/cloudflare.ts';
+import type { MetadataNamespace } from '../../src/runtime/cloudflare/bindings.ts';
 import { metadataStoreContract, type Opened, timed } from '../contract/metadata-store.ts';
 import { bundleWorker } from './bundle.ts';
 

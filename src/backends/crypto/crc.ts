@@ -42,7 +42,7 @@ function tables64(polynomial: bigint): { low: Uint32Array; high: Uint32Array } {
 }
 
 /** Continues a 32-bit CRC (0 to begin with), as zlib's and @node-rs/crc32's functions do. */
-type Crc32 = (bytes: Uint8Array, before?: number) => number;
+export type Crc32 = (bytes: Uint8Array, before?: number) => number;
 
 function crc32By(polynomial: number): Crc32 {
   let table: Uint32Array | undefined;

@@ -1,113 +1,18 @@
-/** The native hasher: node:crypto, zlib's CRC32 and @node-rs/crc32 (Node, Bun, Deno). */
-import { createHash, createHmac, hash, hash as hashOnce } from 'node:crypto';
+/** The native hasher of Node, Bun and Deno: the CRC32C is that of @node-rs/crc32, and long contents share the lanes of an MD5. */
 import { setImmediate } from 'node:timers';
-import { crc32 } from 'node:zlib';
 import nodeRs from '@node-rs/crc32';
-import type { Hash, Hasher, HashName } from '../../ports/cryptography.ts';
-import { bigEndian, hash32, hashCrc64 } from './crc.ts';
+import type { Hasher } from '../../ports/cryptography.ts';
+import type { Crc32 } from './crc.ts';
 import { Md5Lanes } from './md5-lanes.ts';
-import { hashXxh3 } from './xxh3.ts';
-import { hashXxh64 } from './xxh64.ts';
+import { nativeHasher } from './native-hasher.ts';
+
+export { hmac } from './native-hasher.ts';
 
 /** Continues a CRC32C (0 to begin with), at 13 GB/s: what the stored blocks are checked with. */
-export const crc32c: (bytes: Uint8Array, before?: number) => number = nodeRs.crc32c;
+export const crc32c: Crc32 = nodeRs.crc32c;
 
-const makers: Readonly<Record<HashName, () => Hash>> = {
-  md5: () => incremental('md5'),
-  sha1: () => incremental('sha1'),
-  sha256: () => incremental('sha256'),
-  sha512: () => incremental('sha512'),
-  crc32: () => hash32(crc32),
-  crc32c: () => hash32(crc32c),
-  crc64nvme: hashCrc64,
-  xxhash64: hashXxh64,
-  xxhash3: () => hashXxh3(64),
-  xxhash128: () => hashXxh3(128),
-};
-
-/** Most contents are one array, which a one-shot hash takes for less: so the first one is kept until there is a second. */
-function incremental(name: string): Hash {
-  let first: Uint8Array | undefined;
-  let hash: ReturnType<typeof createHash> | undefined;
-  return {
-    update: (bytes) => {
-      if (hash === undefined && first === undefined) first = bytes;
-      else {
-        hash ??= createHash(name).update(first as Uint8Array);
-        hash.update(bytes);
-      }
-    },
-    digest: () => hash?.digest() ?? octets(hashOnce(name, first ?? '', 'binary')),
-  };
-}
-
-function once(name: HashName, bytes: Uint8Array): Uint8Array {
-  switch (name) {
-    case 'crc32':
-      return bigEndian(crc32(bytes));
-    case 'crc32c':
-      return bigEndian(crc32c(bytes));
-    case 'crc64nvme':
-    case 'xxhash64':
-    case 'xxhash3':
-    case 'xxhash128': {
-      const hash = makers[name]();
-      hash.update(bytes);
-      return hash.digest();
-    }
-    default:
-      return hashOnce(name, bytes, 'buffer');
-  }
-}
-
+const hasher = nativeHasher({ crc32c });
 /** One for the process, because contents are hashed together. */
-const md5Lanes = new Md5Lanes(makers.md5, setImmediate);
+const md5Lanes = new Md5Lanes(() => hasher.create('md5'), setImmediate);
 
-export function nodeHasher(): Hasher {
-  return {
-    create: (name) => makers[name](),
-    createLongMd5: () => md5Lanes.open(),
-    once,
-    sha256Hex: (text) => hashOnce('sha256', text, 'hex'),
-    hmacSha256: (key, data) => hmac('sha256', key, data),
-    hmacSha1: (key, data) => hmac('sha1', key, data),
-  };
-}
-
-// HMAC from two one-shot hashes: on Node 24 `createHmac` with a raw key spends 13 µs unwrapping key objects,
-// this spends 1.2 (verifying a signature is one HMAC).
-
-const blockLength = 64;
-
-const utf8 = new TextEncoder();
-
-/** Reused: nothing waits between writing to it and hashing it. */
-const scratch = new Uint8Array(4096);
-
-export function hmac(name: 'sha1' | 'sha256', key: Uint8Array, data: Uint8Array | string): Uint8Array {
-  const lengthMax = blockLength + (typeof data === 'string' ? data.length * 3 : data.length);
-  if (lengthMax > scratch.length) return createHmac(name, key).update(data).digest();
-  const padded = key.length > blockLength ? octets(hash(name, key, 'binary')) : key;
-  pad(padded, 0x36);
-  const written =
-    typeof data === 'string' ? utf8.encodeInto(data, scratch.subarray(blockLength)).written : data.length;
-  if (typeof data !== 'string') scratch.set(data, blockLength);
-  const inner = hash(name, scratch.subarray(0, blockLength + written), 'binary');
-  pad(padded, 0x5c);
-  for (let i = 0; i < inner.length; i++) scratch[blockLength + i] = inner.charCodeAt(i);
-  const outer = octets(hash(name, scratch.subarray(0, blockLength + inner.length), 'binary'));
-  scratch.fill(0, 0, blockLength);
-  return outer;
-}
-
-function pad(key: Uint8Array, byte: number): void {
-  scratch.fill(byte, 0, blockLength);
-  for (let i = 0; i < key.length; i++) scratch[i] = (key[i] as number) ^ byte;
-}
-
-/** A digest as a text of octets is cheaper to get than a separate Buffer. */
-function octets(binary: string): Uint8Array {
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
-  return bytes;
-}
+export const nodeHasher = (): Hasher => ({ ...hasher, createLongMd5: () => md5Lanes.open() });

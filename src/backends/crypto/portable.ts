@@ -3,10 +3,12 @@ import { hmac } from '@noble/hashes/hmac.js';
 import { md5, sha1 } from '@noble/hashes/legacy.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { type Cipher, type Hash, type Hasher, type HashName, tagBytes } from '../../ports/cryptography.ts';
+import type { Hash, Hasher, HashName } from '../../ports/cryptography.ts';
 import { crc32, crc32c, hash32, hashCrc64 } from './crc.ts';
 import { hashXxh3 } from './xxh3.ts';
 import { hashXxh64 } from './xxh64.ts';
+
+export { portableCipher } from './subtle-cipher.ts';
 
 const text = new TextEncoder();
 const toBytes = (data: Uint8Array | string): Uint8Array =>
@@ -50,37 +52,5 @@ export function portableHasher(): Hasher {
     sha256Hex: (data) => bytesToHex(sha256(toBytes(data))),
     hmacSha256: (key, data) => hmac(sha256, key, toBytes(data)),
     hmacSha1: (key, data) => hmac(sha1, key, toBytes(data)),
-  };
-}
-
-// The cipher for runtimes without node:crypto. Each call crosses to another thread and back, whatever its size.
-
-const name = 'AES-GCM';
-const tagLength = 8 * tagBytes;
-
-export function portableCipher(): Cipher {
-  return {
-    async ready(bytes) {
-      const key = await crypto.subtle.importKey('raw', bytes as BufferSource, name, false, [
-        'encrypt',
-        'decrypt',
-      ]);
-      return {
-        async encrypt(plain, { nonce, into }) {
-          const how = { name, iv: nonce as BufferSource, tagLength };
-          into.set(new Uint8Array(await crypto.subtle.encrypt(how, key, plain as BufferSource)));
-        },
-        async decrypt(encrypted, { nonce, into }) {
-          const how = { name, iv: nonce as BufferSource, tagLength };
-          try {
-            into.set(new Uint8Array(await crypto.subtle.decrypt(how, key, encrypted as BufferSource)));
-            return true;
-          } catch (error) {
-            if (error instanceof DOMException && error.name === 'OperationError') return false;
-            throw error;
-          }
-        },
-      };
-    },
   };
 }

@@ -3,7 +3,6 @@
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { matchArea } from '../../handlers/areas.ts';
-import { describeAdminOperation } from '../../protocol/operations/admin.ts';
 import { describeOperation } from '../../protocol/operations/operations.ts';
 import { select, selectAction } from '../../protocol/operations/select.ts';
 import { isActionQuery } from '../../protocol/request/action-query.ts';
@@ -15,10 +14,16 @@ import {
   localPath,
   splitAddress,
 } from '../../protocol/request/address.ts';
-import { matchAdmin, readAdminTarget } from '../../protocol/request/admin-target.ts';
 import { Query } from '../../protocol/request/wire.ts';
 import { header, ownHeaders } from '../../request/own-headers.ts';
-import { establish, type Located, type Received, type RequestContext } from '../../request/request.ts';
+import {
+  type Asked,
+  establish,
+  type FindAsked,
+  type Located,
+  type Received,
+  type RequestContext,
+} from '../../request/request.ts';
 
 const atService = {
   local: '/',
@@ -32,7 +37,7 @@ const atService = {
 /** @throws NotFound outside the mount point, and at the operators' address for what is no area */
 export function locate(
   config: Pick<Config, 'SVC_TRUSTED_PROXIES'>,
-  rules: AddressRules,
+  rules: AddressRules & { readonly findAdmin?: FindAsked | undefined },
   request: Received,
 ): Located {
   const { incoming, path, rawQuery } = request;
@@ -54,21 +59,25 @@ export function locate(
   // A preflight is the same at every address.
   const isSite = site !== undefined && wire.method !== 'OPTIONS';
   const format = isSite ? 'html' : isAction ? 'iam' : area === undefined ? 'xml' : 'json';
-  return establish(request, { wire, query, local, virtual, area, isAction, control, isSite, format });
+  const { findAdmin } = rules;
+  return establish(request, {
+    wire,
+    query,
+    local,
+    virtual,
+    area,
+    isAction,
+    control,
+    isSite,
+    format,
+    findAdmin,
+  });
 }
 
 /** The request at least located: undefined where it was refused before. */
 export const whereLocated = (request: RequestContext): (RequestContext & Located) | undefined =>
   // The cast: the facts of a stage are established together.
   request.wire === undefined ? undefined : (request as RequestContext & Located);
-
-export interface Asked {
-  /** The operation's name, or `admin:<OperationName>`. */
-  readonly action: string;
-  readonly audited: boolean;
-  readonly bucketName: string;
-  readonly key: string;
-}
 
 /** The operation of a request that was refused before it was selected; undefined where the request names none. */
 export function askedAt({
@@ -80,10 +89,11 @@ export function askedAt({
   isAction,
   control,
   isSite,
+  findAdmin,
 }: Located): Asked | undefined {
   if (isSite) return undefined;
   try {
-    if (area !== undefined) return area === 'admin' ? askedOfAdmin(wire.method, local) : undefined;
+    if (area !== undefined) return area === 'admin' ? findAdmin?.(wire.method, local) : undefined;
     const own = ownHeaders(wire, query, undefined);
     const { scope, bucket: bucketName, key } = splitAddress(local, virtual);
     const operation = control
@@ -97,15 +107,6 @@ export function askedAt({
     if (cause instanceof Refusal) return undefined;
     throw cause;
   }
-}
-
-function askedOfAdmin(method: string, path: string): Asked | undefined {
-  const match = matchAdmin(method, path);
-  if (match === undefined) return undefined;
-  const { name, given } = match;
-  const target = readAdminTarget(name, given);
-  const bucketName = target instanceof Refusal ? '' : target.bucketName;
-  return { action: `admin:${name}`, audited: describeAdminOperation(name).audited, bucketName, key: '' };
 }
 
 /** The name of the bucket that a request is for, '' where there is none. */

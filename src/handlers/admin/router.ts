@@ -1,5 +1,5 @@
-/** Registers the operator API on the router, a row of its table at a time, and decides who may call it. */
-import type { IRequestStrict, IttyRouterType } from 'itty-router';
+/** The operator API: registers it on a router, a row of its table at a time, and decides who may call it. */
+import type { IRequestStrict } from 'itty-router';
 import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { principalOf } from '../../auth/session/principal.ts';
@@ -26,9 +26,9 @@ import {
 } from '../../protocol/operations/admin.ts';
 import type { Reply } from '../../protocol/reply/reply.ts';
 import { isSigningParameter } from '../../protocol/request/action-query.ts';
-import { readAdminTarget } from '../../protocol/request/admin-target.ts';
+import { matchAdmin, readAdminTarget } from '../../protocol/request/admin-target.ts';
 import type { Query, Wire } from '../../protocol/request/wire.ts';
-import type { AreaRequest } from '../handler.ts';
+import type { AdminApi, AreaRequest, AreaRouter } from '../handler.ts';
 import {
   type AdminHandler,
   type AdminRequest,
@@ -51,9 +51,19 @@ import { shareDiagnostics } from './support-bundle.ts';
 import { adminHandlers } from './table.ts';
 import { shareTraces } from './traces.ts';
 
-type Router = IttyRouterType<IRequestStrict, [AreaRequest, Context]>;
+export const adminApi: AdminApi = {
+  register,
+  find(method, path) {
+    const match = matchAdmin(method, path);
+    if (match === undefined) return undefined;
+    const { name, given } = match;
+    const target = readAdminTarget(name, given);
+    const bucketName = target instanceof Refusal ? '' : target.bucketName;
+    return { action: `admin:${name}`, audited: describeAdminOperation(name).audited, bucketName, key: '' };
+  },
+};
 
-export function registerAdmin(router: Router, ctx: Context): void {
+function register(router: AreaRouter, ctx: Context): void {
   shareTraces(ctx);
   shareDiagnostics(ctx);
   shareRequests(ctx);
@@ -64,8 +74,8 @@ export function registerAdmin(router: Router, ctx: Context): void {
     const { method, path } = describeAdminOperation(name);
     if (taken.has(path)) taken.get(path)?.push(method);
     else taken.set(path, [method]);
-    const register = router[method.toLowerCase()] as Router['get'];
-    register(path, (request, call, view) => run(view, call, { name, request }));
+    const add = router[method.toLowerCase()] as AreaRouter['get'];
+    add(path, (request, call, view) => run(view, call, { name, request }));
   }
   // After the routes: the first that matches answers.
   for (const [path, methods] of taken) router.all(path, () => refuseMethod(methods));

@@ -3,7 +3,7 @@ import { nodeHasher } from '../../backends/crypto/node.ts';
 import { memoryStore } from '../../backends/metadata/memory/store.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { createGateway } from '../../gateway.ts';
+import { createStorageGateway } from '../../gateway.ts';
 import { openPortable } from '../../portable-context.ts';
 import { systemClock } from '../../ports/clock.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
@@ -75,7 +75,7 @@ export function openMemoryGateway(config: Config, { onEvent, log }: MemoryGatewa
   // Events of best effort are rows that nothing stores: `observeEvents` takes them out of their commits.
   const application = { onEvent: () => {}, eventDelivery: 'best-effort' } as const;
   const context: Context = { ...portable, hasher: nodeHasher(), signingClock: clock.signing, application };
-  const { handle } = createGateway(context);
+  const { handle } = createStorageGateway(context);
   const answer: MemoryGateway['answer'] = async (incoming) => {
     const reply = await handle(incoming);
     const requestId = reply.headers.find(([name]) => name.endsWith('-request-id'))?.[1] ?? '';

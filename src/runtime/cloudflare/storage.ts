@@ -1,0 +1,133 @@
+/** The storage of a gateway in a Worker: metadata in the Durable Object `SluiceMetadata`, bytes in R2 (docs/workers.md). */
+
+import type { R2Bucket } from '../../backends/data/r2.ts';
+import { type RemoteRecords, remoteRecords, type SendCall } from '../../backends/metadata/records/remote.ts';
+import type { Config } from '../../config.ts';
+import type { Storage } from '../../gateway-opener.ts';
+import { type ContextParts, openContext } from '../../portable-context.ts';
+import { type Clock, systemClock } from '../../ports/clock.ts';
+import type { LateWrites, MetadataStore, Op } from '../../ports/metadata-store.ts';
+import { systemRandom } from '../../ports/random.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import {
+  type CloudflareBindings,
+  intentTtlMs,
+  type MetadataNamespace,
+  openCryptography,
+  openR2,
+  readMasterKey,
+  workerSettings,
+} from './bindings.ts';
+
+/** The runtime's own module. Elsewhere, for example in a test or a build, nothing has to be kept alive. */
+const { waitUntil } = await import('cloudflare:workers').catch(() => ({ waitUntil() {} }));
+
+/** The object of a gateway; further ones would be its shards. */
+const objectName = 'metadata';
+
+/** Longer than a runtime keeps a request alive after its reply. */
+const outlivingMs = 25_000;
+
+/**
+ * A timer ends with the request that set it, and a wait that several requests share would never end: so each timer keeps its request
+ * alive.
+ */
+const requestClock: Clock = {
+  ...systemClock,
+  sleep(ms, signal) {
+    const slept = systemClock.sleep(ms, signal);
+    if (ms <= outlivingMs) waitUntil(slept);
+    return slept;
+  },
+};
+
+/** Nothing may wait in an isolate, because it ends without notice: rows are written while their request is kept alive. */
+const writeAtOnce = (metadata: MetadataStore, telemetry: Telemetry): LateWrites => ({
+  async add(change) {
+    waitUntil(
+      metadata
+        .apply([change])
+        .catch((cause: unknown) => telemetry.log('WARN', 'a row that is written late was lost', { cause })),
+    );
+  },
+  async flush() {},
+});
+
+/** Renews the intents of this isolate for as long as one of its requests has an open op. */
+function renewing(records: RemoteRecords): RemoteRecords {
+  const timers = new Map<string, ReturnType<typeof setInterval>>();
+  const begin = async (intent: { readonly cluster: string }): Promise<Op> => {
+    const op = await records.begin(intent);
+    const renew = (): void => void records.maintain().catch(() => undefined);
+    timers.set(op.id, setInterval(renew, intentTtlMs / 3));
+    return op;
+  };
+  const stop = (opId: string): void => {
+    clearInterval(timers.get(opId));
+    timers.delete(opId);
+  };
+  const end = (op: Op): Promise<void> => {
+    stop(op.id);
+    return records.end(op);
+  };
+  const abort = (opId: string): Promise<void> => {
+    stop(opId);
+    return records.abort(opId);
+  };
+  return new Proxy(records, {
+    get(target, name) {
+      if (name === 'begin') return begin;
+      if (name === 'end') return end;
+      if (name === 'abort') return abort;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+interface MetadataStub {
+  call: SendCall;
+}
+
+/** The metadata port over a binding. A stub belongs to the request that made it, so each call makes one. */
+export function durableMetadata(namespace: MetadataNamespace, clock: Clock = systemClock): RemoteRecords {
+  const send: SendCall = (name, args) =>
+    (namespace.get(namespace.idFromName(objectName)) as MetadataStub).call(name, args);
+  return remoteRecords(send, { clock, random: systemRandom(), intentTtlMs });
+}
+
+export interface CloudflareOptions {
+  /** A binding of an R2 bucket. */
+  readonly objects: R2Bucket;
+  /** A binding of the class `SluiceMetadata`. */
+  readonly metadata: MetadataNamespace;
+  /** 32 random bytes as base64, the same for ever: seals the secrets of users and sessions. */
+  readonly masterKey: string;
+}
+
+function partsOf({ objects, metadata, masterKey }: CloudflareOptions, telemetry: Telemetry): ContextParts {
+  const records = renewing(durableMetadata(metadata, requestClock));
+  return {
+    ...openCryptography(),
+    telemetry,
+    clock: requestClock,
+    metadata: records,
+    bytes: openR2(objects, requestClock),
+    lateWrites: writeAtOnce(records, telemetry),
+    masterKeys: [readMasterKey(masterKey)],
+  };
+}
+
+/** Metadata in a Durable Object, bytes in R2. The workers run beside the metadata, by alarms. */
+export const cloudflare = (options: CloudflareOptions): Storage => ({
+  settings: workerSettings,
+  runsWorkers: true,
+  open: async (config, { telemetry }) => openContext(config, partsOf(options, telemetry)),
+});
+
+/** A gateway's context over the bindings of the default entry. */
+export const openCloudflare = (
+  config: Config,
+  { BUCKET: objects, SLUICE: metadata, SLUICE_MASTER_KEY: masterKey }: CloudflareBindings,
+  { telemetry, tracer }: Required<Pick<ContextParts, 'telemetry' | 'tracer'>>,
+) => openContext(config, { ...partsOf({ objects, metadata, masterKey }, telemetry), tracer });
