@@ -1,5 +1,5 @@
 /** Log-ins of operators: the cookie, its CSRF token, its end, and what it does not open. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { openActions } from '../support/actions.ts';
 import { type GatewayWorld, openGateway, operator, person } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';
@@ -264,7 +264,7 @@ test('an access key has twenty log-ins at most: a further one ends the oldest', 
 });
 
 describe('failed log-ins', () => {
-  test('are limited by access key, while requests with a signature still pass', async () => {
+  test('are limited by access key at an address, while requests with a signature still pass', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     const wrong = { ...operator, secretKey: 'wrong' };
@@ -283,6 +283,27 @@ describe('failed log-ins', () => {
     const tries = await Promise.all(Array.from({ length: 25 }, () => logIn(world, wrong)));
     expect(tries.filter(({ status }) => status === 403)).toHaveLength(10);
     expect(tries.filter(({ status }) => status === 429)).toHaveLength(15);
+  });
+
+  test('of strangers at other addresses lock no operator out, and slow the log-ins of the key down', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock, settings: { SVC_TRUSTED_PROXIES: '127.0.0.1' } });
+    const from = (address: string, credential: Parameters<typeof logIn>[1]) =>
+      logIn(world, credential, { 'x-forwarded-for': address });
+    const wrong = { ...operator, secretKey: 'wrong' };
+    for (let stranger = 0; stranger < 10; stranger += 1) {
+      const address = `192.0.2.${stranger}`;
+      for (let i = 0; i < 10; i += 1) expect((await from(address, wrong)).status).toBe(403);
+      expect((await from(address, wrong)).status).toBe(429);
+      if (stranger < 9) expect((await from('198.51.100.1', operator)).status).toBe(200);
+    }
+    const sleep = vi.spyOn(clock, 'sleep');
+    const slow = from('198.51.100.1', operator);
+    await vi.waitFor(() => expect(sleep).toHaveBeenCalledWith(2_000));
+    await clock.advance(2_000);
+    expect((await slow).status).toBe(200);
+    await clock.advance(15 * minuteMs);
+    expect((await from('198.51.100.1', operator)).status).toBe(200);
   });
 
   test('are limited by IPv6 network of 64 bits, however an address is written', async () => {

@@ -21,7 +21,7 @@ import { principalOf } from './principal.ts';
 
 interface LoginContext {
   readonly caches: Caches;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'sleep'>;
   readonly config: { readonly SVC_LOGIN_TTL: number; readonly SVC_LOGIN_IDLE: number };
   readonly credentials: Credentials;
   readonly hasher: Hasher;
@@ -61,8 +61,10 @@ export async function logIn(
   const { accessKey, source, agent } = asked;
   const { caches, clock, config, hasher, metadata, random } = ctx;
   const throttle = caches.of(LoginThrottle);
+  throttle.admit(clock.now(), asked);
+  const waitMs = throttle.delayMs(clock.now(), asked);
+  if (waitMs > 0) await clock.sleep(waitMs);
   const now = clock.now();
-  throttle.admit(now, asked);
   const known = await ctx.credentials.find(accessKey, undefined, metadata);
   // An access key that does not exist may be a secret that was typed in the wrong field.
   record?.about(`login:${known === undefined ? 'unknown' : accessKey}`);
@@ -231,11 +233,15 @@ export async function listLogins(
     .filter((row) => accessKey === undefined || row.accessKey === accessKey);
 }
 
-// Limits how often log-ins may fail: by access key and by address, in each process. Requests with a signature are not limited, so
-// failed log-ins cannot lock an operator out of the command line.
+// Limits how often log-ins may fail, in each process: by address, and by access key at an address. Failures at other addresses never refuse
+// a log-in, because strangers who know the id of an access key could then lock its operator out; many of them slow the log-ins of the key
+// down. Requests with a signature are not limited.
 
 const windowMs = 15 * 60_000;
-const limits = { key: 10, address: 30 } as const;
+const limits = { keyAtAddress: 10, address: 30 } as const;
+/** More failures of an access key, at all addresses, delay each of its log-ins. */
+const promptMax = 100;
+const delayMs = 2_000;
 const entriesMax = 4_096;
 
 interface Failures {
@@ -271,8 +277,13 @@ class LoginThrottle {
     }
   }
 
+  /** How long the log-in waits before its secret is compared, whether the secret is right or not. */
+  delayMs(now: number, { accessKey }: Tried): number {
+    return (this.#current(now, nameOfKey(accessKey))?.count ?? 0) < promptMax ? 0 : delayMs;
+  }
+
   failed(now: number, tried: Tried): void {
-    for (const [key] of placesOf(tried)) {
+    for (const key of [nameOfKey(tried.accessKey), ...placesOf(tried).map(([place]) => place)]) {
       const { since = now, count = 0 } = this.#current(now, key) ?? {};
       this.#failures.set(key, { since, count: count + 1 });
     }
@@ -289,10 +300,15 @@ interface Tried {
   readonly source: string;
 }
 
-const placesOf = ({ accessKey, source }: Tried): readonly (readonly [string, number])[] => [
-  [`key ${accessKey}`, limits.key],
-  [`address ${networkOf(source)}`, limits.address],
-];
+const nameOfKey = (accessKey: string): string => `key ${accessKey}`;
+
+const placesOf = ({ accessKey, source }: Tried): readonly (readonly [string, number])[] => {
+  const network = networkOf(source);
+  return [
+    [`${nameOfKey(accessKey)} at ${network}`, limits.keyAtAddress],
+    [`address ${network}`, limits.address],
+  ];
+};
 
 // The cookies of a log-in, and where they are accepted: the operator API and the console, never the storage protocol.
 
