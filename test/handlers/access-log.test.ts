@@ -3,9 +3,11 @@ import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { openActions } from '../support/actions.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type Backend, backends, bob, openGateway } from '../support/gateway.ts';
 import { deletion, MiB } from '../support/gateway-bodies.ts';
+import { allow, assume, must, openUser, trusting } from '../support/iam-users.ts';
 import { tasksOf, tickingClock } from '../support/recorded.ts';
 
 const logging = (format = ''): string =>
@@ -140,6 +142,24 @@ test('the line of an interrupted download has the bytes that were sent', async (
   const lines = (await linesOf(context)).slice(1);
   expect(lines).toHaveLength(2);
   for (const line of lines) expect(Number(line[at.sent]?.replace('-', '0'))).toBeLessThan(9 * MiB);
+});
+
+test('a line names an IAM user by its ARN, and a session by its own ARN', async () => {
+  await using world = await openWorld();
+  await must(world.client.put('/bucket/key', { body: 'hello' }));
+  const iam = openActions(world);
+  const user = await openUser(world, 'u', { policy: allow('s3:*') });
+  const AssumeRolePolicyDocument = trusting({ AWS: alice.owner });
+  await must(iam('CreateRole', { RoleName: 'reader', AssumeRolePolicyDocument }));
+  await must(iam('PutRolePolicy', { RoleName: 'reader', PolicyName: 'p', PolicyDocument: allow('s3:*') }));
+  const session = await assume(world, iam, { role: `arn:aws:iam::${alice.owner}:role/reader` });
+  for (const options of [{}, { credential: user.credential }, session.options])
+    await must(world.as(options).get('/bucket/key'));
+  expect((await linesOf(world.context)).slice(1).map((line) => line[at.requester])).toEqual([
+    alice.owner,
+    `arn:aws:iam::${alice.owner}:user/u`,
+    `arn:aws:sts::${alice.owner}:assumed-role/reader/session`,
+  ]);
 });
 
 test('no secret is in a line', async () => {

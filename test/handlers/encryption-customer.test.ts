@@ -121,7 +121,21 @@ describe('the parts of an upload', () => {
     const first = await part(customer(1));
     const second = await part(customer(1), '2');
     const parts = [first, second].map((each, i) => ({ number: i + 1, etag: each.header('etag') ?? '' }));
-    expect((await complete(world.client, '/bucket/key', { uploadId, parts })).status).toBe(200);
+    const completion = (headers: Headers) =>
+      complete(world.client, '/bucket/key', { uploadId, parts, ask: { headers } });
+    const listing = (headers: Headers) => world.client.get('/bucket/key', { query: { uploadId }, headers });
+    for (const act of [listing, completion]) {
+      const refused = await act(customer(2));
+      expect([...outcome(refused), refused.one('Message')]).toEqual([
+        400,
+        'InvalidRequest',
+        expect.stringMatching(/did not match/),
+      ]);
+    }
+    for (const headers of [{}, customer(1)]) expect((await listing(headers)).status).toBe(200);
+    // The key is optional: no part is read. A completion that is repeated has the same result.
+    for (const headers of [{}, customer(1)]) expect((await completion(headers)).status).toBe(200);
+    expect(outcome(await completion(customer(2)))).toEqual([400, 'InvalidRequest']);
     expect((await world.client.get('/bucket/key', { headers: customer(1) })).bytes.length).toBe(10 * MiB);
   });
 
@@ -130,8 +144,18 @@ describe('the parts of an upload', () => {
     for (const headers of [{}, service]) {
       const created = await world.client.post('/bucket/key?uploads', { headers });
       const query = { uploadId: created.one('UploadId') ?? '', partNumber: '1' };
-      const refused = await world.client.put('/bucket/key', { query, body: 'x', headers: customer(1) });
-      expect(outcome(refused)).toEqual([400, 'InvalidRequest']);
+      const { uploadId } = query;
+      const etag = (await world.client.put('/bucket/key', { query, body: 'x' })).header('etag') ?? '';
+      for (const refused of [
+        await world.client.put('/bucket/key', { query, body: 'x', headers: customer(1) }),
+        await world.client.get('/bucket/key', { query: { uploadId }, headers: customer(1) }),
+        await complete(world.client, '/bucket/key', {
+          uploadId,
+          parts: [{ number: 1, etag }],
+          ask: { headers: customer(1) },
+        }),
+      ])
+        expect(outcome(refused)).toEqual([400, 'InvalidRequest']);
     }
   });
 });

@@ -17,7 +17,7 @@ import type { Authenticated, Identity } from '../identity.ts';
 import { anonymousPayload } from '../payload.ts';
 import { parsePeer } from '../policy/conditions/operators.ts';
 import { identityOf } from './credentials.ts';
-import { principalOf } from './principal.ts';
+import { recordedArn } from './principal.ts';
 
 interface LoginContext {
   readonly caches: Caches;
@@ -79,14 +79,13 @@ export async function logIn(
   if (identity === undefined) throw fail('AccessDenied');
   await makeRoom(ctx, accessKey);
   const token = toHex(random.bytes(32));
-  const { arn, sessionArn = arn } = principalOf(identity);
   const expiresAt = now + config.SVC_LOGIN_TTL;
   const login: LoginRow = {
     slot: 0,
     id: hasher.sha256Hex(token),
     accessKey,
     account: identity.owner,
-    principal: sessionArn,
+    principal: recordedArn(identity),
     proof: proofOf(ctx, token, credential),
     createdAt: now,
     seenAt: now,
@@ -94,7 +93,7 @@ export async function logIn(
     source: source.slice(0, sourceMax),
     agent: agent.slice(0, agentMax),
   };
-  record?.by?.({ principal: sessionArn, accessKey, account: identity.owner });
+  record?.by?.({ principal: recordedArn(identity), accessKey, account: identity.owner });
   await commitLogin(metadata, { put: login, expect: 'absent', expiresAt }, await recorded(record));
   record?.applied();
   return { token, login, identity };

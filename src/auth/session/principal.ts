@@ -23,3 +23,9 @@ export const callerOf = (identity: NonNullable<Identity>): Caller => identity.ca
 
 export const principalOf = (identity: Identity): Principal =>
   identity === undefined ? anonymous : callerOf(identity);
+
+/** Whom records name: a session by its own ARN, as the public service does, and not by that of its role. */
+export function recordedArn(identity: Identity): string {
+  const { arn, sessionArn = arn } = principalOf(identity);
+  return sessionArn;
+}

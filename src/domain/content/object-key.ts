@@ -82,3 +82,17 @@ export function assertCustomerKey(
       : 'The encryption parameters are not applicable to this object.',
   );
 }
+
+/** Whoever repeats the customer key of an upload sends the one that it was begun with. */
+export function assertUploadKey(
+  encryption: Encryption | undefined,
+  customerKey: CustomerKey | undefined,
+): void {
+  if (customerKey === undefined) return;
+  if (encryption?.by === 'customer' && customerKey.md5 !== encryption.keyMd5)
+    throw fail(
+      'InvalidRequest',
+      'The provided encryption parameters did not match the ones used originally.',
+    );
+  assertCustomerKey(encryption, customerKey);
+}

@@ -21,6 +21,8 @@ import { type Extent, unknownSize } from '../../ports/object-bytes.ts';
 import { parseCluster } from '../clusters/placement.ts';
 import { queueUpload } from '../common/garbage.ts';
 import type { Recorder } from '../common/recorder.ts';
+import type { CustomerKey } from '../content/content-key.ts';
+import { assertUploadKey } from '../content/object-key.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/provided-key.ts';
 import { contentSize } from '../content/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
@@ -48,6 +50,8 @@ export interface Completion {
   readonly claims: ObjectClaims;
   readonly conditions: Conditions | undefined;
   readonly user: KeyUser;
+  /** Optional, as with the public API: the parts are not read. */
+  readonly customerKey?: CustomerKey | undefined;
   /** For the upload of a replica. @throws AccessDenied unless the caller may have these effects */
   readonly assertMayReplicate: (document: ReplicaDocument, effects: ReplicaEffects) => Promise<void>;
   readonly record?: Recorder | undefined;
@@ -68,6 +72,7 @@ async function completeInRoom(ctx: Ctx, completion: Completion, room: Room): Pro
   const { name, parts, conditions, requestId } = completion;
   const found = await openUpload(ctx, name);
   const { session } = found.row;
+  assertUploadKey(session.encryption, completion.customerKey);
   const digest = computeDigest(ctx, parts);
   const stored = storedResult(found, digest);
   if (stored !== undefined) return stored;

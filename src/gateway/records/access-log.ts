@@ -1,6 +1,6 @@
 /** The access log of a bucket: a line for every request to it, refused ones too, written a moment later. */
 import type { Signed } from '../../auth/identity.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { recordedArn } from '../../auth/session/principal.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
@@ -107,8 +107,7 @@ function toLogEntry(
     bucketOwner: bucket.owner,
     bucket: bucket.name,
     remote: wire.remote,
-    requester:
-      identity === undefined ? undefined : identity.root ? identity.owner : principalOf(identity).arn,
+    requester: identity === undefined ? undefined : identity.root ? identity.owner : recordedArn(identity),
     requestId,
     operation: nameLoggedOperation(request),
     key: key ?? askedAt(request)?.key ?? '',

@@ -3,7 +3,7 @@
  * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../../auth/identity.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { principalOf, recordedArn } from '../../auth/session/principal.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { KeyMove, State } from '../../domain/common/recorder.ts';
@@ -182,12 +182,7 @@ function toAuditEntry(
     status: wire.method === 'DELETE' ? 204 : 200,
     ...(identity === undefined
       ? {}
-      : { principal: arnOf(identity), accessKey: identity.accessKey, account: identity.owner }),
+      : { principal: recordedArn(identity), accessKey: identity.accessKey, account: identity.owner }),
     source: wire.remote.slice(0, sourceMax),
   };
-}
-
-function arnOf(identity: Identity): string {
-  const { arn, sessionArn = arn } = principalOf(identity);
-  return sessionArn;
 }

@@ -14,7 +14,7 @@ import { parsePolicy } from '../../auth/policy/document.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
 import { roleCaller, userCaller } from '../../auth/session/account-directory.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { principalOf, recordedArn } from '../../auth/session/principal.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -171,8 +171,7 @@ type Draft = NonNullable<AdminBody<'ExplainDecision'>['draft']>;
 
 function describeCaller(identity: Identity) {
   if (identity === undefined) return {};
-  const { arn, sessionArn = arn } = principalOf(identity);
-  return { caller: { account: identity.owner, principal: sessionArn } };
+  return { caller: { account: identity.owner, principal: recordedArn(identity) } };
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { IRequestStrict } from 'itty-router';
 import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { principalOf } from '../../auth/session/principal.ts';
+import { recordedArn } from '../../auth/session/principal.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Json } from '../../base/text/strict-json.ts';
@@ -139,7 +139,7 @@ async function run(
     wire,
     target: JSON.stringify([name, path, given]),
     account: identity?.owner ?? '',
-    principal: principalOf(identity).sessionArn ?? principalOf(identity).arn,
+    principal: recordedArn(identity),
     body: bytes,
     row,
   };

@@ -14,7 +14,7 @@ import {
   setCookie,
   tokenOf,
 } from '../../auth/session/logins.ts';
-import { callerOf, principalOf } from '../../auth/session/principal.ts';
+import { callerOf, recordedArn } from '../../auth/session/principal.ts';
 import { issueSession } from '../../auth/session/sessions.ts';
 import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
@@ -74,11 +74,10 @@ export const GetSession: AdminHandler<'GetSession'> = async (ctx, { wire, identi
   const loggedIn = await findOwn(ctx, wire);
   if (loggedIn !== undefined) return jsonReply(await describeSession(ctx, loggedIn));
   if (identity === undefined) throw fail('AccessDenied');
-  const { arn, sessionArn = arn } = principalOf(identity);
   return jsonReply({
     accessKey: identity.accessKey,
     account: identity.owner,
-    principal: sessionArn,
+    principal: recordedArn(identity),
     isOperator: await isGrantable(ctx, identity),
   });
 };
@@ -136,8 +135,7 @@ function assertOwner({ identity }: Pick<AdminRequest, 'identity'>): Pick<LoginRo
   if (identity === undefined) throw fail('AccessDenied');
   if (callerOf(identity).kind === 'session' || identity.session !== undefined)
     throw fail('AccessDenied', 'Temporary credentials have no log-ins of their own.');
-  const { arn, sessionArn = arn } = principalOf(identity);
-  return { account: identity.owner, principal: sessionArn };
+  return { account: identity.owner, principal: recordedArn(identity) };
 }
 
 const isOf = (login: LoginRow, owner: Pick<LoginRow, 'account' | 'principal'>): boolean =>

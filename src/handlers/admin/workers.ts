@@ -1,5 +1,5 @@
 /** Background workers and long tasks. */
-import { principalOf } from '../../auth/session/principal.ts';
+import { recordedArn } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import { type ControlledWorker, controlledWorkers } from '../../config/values/workers.ts';
 import type { Context } from '../../context.ts';
@@ -73,7 +73,7 @@ export const RunWorker: AdminHandler<'RunWorker'> = async (ctx, { params, record
 
 export const PauseWorker: AdminHandler<'PauseWorker'> = async (ctx, { params, body, identity, record }) => {
   const worker = workerIn(params);
-  const asked = { by: principalOf(identity).arn, reason: body.reason, record };
+  const asked = { by: recordedArn(identity), reason: body.reason, record };
   return controlReply(ctx, worker, { control: await pauseWorker(ctx, worker, asked), status: 200 });
 };
 

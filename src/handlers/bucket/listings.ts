@@ -3,6 +3,7 @@
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId, isUploadId, isVersionId } from '../../domain/common/ids.ts';
+import { assertUploadKey } from '../../domain/content/object-key.ts';
 import { contentSize } from '../../domain/content/segments.ts';
 import { everyVersion, liveObjects, type VersionStart } from '../../domain/listings/listed-versions.ts';
 import {
@@ -52,6 +53,7 @@ import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type Names, namedOwner, type OwnerOf, objectOwners, ownerNames } from '../common/acl.ts';
 import { xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
+import { readCustomerKey } from '../object/encryption-headers.ts';
 import { abortHeaders, hasLifecycle, quoted } from '../object/object-headers.ts';
 import { partChecksumFields } from '../object/write-headers.ts';
 
@@ -390,6 +392,7 @@ const partsMax = 1000;
 export const ListParts: HandlerOf<'ListParts'> = async (ctx, request) => {
   const name = readUploadName(request);
   const { session } = (await openUploading(ctx, name)).row;
+  assertUploadKey(session.encryption, readCustomerKey(ctx, request));
   const MaxParts = readCount(request.query, 'max-parts', { fallback: partsMax, max: partsMax });
   const PartNumberMarker = readCount(request.query, 'part-number-marker', { fallback: 0, max: 2 ** 31 - 1 });
   const found =

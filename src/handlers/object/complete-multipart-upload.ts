@@ -22,7 +22,7 @@ import type { AuthorizedInBucket } from '../../request/request.ts';
 import { emptyReply, xmlReply } from '../common/xml-reply.ts';
 import type { HandlerOf } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
-import { encryptionHeaders } from './encryption-headers.ts';
+import { encryptionHeaders, readCustomerKey } from './encryption-headers.ts';
 import { assertMayHave } from './implied-actions.ts';
 import { expirationHeaders, hasLifecycle, quoted, writtenVersionHeader } from './object-headers.ts';
 import { toChecksumFields } from './write-headers.ts';
@@ -35,6 +35,7 @@ export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = asy
     claims: readObjectClaims(request),
     conditions: writeConditions(request),
     user: openKeyUser(ctx, request),
+    customerKey: readCustomerKey(ctx, request),
     assertMayReplicate: async (document, effects) =>
       assertMayHave(ctx, request, { ...effects, version: document.version, document }),
     record,

@@ -4,7 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { ObjectKey } from '../../domain/content/content-key.ts';
 import type { ChecksumAlgorithm } from '../../domain/content/digests.ts';
-import { assertCustomerKey, openObjectKey } from '../../domain/content/object-key.ts';
+import { assertCustomerKey, assertUploadKey, openObjectKey } from '../../domain/content/object-key.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../../metadata/tables.ts';
 import { readClaims } from '../../request/claims.ts';
@@ -75,12 +75,7 @@ export async function openUploadKey(
       'InvalidRequest',
       'The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption parameters.',
     );
-  if (encryption?.by === 'customer' && customerKey?.md5 !== encryption.keyMd5)
-    throw fail(
-      'InvalidRequest',
-      'The provided encryption parameters did not match the ones used originally.',
-    );
-  assertCustomerKey(encryption, customerKey);
+  assertUploadKey(encryption, customerKey);
   return (
     encryption &&
     openObjectKey(
