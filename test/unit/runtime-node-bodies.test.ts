@@ -182,3 +182,18 @@ test('a client that disappears while it is waited on aborts the signal', async (
   talk.socket.destroy();
   await aborted.promise;
 });
+
+test('the arrays of a long body are freed when its request has ended', async () => {
+  const arrays: Uint8Array[] = [];
+  const { port } = await serveStub(async ({ wire, body }) => {
+    for await (const bytes of body ?? []) arrays.push(bytes);
+    return text(`<${wire.method}>`);
+  });
+  const talk = new Talk(port).say(put(1_000_000));
+  talk.say('a'.repeat(1_000_000));
+  await talk.sees('<PUT>');
+  await talk.say(get).sees('<GET>');
+  // A short array, and one that shares its memory with the head, are left to the collector.
+  const kept = arrays.filter(({ length, buffer }) => length >= 16 * 1024 && length === buffer.byteLength);
+  expect([arrays.length > 3, kept]).toEqual([true, []]);
+});

@@ -59,6 +59,7 @@ export class NodeIncoming implements Incoming, Client {
     if (this.pieces === undefined) return;
     this.pieces.release();
     joined -= 1;
+    this.body?.free();
   }
 
   /** Created on demand, because an AbortController costs more than a small reply. */
@@ -186,6 +187,11 @@ class NodeBody implements AsyncIterableIterator<Uint8Array> {
     this.#failure = error;
     this.#waiter?.reject(error);
     this.#waiter = undefined;
+  }
+
+  /** Frees the arrays that are valid still. Nothing reads them any more. */
+  free(): void {
+    this.#lent.free();
   }
 
   /** Whether the connection waits for the reader, and not for the client. */

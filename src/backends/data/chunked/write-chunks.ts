@@ -263,4 +263,9 @@ export class LentArrays {
     // Detaching frees its memory immediately.
     if (this.#lent.length > this.#max) this.#lent.shift()?.transfer(0);
   }
+
+  /** Frees the last ones too. Nothing reads them any more. */
+  free(): void {
+    for (const buffer of this.#lent.splice(0)) buffer.transfer(0);
+  }
 }
