@@ -213,7 +213,7 @@ export const settings = {
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
     range: ['1000', '10000000000'],
-    doc: 'How many tasks one of these queues holds; beyond that its oldest hours are dropped, counted and logged. The last two hours always stay.',
+    doc: 'How many tasks one of these queues holds; beyond that the oldest tasks of the accounts with the most are dropped, counted and logged, so that no account takes the share of another; where all are of one account, the oldest hours. The last two hours always stay.',
   }),
   SVC_ACCESSLOG_INTERVAL: duration({
     fallback: '5m',

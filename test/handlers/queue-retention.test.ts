@@ -69,12 +69,17 @@ const processOf = ({ context }: Pick<GatewayWorld, 'context'>): Pick<GatewayWorl
 async function queueAt(
   { context }: Pick<GatewayWorld, 'context'>,
   queue: HourlyQueue,
-  { hoursAgo, count, name = '' }: { hoursAgo: number; count: number; name?: string },
+  {
+    hoursAgo,
+    count,
+    name = '',
+    account,
+  }: { hoursAgo: number; count: number; name?: string; account?: string },
 ) {
   const due = (await context.metadata.now()) - hoursAgo * hourMs;
   for (let n = 0; n < count; n += 1) {
     const options = {
-      task: { n, bucket: 'gone', bucketId: 'gone', key: `${n}` },
+      task: { n, bucket: 'gone', bucketId: 'gone', key: `${n}`, ...(account && { account }) },
       id: `${name}${hoursAgo}-${n}`,
       due,
       requestId: 'request',
@@ -168,6 +173,43 @@ test('beyond its rows a queue loses its oldest hours, and never one of the last 
   expect(dropped).toEqual(['replication rows 900']);
   expect(of(backlogs, 'replication')?.rows).toBe(1200);
   expect(await tasksOf(world.context, 'replication')).toHaveLength(1200);
+});
+
+test('beyond its rows a queue drops tasks of the account that fills it, and none of another one', async () => {
+  const { dropped, logged, telemetry } = watch();
+  const clock = skippingClock();
+  await using world = await openGateway({ clock, telemetry, settings: { SVC_QUEUE_ROWS_MAX: '1000' } });
+  // The oldest rows are those of the account whose target is away.
+  for (const hoursAgo of [9, 8])
+    await queueAt(world, 'notify', { hoursAgo, count: 30, account: 'small', name: 'small ' });
+  for (const hoursAgo of [7, 6, 5])
+    await queueAt(world, 'notify', { hoursAgo, count: 400, account: 'large', name: 'large ' });
+  await queueAt(world, 'notify', { hoursAgo: 0, count: 100, account: 'middle', name: 'middle ' });
+  const leader = leaderOf(world, clock);
+  const backlogs = await leader.look();
+  // 1,000 rows less 60 and 100 are left to the account with the most.
+  expect(dropped).toEqual(['notify rows 360']);
+  expect(logged.filter((line) => line === 'WARN queued tasks were dropped')).toHaveLength(1);
+  expect(of(backlogs, 'notify')?.rows).toBe(1000);
+  const accounts = async () => {
+    const tasks = (await tasksOf(world.context, 'notify')) as readonly { account?: string }[];
+    const groups = Object.groupBy(tasks, ({ account }) => account ?? '');
+    return Object.fromEntries(Object.entries(groups).map(([account, rows]) => [account, rows?.length]));
+  };
+  expect(await accounts()).toEqual({ small: 60, large: 840, middle: 100 });
+  // A second look counts the same rows and drops no more.
+  expect(of(await leader.bound(), 'notify')?.rows).toBe(1000);
+  expect(dropped).toHaveLength(1);
+});
+
+test('an account that fills the running hour drops no older task of another one', async () => {
+  const { dropped, telemetry } = watch();
+  const clock = skippingClock();
+  await using world = await openGateway({ clock, telemetry, settings: { SVC_QUEUE_ROWS_MAX: '1000' } });
+  await queueAt(world, 'replication', { hoursAgo: 9, count: 20, account: 'small', name: 'small ' });
+  await queueAt(world, 'replication', { hoursAgo: 0, count: 1200, account: 'large', name: 'large ' });
+  await leaderOf(world, clock).bound();
+  expect(dropped).toEqual([]);
 });
 
 describe.each(backends)('a process whose clock lags, on %s', (backend) => {

@@ -1,6 +1,7 @@
 /**
  * Keeps the hourly queues within their bounds (`SVC_QUEUE_RETENTION`, `SVC_QUEUE_ROWS_MAX`), with or without a consumer, and
- * measures them. The oldest hours are deleted first, each with one deletion; the rows are counted and logged before.
+ * measures them. The oldest hours are deleted first, each with one deletion; the rows are counted and logged before. Beyond its rows a queue of
+ * several accounts loses rows of those with the most (`queue-shares.ts`).
  *
  * Deleting an hour takes two passes: the first one closes it, so that processes with slow clocks add no more rows, and a
  * pass at least `placementsEndMs` later deletes it. Such a process adds its rows to an hour that is kept.
@@ -23,12 +24,13 @@ import {
   rowsOfHour,
   scanHours,
 } from '../../../metadata/background/hourly-queues.ts';
-import type { QueueHour } from '../../../metadata/records/queues.ts';
+import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
 import { nextSound } from '../../../metadata/sound-rows.ts';
 import type { QueueBacklog, TargetBacklog } from '../../../ports/telemetry.ts';
 import { passOverDamage } from '../../common/damaged-buckets.ts';
 import { taskOf } from '../../configurations/replication-destination.ts';
 import { storeFailed } from '../../replication/store-status.ts';
+import { countAccounts, trimAccounts } from './queue-shares.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock' | 'random'>;
 
@@ -36,6 +38,8 @@ type Ctx = Pick<Context, 'caches' | 'metadata' | 'config' | 'telemetry' | 'clock
 const openHours = 2;
 /** The largest count of one slot of an open hour; a larger one is reported as this number. */
 const openRowsMax = 10_000;
+/** The accounts that the log names. */
+const namedMax = 10;
 /** The largest count of one slot of a past hour. */
 const closedRowsMax = 10_000_000;
 
@@ -110,7 +114,9 @@ async function boundQueue(
     else kept.push(counted);
   }
   forgetCounts(looks, queue, [...expired, ...kept]);
-  const surplus = chooseSurplus(kept, { max: config.SVC_QUEUE_ROWS_MAX, firstOpen });
+  const trimmed = await trimShared(ctx, { queue, kept, firstOpen, signal });
+  const max = config.SVC_QUEUE_ROWS_MAX;
+  const surplus = trimmed === undefined ? chooseSurplus(kept, { max, firstOpen }) : [];
   const below = [...expired, ...surplus].reduce((most, { hour }) => Math.max(most, hour + 1), 0);
   const deletable = await closeBelow(ctx, queue, { looks, below, open: hourOf(now) });
   const isDeletable = ({ hour }: QueueHour): boolean => hour < deletable;
@@ -118,10 +124,52 @@ async function boundQueue(
   const dropped = surplus.filter(isDeletable);
   await drop(ctx, { queue, hours: dropped, why: 'rows', signal });
   const waiting = expired.filter((hour) => !isDeletable(hour));
-  const left = [...waiting, ...kept.slice(dropped.length)];
+  const left = [...waiting, ...(trimmed ?? kept.slice(dropped.length))];
   const first = left.find(({ rows }) => rows > 0)?.oldest;
   const oldestSeconds = first === undefined ? 0 : Math.max(0, now - first) / 1000;
   return { backlog: { queue, rows: sumHours(left), oldestSeconds }, left, now };
+}
+
+interface Kept {
+  readonly queue: HourlyQueue;
+  readonly kept: readonly Measured[];
+  readonly firstOpen: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Where a queue that is beyond its rows has those of several accounts, each loses what it has more than its share, and no hour is dropped.
+ * Rows are removed by name, so no hour has to be closed before.
+ * @returns the hours with the rows that are left; undefined where the queue has the rows of one account
+ */
+async function trimShared(
+  ctx: Ctx,
+  { queue, kept, firstOpen, signal }: Kept,
+): Promise<readonly Measured[] | undefined> {
+  const { metadata, config, telemetry } = ctx;
+  const max = config.SVC_QUEUE_ROWS_MAX;
+  const closed = kept.filter(({ hour }) => hour < firstOpen);
+  if (sumHours(kept) <= max || sumHours(closed) === 0) return undefined;
+  const accounts = await countAccounts(ctx, kept, signal);
+  if (accounts.size <= 1) return undefined;
+  const onRows = (rows: readonly HourlyRow[]) =>
+    queue === 'replication' ? failRows(ctx, rows, signal) : Promise.resolve();
+  const { rows, left, ...trimmed } = await trimAccounts(ctx, {
+    hours: closed,
+    accounts,
+    max,
+    onRows,
+    signal,
+  });
+  if (rows > 0) {
+    telemetry.queueDropped(queue, 'rows', rows);
+    const fields = { queue, why: 'rows', rows, accounts: trimmed.accounts.slice(0, namedMax) };
+    telemetry.log('WARN', 'queued tasks were dropped', fields);
+  }
+  const counted = closed.map((hour, index) => ({ ...hour, rows: left[index] ?? 0 }));
+  for (const [index, hour] of counted.entries())
+    if (hour.rows !== closed[index]?.rows) await rememberCount(metadata, hour, hour.rows);
+  return [...counted, ...kept.slice(closed.length)];
 }
 
 const sumHours = (hours: readonly Counted[]): number => hours.reduce((sum, { rows }) => sum + rows, 0);
@@ -211,15 +259,22 @@ function chooseSurplus(
 async function failVersions(ctx: Ctx, hour: QueueHour, signal: AbortSignal): Promise<void> {
   const cursor = rowsOfHour(ctx.metadata, hour);
   for (let page = await nextSound(cursor, 200); page.length > 0; page = await nextSound(cursor, 200))
-    await inParallel(16, page, async ({ row }) => {
-      signal.throwIfAborted();
-      await passOverDamage(ctx, {
-        bucket: taskOf(row).bucket,
-        left: 'a version that is dropped from the queue keeps its replication status',
-        run: () => storeFailed(ctx, row, { why: 'dropped', isDropped: true }),
-      });
-    });
+    await failRows(
+      ctx,
+      page.map(({ row }) => row),
+      signal,
+    );
 }
+
+const failRows = (ctx: Ctx, rows: readonly HourlyRow[], signal: AbortSignal): Promise<unknown> =>
+  inParallel(16, rows, async (row) => {
+    signal.throwIfAborted();
+    await passOverDamage(ctx, {
+      bucket: taskOf(row).bucket,
+      left: 'a version that is dropped from the queue keeps its replication status',
+      run: () => storeFailed(ctx, row, { why: 'dropped', isDropped: true }),
+    });
+  });
 
 async function drop(
   ctx: Ctx,
