@@ -13,7 +13,7 @@ import {
   adminOperationNames,
   describeAdminOperation,
   isBatchable,
-} from '../src/protocol/operations/admin.ts';
+} from '../src/protocol/admin/operations.ts';
 
 const here = import.meta.dirname;
 const root = dirname(here);

@@ -1,8 +1,8 @@
 /** The reference page of the operator API: a table, then query, body and reply of each operation. */
 
+import { adminOperationNames, describeAdminOperation } from '../src/protocol/admin/operations.ts';
 import { isOptional } from '../src/protocol/formats/json.ts';
 import type { JsonSchema } from '../src/protocol/formats/json-shape.ts';
-import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
 import { configurationFamilies, configurationShapes } from '../src/protocol/schemas/families.ts';
 
 const code = (text: string): string => `\`${text}\``;

@@ -5,8 +5,8 @@ import type { Setting } from '../src/config/setting.ts';
 import { settingNames, settings } from '../src/config.ts';
 import { tables } from '../src/metadata/tables.ts';
 import type { AnyTable } from '../src/ports/metadata-store.ts';
+import { adminOperationNames, describeAdminOperation } from '../src/protocol/admin/operations.ts';
 import { errorCatalogue } from '../src/protocol/errors.ts';
-import { adminOperationNames, describeAdminOperation } from '../src/protocol/operations/admin.ts';
 import { adminOpenApi } from '../src/protocol/operations/openapi.ts';
 import { describeOperation, operationNames } from '../src/protocol/operations/operations.ts';
 import { type Measurement, measurements } from '../src/telemetry/metrics.ts';
@@ -146,7 +146,7 @@ const operationsPage: Page = {
 
 const adminPage: Page = {
   title: 'The operator API',
-  source: 'src/protocol/operations/admin',
+  source: 'src/protocol/admin',
   intro: [
     'JSON, for operators, below `/admin/v1`; signed as every request is. [openapi.json](openapi.json) describes the same for programs, and',
     '`sluice admin` has a command for each operation. A `?` marks what may be absent. Every error is',

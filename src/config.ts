@@ -1,5 +1,4 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
-
 import { keySettings } from './config/keys.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
 import { metadataBackendNames, orderedKvSettings, wideColumnSettings } from './config/metadata.ts';
@@ -9,8 +8,7 @@ import { clusters, storageClasses } from './config/values/clusters.ts';
 import { credentials } from './config/values/credentials.ts';
 import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
 import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
-import { processes, workers } from './config/values/workers.ts';
-import { lifecycleSettings, quotaSettings, usageSettings } from './config/workers.ts';
+import { lifecycleSettings, processes, quotaSettings, usageSettings, workers } from './config/workers.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({
   ...setting,

@@ -2,7 +2,6 @@
  * Opens a gateway for an application: reads its options, opens its storage, adds its hooks and starts the workers. Which kinds of storage,
  * which workers and which areas there are is passed in, so that a small bundle leaves some out (`runtime/cloudflare.ts`).
  */
-
 import { nearest } from './config/nearest.ts';
 import { parseConfig, settingByOption, toOption } from './config/read-config.ts';
 import { type Config, type SettingName, settingNames } from './config.ts';
@@ -13,7 +12,7 @@ import type { Authorize, EventDelivery, OnEvent } from './ports/application.ts';
 import type { MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
-import { type FetchFacts, fromRequest, toResponse } from './protocol/request/fetch.ts';
+import { type FetchFacts, fromRequest, toResponse } from './protocol/fetch.ts';
 import type { SettingOptions } from './setting-options.ts';
 import { type Presigned, type PresignedForm, presign, presignForm } from './signing/presign.ts';
 import type { startWorkers } from './workers/registry.ts';

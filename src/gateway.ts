@@ -6,32 +6,31 @@
  * The signature is verified over what arrived, before any address is rewritten. Each stage adds its facts to the request
  * (`request/request.ts`).
  */
-
 import type { Refusal } from './base/errors.ts';
 import type { Context } from './context.ts';
 import { drawRequestId } from './domain/common/ids.ts';
+import { logAccess, mayBeLogged } from './gateway/access-log.ts';
 import { PacedBody } from './gateway/body-pace.ts';
 import { consolePreflight, crossOriginHeaders } from './gateway/cross-origin.ts';
-import { logAccess, mayBeLogged } from './gateway/records/access-log.ts';
-import { Recording, recordingOfUnknown } from './gateway/records/recording.ts';
-import { reportAnswer } from './gateway/records/report.ts';
-import { beginTrace, endTrace } from './gateway/records/trace.ts';
-import { countTraffic } from './gateway/records/traffic.ts';
+import { identify } from './gateway/identify.ts';
+import { endLimits, limitCaller } from './gateway/limit.ts';
+import { locate } from './gateway/locate.ts';
+import { Recording, recordingOfUnknown } from './gateway/recording.ts';
+import { reportAnswer } from './gateway/report.ts';
+import { selectOperation } from './gateway/select-operation.ts';
+import { serve } from './gateway/serve.ts';
 import { visitSite } from './gateway/site.ts';
-import { identify } from './gateway/stages/identify.ts';
-import { endLimits, limitCaller } from './gateway/stages/limit.ts';
-import { locate } from './gateway/stages/locate.ts';
-import { selectOperation } from './gateway/stages/select-operation.ts';
-import { serve } from './gateway/stages/serve.ts';
+import { beginTrace, endTrace } from './gateway/trace.ts';
+import { countTraffic } from './gateway/traffic.ts';
 import { adminApi } from './handlers/admin/router.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
 import type { AdminApi, AreaRequest } from './handlers/handler.ts';
+import type { AddressRules } from './protocol/address.ts';
 import { shownDialect } from './protocol/dialect.ts';
-import { renderHeaders, renderRefusal } from './protocol/reply/render.ts';
-import type { Reply } from './protocol/reply/reply.ts';
-import type { AddressRules } from './protocol/request/address.ts';
-import { fromRequest, toResponse } from './protocol/request/fetch.ts';
-import { type Incoming, splitTarget, withBody } from './protocol/request/wire.ts';
+import { fromRequest, toResponse } from './protocol/fetch.ts';
+import { renderHeaders, renderRefusal } from './protocol/render.ts';
+import type { Reply } from './protocol/reply.ts';
+import { type Incoming, splitTarget, withBody } from './protocol/wire.ts';
 import { emptyBody, readBody } from './request/body.ts';
 import { type Failure, toFailure } from './request/failure.ts';
 import {

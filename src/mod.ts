@@ -53,8 +53,8 @@ export type { BodyMemory, ClusterStates, ObjectBytes } from './ports/object-byte
 export { type Random, systemRandom } from './ports/random.ts';
 export { noSiblings, type Siblings } from './ports/siblings.ts';
 export { silentTelemetry, type Telemetry } from './ports/telemetry.ts';
-export type { Reply } from './protocol/reply/reply.ts';
-export type { FetchFacts } from './protocol/request/fetch.ts';
-export type { Incoming, Wire, WireHeaders } from './protocol/request/wire.ts';
+export type { FetchFacts } from './protocol/fetch.ts';
+export type { Reply } from './protocol/reply.ts';
+export type { Incoming, Wire, WireHeaders } from './protocol/wire.ts';
 export type { SettingOptions } from './setting-options.ts';
 export { startWorkers } from './workers/registry.ts';

@@ -1,5 +1,5 @@
 /** A request as a runtime passes it on, from the head that a client sends. */
-import { type Incoming, WireHeaders } from '../../src/protocol/request/wire.ts';
+import { type Incoming, WireHeaders } from '../../src/protocol/wire.ts';
 
 const never = new AbortController().signal;
 

@@ -8,7 +8,7 @@ import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { createTracer } from '../../src/telemetry/tracer.ts';
 import { incomingOf } from './incoming.ts';
 import { median } from './percentile.ts';
 import { benchCredential, Signer, sha256Of } from './sign.ts';

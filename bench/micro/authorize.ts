@@ -1,13 +1,13 @@
 /** An authorization decision with all its inputs, beside one in a place without policies; the goal is less than 10 µs. */
-import { isAllowed } from '../../src/auth/authorization/authorize.ts';
-import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
+import { isAllowed } from '../../src/auth/authorize.ts';
+import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
 import type { Identity } from '../../src/auth/identity.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import type { BucketRow } from '../../src/metadata/tables.ts';
-import { Query, WireHeaders } from '../../src/protocol/request/wire.ts';
+import { Query, WireHeaders } from '../../src/protocol/wire.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
 import { microsOf, type Piece } from '../lib/micro.ts';
 import { benchCredential } from '../lib/sign.ts';

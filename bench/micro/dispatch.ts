@@ -1,6 +1,6 @@
 /** Choosing the operation of a request, beside a look-up in a Map. */
 import { select } from '../../src/protocol/operations/select.ts';
-import { Query } from '../../src/protocol/request/wire.ts';
+import { Query } from '../../src/protocol/wire.ts';
 import { microsOfSync, type Piece } from '../lib/micro.ts';
 
 export async function dispatch(): Promise<Piece[]> {

@@ -6,7 +6,7 @@ import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { systemClock } from '../../src/ports/clock.ts';
-import { Query, splitTarget } from '../../src/protocol/request/wire.ts';
+import { Query, splitTarget } from '../../src/protocol/wire.ts';
 import { incomingOf } from '../lib/incoming.ts';
 import { microsOf, microsOfSync, type Piece } from '../lib/micro.ts';
 import { bench, benchCredential, Signer } from '../lib/sign.ts';

@@ -1,17 +1,17 @@
 /** The client of the operator API: the cookie of the log-in says who asks, and the CSRF token goes with every change. */
 
-import type { Plain } from '../../src/protocol/formats/json.ts';
 import type {
   AdminBody,
   AdminOperationName,
   AdminQuery,
   AdminReply,
   adminOperations,
-} from '../../src/protocol/operations/admin.ts';
+} from '../../src/protocol/admin/operations.ts';
+import type { Plain } from '../../src/protocol/formats/json.ts';
 import { basePath } from './base-path.ts';
 import { operations } from './operations.ts';
 
-export type { AdminOperationName } from '../../src/protocol/operations/admin.ts';
+export type { AdminOperationName } from '../../src/protocol/admin/operations.ts';
 
 type Names<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
   ? Name | Names<`/${Rest}`>

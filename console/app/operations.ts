@@ -1,5 +1,5 @@
 /** The build replaces this file by the values of the operator API's table (console/build.ts). */
-import type { AdminOperationName } from '../../src/protocol/operations/admin.ts';
+import type { AdminOperationName } from '../../src/protocol/admin/operations.ts';
 
 /** Method and path of each operation. */
 export const operations: Readonly<Partial<Record<AdminOperationName, string>>> = {};

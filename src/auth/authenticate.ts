@@ -8,19 +8,19 @@ import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { BodyMemory } from '../ports/object-bytes.ts';
+import { formBytesMax } from '../protocol/action-query.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
-import { formBytesMax } from '../protocol/request/action-query.ts';
-import { type Incoming, type Query, type Wire, withBody } from '../protocol/request/wire.ts';
+import { type Incoming, type Query, type Wire, withBody } from '../protocol/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
+import { headerClaim } from './authorization-header.ts';
+import { acceptedServices, type Claim, type OpenClaim } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';
+import { presignedClaim } from './presigned.ts';
 import { identityOf } from './session/credentials.ts';
-import { headerClaim } from './signature/authorization-header.ts';
-import { acceptedServices, type Claim, type OpenClaim } from './signature/claim.ts';
-import { presignedClaim } from './signature/presigned.ts';
-import { isSigV2, verifySigV2 } from './signature/sigv2.ts';
-import { findSigner, proveCaller, secretsOf, verifySignature } from './signature/verify-signature.ts';
+import { isSigV2, verifySigV2 } from './sigv2.ts';
+import { findSigner, proveCaller, secretsOf, verifySignature } from './verify-signature.ts';
 
 export type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 

@@ -7,9 +7,9 @@ import { fail, type Refusal } from '../base/errors.ts';
 import { equalsHex, toHex } from '../base/text/hex.ts';
 import type { Hasher } from '../ports/cryptography.ts';
 import type { Dialect } from '../protocol/dialect.ts';
-import type { PieceRing } from '../protocol/request/wire.ts';
+import type { PieceRing } from '../protocol/wire.ts';
 import { isJoined, Joiner } from './joined-pieces.ts';
-import { mismatch } from './signature/verify-signature.ts';
+import { mismatch } from './verify-signature.ts';
 
 /** The request's own signature, which the first chunk's signature includes. */
 export interface ChunkChain {

@@ -5,7 +5,7 @@ import type { Credential, Credentials } from '../ports/credentials.ts';
 import type { Hasher } from '../ports/cryptography.ts';
 import type { MetadataStore } from '../ports/metadata-store.ts';
 import type { BodyMemory } from '../ports/object-bytes.ts';
-import type { Query } from '../protocol/request/wire.ts';
+import type { Query } from '../protocol/wire.ts';
 import type { Identity } from './identity.ts';
 
 export interface AuthenticationContext {

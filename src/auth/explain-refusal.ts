@@ -1,6 +1,6 @@
 /** Refusals with details that only callers of the account of the resource get. */
 import { fail, Refusal } from '../base/errors.ts';
-import { blockText } from './authorization/authorize.ts';
+import { blockText } from './authorize.ts';
 import type { Identity } from './identity.ts';
 import { principalOf } from './session/principal.ts';
 

@@ -2,7 +2,7 @@
  * Joins the arrays of a large body to fewer, longer ones: hashing, the layers of a stream and the store cost a call for each array, and a
  * store that wants long pieces would copy them anyway.
  */
-import type { PieceRing } from '../protocol/request/wire.ts';
+import type { PieceRing } from '../protocol/wire.ts';
 
 /** Whether a body is joined. One of less than a quarter of a piece mostly arrives as one array, which is passed on as it is. */
 export const isJoined = ({ pieceBytes }: PieceRing, length: number): boolean => length > pieceBytes / 4;

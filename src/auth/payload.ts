@@ -6,7 +6,7 @@ import { equalsHex, toHex } from '../base/text/hex.ts';
 import type { SignedHash } from '../domain/content/digests.ts';
 import type { Hash, Hasher } from '../ports/cryptography.ts';
 import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } from '../protocol/dialect.ts';
-import type { Incoming, Wire } from '../protocol/request/wire.ts';
+import type { Incoming, Wire } from '../protocol/wire.ts';
 import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
 import type { Payload } from './identity.ts';
 import { isJoined, joinPieces } from './joined-pieces.ts';

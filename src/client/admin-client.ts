@@ -5,7 +5,6 @@
 import { portableHasher } from '../backends/crypto/portable.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { Hasher } from '../ports/cryptography.ts';
-import type { Plain } from '../protocol/formats/json.ts';
 import {
   type AdminBody,
   type AdminOperationName,
@@ -13,7 +12,8 @@ import {
   type AdminReply,
   type adminOperations,
   describeAdminOperation,
-} from '../protocol/operations/admin.ts';
+} from '../protocol/admin/operations.ts';
+import type { Plain } from '../protocol/formats/json.ts';
 import { signer } from '../signing/sign-request.ts';
 import { encode } from '../signing/signing-key.ts';
 

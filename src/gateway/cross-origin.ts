@@ -8,10 +8,10 @@ import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketCors } from '../domain/configurations/families.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../handlers/common/cross-origin.ts';
 import { dialects } from '../protocol/dialect.ts';
-import type { HeaderPair, Reply } from '../protocol/reply/reply.ts';
-import type { Query, Wire } from '../protocol/request/wire.ts';
+import type { HeaderPair, Reply } from '../protocol/reply.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
 import type { RequestContext } from '../request/request.ts';
-import { bucketNameAt, whereLocated } from './stages/locate.ts';
+import { bucketNameAt, whereLocated } from './locate.ts';
 
 const none: readonly HeaderPair[] = [];
 

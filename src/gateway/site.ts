@@ -2,7 +2,7 @@
  * Websites: at a website's host a request is for a page, and the index document is served for a bucket or a directory in it. Pages are
  * read as GetObject reads them, by an anonymous caller: a visitor's signature is ignored.
  */
-import { isCharged } from '../auth/authorization/authorize.ts';
+import { isCharged } from '../auth/authorize.ts';
 import { fail, Refusal } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openBucket } from '../domain/common/buckets.ts';
@@ -11,17 +11,17 @@ import { bucketWebsite, type Website } from '../domain/configurations/families.t
 import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/website.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
+import { noParameters } from '../protocol/action-query.ts';
 import { statusOf } from '../protocol/errors.ts';
 import { asciiHeader } from '../protocol/formats/header-text.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
-import type { Reply } from '../protocol/reply/reply.ts';
-import { noParameters } from '../protocol/request/action-query.ts';
-import { Query, type Wire, WireHeaders } from '../protocol/request/wire.ts';
+import type { Reply } from '../protocol/reply.ts';
+import { Query, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { emptyBody } from '../request/body.ts';
 import { assertKey } from '../request/parameters.ts';
 import { establish, type Identified, type InBucket } from '../request/request.ts';
-import { limitBucket } from './stages/limit.ts';
-import { permit } from './stages/permit.ts';
+import { limitBucket } from './limit.ts';
+import { permit } from './permit.ts';
 
 /** The bucket, and the request whose operation logs and metrics name; absent for the gateway's own reads. */
 interface Visit {

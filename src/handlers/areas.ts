@@ -1,10 +1,10 @@
 /** The areas outside of the storage protocol: health, metrics, operator API, routed by path. */
 import { type IRequestStrict, IttyRouter } from 'itty-router';
-import { type AdminQuestion, adminRefusal } from '../auth/authorization/administer.ts';
+import { type AdminQuestion, adminRefusal } from '../auth/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openReadiness, type Readiness } from '../domain/clusters/readiness.ts';
-import type { Reply } from '../protocol/reply/reply.ts';
+import type { Reply } from '../protocol/reply.ts';
 import { isConsolePath, serveConsole } from './console.ts';
 import type { AdminApi, AreaRequest } from './handler.ts';
 

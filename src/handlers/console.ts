@@ -4,8 +4,8 @@ import { fail } from '../base/errors.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import type { HeaderPair, Reply } from '../protocol/reply/reply.ts';
-import type { Wire } from '../protocol/request/wire.ts';
+import type { HeaderPair, Reply } from '../protocol/reply.ts';
+import type { Wire } from '../protocol/wire.ts';
 
 const assetPrefix = '/console/assets/';
 const assetName = /^[A-Za-z0-9_-]{1,64}\.(js|css|svg)$/;

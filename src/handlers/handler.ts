@@ -1,7 +1,6 @@
 /** A handler: a function from an authorized request to its reply. */
-
 import type { IRequestStrict, IttyRouterType } from 'itty-router';
-import type { Caller } from '../auth/authorization/authorize.ts';
+import type { Caller } from '../auth/authorize.ts';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
 import type { Recorder } from '../domain/common/recorder.ts';
@@ -9,8 +8,8 @@ import type { RecordedFields } from '../domain/events/state-changes.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
-import type { Reply } from '../protocol/reply/reply.ts';
-import type { Query, Wire } from '../protocol/request/wire.ts';
+import type { Reply } from '../protocol/reply.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
 import type { ReadFacts } from '../request/body.ts';
 import type { Authorized, AuthorizedInBucket, FindAsked } from '../request/request.ts';
 

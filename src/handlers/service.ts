@@ -1,6 +1,5 @@
 /** Operations at service scope: ListBuckets, and the two that operators use. */
-
-import { authorizeAdmin } from '../auth/authorization/administer.ts';
+import { authorizeAdmin } from '../auth/administer.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
@@ -11,9 +10,9 @@ import { readDeadLetters } from '../metadata/background/queues.ts';
 import { pageBuckets } from '../metadata/buckets/buckets.ts';
 import type { AuditRow } from '../metadata/records/audit.ts';
 import type { DeadLetter } from '../metadata/records/queues.ts';
+import { auditRows } from '../protocol/admin/audit.ts';
+import { notifyRows } from '../protocol/admin/notify.ts';
 import { isoTime } from '../protocol/formats/iso-time.ts';
-import { auditRows } from '../protocol/operations/admin/audit.ts';
-import { notifyRows } from '../protocol/operations/admin/notify.ts';
 import {
   auditResult,
   deadLettersResult,

@@ -3,7 +3,7 @@
 import { amz, type Dialect, store } from '../protocol/dialect.ts';
 import { headerText } from '../protocol/formats/header-text.ts';
 import { isHoisted } from '../protocol/operations/operations.ts';
-import type { Query, Wire } from '../protocol/request/wire.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
 import type { Identified } from './request.ts';
 
 type Named = Pick<Identified, 'own'>;

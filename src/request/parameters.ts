@@ -3,7 +3,7 @@
 import { fail } from '../base/errors.ts';
 import { fromBase64, toBase64 } from '../base/text/base64.ts';
 import type { UploadName } from '../domain/uploads/upload-session.ts';
-import type { Query } from '../protocol/request/wire.ts';
+import type { Query } from '../protocol/wire.ts';
 import type { AuthorizedInBucket } from './request.ts';
 
 /** An integer parameter within a range; above `max` it is capped, as the public API does for page sizes. */

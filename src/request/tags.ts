@@ -3,8 +3,8 @@
 import { fail, Refusal } from '../base/errors.ts';
 import { readXml } from '../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../protocol/operations/operations.ts';
-import { Query } from '../protocol/request/wire.ts';
 import { tagging } from '../protocol/schemas/object.ts';
+import { Query } from '../protocol/wire.ts';
 
 export type Tags = readonly (readonly [string, string])[];
 

@@ -20,7 +20,7 @@ import { MetadataDamaged, type MetadataStore } from '../ports/metadata-store.ts'
 import type { MarkedPlace, ObjectBytes, StoredMark } from '../ports/object-bytes.ts';
 import type { Random } from '../ports/random.ts';
 import { inDataDir } from './compose/compose-bytes.ts';
-import { keepFile, syncDirectory } from './secrets/secret-file.ts';
+import { keepFile, syncDirectory } from './secret-file.ts';
 import { StartRefusal } from './start-refusal.ts';
 
 // Compares the installation that metadata, chunks and master key belong to, and marks what is new (`metadata/installation.ts`).

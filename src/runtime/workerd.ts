@@ -3,7 +3,6 @@
  * in the memory of one isolate, for a trial. The runtime normalises `request.url`, so a key with a `.` or `..` segment cannot be
  * addressed. The console is served from the binding of static assets `ASSETS`, whose directory is `dist/console` of the package.
  */
-
 import { withLength } from '../adapters.ts';
 import { parseConfig } from '../config/read-config.ts';
 import type { Environment } from '../config.ts';
@@ -13,9 +12,9 @@ import { systemClock } from '../ports/clock.ts';
 import type { ConsoleAssets } from '../ports/console-assets.ts';
 import { systemRandom } from '../ports/random.ts';
 import { silentTelemetry } from '../ports/telemetry.ts';
-import { fromRequest, toResponse } from '../protocol/request/fetch.ts';
+import { fromRequest, toResponse } from '../protocol/fetch.ts';
 import { createLineLog } from '../telemetry/log-line.ts';
-import { createTracer } from '../telemetry/tracing/tracer.ts';
+import { createTracer } from '../telemetry/tracer.ts';
 import { type CloudflareBindings, isolateMemory } from './cloudflare/bindings.ts';
 import { openCloudflare } from './cloudflare/storage.ts';
 

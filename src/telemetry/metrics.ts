@@ -1,10 +1,9 @@
 /** What is measured, as a table; and how the rest of telemetry asks for it. */
 import type { Awaitable } from '../base/awaitable.ts';
 import { deliveries } from './measurements/deliveries.ts';
-import { engines } from './measurements/engines.ts';
 import type { KnownLabel, Measurement } from './measurements/measurement.ts';
 import { requests } from './measurements/requests.ts';
-import { storage } from './measurements/storage.ts';
+import { engines, storage } from './measurements/storage.ts';
 import { workers } from './measurements/workers.ts';
 
 export type { KnownLabel, Measurement } from './measurements/measurement.ts';

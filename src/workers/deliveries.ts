@@ -1,5 +1,5 @@
 /** `replicator`, `notify` and `access-log`: the workers that deliver what is queued. */
-import { mayServiceWrite, roleAsker } from '../auth/authorization/replication-role.ts';
+import { mayServiceWrite, roleAsker } from '../auth/replication-role.ts';
 import type { Context } from '../context.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Destination } from '../domain/configurations/replication-destination.ts';

@@ -1,5 +1,5 @@
 /** `inventory`: begins the inventories that are due, and writes a data file of each that is under way in turn. */
-import { mayServiceWrite } from '../auth/authorization/replication-role.ts';
+import { mayServiceWrite } from '../auth/replication-role.ts';
 import { BoundedCache } from '../base/bounded-cache.ts';
 import type { Config } from '../config.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';

@@ -1,5 +1,5 @@
 /** The workers of this build, by name, and their start beside the gateway. */
-import { sweeperName, type WorkerName } from '../config/values/workers.ts';
+import { sweeperName, type WorkerName } from '../config/workers.ts';
 import type { Context } from '../context.ts';
 import { sweep } from '../domain/storage/sweep.ts';
 import type { Clock } from '../ports/clock.ts';

@@ -3,13 +3,13 @@
  * request gets an internal error, every refusal has the one shape, and every reply is what the document says.
  */
 import { expect, test } from 'vitest';
-import { readJson } from '../../src/protocol/formats/json.ts';
-import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
-} from '../../src/protocol/operations/admin.ts';
+} from '../../src/protocol/admin/operations.ts';
+import { readJson } from '../../src/protocol/formats/json.ts';
+import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
 import { configurationFamilies } from '../../src/protocol/schemas/families.ts';
 import { type Dice, openDice } from '../support/dice.ts';
 import { openGateway, operator } from '../support/gateway.ts';

@@ -3,12 +3,12 @@
  * every field of every body, and searched in all rows.
  */
 import { expect, test } from 'vitest';
-import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
-} from '../../src/protocol/operations/admin.ts';
+} from '../../src/protocol/admin/operations.ts';
+import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 import { auditRows } from '../support/recorded.ts';
 import { isSecretField } from '../support/secret-fields.ts';

@@ -1,6 +1,6 @@
 /** Every operation of the operator API by callers that are no operators. Those that are open to them: `handlers/admin-sessions`, `handlers/tenants`. */
 import { describe, expect, test } from 'vitest';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import { openGateway, operator, person } from '../support/gateway.ts';
 import { auditRows, inShort } from '../support/recorded.ts';
 

@@ -3,7 +3,7 @@
  * without an internal error.
  */
 import { describe, expect, test } from 'vitest';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import { leftOutOperations } from '../../src/protocol/operations/left-out.ts';
 import {
   type Operation,

@@ -4,10 +4,10 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readSigV2 } from '../../src/auth/signature/sigv2.ts';
+import { readSigV2 } from '../../src/auth/sigv2.ts';
 import { Refusal } from '../../src/base/errors.ts';
 import { amz } from '../../src/protocol/dialect.ts';
-import { Query, WireHeaders } from '../../src/protocol/request/wire.ts';
+import { Query, WireHeaders } from '../../src/protocol/wire.ts';
 import { ownHeaders } from '../../src/request/own-headers.ts';
 import { alice, openGateway } from '../support/gateway.ts';
 import { signer } from '../support/sign.ts';

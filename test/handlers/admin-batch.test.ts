@@ -4,7 +4,7 @@ import {
   adminOperationNames,
   describeAdminOperation,
   isBatchable,
-} from '../../src/protocol/operations/admin.ts';
+} from '../../src/protocol/admin/operations.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { alice, operator } from '../support/gateway.ts';
 import type { Client } from '../support/gateway-client.ts';

@@ -7,7 +7,7 @@ import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
-} from '../../src/protocol/operations/admin.ts';
+} from '../../src/protocol/admin/operations.ts';
 import { browsingTracer } from '../support/exporting-tracer.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { openUser } from '../support/iam-users.ts';

@@ -9,7 +9,7 @@ import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
-} from '../../src/protocol/operations/admin.ts';
+} from '../../src/protocol/admin/operations.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { alice, operator } from '../support/gateway.ts';

@@ -1,7 +1,7 @@
 /** Idempotency-Key of the operator API: a repeated POST gets the first answer. */
 import { describe, expect, it } from 'vitest';
 import { countKeys, keysOfAccountMax, putAnswer } from '../../src/metadata/idempotency.ts';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import { adminOpenApi } from '../../src/protocol/operations/openapi.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { faulty } from '../support/faulty.ts';

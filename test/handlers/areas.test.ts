@@ -1,6 +1,6 @@
 /** Health and metrics on the storage listener or on a separate one. */
 import { describe, expect, it } from 'vitest';
-import { WireHeaders } from '../../src/protocol/request/wire.ts';
+import { WireHeaders } from '../../src/protocol/wire.ts';
 import { openGateway, operator } from '../support/gateway.ts';
 
 describe('areas', () => {

@@ -4,7 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { audit } from '../../src/metadata/records/audit.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import {
   describeOperation,
   type OperationName,

@@ -3,7 +3,7 @@
  * Principal").
  */
 import { describe, expect, test } from 'vitest';
-import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
+import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { openActions } from '../support/actions.ts';

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { conditionKeys, tagKeys } from '../../src/auth/policy/conditions/keys.ts';
+import { conditionKeys, tagKeys } from '../../src/auth/policy/keys.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { policyOf } from '../support/access.ts';

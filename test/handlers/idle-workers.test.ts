@@ -1,6 +1,6 @@
 /** Idle workers: they read nothing while nothing is committed, and begin requested work as early as workers that look for it all the time. */
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { WorkerName } from '../../src/config/values/workers.ts';
+import type { WorkerName } from '../../src/config/workers.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, type GatewayWorldOptions, openGateway } from '../support/gateway.ts';

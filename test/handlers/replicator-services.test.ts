@@ -1,7 +1,7 @@
 /** The replicator and peers that are no gateways of this kind: other S3 services, and servers that answer 200 to everything. */
 import { createHash } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
-import type { Reply } from '../../src/protocol/reply/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { findHead, objectsAt } from '../../src/metadata/objects/objects.ts';
 import { type Clock, systemClock } from '../../src/ports/clock.ts';
-import type { Reply } from '../../src/protocol/reply/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { customer, encryptingSettings, provider, service } from '../support/encryption.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';

@@ -8,7 +8,7 @@ import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { DataUnavailable } from '../../src/ports/object-bytes.ts';
 import type { Telemetry } from '../../src/ports/telemetry.ts';
-import { rootArn } from '../../src/protocol/request/arns.ts';
+import { rootArn } from '../../src/protocol/arns.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { backendFaultOf, timedBytes } from '../../src/telemetry/timed-backends.ts';

@@ -1,6 +1,6 @@
 /** Each kind of long task in GET /admin/v1/tasks: done grows, left falls, and the task ends. */
 import { expect, test, vi } from 'vitest';
-import type { WorkerName } from '../../src/config/values/workers.ts';
+import type { WorkerName } from '../../src/config/workers.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { openPair, operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { createTracer } from '../../src/telemetry/tracer.ts';
 import { NodeQuestions } from '../../src/workers/node-questions.ts';
 import { type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway-client.ts';

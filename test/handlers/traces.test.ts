@@ -5,7 +5,7 @@ import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import type { TraceDocument, TraceSummary } from '../../src/ports/trace.ts';
-import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
+import { createTracer, type TracerOptions } from '../../src/telemetry/tracer.ts';
 import { alice, type GatewayWorldOptions, openGateway, operator } from '../support/gateway.ts';
 import { createUpload } from '../support/gateway-bodies.ts';
 import type { Answer } from '../support/gateway-client.ts';

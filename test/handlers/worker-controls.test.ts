@@ -1,6 +1,6 @@
 /** Operators run, pause and resume background workers. */
 import { expect, test } from 'vitest';
-import { workerNames } from '../../src/config/values/workers.ts';
+import { workerNames } from '../../src/config/workers.ts';
 import { type RunningWorkers, startWorkers } from '../../src/workers/registry.ts';
 import { operatorOf } from '../support/clusters.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';

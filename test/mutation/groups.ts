@@ -13,7 +13,7 @@ export const groups: Readonly<Record<string, Group>> = {
   },
   cors: { mutate: ['src/domain/configurations/cors.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {
-    mutate: ['src/protocol/request/address.ts', 'src/protocol/formats/iso-time.ts'],
+    mutate: ['src/protocol/address.ts', 'src/protocol/formats/iso-time.ts'],
     tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],
   },
   auth: {

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AdminRefused, openAdminClient } from '../../src/client/admin-client.ts';
-import { masterKeys } from '../../src/config/values/keys.ts';
-import { adminCommands, findAdminCommand } from '../../src/runtime/cli/admin/commands.ts';
-import { hasFailed, progressLine } from '../../src/runtime/cli/admin/watch.ts';
+import { masterKeys } from '../../src/config/keys.ts';
+import { adminCommands, findAdminCommand } from '../../src/runtime/cli/commands.ts';
+import { hasFailed, progressLine } from '../../src/runtime/cli/watch.ts';
 import { sender } from './client.ts';
 import { cliPath, endAll, finished, keysOf, serving, started } from './command.ts';
 

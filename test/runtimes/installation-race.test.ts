@@ -10,7 +10,7 @@ import { systemClock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import { checkInstallation } from '../../src/runtime/installation.ts';
-import { keepFile } from '../../src/runtime/secrets/secret-file.ts';
+import { keepFile } from '../../src/runtime/secret-file.ts';
 
 let root: string;
 const config = () => configWith({ SVC_DATA_DIR: root });

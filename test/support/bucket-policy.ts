@@ -1,5 +1,5 @@
 /** Gives a bucket a policy. */
-import { bucketPolicy } from '../../src/auth/authorization/bucket-policy.ts';
+import { bucketPolicy } from '../../src/auth/bucket-policy.ts';
 import { openBucket } from '../../src/domain/common/buckets.ts';
 import { changeDocument } from '../../src/domain/configurations/documents.ts';
 import { bob, type GatewayWorld } from './gateway.ts';

@@ -3,7 +3,7 @@ import type { Context } from '../../src/context.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import type { TraceDocument } from '../../src/ports/trace.ts';
-import { createTracer, type TracerOptions } from '../../src/telemetry/tracing/tracer.ts';
+import { createTracer, type TracerOptions } from '../../src/telemetry/tracer.ts';
 
 export function browsingTracer(more: Partial<TracerOptions> = {}) {
   const own = { clock: systemClock, random: systemRandom(), process: 'here:1', sample: 0, browser: true };

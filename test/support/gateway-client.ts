@@ -3,8 +3,8 @@ import { XMLParser } from 'fast-xml-parser';
 import type { Gateway } from '../../src/gateway.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Credential } from '../../src/ports/credentials.ts';
-import type { Reply } from '../../src/protocol/reply/reply.ts';
-import { WireHeaders } from '../../src/protocol/request/wire.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import { WireHeaders } from '../../src/protocol/wire.ts';
 import { type PresignSpec, type RequestSpec, type SignedRequest, signer, toRequest } from './sign.ts';
 
 export interface ClientOptions {

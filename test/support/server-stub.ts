@@ -5,7 +5,7 @@ import { configWith } from '../../src/config/read-config.ts';
 import type { Config } from '../../src/config.ts';
 import type { Gateway } from '../../src/gateway.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
-import type { Reply } from '../../src/protocol/reply/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import { type ServeOptions, type Serving, serve } from '../../src/runtime/node.ts';
 
 export interface StubServer extends Serving {

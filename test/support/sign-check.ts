@@ -6,13 +6,7 @@ import { staticCredentials } from '../../src/auth/session/credentials.ts';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { Refusal } from '../../src/base/errors.ts';
-import {
-  type Incoming,
-  type PieceRing,
-  Query,
-  splitTarget,
-  WireHeaders,
-} from '../../src/protocol/request/wire.ts';
+import { type Incoming, type PieceRing, Query, splitTarget, WireHeaders } from '../../src/protocol/wire.ts';
 import { type SignedRequest, type SignerOptions, signer } from './sign.ts';
 
 /** The default time of all requests in these tests. */

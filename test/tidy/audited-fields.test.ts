@@ -1,6 +1,6 @@
 /** Each operation of the operator API that changes a configuration says which fields its audit row records; none of them is a secret. */
 import { expect, test } from 'vitest';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import { isSecretField } from '../support/secret-fields.ts';
 
 test('no operation records a field whose name is that of a secret', () => {

@@ -4,8 +4,8 @@
  */
 import { check } from 'recheck';
 import { expect, test, vi } from 'vitest';
-import { adminOperationNames } from '../../src/protocol/operations/admin.ts';
-import { matchAdmin } from '../../src/protocol/request/admin-target.ts';
+import { adminOperationNames } from '../../src/protocol/admin/operations.ts';
+import { matchAdmin } from '../../src/protocol/admin-target.ts';
 import { constructedPatterns, constructsPatterns, literalPatterns, type Pattern } from './patterns.ts';
 import { sourceFiles } from './source-files.ts';
 
@@ -13,7 +13,7 @@ import { sourceFiles } from './source-files.ts';
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
   'src/auth/policy/statement.ts': () => import('../../src/auth/policy/statement.ts'),
   'src/config/values/network.ts': () => import('../../src/config/values/network.ts'),
-  'src/protocol/request/admin-target.ts': async () => {
+  'src/protocol/admin-target.ts': async () => {
     expect(adminOperationNames.length).toBeGreaterThan(0);
     for (const method of ['GET', 'PUT', 'POST', 'DELETE']) matchAdmin(method, '/none');
   },

@@ -1,7 +1,7 @@
 /** Every field of the operator API that names a resource is declared in the row of its operation, so that policies are asked about it. */
 import { expect, test } from 'vitest';
+import { adminOperationNames, describeAdminOperation } from '../../src/protocol/admin/operations.ts';
 import type { JsonSchema } from '../../src/protocol/formats/json-shape.ts';
-import { adminOperationNames, describeAdminOperation } from '../../src/protocol/operations/admin.ts';
 
 /** Fields of requests that can name a resource. */
 const namesResource =

@@ -27,7 +27,7 @@ const banned: readonly Banned[] = [
   {
     word: /'\*-[a-z]|\bAllow: '|'Last-Modified'|\b[Mm]ethod: '/,
     instead:
-      'a detail of the refusal (protocol/reply/render.ts), or a header in src/handlers: the domain knows no HTTP',
+      'a detail of the refusal (protocol/render.ts), or a header in src/handlers: the domain knows no HTTP',
     // Replication sends requests to other services. Everything else may.
     except: /^src\/(?!domain\/)|^src\/domain\/replication\//,
   },

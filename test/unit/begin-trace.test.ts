@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest';
 import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
 import type { Context } from '../../src/context.ts';
-import { beginTrace } from '../../src/gateway/records/trace.ts';
+import { beginTrace } from '../../src/gateway/trace.ts';
 import { buckets } from '../../src/metadata/tables.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 import type { RequestContext } from '../../src/request/request.ts';
-import { createTracer } from '../../src/telemetry/tracing/tracer.ts';
+import { createTracer } from '../../src/telemetry/tracer.ts';
 
 const options = { clock: systemClock, random: systemRandom(), process: 'here:1', sample: 1 };
 /** Throws whatever is read. What a trace begins with is made from the header of the request. */

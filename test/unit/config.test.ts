@@ -12,7 +12,7 @@ import {
 } from '../../src/config/read-config.ts';
 import { parseDuration } from '../../src/config/units.ts';
 import { parseCidr } from '../../src/config/values/network.ts';
-import { workerNames } from '../../src/config/values/workers.ts';
+import { workerNames } from '../../src/config/workers.ts';
 import { settingNames } from '../../src/config.ts';
 
 const faultsOf = (env: Record<string, string>): readonly string[] => {

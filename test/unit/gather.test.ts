@@ -1,7 +1,7 @@
 /** Reading a whole stream whose arrays are reused by their owner. */
 import { expect, test } from 'vitest';
 import { gather } from '../../src/base/concurrency.ts';
-import { FormCursor } from '../../src/protocol/request/form-data.ts';
+import { FormCursor } from '../../src/protocol/form-data.ts';
 
 const text = 'every array of this stream is given back while it is read';
 

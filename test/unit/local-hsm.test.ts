@@ -4,8 +4,8 @@ import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
 import { describeKey } from '../../src/backends/keys/key-requests.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
+import { hsmKeys } from '../../src/config/keys.ts';
 import { readConfig } from '../../src/config/read-config.ts';
-import { hsmKeys } from '../../src/config/values/keys.ts';
 import type { KeyFailure } from '../../src/ports/key-provider.ts';
 import { systemRandom } from '../../src/ports/random.ts';
 

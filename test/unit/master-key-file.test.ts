@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemRandom } from '../../src/ports/random.ts';
 import { loadConfiguration } from '../../src/runtime/compose/configuration.ts';
-import { keptMasterKeys, readMasterKeyFile } from '../../src/runtime/secrets/master-key-file.ts';
+import { keptMasterKeys, readMasterKeyFile } from '../../src/runtime/secret-file.ts';
 
 const random = systemRandom();
 let dataDir = '';

@@ -11,9 +11,9 @@ import { type Config, type SettingName, settings } from '../../src/config.ts';
 import type { SpanDocument, TraceDocument } from '../../src/ports/trace.ts';
 import { nodeTracing, systemsOf } from '../../src/runtime/processes/node-telemetry.ts';
 import { configureLog, createLog } from '../../src/telemetry/log.ts';
+import { OtlpExporter } from '../../src/telemetry/otlp.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { OtlpExporter } from '../../src/telemetry/tracing/otlp.ts';
 import { one, two } from '../support/server-tls.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 

@@ -1,6 +1,6 @@
 /** The fetch runtime: the gateway's request from a Request, and a Response from its reply. */
 import { expect, test } from 'vitest';
-import { fromRequest, toResponse } from '../../src/protocol/request/fetch.ts';
+import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
 
 const bytes = (content: string): Uint8Array => new TextEncoder().encode(content);
 

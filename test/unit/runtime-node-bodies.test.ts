@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Refusal } from '../../src/base/errors.ts';
-import type { Incoming } from '../../src/protocol/request/wire.ts';
+import type { Incoming } from '../../src/protocol/wire.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
 const put = (length: number, headers = ''): string =>

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Reply } from '../../src/protocol/reply/reply.ts';
-import type { Incoming } from '../../src/protocol/request/wire.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
+import type { Incoming } from '../../src/protocol/wire.ts';
 import { serveStub } from '../support/server-stub.ts';
 import * as tls from '../support/server-tls.ts';
 

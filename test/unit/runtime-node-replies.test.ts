@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { Reply } from '../../src/protocol/reply/reply.ts';
+import type { Reply } from '../../src/protocol/reply.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
 const ask = (target = '/', method = 'GET'): string => `${method} ${target} HTTP/1.1\r\nHost: h\r\n\r\n`;

@@ -2,7 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { Incoming } from '../../src/protocol/request/wire.ts';
+import type { Incoming } from '../../src/protocol/wire.ts';
 import { serveStub, Talk, text } from '../support/server-stub.ts';
 
 const get = (target: string, headers = ''): string => `GET ${target} HTTP/1.1\r\nHost: h\r\n${headers}\r\n`;

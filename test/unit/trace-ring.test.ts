@@ -1,7 +1,7 @@
 /** Which traces are kept, and in how many bytes. */
 import { expect, test } from 'vitest';
 import type { TraceDocument } from '../../src/ports/trace.ts';
-import { type Ended, TraceRing } from '../../src/telemetry/tracing/trace-ring.ts';
+import { type Ended, TraceRing } from '../../src/telemetry/trace-ring.ts';
 
 let serial = 0;
 

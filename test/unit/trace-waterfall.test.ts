@@ -1,7 +1,7 @@
 /** The text of a trace, as `sluice admin trace` prints it. */
 import { expect, test } from 'vitest';
 import type { TraceDocument } from '../../src/ports/trace.ts';
-import { formatTraces } from '../../src/runtime/cli/admin/trace-waterfall.ts';
+import { formatTraces } from '../../src/runtime/cli/cli-admin.ts';
 
 const trace: TraceDocument = {
   requestId: '57D99EDFDCE3A2BF',

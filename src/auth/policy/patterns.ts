@@ -3,7 +3,7 @@
  * `stepsPerCharacterMax` times per character, whatever the pattern. ARN patterns match segment by segment. A character is a UTF-16
  * unit, as in the strings that are compared.
  */
-import type { Plain, Token } from './conditions/variables.ts';
+import type { Plain, Token } from './variables.ts';
 
 /** Counts the steps of a match, so that a test can bound them without a clock. */
 export interface Meter {

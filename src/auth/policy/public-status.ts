@@ -4,9 +4,9 @@
  * choose.
  */
 
-import type { Condition } from './conditions/conditions.ts';
-import { type Address, parseRange, type Range, rangeContains } from './conditions/operators.ts';
+import type { Condition } from './conditions.ts';
 import type { PolicyDocument } from './document.ts';
+import { type Address, parseRange, type Range, rangeContains } from './operators.ts';
 import { splitArn } from './patterns.ts';
 import { anonymous, type Principal } from './request.ts';
 import type { Statement } from './statement.ts';

@@ -1,10 +1,10 @@
 /** One statement of a policy: parsed, checked and compiled once, so that evaluating it costs comparisons only. */
-import { type Condition, type ConditionPlace, compileCondition } from './conditions/conditions.ts';
-import { compileArnPattern } from './conditions/operators.ts';
-import { parseTemplate } from './conditions/variables.ts';
+import { type Condition, type ConditionPlace, compileCondition } from './conditions.ts';
 import { type Json, type JsonObject, malformed, quoted } from './json.ts';
+import { compileArnPattern } from './operators.ts';
 import { compileGlob, type Glob, matchGlob, splitArn } from './patterns.ts';
 import type { PolicyRequest, Principal } from './request.ts';
+import { parseTemplate } from './variables.ts';
 
 /** What the kind of policy requires of its statements. */
 export interface StatementRules {

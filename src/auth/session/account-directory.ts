@@ -15,7 +15,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Account, Caller, Credential, Credentials, KeyUse } from '../../ports/credentials.ts';
 import type { Sealer } from '../../ports/cryptography.ts';
 import type { LateWrites, MetadataStore } from '../../ports/metadata-store.ts';
-import { roleArn, sessionArn, userArn } from '../../protocol/request/arns.ts';
+import { roleArn, sessionArn, userArn } from '../../protocol/arns.ts';
 import type { Revisions } from './revisions.ts';
 
 interface Cached {

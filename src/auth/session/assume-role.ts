@@ -1,13 +1,8 @@
 /** Authorizes AssumeRole: whether the caller may assume a role with the given session tags. */
 import { fail } from '../../base/errors.ts';
-import {
-  type AuthorizationContext,
-  type Caller,
-  type Denial,
-  denialText,
-} from '../authorization/authorize.ts';
-import { type About, collectFacts } from '../authorization/facts.ts';
-import { readPolicies } from '../authorization/identity-policies.ts';
+import { type AuthorizationContext, type Caller, type Denial, denialText } from '../authorize.ts';
+import { type About, collectFacts } from '../facts.ts';
+import { readPolicies } from '../identity-policies.ts';
 import { decide, decideTrust } from '../policy/decision.ts';
 import { parsePolicy } from '../policy/document.ts';
 import { evaluate } from '../policy/evaluate.ts';

@@ -7,7 +7,7 @@ import { fail, type Refusal } from '../../base/errors.ts';
 import type { KeyAction, KeyUser } from '../../domain/content/provided-key.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
-import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorization/authorize.ts';
+import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorize.ts';
 import type { Identity } from '../identity.ts';
 import { principalOf } from './principal.ts';
 

@@ -12,10 +12,10 @@ import type { Credential, Credentials } from '../../ports/credentials.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
 import type { MetadataStore, Stored } from '../../ports/metadata-store.ts';
 import type { Random } from '../../ports/random.ts';
-import type { Incoming, Wire } from '../../protocol/request/wire.ts';
+import type { Incoming, Wire } from '../../protocol/wire.ts';
 import type { Authenticated, Identity } from '../identity.ts';
 import { anonymousPayload } from '../payload.ts';
-import { parsePeer } from '../policy/conditions/operators.ts';
+import { parsePeer } from '../policy/operators.ts';
 import { identityOf } from './credentials.ts';
 import { recordedArn } from './principal.ts';
 

@@ -1,6 +1,6 @@
 /** Verifies that the caller has sent a code of an MFA device of its own (public API "MFA delete", STS). A code is valid once. */
 import { isCode } from '../../domain/iam/mfa.ts';
-import { parseArn } from '../../protocol/request/arns.ts';
+import { parseArn } from '../../protocol/arns.ts';
 import type { Identity } from '../identity.ts';
 
 type CodeContext = Parameters<typeof isCode>[0];

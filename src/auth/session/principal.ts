@@ -1,7 +1,7 @@
 /** The caller as policies see it. */
 import { memoizeEach } from '../../base/bounded-cache.ts';
 import type { Caller } from '../../ports/credentials.ts';
-import { isEntityName, rootArn, userArn } from '../../protocol/request/arns.ts';
+import { isEntityName, rootArn, userArn } from '../../protocol/arns.ts';
 import type { Identity } from '../identity.ts';
 import { anonymous, type Principal } from '../policy/request.ts';
 

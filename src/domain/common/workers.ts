@@ -1,7 +1,6 @@
 /** Which background workers run in some process, by their heartbeats, and which of them operators have paused. */
-
 import { fail } from '../../base/errors.ts';
-import type { ControlledWorker } from '../../config/values/workers.ts';
+import type { ControlledWorker } from '../../config/workers.ts';
 import type { Context } from '../../context.ts';
 import { everyHeartbeat, silentAfterMs } from '../../metadata/background/heartbeats.ts';
 import { everyTask, findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';

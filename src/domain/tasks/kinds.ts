@@ -1,5 +1,5 @@
 /** The kinds of long tasks that operators follow: who works on each, what it counts, and how much is left. A new kind is a row here. */
-import type { WorkerName } from '../../config/values/workers.ts';
+import type { WorkerName } from '../../config/workers.ts';
 import type { Context } from '../../context.ts';
 import { findTask, type Task, type TaskKind } from '../../metadata/background/tasks.ts';
 import type { TaskAmount, TaskRow } from '../../metadata/records/tasks.ts';

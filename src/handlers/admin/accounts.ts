@@ -1,6 +1,6 @@
 /** The accounts of the settings, those that operators create, the keys of their roots, and access keys that callers have themselves. */
 
-import { denialText, verdictOn } from '../../auth/authorization/authorize.ts';
+import { denialText, verdictOn } from '../../auth/authorize.ts';
 import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
@@ -31,8 +31,8 @@ import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import { accountUsage, readUsage } from '../../metadata/buckets/usage.ts';
 import { findAccessKeyUse } from '../../metadata/iam.ts';
 import type { Account } from '../../ports/credentials.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import { rootArn, userArn } from '../../protocol/request/arns.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
+import { rootArn, userArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, findAccount, jsonReply, nameIn, seconds } from './call.ts';
 import { assertExactNames } from './iam-entities.ts';

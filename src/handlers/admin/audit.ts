@@ -13,7 +13,7 @@ import {
   followAudit,
   readAudit,
 } from '../../metadata/audit.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
 import { type AdminHandler, jsonReply, readTime } from './call.ts';
 
 export const ListAudit: AdminHandler<'ListAudit'> = async (ctx, { query, signal }) => {

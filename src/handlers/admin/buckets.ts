@@ -1,5 +1,5 @@
 /** Buckets as operators see all of them, and as each account sees its own. */
-import { bucketPolicy } from '../../auth/authorization/bucket-policy.ts';
+import { bucketPolicy } from '../../auth/bucket-policy.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { callerOf } from '../../auth/session/principal.ts';
 import { inParallel } from '../../base/concurrency.ts';
@@ -20,7 +20,7 @@ import { type HeldBucket, pageHeldBuckets } from '../../domain/listings/held-buc
 import { changeOwner } from '../../domain/quotas/change-owner.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import { bucketsPageDefault } from '../../protocol/operations/admin/objects.ts';
+import { bucketsPageDefault } from '../../protocol/admin/objects.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, jsonReply } from './call.ts';

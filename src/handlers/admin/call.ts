@@ -1,21 +1,21 @@
 /** A request to the operator API as its handler gets it: parameters and body are decoded by the schemas of its row. */
-import type { Caller } from '../../auth/authorization/authorize.ts';
+import type { Caller } from '../../auth/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/common/recorder.ts';
 import type { FailingTarget, Refused } from '../../domain/lanes/target-states.ts';
 import type { Account } from '../../ports/credentials.ts';
-import type { Plain } from '../../protocol/formats/json.ts';
-import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import type {
   AdminBody,
   AdminOperationName,
   AdminQuery,
   AdminReply,
-} from '../../protocol/operations/admin.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
-import type { Wire } from '../../protocol/request/wire.ts';
+} from '../../protocol/admin/operations.ts';
+import type { AdminOperation } from '../../protocol/admin/row.ts';
+import type { Plain } from '../../protocol/formats/json.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { Wire } from '../../protocol/wire.ts';
 import type { Entries, Fields } from './named-resources.ts';
 
 export interface AdminRequest<N extends AdminOperationName = AdminOperationName> {

@@ -10,7 +10,7 @@ import { confirmedProgress } from '../../domain/rebalance/evacuations.ts';
 import { everyCluster } from '../../metadata/background/clusters.ts';
 import type { ClusterRow } from '../../metadata/records/clusters.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 
 // The clusters that chunks are kept on, and what an operator does to them.

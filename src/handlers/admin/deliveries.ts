@@ -20,8 +20,8 @@ import { readDeadLetters } from '../../metadata/background/queues.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';
 import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { DeadLetter, FailedReplication, QueueRow } from '../../metadata/records/queues.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import type { AdminBody } from '../../protocol/operations/admin.ts';
+import type { AdminBody } from '../../protocol/admin/operations.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
 import { type AdminHandler, failingJson, jsonReply, readTime, runState, seconds } from './call.ts';
 
 // What waits for replication and since when, and the versions whose replication was given up.

@@ -1,15 +1,9 @@
 /** ExplainDecision and ExplainDecisions: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
-import { authorizeAdmin, isGrantable } from '../../auth/authorization/administer.ts';
-import {
-  type Caller,
-  denialText,
-  evaluatePolicies,
-  type Question,
-  verdictOn,
-} from '../../auth/authorization/authorize.ts';
-import { bucketPolicyName } from '../../auth/authorization/bucket-policy.ts';
-import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/authorization/identity-policies.ts';
+import { authorizeAdmin, isGrantable } from '../../auth/administer.ts';
+import { type Caller, denialText, evaluatePolicies, type Question, verdictOn } from '../../auth/authorize.ts';
+import { bucketPolicyName } from '../../auth/bucket-policy.ts';
 import type { Identity } from '../../auth/identity.ts';
+import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/identity-policies.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
@@ -24,10 +18,10 @@ import { ofOneState } from '../../domain/iam/account.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { findAudit } from '../../metadata/audit.ts';
-import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
-import { type AdminBody, adminPrefix, describeAdminOperation } from '../../protocol/operations/admin.ts';
+import { policyTextMax } from '../../protocol/admin/iam.ts';
+import { type AdminBody, adminPrefix, describeAdminOperation } from '../../protocol/admin/operations.ts';
+import { parseArn } from '../../protocol/arns.ts';
 import { describeOperation, isOperation } from '../../protocol/operations/operations.ts';
-import { parseArn } from '../../protocol/request/arns.ts';
 import { defined } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 import { type Fields, isOwnOf, namedResources } from './named-resources.ts';

@@ -13,8 +13,8 @@ import {
   type PolicyName,
 } from '../../domain/iam/managed-policies.ts';
 import type { IamRecords, IamTag } from '../../metadata/iam.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../protocol/request/arns.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
+import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { findAccount, jsonReply, nameIn } from './call.ts';
 

@@ -11,7 +11,7 @@ import { readTrust } from '../../domain/iam/roles.ts';
 import { accountHolder, userHolder } from '../../domain/quotas/scopes.ts';
 import { findAccountQuota } from '../../metadata/buckets/quotas.ts';
 import type { GroupRecord, IamRecords, PolicyRecord, RoleRecord, UserRecord } from '../../metadata/iam.ts';
-import type { AdminBody } from '../../protocol/operations/admin.ts';
+import type { AdminBody } from '../../protocol/admin/operations.ts';
 import { boundaryJson, policiesJson } from './iam-entities.ts';
 
 export type IamRecord = AdminBody<'ImportIam'>['records'][number];

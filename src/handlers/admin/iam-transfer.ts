@@ -2,7 +2,7 @@
  * Imports the records of an export, each by itself: what is missing is created, what differs is changed where the request says so, and
  * what cannot be is a conflict with its reason. A record that was imported already changes nothing.
  */
-import { refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
+import { refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -35,9 +35,9 @@ import { createRole, updateRole } from '../../domain/iam/roles.ts';
 import { createUser, updateUser } from '../../domain/iam/users.ts';
 import { putAccountQuota } from '../../domain/quotas/quota-limits.ts';
 import { accountHolder, type QuotaHolder, userHolder } from '../../domain/quotas/scopes.ts';
-import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
-import { transferredMax } from '../../protocol/operations/admin/iam-transfer.ts';
-import { rootArn } from '../../protocol/request/arns.ts';
+import { policyTextMax } from '../../protocol/admin/iam.ts';
+import { transferredMax } from '../../protocol/admin/iam-transfer.ts';
+import { rootArn } from '../../protocol/arns.ts';
 import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
 import { policiesJson, readPolicy, toTags } from './iam-entities.ts';
 import {

@@ -1,12 +1,12 @@
 /** Reads which resources a request to the operator API names, from the rows of its table, and what policies say about them. */
-import { type AdminResource, denialOf } from '../../auth/authorization/administer.ts';
-import type { Caller } from '../../auth/authorization/authorize.ts';
+import { type AdminResource, denialOf } from '../../auth/administer.ts';
+import type { Caller } from '../../auth/authorize.ts';
 import type { Identity } from '../../auth/identity.ts';
 import type { Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
-import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
-import { parseArn } from '../../protocol/request/arns.ts';
+import type { AdminOperation } from '../../protocol/admin/row.ts';
+import { parseArn } from '../../protocol/arns.ts';
 
 type Ctx = Pick<Context, 'credentials'>;
 export type Fields = Readonly<Record<string, unknown>>;

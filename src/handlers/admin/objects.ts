@@ -19,7 +19,7 @@ import type { Encryption } from '../../metadata/objects/properties.ts';
 import { everyPart, findSession, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, Manifest, ObjectRow, UploadIndexRow, uploadIndex } from '../../metadata/tables.ts';
 import type { Cursor } from '../../ports/metadata-store.ts';
-import { uploadsPageDefault, versionsPageDefault } from '../../protocol/operations/admin/objects.ts';
+import { uploadsPageDefault, versionsPageDefault } from '../../protocol/admin/objects.ts';
 import { readToken, writeToken } from '../../request/parameters.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 

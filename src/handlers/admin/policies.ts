@@ -18,9 +18,9 @@ import {
   type PolicyName,
 } from '../../domain/iam/managed-policies.ts';
 import type { PolicyRecord } from '../../metadata/iam.ts';
-import { policyTextMax } from '../../protocol/operations/admin/iam.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import { policyArn } from '../../protocol/request/arns.ts';
+import { policyTextMax } from '../../protocol/admin/iam.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
+import { policyArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from './call.ts';
 import {

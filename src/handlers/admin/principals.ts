@@ -1,6 +1,6 @@
 /** Users, groups and roles. */
 
-import { refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
+import { refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { Context } from '../../context.ts';
 import {
@@ -21,8 +21,8 @@ import {
 import { createRole, deleteRole, readTrust, updateRole } from '../../domain/iam/roles.ts';
 import { createUser, deleteUser, updateUser } from '../../domain/iam/users.ts';
 import { findAccessKeyUse } from '../../metadata/iam.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import { groupArn, roleArn, userArn } from '../../protocol/request/arns.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
+import { groupArn, roleArn, userArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, jsonReply, nameIn } from './call.ts';
 import {

@@ -25,7 +25,7 @@ import {
   readRateLimits,
   replaceRateLimit,
 } from '../../metadata/records/limits.ts';
-import { rootArn, userArn } from '../../protocol/request/arns.ts';
+import { rootArn, userArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
 import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
 

@@ -27,7 +27,7 @@ import type { Context } from '../../context.ts';
 import { drawId } from '../../domain/common/ids.ts';
 import type { Random } from '../../ports/random.ts';
 import type { LogLevel } from '../../ports/telemetry.ts';
-import type { AdminQuery } from '../../protocol/operations/admin.ts';
+import type { AdminQuery } from '../../protocol/admin/operations.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 
 /** A process that is busy for longer is left out of this page, and continued in the next one. */

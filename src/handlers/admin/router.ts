@@ -1,6 +1,6 @@
 /** The operator API: registers it on a router, a row of its table at a time, and decides who may call it. */
 import type { IRequestStrict } from 'itty-router';
-import { authorizeAdmin, ungrantable } from '../../auth/authorization/administer.ts';
+import { authorizeAdmin, ungrantable } from '../../auth/administer.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { recordedArn } from '../../auth/session/principal.ts';
 import { fail, Refusal } from '../../base/errors.ts';
@@ -16,18 +16,18 @@ import {
   removeAnswer,
 } from '../../metadata/idempotency.ts';
 import { commitLimits } from '../../ports/metadata-store.ts';
-import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
-import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
+import { isSigningParameter } from '../../protocol/action-query.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
   describeAdminOperation,
   isBatchable,
-} from '../../protocol/operations/admin.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
-import { isSigningParameter } from '../../protocol/request/action-query.ts';
-import { matchAdmin, readAdminTarget } from '../../protocol/request/admin-target.ts';
-import type { Query, Wire } from '../../protocol/request/wire.ts';
+} from '../../protocol/admin/operations.ts';
+import type { AdminOperation } from '../../protocol/admin/row.ts';
+import { matchAdmin, readAdminTarget } from '../../protocol/admin-target.ts';
+import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
+import type { Reply } from '../../protocol/reply.ts';
+import type { Query, Wire } from '../../protocol/wire.ts';
 import type { AdminApi, AreaRequest, AreaRouter } from '../handler.ts';
 import {
   type AdminHandler,

@@ -1,6 +1,6 @@
 /** Log-ins: of the cookie, of the caller itself, and of all callers; the temporary credentials of a log-in; what pages read. */
-import { adminRefusal, isGrantable } from '../../auth/authorization/administer.ts';
-import { type Caller, verdictOn } from '../../auth/authorization/authorize.ts';
+import { adminRefusal, isGrantable } from '../../auth/administer.ts';
+import { type Caller, verdictOn } from '../../auth/authorize.ts';
 import {
   clearCookie,
   csrfTokenOf,
@@ -21,14 +21,14 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
 import type { LoginRow } from '../../metadata/logins.ts';
-import type { AdminOperation } from '../../protocol/operations/admin/row.ts';
 import {
   type AdminOperationName,
   adminOperations,
   adminPrefix,
   describeAdminOperation,
-} from '../../protocol/operations/admin.ts';
-import { renderRefusal } from '../../protocol/reply/render.ts';
+} from '../../protocol/admin/operations.ts';
+import type { AdminOperation } from '../../protocol/admin/row.ts';
+import { renderRefusal } from '../../protocol/render.ts';
 import { toFailure } from '../../request/failure.ts';
 import { type AdminHandler, type AdminRequest, etagOf, jsonReply } from './call.ts';
 import { type Fields, isOwnOf, namedResources } from './named-resources.ts';

@@ -13,8 +13,8 @@ import {
 } from '../../domain/storage/storage-health.ts';
 import { everyGateway, silentAfterMs } from '../../metadata/background/heartbeats.ts';
 import type { GatewayRequests, GatewayRow } from '../../metadata/records/processes.ts';
+import type { AdminReply } from '../../protocol/admin/operations.ts';
 import type { Plain } from '../../protocol/formats/json.ts';
-import type { AdminReply } from '../../protocol/operations/admin.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 import { readLastErrors, readNodeMinutes, roundMs } from './recent.ts';
 import { ListTasks, ListWorkers } from './workers.ts';

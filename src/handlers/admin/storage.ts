@@ -30,7 +30,7 @@ import {
   probeMetadata,
   probeStorage,
 } from '../../domain/storage/storage-health.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
 
 // The state of the background comparison of metadata and data (fsck), and its start on request.

@@ -6,7 +6,7 @@
 import { settings } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openReadiness } from '../../domain/clusters/readiness.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import * as clusters from './clusters.ts';
 import * as replicationStatus from './deliveries.ts';

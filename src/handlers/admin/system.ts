@@ -2,7 +2,7 @@
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import { showSetting, textsOfConfig } from '../../config/read-config.ts';
-import { workerNames } from '../../config/values/workers.ts';
+import { workerNames } from '../../config/workers.ts';
 import { gcBacklog } from '../../domain/clusters/drains.ts';
 import { findLease, leaderLease, repairLease, slotLease } from '../../metadata/background/leases.ts';
 import { queueSlots } from '../../metadata/background/queues.ts';

@@ -24,9 +24,9 @@ import {
   type Traffic,
 } from '../../metadata/buckets/usage.ts';
 import type { DayUsageRow } from '../../metadata/records/usage.ts';
-import { pageDefault } from '../../protocol/operations/admin/row.ts';
-import type { AdminQuery } from '../../protocol/operations/admin.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { AdminQuery } from '../../protocol/admin/operations.ts';
+import { pageDefault } from '../../protocol/admin/row.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { type AdminHandler, jsonReply } from './call.ts';
 import { type Entries, visible, visibleRows } from './named-resources.ts';
 

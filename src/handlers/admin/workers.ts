@@ -1,7 +1,7 @@
 /** Background workers and long tasks. */
 import { recordedArn } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
-import { type ControlledWorker, controlledWorkers } from '../../config/values/workers.ts';
+import { type ControlledWorker, controlledWorkers } from '../../config/workers.ts';
 import type { Context } from '../../context.ts';
 import {
   pauseWorker,
@@ -17,7 +17,7 @@ import { type FollowedTask, listTasks } from '../../domain/tasks/list-tasks.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../metadata/records/processes.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';
-import { tasksPageDefault } from '../../protocol/operations/admin/workers.ts';
+import { tasksPageDefault } from '../../protocol/admin/workers.ts';
 import { type AdminHandler, jsonReply, seconds } from './call.ts';
 
 // The background workers: who leads each, what it did last, and what it has left.

@@ -1,10 +1,6 @@
 /** Parameters that the operations on access points share, and the access point that they are about. */
 
-import {
-  accessPointFacts,
-  networkOrigin,
-  refuseBarePrincipals,
-} from '../../auth/authorization/bucket-policy.ts';
+import { accessPointFacts, networkOrigin, refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { inParallel } from '../../base/concurrency.ts';

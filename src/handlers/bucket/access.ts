@@ -1,6 +1,6 @@
 /** Policy, ACL, ownership and public access block of a bucket. */
-import { isAllowed } from '../../auth/authorization/authorize.ts';
-import { bucketPolicy, refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
+import { isAllowed } from '../../auth/authorize.ts';
+import { bucketPolicy, refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { type PolicyDocument, parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { fail } from '../../base/errors.ts';

@@ -1,5 +1,5 @@
 /** CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, the tags, the preflight of CORS, request payment, and the site of a replica. */
-import { authorize } from '../../auth/authorization/authorize.ts';
+import { authorize } from '../../auth/authorize.ts';
 import { callerOf } from '../../auth/session/principal.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -19,7 +19,7 @@ import {
 import { findSite } from '../../metadata/site.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import {
   type CreateBucketConfiguration,
   createBucketConfiguration,
@@ -109,7 +109,7 @@ async function preflight(ctx: Context, { wire, bucketName, key }: Authorized): P
 export const OptionsBucket = preflight;
 export const OptionsObject = preflight;
 
-// GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorization/authorize.ts`.
+// GetBucketRequestPayment, PutBucketRequestPayment; what they mean for requests is in `auth/authorize.ts`.
 
 const configuration = document({
   family: requestPayment,

@@ -1,5 +1,5 @@
 /** DeleteObject, and DeleteObjects: each key on its own, partial success preserved. */
-import { authorize } from '../../auth/authorization/authorize.ts';
+import { authorize } from '../../auth/authorize.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -9,7 +9,7 @@ import { openTurns } from '../../domain/common/turns.ts';
 import { deleteObject, mfaRequired } from '../../domain/objects/delete-object.ts';
 import { errorCatalogue } from '../../protocol/errors.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import {
   type DeletedObject,
   type DeleteError,

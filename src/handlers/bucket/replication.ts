@@ -1,6 +1,6 @@
 /** GetBucketReplication, PutBucketReplication, DeleteBucketReplication. */
-import { authorize } from '../../auth/authorization/authorize.ts';
-import { replicationService, roleAsker } from '../../auth/authorization/replication-role.ts';
+import { authorize } from '../../auth/authorize.ts';
+import { replicationService, roleAsker } from '../../auth/replication-role.ts';
 import { fail } from '../../base/errors.ts';
 import { toWireClass } from '../../config/values/clusters.ts';
 import type { Context } from '../../context.ts';

@@ -17,7 +17,7 @@ import { ownershipControls } from '../../domain/configurations/families.ts';
 import type { BucketRow, Grant } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
-import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 import {
   type AccessControlPolicy,
   accessControlPolicy,

@@ -1,8 +1,8 @@
 /** The headers of cross-origin requests: those that a browser sends, and those that let it read the reply. */
 import { type CrossOrigin, findCorsRule } from '../../domain/configurations/cors.ts';
 import type { Cors, CorsRule } from '../../domain/configurations/families.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
-import type { Wire } from '../../protocol/request/wire.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
+import type { Wire } from '../../protocol/wire.ts';
 
 /** Browsers name the headers that a script has set, each once, so a longer list is no browser's. */
 const headerNamesMax = 100;

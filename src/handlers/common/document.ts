@@ -3,7 +3,7 @@
  * lines; its three handlers, and its form for the operator API, derive.
  */
 
-import type { Caller } from '../../auth/authorization/authorize.ts';
+import type { Caller } from '../../auth/authorize.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
 import { type ErrorCode, fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -14,7 +14,7 @@ import type { SideChange } from '../../ports/metadata-store.ts';
 import { jsonOf, readXml, type Xml } from '../../protocol/formats/codec.ts';
 import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
-import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type Checks, firstRefusal } from './checks.ts';
 import { emptyReply, xmlReply } from './xml-reply.ts';

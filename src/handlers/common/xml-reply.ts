@@ -1,6 +1,6 @@
 /** Replies with an XML body. */
 import { writeXml, type Xml } from '../../protocol/formats/codec.ts';
-import type { HeaderPair, Reply } from '../../protocol/reply/reply.ts';
+import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 
 export function xmlReply<T>(
   schema: Xml<T>,

@@ -7,9 +7,9 @@
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { getNamed } from '../../domain/iam/entities.ts';
+import { rootArn } from '../../protocol/arns.ts';
 import { element, many, token } from '../../protocol/formats/codec.ts';
 import { oneOf, optional, text } from '../../protocol/operations/parameters.ts';
-import { rootArn } from '../../protocol/request/arns.ts';
 import { pageFields } from '../../protocol/schemas/account.ts';
 import { type ActionName, action } from './action.ts';
 import { type ActionRequest, page, pathPrefix, roleName, userName, userOrCaller } from './fields.ts';

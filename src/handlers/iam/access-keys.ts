@@ -16,10 +16,10 @@ import {
   listRootKeys,
   updateRootKey,
 } from '../../domain/iam/account-profiles.ts';
+import { rootArn } from '../../protocol/arns.ts';
 import { element, many, token } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { oneOf, optional } from '../../protocol/operations/parameters.ts';
-import { rootArn } from '../../protocol/request/arns.ts';
 import {
   accessKey,
   accessKeyLastUsed,

@@ -2,7 +2,7 @@
  * The common part of every action of IAM, STS and access points: parameters are parsed by a schema, the caller is authorized for the
  * resource that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-import { denialText, type Question, verdictOn } from '../../auth/authorization/authorize.ts';
+import { denialText, type Question, verdictOn } from '../../auth/authorize.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { callerOf, principalOf } from '../../auth/session/principal.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
@@ -18,8 +18,8 @@ import {
   readFields,
   text,
 } from '../../protocol/operations/parameters.ts';
-import { actionNamespaces, serviceOf } from '../../protocol/reply/render.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import { actionNamespaces, serviceOf } from '../../protocol/render.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import type { Authorized } from '../../request/request.ts';
 import type { ActionRequest } from './fields.ts';
 import { boundaryKey, factsAt } from './resources.ts';

@@ -16,9 +16,9 @@ import {
   putInlinePolicy,
 } from '../../domain/iam/inline-policies.ts';
 import { accountOfPolicy, getPolicy } from '../../domain/iam/managed-policies.ts';
+import { policyArn } from '../../protocol/arns.ts';
 import { element, many, text, token } from '../../protocol/formats/codec.ts';
 import { oneOf, optional } from '../../protocol/operations/parameters.ts';
-import { policyArn } from '../../protocol/request/arns.ts';
 import { attachedPolicies, membersMax, pageFields, policyNames } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import { encodeDocument } from './descriptions.ts';

@@ -2,8 +2,8 @@
 import type { Context } from '../../context.ts';
 import { accountOfPolicy, findPolicyById } from '../../domain/iam/managed-policies.ts';
 import type { IamTag, PolicyRecord, UserRecord } from '../../metadata/iam.ts';
+import { policyArn, userArn } from '../../protocol/arns.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
-import { policyArn, userArn } from '../../protocol/request/arns.ts';
 
 export type GivenTags = readonly { readonly Key: string; readonly Value: string }[];
 export const toIamTags = (given: GivenTags): readonly IamTag[] =>

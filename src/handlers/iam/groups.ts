@@ -12,10 +12,10 @@ import {
   updateGroup,
 } from '../../domain/iam/groups.ts';
 import type { GroupRecord } from '../../metadata/iam.ts';
+import { groupArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { optional } from '../../protocol/operations/parameters.ts';
-import { groupArn } from '../../protocol/request/arns.ts';
 import { group, membersMax, pageFields, user } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import { describeUser } from './descriptions.ts';

@@ -17,10 +17,10 @@ import {
   type Version,
 } from '../../domain/iam/managed-policies.ts';
 import type { PolicyRecord } from '../../metadata/iam.ts';
+import { policyArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { flag, oneOf, optional, text } from '../../protocol/operations/parameters.ts';
-import { policyArn } from '../../protocol/request/arns.ts';
 import { membersMax, pageFields, policy, policyVersion } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import { describePolicy, encodeDocument, tagFacts, tagField, toIamTags } from './descriptions.ts';

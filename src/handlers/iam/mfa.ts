@@ -15,10 +15,10 @@ import {
   userOfDevice,
 } from '../../domain/iam/mfa.ts';
 import type { DeviceRecord } from '../../metadata/iam.ts';
+import { deviceArn, parseArn, rootArn, userArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { oneOf, optional, text } from '../../protocol/operations/parameters.ts';
-import { deviceArn, parseArn, rootArn, userArn } from '../../protocol/request/arns.ts';
 import { membersMax, mfaDevice, pageFields, virtualDevice } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import {

@@ -5,8 +5,8 @@ import type { Context } from '../../context.ts';
 import { findAnyCase, findNamed, type Named } from '../../domain/iam/entities.ts';
 import type { HolderKind } from '../../domain/iam/inline-policies.ts';
 import { builtInAccount, type PolicyName } from '../../domain/iam/managed-policies.ts';
+import { groupArn, parseArn, roleArn, userArn } from '../../protocol/arns.ts';
 import type { Parameter } from '../../protocol/operations/parameters.ts';
-import { groupArn, parseArn, roleArn, userArn } from '../../protocol/request/arns.ts';
 import { boundaryArn, resourceTagFacts } from './descriptions.ts';
 import { type ActionRequest, groupName, roleName, userName, userOrCaller } from './fields.ts';
 

@@ -1,14 +1,14 @@
 /** The actions on roles: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html and its neighbours. */
-import { refuseBarePrincipals } from '../../auth/authorization/bucket-policy.ts';
+import { refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { Context } from '../../context.ts';
 import { getNamed, listEntities } from '../../domain/iam/entities.ts';
 import { createRole, deleteRole, type RoleUpdate, readTrust, updateRole } from '../../domain/iam/roles.ts';
 import type { RoleRecord } from '../../metadata/iam.ts';
+import { roleArn } from '../../protocol/arns.ts';
 import { element, many } from '../../protocol/formats/codec.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import { integer, optional } from '../../protocol/operations/parameters.ts';
-import { roleArn } from '../../protocol/request/arns.ts';
 import { membersMax, pageFields, role } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import { boundaryField, encodeDocument, tagFacts, tagField, toIamTags } from './descriptions.ts';

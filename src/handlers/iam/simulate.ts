@@ -1,5 +1,5 @@
 /** SimulateCustomPolicy and SimulatePrincipalPolicy: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html */
-import { policiesOfHolder, type Simulation, simulate } from '../../auth/authorization/identity-policies.ts';
+import { policiesOfHolder, type Simulation, simulate } from '../../auth/identity-policies.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { Policy } from '../../auth/policy/evaluate.ts';
 import type { Principal } from '../../auth/policy/request.ts';
@@ -7,9 +7,9 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
 import type { Holder, RoleRecord, UserRecord } from '../../metadata/iam.ts';
+import { parseArn, rootArn } from '../../protocol/arns.ts';
 import { bool, element, many, optional as optionalElement, token } from '../../protocol/formats/codec.ts';
 import { type Given, list, oneOf, optional, structure, text } from '../../protocol/operations/parameters.ts';
-import { parseArn, rootArn } from '../../protocol/request/arns.ts';
 import { pageFields } from '../../protocol/schemas/account.ts';
 import { action } from './action.ts';
 import { type ActionRequest, page, pageEnd, pageFrom, policyDocument } from './fields.ts';

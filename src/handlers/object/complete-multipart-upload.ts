@@ -7,14 +7,14 @@ import { completeUpload } from '../../domain/uploads/complete-upload.ts';
 import { type ListedPart, type ObjectClaims, partNumberMax } from '../../domain/uploads/part-list.ts';
 import { abortUpload } from '../../domain/uploads/upload-session.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
-import { splitTarget } from '../../protocol/request/wire.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import {
   type CompletedPart,
   completeMultipartUpload,
   completeMultipartUploadLimits,
   completeMultipartUploadResult,
 } from '../../protocol/schemas/multipart.ts';
+import { splitTarget } from '../../protocol/wire.ts';
 import { claimedChecksum } from '../../request/claims.ts';
 import { header } from '../../request/own-headers.ts';
 import { defined, readUploadName } from '../../request/parameters.ts';

@@ -4,7 +4,7 @@ import { fail } from '../../base/errors.ts';
 import type { Conditions } from '../../domain/objects/conditions.ts';
 import type { Slice } from '../../domain/objects/read-object.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { header } from '../../request/own-headers.ts';
 import { defined, parseHttpDate } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';

@@ -9,7 +9,7 @@ import { readObject } from '../../domain/objects/read-object.ts';
 import { writeObject } from '../../domain/objects/write-object.ts';
 import { headSlot, type ObjectHeaders } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object.ts';
 import { parseAlgorithm } from '../../request/claims.ts';
 import { header } from '../../request/own-headers.ts';

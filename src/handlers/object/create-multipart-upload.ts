@@ -6,7 +6,7 @@ import { drawObjectKey } from '../../domain/content/object-key.ts';
 import { defaultChecksumType } from '../../domain/uploads/part-list.ts';
 import { createUpload } from '../../domain/uploads/upload-session.ts';
 import type { Checksum } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { parseAlgorithm } from '../../request/claims.ts';
 import { header } from '../../request/own-headers.ts';

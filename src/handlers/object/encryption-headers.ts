@@ -9,7 +9,7 @@ import { arnName } from '../../domain/content/provided-key.ts';
 import type { RequestedEncryption } from '../../domain/content/requested-encryption.ts';
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { header } from '../../request/own-headers.ts';
 import { utf8Length } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';

@@ -1,6 +1,6 @@
 /** GetObjectAttributes: the chosen facts about an object, its parts in pages. */
 
-import { authorize } from '../../auth/authorization/authorize.ts';
+import { authorize } from '../../auth/authorize.ts';
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';

@@ -15,7 +15,7 @@ import {
 import { assertReadable } from '../../domain/objects/restore.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
-import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply/reply.ts';
+import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply.ts';
 import { header } from '../../request/own-headers.ts';
 import { parseHttpDate } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';

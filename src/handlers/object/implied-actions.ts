@@ -2,7 +2,7 @@
  * The public actions that a replica request implies. Its own permissions stand for some of them, which an explicit Deny then still refuses;
  * the others must be allowed. Conditions see the facts of the document, as those of the headers that it stands for.
  */
-import { assertNotDenied, authorize, type Caller } from '../../auth/authorization/authorize.ts';
+import { assertNotDenied, authorize, type Caller } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { groupUris } from '../../domain/access/acl.ts';
 import type { ReplicaEffect, ReplicaEffects } from '../../domain/objects/replica/commit-replica.ts';

@@ -9,7 +9,7 @@ import { readRules } from '../../domain/lifecycle/due-action.ts';
 import { restoredUntil } from '../../domain/objects/restore.ts';
 import type { BucketRow, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import { asciiHeader, encodeWords, headerText } from '../../protocol/formats/header-text.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { header, headersUnder } from '../../request/own-headers.ts';
 import { defined, utf8Length } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';

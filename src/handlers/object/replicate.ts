@@ -1,6 +1,6 @@
 /** The requests by which another site brings its versions: ReplicateObject, ReplicateUpload, ReplicateState, ReplicateDelete. */
 
-import { authorize } from '../../auth/authorization/authorize.ts';
+import { authorize } from '../../auth/authorize.ts';
 import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { toWireClass } from '../../config/values/clusters.ts';
@@ -30,7 +30,7 @@ import { type ReplicaDocument, replicaDocumentMax } from '../../metadata/objects
 import { withoutTombstone } from '../../metadata/objects/removed-versions.ts';
 import { findSite } from '../../metadata/site.ts';
 import type { ObjectHeaders } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { readReplica } from '../../protocol/schemas/replica.ts';
 import { readClaims } from '../../request/claims.ts';

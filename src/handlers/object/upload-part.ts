@@ -9,7 +9,7 @@ import { writePart } from '../../domain/uploads/upload-part.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyPartResult } from '../../protocol/schemas/object.ts';
 import { header } from '../../request/own-headers.ts';
 import { defined, readUploadName } from '../../request/parameters.ts';

@@ -1,11 +1,11 @@
 /** Headers of writes: tags, locks, checksums, storage class. */
-import { isAllowed } from '../../auth/authorization/authorize.ts';
+import { isAllowed } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
 import { toWireClass } from '../../config/values/clusters.ts';
 import type { Context } from '../../context.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/object-lock.ts';
 import type { Checksum, Lock, ObjectRow } from '../../metadata/tables.ts';
-import type { HeaderPair } from '../../protocol/reply/reply.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
 import { header } from '../../request/own-headers.ts';
 import { defined } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';

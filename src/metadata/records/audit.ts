@@ -36,7 +36,7 @@ export interface AuditRow {
   readonly source: string;
   /** How many refusals this row counts; absent for a single request. */
   readonly count?: number;
-  /** The keys of a request about many, such as DeleteObjects: as many as fit into a row (`gateway/records/key-pages.ts`). */
+  /** The keys of a request about many, such as DeleteObjects: as many as fit into a row (`gateway/recording.ts`). */
   readonly keys?: readonly AuditedKey[];
   /** What an operation of the operator API changed, of the fields that its row in the table of operations records. */
   readonly changes?: readonly AuditChange[];

@@ -91,7 +91,7 @@ export interface Operation {
   readonly also?: Readonly<Record<string, `s3:${string}` | readonly `s3:${string}`[]>>;
   /**
    * `version`: an existing object version, which is read once before the authorization; `versionId` selects it. `head`: the head of a
-   * key; on distant metadata it is requested beforehand (`gateway/stages/find-bucket.ts`). `upload`: an upload, which its
+   * key; on distant metadata it is requested beforehand (`gateway/find-bucket.ts`). `upload`: an upload, which its
    * initiator may list and abort. `parts`: its parts, which policies judge by the headers that began the upload.
    */
   readonly about?: 'version' | 'head' | 'upload' | 'parts';

@@ -1,7 +1,7 @@
 /** Chooses the operation of a request from the table. */
 import { fail, type Refusal } from '../../base/errors.ts';
 import { dialects } from '../dialect.ts';
-import type { Query } from '../request/wire.ts';
+import type { Query } from '../wire.ts';
 import {
   type Operation,
   type OperationName,

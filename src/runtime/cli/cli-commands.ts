@@ -1,5 +1,4 @@
 /** The `sluice` command: a table of commands, whose flags are the settings. */
-
 import { nearest } from '../../config/nearest.ts';
 import { type Found, type ParsedFlags, parseFlags, showSetting, toFlag } from '../../config/read-config.ts';
 import type { Setting } from '../../config/setting.ts';
@@ -173,7 +172,7 @@ const others: Readonly<
 > = {
   admin: {
     doc: 'Every operation of the operator API as a command, on a running gateway; see sluice admin --help.',
-    run: async (args) => (await import('./admin/cli-admin.ts')).runAdmin(args),
+    run: async (args) => (await import('./cli-admin.ts')).runAdmin(args),
   },
   dev: {
     doc: 'Runs an S3 server for development: in memory, with a fixed key, and a line for each request. --port=9000, --host=127.0.0.1, --bucket=NAME makes a bucket, --seed=DIRECTORY makes one of each folder in it.',
@@ -190,7 +189,7 @@ const others: Readonly<
   completion: {
     doc: 'Prints the script by which bash, zsh or fish complete these commands.',
     run: async (args) =>
-      (await import('./admin/completion.ts')).runCompletion(args, [
+      (await import('./completion.ts')).runCompletion(args, [
         ...Object.keys(commands),
         ...Object.keys(others),
       ]),

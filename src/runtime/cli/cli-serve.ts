@@ -44,7 +44,7 @@ import {
   mintRootCredential,
   rootCredentialFile,
   takeUnshown,
-} from '../secrets/root-credentials.ts';
+} from '../root-credentials.ts';
 import { asRefusal, StartRefusal } from '../start-refusal.ts';
 import { packageVersion } from './version.ts';
 

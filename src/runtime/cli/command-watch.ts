@@ -5,8 +5,8 @@
 import { advanceProgress } from '../../domain/common/task-progress.ts';
 import type { TaskAmount, TaskProgress } from '../../metadata/records/tasks.ts';
 import { type Clock, systemClock } from '../../ports/clock.ts';
-import { formatTask } from './admin/task-line.ts';
-import { openLiveLines } from './admin/watch.ts';
+import { formatTask } from './task-line.ts';
+import { openLiveLines } from './watch.ts';
 
 /** How often a line is drawn. */
 const everyMs = 1_000;

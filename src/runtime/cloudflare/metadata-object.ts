@@ -3,11 +3,10 @@
  *
  * One object holds all metadata of a gateway, so that each commit is one transaction with its side changes.
  */
-
 import { serveRecords } from '../../backends/metadata/records/remote.ts';
 import { type Sql, type SqliteStore, sqliteStore } from '../../backends/metadata/records/sqlite.ts';
 import { parseConfig } from '../../config/read-config.ts';
-import type { WorkerName } from '../../config/values/workers.ts';
+import type { WorkerName } from '../../config/workers.ts';
 import type { Config, Environment } from '../../config.ts';
 import { tables } from '../../metadata/tables.ts';
 import { openContext } from '../../portable-context.ts';

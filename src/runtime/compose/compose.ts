@@ -2,7 +2,6 @@
  * Makes ports from settings: the only place that knows which backend a setting's value names. Backends are loaded when the settings name
  * them, so that a runtime without a disk never loads lmdb.
  */
-
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { activeMs } from '../../auth/session/account-directory.ts';
@@ -80,7 +79,7 @@ async function openSealer(
       sealer: masterSealer({ keys: [random.bytes(cipherKeyBytes)], ...crypto, random }),
       keyNames: [],
     };
-  const { keptMasterKeys } = await import('../secrets/master-key-file.ts');
+  const { keptMasterKeys } = await import('../secret-file.ts');
   const keys = await keptMasterKeys({ path, dataDir: config.SVC_DATA_DIR, random, mayMake });
   const keyNames = keys.map((key) => nameKey({ ...crypto, random }, key).name);
   return { sealer: masterSealer({ keys, ...crypto, random }), keyNames };

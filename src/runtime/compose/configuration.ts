@@ -1,14 +1,12 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir } from 'node:fs/promises';
+import type { HsmKeys } from '../../config/keys.ts';
 import { type Found, readConfig } from '../../config/read-config.ts';
-import type { HsmKeys } from '../../config/values/keys.ts';
 import type { ListenAddress } from '../../config/values/network.ts';
 import type { Config, Environment, SettingName } from '../../config.ts';
 import type { Credential } from '../../ports/credentials.ts';
-import { readHsmKeysFile } from '../secrets/hsm-keys-file.ts';
-import { lookAtMasterKeyFile } from '../secrets/master-key-file.ts';
-import { readCredentialsFile } from '../secrets/root-credentials.ts';
-import { noSecretFile } from '../secrets/secret-file.ts';
+import { readCredentialsFile } from '../root-credentials.ts';
+import { lookAtMasterKeyFile, noSecretFile, readHsmKeysFile } from '../secret-file.ts';
 import { lookForPackages } from './needed-packages.ts';
 import { lookAtUpstreamFiles } from './upstream-files.ts';
 

@@ -29,7 +29,7 @@ export async function openKeys(parts: Parts, around: Around): Promise<KeyProvide
   if (config.SVC_KEY_PROVIDER === undefined) return undefined;
   if (config.SVC_KEY_PROVIDER === 'local-hsm') {
     const { localHsm } = await import('../../backends/keys/local-hsm.ts');
-    const { readHsmKeys } = await import('../secrets/hsm-keys-file.ts');
+    const { readHsmKeys } = await import('../secret-file.ts');
     const keys = await readHsmKeys(config.SVC_HSM_KEYS_FILE ?? '');
     const users = { soleAccount: findSoleAccount(credentials), defaultKey: config.SVC_KMS_DEFAULT_KEY_ID };
     return localHsm({ ...keys, ...users, ...crypto, random });
@@ -159,7 +159,7 @@ async function openPkcs11(parts: Parts, around: Around): Promise<RemoteProvider>
   const [{ pkcs11 }, { openModule }, { readSecretFile }, { StartRefusal }] = await Promise.all([
     import('../../backends/keys/pkcs11.ts'),
     import('../../backends/keys/pkcs11-token.ts'),
-    import('../secrets/secret-file.ts'),
+    import('../secret-file.ts'),
     import('../start-refusal.ts'),
   ]);
   const module = await openModule(path).catch((cause: Error) => {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fault, value } from '../../config/setting.ts';
 import { keyPattern, type ResolvedUpstream, resolveUpstreams } from '../../config/values/upstreams.ts';
 import type { Config } from '../../config.ts';
-import { noSecretFile, readSecretFile, type SecretFile } from '../secrets/secret-file.ts';
+import { noSecretFile, readSecretFile, type SecretFile } from '../secret-file.ts';
 import { StartRefusal } from '../start-refusal.ts';
 
 interface UpstreamFiles {

@@ -7,7 +7,7 @@ import { fail } from '../../base/errors.ts';
 import type { Gateway } from '../../gateway.ts';
 import { DataUnavailable } from '../../ports/object-bytes.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import type { Exchange, ListenerRequest } from './http-exchange.ts';
 import { findFault, NodeIncoming, type Peer } from './node-incoming.ts';
 import { refusal, refuseSocket, writeReply } from './node-reply.ts';

@@ -1,7 +1,7 @@
 /** A request of the listener in the gateway's form; parts that few requests need are created on demand. */
 import { type LentRing, lentRing } from '../../backends/data/chunked/buffers.ts';
 import { LentArrays } from '../../backends/data/chunked/write-chunks.ts';
-import { type Incoming, type Wire, WireHeaders } from '../../protocol/request/wire.ts';
+import { type Incoming, type Wire, WireHeaders } from '../../protocol/wire.ts';
 import type { ListenerRequest, ListenerResponse } from './http-exchange.ts';
 import type { Client } from './node-reply.ts';
 

@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import { type ErrorCode, fail } from '../../base/errors.ts';
 import { drawRequestId } from '../../domain/common/ids.ts';
 import { systemRandom } from '../../ports/random.ts';
-import { renderHeaders, renderRefusal } from '../../protocol/reply/render.ts';
-import type { Reply } from '../../protocol/reply/reply.ts';
+import { renderHeaders, renderRefusal } from '../../protocol/render.ts';
+import type { Reply } from '../../protocol/reply.ts';
 import { http } from './http.ts';
 import type { ListenerResponse } from './http-exchange.ts';
 

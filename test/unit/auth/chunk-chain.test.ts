@@ -6,7 +6,7 @@ import { nodeHasher } from '../../../src/backends/crypto/node.ts';
 import { portableHasher } from '../../../src/backends/crypto/portable.ts';
 import { Refusal } from '../../../src/base/errors.ts';
 import { amz } from '../../../src/protocol/dialect.ts';
-import type { PieceRing } from '../../../src/protocol/request/wire.ts';
+import type { PieceRing } from '../../../src/protocol/wire.ts';
 import type { SignedRequest } from '../../support/sign.ts';
 import { authenticateOnly, inPieces, signAs } from '../../support/sign-check.ts';
 

@@ -1,7 +1,7 @@
 /** Signing keys and the comparison of signatures. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { SigningKeys } from '../../../src/auth/signature/verify-signature.ts';
+import { SigningKeys } from '../../../src/auth/verify-signature.ts';
 import { nodeHasher } from '../../../src/backends/crypto/node.ts';
 import { areEqual, equalsHex, toHex } from '../../../src/base/text/hex.ts';
 import { parseTimestamp, toTimestamp } from '../../../src/signing/timestamp.ts';

@@ -1,9 +1,9 @@
 /** Every condition operator, in every form, answers as the slow model does: random policies and random requests. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { operators } from '../../../src/auth/policy/conditions/operators.ts';
 import { parsePolicy } from '../../../src/auth/policy/document.ts';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';
+import { operators } from '../../../src/auth/policy/operators.ts';
 import { type ModelStatement, model } from './model.ts';
 import { alice, anonymous, ask, mallory } from './world.ts';
 

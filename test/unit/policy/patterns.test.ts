@@ -1,7 +1,6 @@
 /** Globs and ARN patterns: correct, and linear in time for every pattern (docs/security.md). */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isPlain, type Plain, parseTemplate } from '../../../src/auth/policy/conditions/variables.ts';
 import {
   compileArn,
   compileGlob,
@@ -12,6 +11,7 @@ import {
   splitTokens,
   stepsPerCharacterMax,
 } from '../../../src/auth/policy/patterns.ts';
+import { isPlain, type Plain, parseTemplate } from '../../../src/auth/policy/variables.ts';
 
 const tokensOf = (pattern: string): readonly Plain[] => {
   const tokens = parseTemplate(pattern, { at: '', variables: false, wildcards: true });

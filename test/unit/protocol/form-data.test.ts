@@ -1,7 +1,7 @@
 /** Browser forms: parsed exactly for any split of their bytes, and nothing else is accepted as a form. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Form, parseBoundary, readForm } from '../../../src/protocol/request/form-data.ts';
+import { type Form, parseBoundary, readForm } from '../../../src/protocol/form-data.ts';
 import { cpuMsOf } from '../../support/cpu-time.ts';
 import { boundary, encodeForm, type FormPart, fieldsOf, fileOf } from '../../support/post-form.ts';
 

@@ -1,8 +1,8 @@
 /** Forwarded headers are trusted from trusted proxies only. */
 import { expect, test } from 'vitest';
 import { parseCidr } from '../../../src/config/values/network.ts';
-import { behindProxies } from '../../../src/protocol/request/address.ts';
-import { type Wire, WireHeaders } from '../../../src/protocol/request/wire.ts';
+import { behindProxies } from '../../../src/protocol/address.ts';
+import { type Wire, WireHeaders } from '../../../src/protocol/wire.ts';
 
 const proxies = ['10.0.0.0/8', '::1/128']
   .map((text) => parseCidr(text))

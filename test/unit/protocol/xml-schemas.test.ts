@@ -1,7 +1,7 @@
 /** Documents as in the reference of the public S3 API, and as its clients send them. */
 import { expect, test } from 'vitest';
 import { readXml, writeXml, type Xml } from '../../../src/protocol/formats/codec.ts';
-import { errorBody } from '../../../src/protocol/reply/render.ts';
+import { errorBody } from '../../../src/protocol/render.ts';
 import { listAllMyBucketsResult } from '../../../src/protocol/schemas/account.ts';
 import {
   createBucketConfiguration,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { staticCredentials } from '../../../src/auth/session/credentials.ts';
-import { workerNames } from '../../../src/config/values/workers.ts';
+import { workerNames } from '../../../src/config/workers.ts';
 import { classSnapshot } from '../../../src/domain/buckets/class-stats.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { startWorkers, workers } from '../../../src/workers/registry.ts';

@@ -1,0 +1,129 @@
+/**
+ * Who may use the operator API: configured operator keys, and IAM users and roles of an operators' account whose policies allow the
+ * action. An operators' account is one whose root key is an operator key. Other accounts cannot grant these actions: their own
+ * administrators write their policies, and would make themselves operators. What is open to every account about its own things is decided
+ * by its own policies.
+ */
+import { fail, type Refusal } from '../base/errors.ts';
+import type { Credentials } from '../ports/credentials.ts';
+import type { ResourceRule } from '../protocol/admin/row.ts';
+import { type AuthorizationContext, type Caller, denialText, operatorText, verdictOn } from './authorize.ts';
+import type { Identity } from './identity.ts';
+import { principalOf } from './session/principal.ts';
+
+export interface AdminQuestion {
+  /** Such as `admin:DrainCluster`. */
+  readonly action: string;
+  /** The path below the prefix of the operator API, such as `clusters/b/drain`; it is the resource in policies. */
+  readonly path: string;
+  /** Further resources that the request names. */
+  readonly named?: readonly AdminResource[] | undefined;
+  /** The request is about something of the caller's own account that is open to every account (`AdminOperation.tenants`). */
+  readonly isOwn?: boolean | undefined;
+}
+
+/** A resource that a request names beside its path, with what policies must say about it (`ResourceRule`). */
+export interface AdminResource {
+  readonly path: string;
+  readonly rule: ResourceRule;
+}
+
+export interface AdminContext extends AuthorizationContext {
+  readonly credentials: Pick<Credentials, 'account'>;
+}
+
+/** @throws AccessDenied; its text is for callers with a valid signature */
+export async function authorizeAdmin(
+  ctx: AdminContext,
+  caller: Caller,
+  question: AdminQuestion,
+): Promise<NonNullable<Identity>> {
+  const refusal = await adminRefusal(ctx, caller, question);
+  if (refusal !== undefined) throw refusal;
+  if (caller.identity === undefined) throw fail('AccessDenied');
+  return caller.identity;
+}
+
+/** Why the caller may not do it; undefined where it may. */
+export async function adminRefusal(
+  ctx: AdminContext,
+  caller: Caller,
+  { action, path, named = [], isOwn = false }: AdminQuestion,
+): Promise<Refusal | undefined> {
+  const unknown = isOwn ? undefined : await ungrantable(ctx, caller, { action, path });
+  if (unknown !== undefined || caller.identity?.operator === true) return unknown;
+  const own = await refusalOf(ctx, caller, { action, path });
+  if (own?.isDenied === true) return own.refusal;
+  const found: (AdminResource & { readonly answer: Answer | undefined })[] = [];
+  for (const each of named) {
+    const answer = await refusalOf(ctx, caller, { action, path: each.path });
+    if (answer?.isDenied === true) return answer.refusal;
+    found.push({ ...each, answer });
+  }
+  const required = found.filter(({ rule }) => rule === 'scope' || rule === 'part');
+  const missing = required.find(({ answer }) => answer !== undefined);
+  if (missing !== undefined) return missing.answer?.refusal;
+  const isCovered = found.some(
+    ({ rule, answer }) => rule === 'scope' || (rule === 'alias' && answer === undefined),
+  );
+  return isCovered ? undefined : own?.refusal;
+}
+
+/** The refusal of an explicit Deny of the resource; undefined for operators by their key, whom no policy binds. */
+export async function denialOf(
+  ctx: AdminContext,
+  caller: Caller,
+  question: Pick<AdminQuestion, 'action' | 'path'>,
+): Promise<Refusal | undefined> {
+  if (caller.identity?.operator === true) return undefined;
+  const refusal = await refusalOf(ctx, caller, question);
+  return refusal?.isDenied === true ? refusal.refusal : undefined;
+}
+
+/** Why no policy can allow the caller anything here; undefined where policies decide, and for operators. */
+export async function ungrantable(
+  ctx: AdminContext,
+  { identity }: Caller,
+  { action, path }: Pick<AdminQuestion, 'action' | 'path'>,
+): Promise<Refusal | undefined> {
+  if (identity === undefined) return fail('AccessDenied');
+  if (await isGrantable(ctx, identity)) return undefined;
+  const asked = { principal: principalOf(identity), action, resource: `"${adminArn(path)}"` };
+  return fail('AccessDenied', operatorText(asked));
+}
+
+const adminArn = (path: string): string => `arn:aws:admin:::${path}`;
+
+interface Answer {
+  readonly refusal: Refusal;
+  readonly isDenied: boolean;
+}
+
+/** What the policies of the caller say about one resource; undefined where they allow it. */
+async function refusalOf(
+  ctx: AdminContext,
+  caller: Caller,
+  { action, path }: Pick<AdminQuestion, 'action' | 'path'>,
+): Promise<Answer | undefined> {
+  const resource = adminArn(path);
+  // No access point leads to the operator API, and no bucket policy allows it.
+  const asker = { ...caller, accessPoint: undefined };
+  const verdict = await verdictOn(ctx, asker, { action, bucketName: '', key: '', resource });
+  if (verdict.allowed) return undefined;
+  const asked = { principal: principalOf(caller.identity), action, resource: `"${resource}"` };
+  return {
+    refusal: fail('AccessDenied', denialText({ ...asked, verdict })),
+    isDenied: verdict.reason === 'explicit-deny',
+  };
+}
+
+/**
+ * Whether the caller is an operator or policies can allow it operations of the operator API. Settings alone decide about configured keys,
+ * so that `operator` is never implied by another field of an entry.
+ */
+export async function isGrantable(
+  { credentials }: Pick<AdminContext, 'credentials'>,
+  { operator, iam, owner }: NonNullable<Identity>,
+): Promise<boolean> {
+  return operator || (iam !== undefined && (await credentials.account({ owner }))?.isOperators === true);
+}

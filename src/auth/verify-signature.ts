@@ -1,0 +1,238 @@
+/** Recomputes a version-4 signature and compares. */
+import { BoundedCache } from '../base/bounded-cache.ts';
+import { fail, type Refusal } from '../base/errors.ts';
+import { equalsHex } from '../base/text/hex.ts';
+import { maskLines } from '../base/text/mask-secrets.ts';
+import type { BucketRow } from '../metadata/tables.ts';
+import type { Credential, KeyUse } from '../ports/credentials.ts';
+import type { Hasher } from '../ports/cryptography.ts';
+import type { Query, Wire } from '../protocol/wire.ts';
+import { deriveCombinedSecret, deriveSharedSecret, deriveSigningKey } from '../signing/signing-key.ts';
+import { type CanonicalForm, canonicalRequest, encodePath, sentEncodings } from './canonical-request.ts';
+import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
+import type { AuthenticationContext, AuthenticationOptions, SigningSecret } from './context.ts';
+import type { Identity, Renew } from './identity.ts';
+import { asKeyHolder } from './proven-identity.ts';
+import { findKnownKey, identityOf, type KnownKey } from './session/credentials.ts';
+
+/** Finds the key that a claim names, and makes the checks that need no secret. */
+export async function findSigner(
+  ctx: AuthenticationContext,
+  wire: Wire,
+  { query, claim }: { readonly query: Query; readonly claim: OpenClaim },
+): Promise<KnownKey> {
+  const code =
+    claim.leaveOut === undefined ? 'AuthorizationHeaderMalformed' : 'AuthorizationQueryParametersError';
+  refuseUnsignedHeaders(wire, claim);
+  // An empty access key is handled like an unknown one, so that the answers do not differ.
+  const known = await findKnownKey(ctx, claim.accessKey, sessionToken(wire, query, claim));
+  checkRegion(ctx.settings, claim, code);
+  return known;
+}
+
+/** The secrets one of which must have made the signature of a known key. */
+export const secretsOf = async (
+  { credential }: KnownKey,
+  { findSecrets }: Pick<AuthenticationOptions, 'findSecrets'>,
+): Promise<readonly SigningSecret[]> =>
+  findSecrets === undefined ? [{ secret: credential.secretKey }] : findSecrets(credential);
+
+/** The caller that a verified signature proves. Every kind of signature ends here. */
+export function proveCaller(
+  { credentials }: Pick<AuthenticationContext, 'credentials'>,
+  { credential, renew }: KnownKey,
+  { secret: { prove, isOfBucket }, use }: { readonly secret: SigningSecret; readonly use: KeyUse },
+): { readonly identity: Identity; readonly renew: Renew } {
+  // The secret of a bucket proves no use of the access key that the request names.
+  if (isOfBucket !== true) credentials.used?.(credential, use);
+  const identity = identityOf(credential);
+  if (prove === undefined) return { identity, renew };
+  return { identity: prove(identity), renew: async () => prove(await renew()) };
+}
+
+interface Signed {
+  readonly wire: Wire;
+  /** The raw path of the request line. */
+  readonly path: string;
+  readonly claim: Claim;
+  /** One of them must have made the signature. */
+  readonly secrets: readonly SigningSecret[];
+}
+
+/** Verifies a version-4 signature; returns the secret that made it, and the signing key derived from that. */
+export function verifySignature(
+  ctx: Pick<AuthenticationContext, 'caches' | 'hasher'>,
+  { wire, path, claim, secrets }: Signed,
+): { readonly key: Uint8Array; readonly secret: SigningSecret } {
+  const keys = ctx.caches.of(SigningKeys);
+  const candidates = secrets.map((secret) => {
+    const name = signingKeyName(secret.secret, claim);
+    const known = keys.get(name);
+    return { secret, name, known, key: known ?? deriveSigningKey(ctx.hasher, secret.secret, claim) };
+  });
+  const findSigned = (canonical: string) =>
+    candidates.find(({ key }) => isSigned(ctx.hasher, key, claim, canonical));
+  const canonical = canonicalRequest(wire, { path }, claim);
+  let found = findSigned(canonical);
+  if (found === undefined)
+    for (const form of otherForms(path, claim)) {
+      found = findSigned(canonicalRequest(wire, form, claim));
+      if (found !== undefined) break;
+    }
+  if (found === undefined)
+    throw mismatch({
+      accessKey: claim.accessKey,
+      signature: claim.signature,
+      stringToSign: stringToSign(ctx.hasher, claim, canonical),
+      canonicalRequest: canonical,
+      isEncodingSigned: sentEncodings(claim).length > 1,
+      isRewritten: wire.isRewritten,
+    });
+  const { secret, name, known, key } = found;
+  if (known === undefined) keys.remember(name, key);
+  return { key, secret };
+}
+
+/** The other texts that clients sign for the same request. */
+function otherForms(path: string, claim: Claim): readonly CanonicalForm[] {
+  const encoded = encodePath(path);
+  const paths = encoded === undefined ? [path] : [path, encoded];
+  return sentEncodings(claim)
+    .flatMap((acceptEncoding) => paths.map((each) => ({ path: each, acceptEncoding })))
+    .slice(1);
+}
+
+const stringToSign = (hasher: Hasher, claim: Claim, canonical: string): string =>
+  `${claim.dialect.algorithm}\n${claim.timestamp}\n${claim.scope}\n${hasher.sha256Hex(canonical)}`;
+
+const isSigned = (hasher: Hasher, key: Uint8Array, claim: Claim, canonical: string): boolean =>
+  equalsHex(hasher.hmacSha256(key, stringToSign(hasher, claim, canonical)), claim.signature);
+
+/**
+ * The token of temporary credentials, from the place that the signature covers: the signed headers or the signed query.
+ * @throws InvalidToken for a token in the other place, or in both
+ */
+function sessionToken(wire: Wire, query: Query, { dialect, leaveOut }: OpenClaim): string | undefined {
+  const inHeaders = wire.headers.all(`${dialect.headerPrefix}security-token`);
+  const name = `${dialect.queryPrefix}security-token`.toLowerCase();
+  const inQuery = query.pairs.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
+  const all = [...inHeaders, ...inQuery];
+  const isPlaced = leaveOut === undefined ? inQuery.length === 0 : true;
+  if (all.length > 1 || !isPlaced) throw fail('InvalidToken');
+  return all[0];
+}
+
+const keysMax = 4096;
+
+/**
+ * A cache of derived keys by secret and scope. The secret is part of the name, so a rotated or per-bucket secret never gets
+ * the key of another one. A key is cached only after a signature was verified with it, so that unauthenticated requests with
+ * many regions cannot evict the keys of real clients.
+ */
+export class SigningKeys {
+  readonly #keys = new BoundedCache<Uint8Array>({ name: 'signing-keys', entriesMax: keysMax });
+
+  get(name: string): Uint8Array | undefined {
+    return this.#keys.get(name);
+  }
+
+  remember(name: string, key: Uint8Array): void {
+    this.#keys.set(name, key);
+  }
+}
+
+/** The scope ends with the dialect's terminator, so the name tells dialects apart. */
+const signingKeyName = (secret: string, claim: Claim): string => `${claim.scope}\n${secret}`;
+
+// `SignatureDoesNotMatch`, with the texts that a client needs to find its mistake.
+
+interface Mismatch {
+  readonly accessKey: string;
+  readonly signature: string;
+  readonly stringToSign: string;
+  readonly canonicalRequest?: string;
+  /** Whether the signature covers `accept-encoding`, which proxies rewrite. */
+  readonly isEncodingSigned?: boolean;
+  /** Whether the runtime may have rewritten the path that was signed. */
+  readonly isRewritten?: boolean | undefined;
+}
+
+/** Longer texts are sent without their bytes, so that a reply cannot grow far beyond its request. */
+const bytesMax = 8192;
+
+/** Never carries the secret, nor the signature that would have been right. */
+export function mismatch({
+  accessKey,
+  signature,
+  stringToSign,
+  canonicalRequest,
+  isEncodingSigned = false,
+  isRewritten = false,
+}: Mismatch): Refusal {
+  const elements: Record<string, string> = {
+    AWSAccessKeyId: accessKey,
+    StringToSign: withoutSecrets(stringToSign),
+    SignatureProvided: signature,
+    ...formatBytes('StringToSignBytes', withoutSecrets(stringToSign)),
+  };
+  if (canonicalRequest !== undefined) {
+    const text = withoutSecrets(canonicalRequest);
+    elements['CanonicalRequest'] = text;
+    Object.assign(elements, formatBytes('CanonicalRequestBytes', text));
+  }
+  const hints = [...(isEncodingSigned ? [encodingHint] : []), ...(isRewritten ? [pathHint] : [])];
+  return fail('SignatureDoesNotMatch', {
+    elements,
+    ...(hints.length === 0 ? {} : { message: [usual, ...hints].join(' ') }),
+  });
+}
+
+const usual =
+  'The request signature we calculated does not match the signature you provided. Check your key and signing method.';
+const encodingHint =
+  'The signature covers the header accept-encoding, which proxies rewrite: sign without it.';
+const pathHint =
+  'The framework around this gateway rewrites the segments . and .. of a path: a key that has them needs a handler with the raw path.';
+
+/** Masks secrets: the signed text may contain a customer's encryption key or a session token, and clients log error bodies. */
+const withoutSecrets = (text: string): string => maskLines(text, '***');
+
+const utf8 = new TextEncoder();
+
+function formatBytes(name: string, text: string): Record<string, string> {
+  if (text.length > bytesMax) return {};
+  const bytes = Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, '0'));
+  return { [name]: bytes.join(' ') };
+}
+
+// The secrets that sign a request about a bucket with a signing key, and what a signature with each proves.
+
+/**
+ * The combined secret proves the caller, because only it and the gateway can compute it. The secret of the bucket does not prove the caller, so it is
+ * accepted for access keys of the account that owns the bucket only.
+ */
+export function secretsOfBucket(
+  hasher: Hasher,
+  { owner, secretKey }: Credential,
+  {
+    bucket,
+    key,
+    secret,
+  }: {
+    readonly bucket: Pick<BucketRow, 'id' | 'name' | 'owner' | 'signingKey'>;
+    readonly key: string;
+    readonly secret: string;
+  },
+): readonly SigningSecret[] {
+  const signedFor = { bucketId: bucket.id, bucketName: bucket.name, key };
+  const combined: SigningSecret = {
+    secret: deriveCombinedSecret(hasher, secretKey, deriveSharedSecret(hasher, secret)),
+    prove: (identity) => identity && { ...identity, signedFor },
+  };
+  const knownTo = bucket.signingKey?.knownTo ?? bucket.owner;
+  if (owner !== bucket.owner || owner !== knownTo) return [combined];
+  return [
+    { secret, isOfBucket: true, prove: (identity) => identity && asKeyHolder(identity, signedFor) },
+    combined,
+  ];
+}

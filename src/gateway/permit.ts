@@ -1,0 +1,182 @@
+/** May the caller do this? What the operation is about is read once, and handed on. */
+import { assertMayKnow, authorize, isCharged, mayKnowAbsence } from '../auth/authorize.ts';
+import { bucketPolicy } from '../auth/bucket-policy.ts';
+import { fail } from '../base/errors.ts';
+import type { Context } from '../context.ts';
+import { isUploadId } from '../domain/common/ids.ts';
+import { bucketAcl } from '../domain/configurations/families.ts';
+import { assertObject, lookUpVersion } from '../domain/objects/read-object.ts';
+import { asBegun } from '../handlers/object/create-multipart-upload.ts';
+import { handlers } from '../handlers/table.ts';
+import { findSession } from '../metadata/objects/uploads.ts';
+import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';
+import {
+  describeOperation,
+  type Operation,
+  type OperationName,
+  operationNames,
+} from '../protocol/operations/operations.ts';
+import type { BodyFacts } from '../request/body.ts';
+import { header } from '../request/own-headers.ts';
+import type { Authorized, InBucket, Selected } from '../request/request.ts';
+import { parseTags, type Tags } from '../request/tags.ts';
+
+type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
+
+/**
+ * @returns the version that the operation is about, where there is one
+ * @throws AccessDenied, also where the version does not exist and the caller may not list: absence is a secret too
+ */
+export async function permit(ctx: Context, request: Asking): Promise<ObjectRow | undefined> {
+  const { row, operation, identity, bucket, bucketName, key, query } = request;
+  // ListBuckets of an anonymous principal is an empty list, not a refusal.
+  if (identity === undefined && operation === 'ListBuckets') return undefined;
+  const expectedOwner = header(request, 'expected-bucket-owner');
+  if (bucket !== undefined && expectedOwner !== undefined && expectedOwner !== bucket.owner)
+    throw fail('AccessDenied');
+  if (row.judges === 'each' && bucket !== undefined) assertMayAsk(request);
+  if (row.judges !== undefined) return undefined;
+  const requested = { key, versionId: query.get('versionId') };
+  const target = await findTarget(ctx, request);
+  const { caller, requestTags, named, along: alongBody = [] } = askedFacts(request);
+  const about = { bucket, bucketName, key, target, requestTags, named };
+  const isAboutVersion = row.versionAction !== undefined && requested.versionId !== undefined;
+  const action = isAboutVersion ? (row.versionAction ?? row.action) : row.action;
+  const writer = row.about === 'upload' ? await findInitiator(ctx, request) : undefined;
+  const asker = row.about === 'parts' ? await asBegunBy(ctx, caller) : caller;
+  const isAbsent = target === undefined || (target.marker && requested.versionId === undefined);
+  if (isAbsent && row.about === 'version' && !row.audited && bucket !== undefined) {
+    // A caller that may not list gets the text of the refusal that it would get if the object were there.
+    if (await mayKnowAbsence(ctx, asker, { ...about, action })) {
+      // Without the payer's header the answer is 403 for every key, so that it does not reveal which keys exist.
+      await isCharged(ctx, request, bucket);
+      assertObject(target, requested);
+    }
+  }
+  await authorize(ctx, asker, { ...about, action, writer });
+  const isWritersAcl = identity === undefined && namesCannedAcl(request);
+  for (const along of [...listAlong(request), ...alongBody])
+    await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });
+  if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
+    await assertMayKnow(ctx, request, about);
+  return target;
+}
+
+/** The version that the operation is about, where it is about one and it exists. */
+const findTarget = async (
+  ctx: Context,
+  { row, bucket, key, query }: Asking,
+): Promise<ObjectRow | undefined> =>
+  row.about === 'version' && bucket !== undefined
+    ? lookUpVersion(ctx, bucket, { key, versionId: query.get('versionId') })
+    : undefined;
+
+/** A copy that takes its source's tags passes over those that its request names. */
+const copiesTags = (request: Selected): boolean =>
+  request.operation === 'CopyObject' && header(request, 'tagging-directive') !== 'REPLACE';
+
+interface AskedFacts extends Pick<BodyFacts, 'named' | 'along'> {
+  /** The request as the policy engine sees it. */
+  readonly caller: Asking;
+  readonly requestTags: Tags | undefined;
+}
+
+/** Facts about the request's content: from its headers, or from its body where the operation's entry reads facts from it. */
+function askedFacts(request: Asking): AskedFacts {
+  const { operation, row, body } = request;
+  const read = handlers[operation].facts;
+  if (read === undefined || body === undefined) {
+    const asksTags = row.also !== undefined && 'tagging' in row.also && !copiesTags(request);
+    return { caller: request, requestTags: asksTags ? parseTags(header(request, 'tagging')) : undefined };
+  }
+  const { requestTags, headers = {}, ...others } = read(body);
+  const own = new Map(request.own);
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined) own.delete(name);
+    else own.set(name, value);
+  }
+  return { ...others, caller: { ...request, own }, requestTags };
+}
+
+/** Whether the only ACL of the request is a canned one. */
+function namesCannedAcl({ own }: Pick<Selected, 'own'>): boolean {
+  for (const name of own.keys()) if (name.startsWith('grant-')) return false;
+  return own.has('acl');
+}
+
+/**
+ * Before a body is read that the decision needs.
+ * @throws AccessDenied to a caller whom no body could make allowed: one of another account, or an anonymous one, where no policy and no
+ *   ACL is set
+ */
+export function assertMayAsk({
+  identity,
+  bucket,
+  accessPoint,
+}: Pick<Asking, 'identity' | 'bucket' | 'accessPoint'>): void {
+  const isStranger =
+    identity === undefined ||
+    (bucket !== undefined && accessPoint === undefined && identity.owner !== bucket.owner);
+  if (isStranger && (bucket === undefined || !letsAnybodyIn(bucket))) throw fail('AccessDenied');
+}
+
+/** The initiator of an upload may list and abort it, though the bucket belongs to another account (public API). */
+async function findInitiator(ctx: Context, request: Asking): Promise<string | undefined> {
+  const { identity, bucket } = request;
+  if (identity === undefined || bucket === undefined || identity.owner === bucket.owner) return undefined;
+  const initiator = (await findUpload(ctx, request))?.initiator;
+  return initiator === identity.owner ? initiator : undefined;
+}
+
+/** The caller with the headers of CreateMultipartUpload, where a policy may have conditions on them. */
+async function asBegunBy(ctx: Context, caller: Asking): Promise<Asking> {
+  const { bucket } = caller;
+  const isSubject = caller.identity?.root !== true || bucketPolicy.name in (bucket?.documents ?? {});
+  if (bucket === undefined || !isSubject) return caller;
+  return asBegun(caller, (await findUpload(ctx, caller))?.begunAs);
+}
+
+/** The upload that the request names, if it is one to this key. */
+async function findUpload(
+  { metadata }: Context,
+  { key, query, bucket }: Asking,
+): Promise<UploadSession | undefined> {
+  const uploadId = query.get('uploadId') ?? '';
+  const session = isUploadId(uploadId) ? (await findSession(metadata, uploadId))?.row.session : undefined;
+  const isIts = session !== undefined && session.bucketId === bucket?.id && session.key === key;
+  return isIts ? session : undefined;
+}
+
+/** A header that requires further actions: by its presence, or by its value. */
+interface Mark {
+  readonly name: string;
+  readonly relation: string | undefined;
+  readonly requested: string | undefined;
+  readonly actions: readonly string[];
+}
+
+function listMarks({ also = {} }: Operation): readonly Mark[] {
+  return Object.entries(also).map(([mark, actions]) => {
+    const [, name = '', relation, requested] = /^([\w-]+)(?:(!?=)(.+))?$/.exec(mark) ?? [];
+    return { name, relation, requested, actions: typeof actions === 'string' ? [actions] : actions };
+  });
+}
+
+const marks: ReadonlyMap<OperationName, readonly Mark[]> = new Map(
+  operationNames.map((name) => [name, listMarks(describeOperation(name))]),
+);
+
+/** The further actions that the request's headers require. */
+function listAlong(request: Pick<Selected, 'own' | 'operation'>): readonly string[] {
+  const asked: string[] = [];
+  for (const { name, relation, requested, actions } of marks.get(request.operation) ?? []) {
+    const value = header(request, name)?.toLowerCase() ?? '';
+    const isAsked = relation === undefined || (value === requested) === (relation === '=');
+    if (value !== '' && isAsked) asked.push(...actions);
+  }
+  return asked;
+}
+
+/** A caller from outside is refused by a bucket that has neither policy nor ACL, so its body need not be parsed. */
+const letsAnybodyIn = ({ documents }: BucketRow): boolean =>
+  bucketPolicy.name in documents || bucketAcl.name in documents;

@@ -1,0 +1,183 @@
+/** Rows about the clusters that chunks are kept on, and about the health of storage. */
+import {
+  jsonBoolean,
+  jsonChoice,
+  jsonInteger,
+  jsonMap,
+  jsonObject,
+  jsonOptional,
+  jsonRows,
+  jsonText,
+} from '../formats/json.ts';
+import { type AdminRows, bucketName, count, isoTime, longText, next, paging, seconds } from './row.ts';
+
+/** A share of new writes. */
+export const weight = jsonInteger({ min: 0, max: 1_000_000 });
+
+const cluster = jsonObject({
+  id: jsonText(),
+  state: jsonText(),
+  weight,
+  since: isoTime,
+  listed: jsonBoolean,
+  emptiedAt: jsonOptional(isoTime),
+});
+
+const impact = jsonObject({
+  bucket: bucketName,
+  manifests: count,
+  bytes: count,
+  stuck: count,
+  openUploads: count,
+  refusesWrites: jsonBoolean,
+  atLeast: jsonBoolean,
+});
+
+export const clusterRows = {
+  ListClusters: {
+    on: 'GET /clusters',
+    lists: { clusters: ['clusters/{id}'] },
+    doc: 'Lists the clusters with their states and weights.',
+    reply: jsonObject({ clusters: jsonRows(cluster) }),
+  },
+  GetCluster: {
+    on: 'GET /clusters/:id',
+    tagged: true,
+    doc: 'Shows the state and the weight of a cluster.',
+    reply: cluster,
+  },
+  ActivateCluster: {
+    on: 'POST /clusters/:id/activate',
+    records: ['state', 'weight'],
+    conditional: true,
+    doc: 'Makes a pending cluster take new writes.',
+    body: jsonObject({ weight }),
+    reply: cluster,
+  },
+  PutClusterWeight: {
+    on: 'PUT /clusters/:id/weight',
+    records: ['weight'],
+    conditional: true,
+    doc: 'Sets the share of new writes that a cluster takes.',
+    body: jsonObject({ weight }),
+    reply: cluster,
+  },
+  DrainCluster: {
+    on: 'POST /clusters/:id/drain',
+    records: ['state'],
+    conditional: true,
+    doc: 'Stops new writes to a cluster; `evacuate` also moves its bytes to others.',
+    body: jsonObject({ mode: jsonChoice(['readonly', 'evacuate']) }),
+    reply: cluster,
+  },
+  UndrainCluster: {
+    on: 'POST /clusters/:id/undrain',
+    records: ['state'],
+    conditional: true,
+    doc: 'Lets a cluster that is drained take new writes again.',
+    reply: cluster,
+  },
+  GetDrainProgress: {
+    on: 'GET /clusters/:id/drain-progress',
+    doc: 'Shows what is left on a cluster, and whether it can be removed.',
+    reply: jsonObject({
+      cluster: jsonText(),
+      state: jsonText(),
+      since: isoTime,
+      manifests: count,
+      bytes: count,
+      stuck: count,
+      failed: count,
+      openUploads: count,
+      chunks: jsonOptional(count),
+      gcQueue: count,
+      slotsSeen: count,
+      slots: count,
+      seenAt: jsonOptional(isoTime),
+      deregisterReady: jsonBoolean,
+      reasons: jsonRows(longText),
+    }),
+  },
+  GetDrainImpact: {
+    on: 'GET /clusters/:id/drain-impact',
+    lists: { buckets: ['buckets/{bucket}'] },
+    doc: 'Shows which buckets a drain of a cluster would affect.',
+    query: { after: paging.after },
+    reply: jsonObject({ cluster: jsonText(), buckets: jsonRows(impact), next }),
+  },
+} as const satisfies AdminRows;
+
+const warnings = jsonRows(longText);
+
+export const storageRows = {
+  GetStorageMeta: {
+    on: 'GET /storage/meta',
+    doc: 'Shows the health of the metadata backend.',
+    reply: jsonObject({
+      backend: jsonText(),
+      nodes: jsonRows(
+        jsonObject({
+          name: jsonText(),
+          dataCenter: jsonText(),
+          rack: jsonText(),
+          releaseVersion: jsonText(),
+          schemaVersion: jsonText(),
+          state: jsonText(),
+        }),
+      ),
+      replicationFactor: jsonOptional(count),
+      warnings,
+    }),
+  },
+  GetStorageData: {
+    on: 'GET /storage/data',
+    lists: { clusters: ['clusters/{cluster}'], pools: ['clusters/{cluster}'] },
+    doc: 'Shows the health of the clusters and pools that store bytes.',
+    reply: jsonObject({
+      backend: jsonText(),
+      clusters: jsonRows(jsonObject({ cluster: jsonText(), status: longText })),
+      pools: jsonRows(
+        jsonObject({
+          cluster: jsonText(),
+          pool: jsonText(),
+          namespace: jsonText(),
+          state: jsonChoice(['ok', 'reachable', 'error']),
+          BytesUsed: count,
+          ChunkCount: count,
+          BytesFree: jsonOptional(count),
+          error: jsonOptional(longText),
+        }),
+      ),
+      warnings,
+    }),
+  },
+  GetStorageClasses: {
+    on: 'GET /storage/classes',
+    doc: 'Shows bytes and objects of each storage class, as last sampled.',
+    reply: jsonObject({
+      classes: jsonRows(jsonObject({ class: jsonText(), bytes: count, objects: count })),
+      pools_by_class: jsonMap(jsonText()),
+      sampledAt: jsonOptional(seconds),
+    }),
+  },
+  GetStorageHealth: {
+    on: 'GET /storage/health',
+    doc: 'Says whether storage is healthy, with every warning.',
+    reply: jsonObject({ ok: jsonBoolean, warnings, source: jsonText() }),
+  },
+  GetHealthHistory: {
+    on: 'GET /storage/health/history',
+    doc: 'Shows each change of the health of storage in the last 24 hours, as a worker saw it once a minute.',
+    reply: jsonObject({
+      /** The beginning of the day, or of the record where that is later. Absent before the first probe. */
+      since: jsonOptional(isoTime),
+      until: isoTime,
+      /** The oldest first; the first one is what was in force at `since`. `more`: warnings that are left out. */
+      changes: jsonRows(
+        jsonObject({ at: isoTime, ok: jsonBoolean, warnings, source: jsonText(), more: jsonOptional(count) }),
+      ),
+      /** Older changes of the day are left out, because there were more than are kept. */
+      isCut: jsonBoolean,
+    }),
+  },
+} as const satisfies AdminRows;

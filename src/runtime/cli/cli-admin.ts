@@ -1,0 +1,326 @@
+/** `sluice admin`: every operation of the operator API as a command. */
+import { once } from 'node:events';
+import { printable } from '../../base/text/printable.ts';
+import { AdminRefused, openAdminClient } from '../../client/admin-client.ts';
+import type { SpanDocument, TraceDocument } from '../../ports/trace.ts';
+import { describeAdminOperation } from '../../protocol/admin/operations.ts';
+import { type AdminArguments, readArguments, UsageFault } from './arguments.ts';
+import { type AdminCommand, adminHelp, findAdminCommand, usageOf } from './commands.ts';
+import { explainUnknownCommand, isMisspelt, suggestName } from './completion.ts';
+import { followEntries, followerOf, formatEntries } from './follow.ts';
+import { isTransfer, runTransfer, transferUsage } from './iam-transfer.ts';
+import { findProfile, type Profile } from './profiles.ts';
+import { formatTasks, type Task } from './task-line.ts';
+import {
+  canWatch,
+  formatPage,
+  hasFailed,
+  isBad,
+  isShownAnew,
+  openLiveLines,
+  type State,
+  showAnew,
+  watchTasks,
+  watchUntilEnd,
+} from './watch.ts';
+
+const codes = { done: 0, refused: 1, usage: 2, unreachable: 3 } as const;
+
+const print = (text: string): void => {
+  if (text !== '') process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
+};
+const complain = (text: string): void => {
+  process.stderr.write(`sluice: ${text}\n`);
+};
+
+/** Other names of first words: operators ask for one trace. */
+const aliases: Readonly<Record<string, string>> = { trace: 'traces' };
+
+/** A reader such as `head` may close the output before its end. */
+function endWithReader(): void {
+  process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'EPIPE') throw cause;
+    process.exit(codes.done);
+  });
+}
+
+/** @returns the exit code */
+export async function runAdmin([first, ...rest]: readonly string[]): Promise<number> {
+  endWithReader();
+  const args = first === undefined ? [] : [aliases[first] ?? first, ...rest];
+  const words = args.filter((arg) => !arg.startsWith('-'));
+  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
+    print(adminHelp(words));
+    return args.length === 0 ? codes.usage : codes.done;
+  }
+  if (isTransfer(args)) {
+    try {
+      return (await runTransfer(args)) ? codes.done : codes.refused;
+    } catch (cause) {
+      return explain(cause, transferUsage.join('\n       '));
+    }
+  }
+  const command = findAdminCommand(args);
+  if (command === undefined || isMisspelt(command, args)) {
+    complain(explainUnknownCommand(args));
+    return codes.usage;
+  }
+  try {
+    const isShort = !command.words.every((word, index) => args[index] === word);
+    const given = readArguments(command, args.slice(command.words.length - (isShort ? 1 : 0)));
+    if (given.common['--watch'] !== undefined && !canWatch(command.operation))
+      throw new UsageFault('--watch is for what runs in the background');
+    if (given.common['--follow'] !== undefined) assertFollowed(command, given);
+    const profile = findProfile(given.common, process.env);
+    return await execute(command, given, profile).catch(async (cause: unknown) => {
+      const code = explain(cause, usageOf(command));
+      if (cause instanceof AdminRefused && cause.status === 404) await complainMeant(command, given, profile);
+      return code;
+    });
+  } catch (cause) {
+    return explain(cause, usageOf(command));
+  }
+}
+
+/** @throws UsageFault */
+function assertFollowed({ operation }: AdminCommand, { query }: AdminArguments): void {
+  const follower = followerOf(operation);
+  if (follower === undefined) throw new UsageFault('--follow is for `requests`, `logs` and `audit`');
+  const known = describeAdminOperation(follower).query;
+  const unknown = Object.keys(query).find((name) => !Object.hasOwn(known, name));
+  if (unknown !== undefined) throw new UsageFault(`--follow shows what comes: it takes no --${unknown}`);
+}
+
+/** The refusal stays what it was where no name can be suggested. */
+async function complainMeant(
+  command: AdminCommand,
+  { path, query, body }: AdminArguments,
+  profile: Profile,
+): Promise<void> {
+  const names = { path, options: { ...query, ...body } };
+  const meant = await suggestName(openAdminClient(profile), command, names).catch(() => undefined);
+  if (meant !== undefined) complain(`did you mean ${printable(meant)}?`);
+}
+
+function explain(cause: unknown, usage: string): number {
+  if (cause instanceof UsageFault) {
+    complain(`${cause.message}\nusage: ${usage}`);
+    return codes.usage;
+  }
+  if (cause instanceof AdminRefused) {
+    const request = cause.requestId === '' ? '' : ` (request ${cause.requestId})`;
+    complain(`${cause.code === '' ? cause.status : cause.code}: ${cause.message}${request}`);
+    return codes.refused;
+  }
+  // What `fetch` throws; its cause says more.
+  if (cause instanceof TypeError && cause.message.includes('fetch')) {
+    const { cause: reason } = cause;
+    complain(
+      `the gateway cannot be reached: ${reason instanceof Error ? reason.message || String(reason) : cause.message}`,
+    );
+    return codes.unreachable;
+  }
+  throw cause;
+}
+
+/** Archives are bytes, and exports may be larger than the memory. */
+async function copyToOutput(body: ReadableStream<Uint8Array>): Promise<number> {
+  let bytes = 0;
+  try {
+    for await (const piece of body) {
+      bytes += piece.length;
+      if (!process.stdout.write(piece)) await once(process.stdout, 'drain');
+    }
+    return codes.done;
+  } catch (cause) {
+    complain(`the reply broke off after ${bytes} bytes, so it is incomplete: ${(cause as Error).message}`);
+    return codes.refused;
+  }
+}
+
+/** A trace is a waterfall, the status a page; requests, log lines and tasks are lines, every other reply is a table. */
+function showAnswer({ operation }: AdminCommand, json: unknown): string {
+  // The casts: replies of these operations.
+  if (operation === 'GetTrace')
+    return formatTraces((json as { readonly traces: readonly TraceDocument[] }).traces);
+  if (operation === 'ListTasks') return formatTasks((json as { readonly tasks: readonly Task[] }).tasks);
+  return formatPage(operation, json) ?? formatEntries(operation, json) ?? showReply(json);
+}
+
+/** A pipe whose reader is slow holds the next page back. */
+async function printSlowly(text: string): Promise<void> {
+  if (!process.stdout.write(text)) await once(process.stdout, 'drain');
+}
+
+async function execute(command: AdminCommand, given: AdminArguments, profile: Profile): Promise<number> {
+  const { path, query, body, common } = given;
+  const client = openAdminClient(profile);
+  const asJson = common['--json'] !== undefined;
+  const ifMatch = common['--if-match'];
+  const idempotencyKey = common['--idempotency-key'];
+  // The casts: arguments were read by the row of this operation, and the gateway checks them.
+  const ask = {
+    path: path as never,
+    query: query as never,
+    ...(Object.keys(body).length === 0 ? {} : { body: body as never }),
+    ...(ifMatch === undefined ? {} : { ifMatch }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  };
+  if (describeAdminOperation(command.operation).media !== undefined)
+    return copyToOutput(await client.stream(command.operation, ask));
+  if (common['--follow'] !== undefined)
+    return followEntries({
+      client,
+      name: followerOf(command.operation) ?? command.operation,
+      query,
+      asJson,
+      print: printSlowly,
+      report: complain,
+    });
+  if (common['--watch'] !== undefined && isShownAnew(command.operation))
+    return showAnew({
+      read: async () => {
+        const { json, text } = await client.call(command.operation, ask);
+        return asJson ? text : showAnswer(command, json);
+      },
+      print: printSlowly,
+      isTerminal: process.stdout.isTTY && !asJson,
+    });
+  const live = openLiveLines(process.stderr);
+  if (command.operation === 'ListTasks' && common['--watch'] !== undefined)
+    await watchTasks(client, query as never, (lines) => live.show(lines));
+  live.clear();
+  const answer = await client.call(command.operation, ask);
+  if (command.operation === 'ListTasks' || common['--watch'] === undefined) {
+    print(asJson || answer.json === undefined ? answer.text : showAnswer(command, answer.json));
+    return isBad((answer.json ?? {}) as State) ? codes.refused : codes.done;
+  }
+  const state = await watchUntilEnd({
+    client,
+    name: command.operation,
+    path,
+    report: (line) => live.show([line]),
+  });
+  live.clear();
+  print(asJson ? JSON.stringify(state) : showReply(state));
+  return hasFailed(state, body['mode']) ? codes.refused : codes.done;
+}
+
+// Replies of the operator API as tables.
+
+type Json = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Fields with Unix seconds. Other numbers of such names, such as a count, are far smaller. */
+const timeName = /^(?:at|since|\w+(?:At|From))$/;
+const [secondsMin, secondsMax] = [1e9, 1e11];
+
+/** A time as ISO 8601 where the value is one. */
+const readable = (name: string, value: unknown): unknown =>
+  typeof value === 'number' && timeName.test(name) && value >= secondsMin && value < secondsMax
+    ? new Date(value * 1000).toISOString().replace('.000Z', 'Z')
+    : value;
+
+function cell(value: unknown, name = ''): string {
+  const shown = readable(name, value);
+  if (shown === undefined) return '';
+  return printable(typeof shown === 'string' ? shown : JSON.stringify(shown, readable));
+}
+
+function table(rows: readonly Json[]): string {
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const lines = [
+    columns.map((name) => name.toUpperCase()),
+    ...rows.map((row) => columns.map((name) => cell(row[name], name))),
+  ];
+  const widths = columns.map((_, index) =>
+    lines.reduce((most, line) => Math.max(most, line[index]?.length ?? 0), 0),
+  );
+  return lines
+    .map((line) =>
+      line
+        .map((text, index) => text.padEnd(widths[index] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+export function showReply(json: unknown): string {
+  if (!isObject(json)) return cell(json);
+  const lists = Object.entries(json).filter(([, value]) => Array.isArray(value) && value.every(isObject));
+  const rest = Object.entries(json).filter(([name]) => !lists.some(([list]) => list === name));
+  const width = rest.reduce((most, [name]) => Math.max(most, name.length), 0);
+  const lines = rest.map(([name, value]) => `${name.padEnd(width)}  ${cell(value, name)}`);
+  // The cast: `every(isObject)` above.
+  const tables = lists.map(([name, rows]) =>
+    (rows as readonly Json[]).length === 0 ? `no ${name}` : table(rows as readonly Json[]),
+  );
+  return [...tables, ...lines].join('\n');
+}
+
+const barWidth = 32;
+const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toFixed(1));
+
+/** The request first, then the deliveries that it caused. */
+export const formatTraces = (traces: readonly TraceDocument[]): string =>
+  `${traces.map(formatTrace).join('\n\n')}\n`;
+
+function formatTrace(trace: TraceDocument): string {
+  const { operation, bucket, key, status, code, durationMs, headMs, requestId, traceId, links } = trace;
+  const about = bucket === '' ? '' : ` ${bucket}${key === '' ? '' : `/${key}`}`;
+  const outcome = [status, code].filter((each) => each !== undefined).join(' ');
+  const head = headMs === undefined ? '' : `, head of the reply after ${ms(headMs)} ms`;
+  const lines = [
+    `${operation}${about}  ${outcome === '' ? (trace.kept === 'running' ? 'running' : 'done') : outcome}`,
+    `${ms(durationMs)} ms from ${trace.startedAt}${head}, in ${trace.process}`,
+    `request ${requestId}, trace ${traceId}${trace.parent === undefined ? '' : `, below the caller's span ${trace.parent}`}`,
+    ...links.map((link) => `caused by ${link}`),
+    ...attributesOf(trace),
+    `${'start'.padStart(9)} ${'ms'.padStart(9)}`,
+    ...spanLines(trace),
+    ...(trace.leftOut === 0 ? [] : [`${trace.leftOut} further spans are not kept`]),
+  ];
+  return lines.map(printable).join('\n');
+}
+
+const shown = [
+  'http.request.method',
+  'url.path',
+  'client.address',
+  'aws.s3.copy_source',
+  'messaging.destination.name',
+];
+
+const attributesOf = ({ attributes }: TraceDocument): readonly string[] => {
+  const texts = shown.flatMap((name) => (name in attributes ? [`${name}=${String(attributes[name])}`] : []));
+  return texts.length === 0 ? [] : [texts.join('  ')];
+};
+
+/** Each below its parent, in the order in which they began. */
+function spanLines(trace: TraceDocument): readonly string[] {
+  const children = Map.groupBy(trace.spans, ({ parent }) => parent);
+  const lines: string[] = [];
+  const walk = (parent: string, depth: number): void => {
+    for (const span of children.get(parent) ?? []) {
+      lines.push(spanLine(span, depth, trace.durationMs));
+      walk(span.id, depth + 1);
+    }
+  };
+  walk(trace.spanId, 0);
+  return lines;
+}
+
+function spanLine(span: SpanDocument, depth: number, totalMs: number): string {
+  const { name, about, startMs, durationMs, error } = span;
+  const took = durationMs ?? totalMs - startMs;
+  const column = (at: number): number =>
+    totalMs === 0 ? 0 : Math.min(barWidth, Math.round((at / totalMs) * barWidth));
+  const from = Math.min(column(startMs), barWidth - 1);
+  const bar = '█'.repeat(Math.max(1, column(startMs + took) - from));
+  const place = `${' '.repeat(from)}${bar}`.padEnd(barWidth);
+  const state = durationMs === undefined ? '  runs' : error === undefined ? '' : `  failed: ${error}`;
+  return `${ms(startMs).padStart(9)} ${ms(took).padStart(9)} |${place}| ${'  '.repeat(depth)}${name}${about === '' ? '' : ` ${about}`}${state}`;
+}

@@ -1,0 +1,161 @@
+/** The commands of `sluice admin`, derived from the table of operations: `clusters drain <id> --mode=…` is DrainCluster. */
+
+import {
+  type AdminOperationName,
+  adminOperationNames,
+  describeAdminOperation,
+} from '../../protocol/admin/operations.ts';
+import { isOptional } from '../../protocol/formats/json.ts';
+import type { JsonSchema } from '../../protocol/formats/json-shape.ts';
+
+export interface AdminFlag {
+  /** The field of the body or the parameter. */
+  readonly name: string;
+  readonly flag: string;
+  /** `document`: the option is the whole body. */
+  readonly in: 'query' | 'body' | 'document';
+  readonly schema: JsonSchema;
+  readonly isRequired: boolean;
+}
+
+export interface AdminCommand {
+  readonly operation: AdminOperationName;
+  readonly words: readonly string[];
+  readonly doc: string;
+  /** The parameters of the path, in order. */
+  readonly parameters: readonly string[];
+  readonly flags: readonly AdminFlag[];
+}
+
+const toKebab = (name: string): string =>
+  name
+    .replace(/(?<=[a-z0-9])[A-Z]/g, '-$&')
+    .replaceAll('_', '-')
+    .toLowerCase();
+
+/** `put` is a word of HTTP; commands say `set`. */
+const verbs: Readonly<Record<string, string>> = { put: 'set' };
+
+/** Another operation does the same to one entry of the list: `logins revoke <id>` beside `logins revoke-all`. */
+const hasEntries = (name: AdminOperationName, path: string): boolean => {
+  const { method } = describeAdminOperation(name);
+  return adminOperationNames.some((other) => {
+    const row = describeAdminOperation(other);
+    return (
+      method !== 'GET' &&
+      row.method === method &&
+      row.path.startsWith(`${path}/:`) &&
+      !row.path.slice(path.length + 2).includes('/')
+    );
+  });
+};
+
+/** The words of the path, then the verb, unless the last word says it. */
+function wordsOf(name: AdminOperationName, path: string): readonly string[] {
+  const { command } = describeAdminOperation(name);
+  if (command !== undefined) return command.split(' ');
+  const words = path
+    .split('/')
+    .slice(3)
+    .filter((part) => !part.startsWith(':'))
+    .map((part) => part.replace(/\.json$/, ''));
+  const kebab = toKebab(name);
+  const [verb = ''] = kebab.split('-');
+  if (kebab.startsWith(words.at(-1) ?? '/')) return words;
+  const isOfMany = verb !== 'list' && path.endsWith(words.at(-1) ?? '/') && hasEntries(name, path);
+  return [...words, `${verbs[verb] ?? verb}${isOfMany ? '-all' : ''}`];
+}
+
+function flagsOf({ query, body }: ReturnType<typeof describeAdminOperation>): readonly AdminFlag[] {
+  const { properties = {}, required = [], anyOf } = body?.schema ?? {};
+  return [
+    ...Object.entries(query).map(([name, reader]) => ({
+      name,
+      flag: `--${toKebab(name)}`,
+      in: 'query' as const,
+      schema: reader.schema,
+      isRequired: !isOptional(reader),
+    })),
+    ...Object.entries(properties).map(([name, schema]) => ({
+      name,
+      flag: `--${toKebab(name)}`,
+      in: 'body' as const,
+      schema,
+      isRequired: required.includes(name),
+    })),
+    ...(anyOf === undefined
+      ? []
+      : [{ name: 'file', flag: '--file', in: 'document' as const, schema: {}, isRequired: true }]),
+  ];
+}
+
+/** Without the operations on the cookie of a browser: the command signs its requests. */
+export const adminCommands: readonly AdminCommand[] = adminOperationNames
+  .filter((name) => describeAdminOperation(name).cookie !== true)
+  .map((name) => {
+    const row = describeAdminOperation(name);
+    return {
+      operation: name,
+      words: wordsOf(name, row.path),
+      doc: row.doc,
+      parameters: row.parameters,
+      flags: flagsOf(row),
+    };
+  })
+  .sort((a, b) => (a.words.join(' ') < b.words.join(' ') ? -1 : 1));
+
+/** The command whose words the arguments begin with, the longest first; `get` and `list` may be left out. */
+export function findAdminCommand(args: readonly string[]): AdminCommand | undefined {
+  const startsWith = (words: readonly string[]): boolean =>
+    words.every((word, index) => args[index] === word);
+  const byLength = adminCommands.toSorted((a, b) => b.words.length - a.words.length);
+  const short = byLength.filter(({ words }) => isReading(words) && startsWith(words.slice(0, -1)));
+  const names = (words: readonly string[]): number => {
+    const rest = args.slice(words.length - 1);
+    const end = rest.findIndex((arg) => arg.startsWith('-'));
+    return end < 0 ? rest.length : end;
+  };
+  // `clusters` lists, and `clusters b` gets one.
+  return (
+    byLength.find(({ words }) => startsWith(words)) ??
+    short.find(({ words, parameters }) => parameters.length === names(words)) ??
+    short[0]
+  );
+}
+
+const isReading = (words: readonly string[]): boolean => ['get', 'list'].includes(words.at(-1) ?? '');
+
+export function usageOf({ words, parameters, flags }: AdminCommand): string {
+  const options = flags.map(({ flag, isRequired, schema }) => {
+    const type = typeof schema.type === 'object' ? schema.type.join('|') : schema.type;
+    const shown = type === 'boolean' ? flag : `${flag} ${schema.enum?.join('|') ?? type ?? 'json'}`;
+    return isRequired ? shown : `[${shown}]`;
+  });
+  return ['sluice admin', ...words, ...parameters.map((name) => `<${name}>`), ...options].join(' ');
+}
+
+export function adminHelp(prefix: readonly string[]): string {
+  const chosen = adminCommands.filter(({ words }) => prefix.every((word, index) => words[index] === word));
+  const shown = chosen.length === 0 ? adminCommands : chosen;
+  return [
+    'usage: sluice admin <command> [<name> …] [--option value …]',
+    '',
+    ...shown.flatMap((command) => [`  ${usageOf(command)}`, `      ${command.doc}`]),
+    '',
+    'files of accounts (see docs/operations/accounts.md):',
+    '  sluice admin iam export --to FILE [--account ID] [--secrets [--passphrase-file FILE]]',
+    '  sluice admin iam import --from FILE [--account ID] [--passphrase-file FILE] [--dry-run] [--overwrite] [--json]',
+    '',
+    'options of every command:',
+    '  --profile NAME, --endpoint URL   where, and with which keys; SLUICE_PROFILE, SLUICE_ENDPOINT,',
+    '                                   SLUICE_ACCESS_KEY and SLUICE_SECRET_KEY are the same',
+    '                                   (`replication peers set` has an --endpoint of its own)',
+    '  --json                           the reply as it arrived',
+    '  --watch                          follows what runs in the background until it ends; `status` until Ctrl-C',
+    '  --follow                         of `requests` and `logs`: goes on with what comes',
+    '  --if-match ETAG, --idempotency-key KEY',
+    'A value that begins with @ is read from that file, and @- from the standard input.',
+    'Exit codes: 0 done, 1 refused, failed, or something wrong was found, 2 wrong usage, 3 the gateway cannot be reached.',
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,223 @@
+/** Sends traces to a collector, in batches. The queue is bounded: what does not fit, and what the collector does not take, is counted. */
+import type { Clock } from '../ports/clock.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+import type { Attributes, SpanDocument, TraceDocument } from '../ports/trace.ts';
+import { describeCall, type Systems } from './call-attributes.ts';
+
+/** Spans that wait: some 8 MiB of traces. */
+const queuedMax = 16_384;
+const batchMax = 2_048;
+const everyMs = 1_000;
+const pausesMs = [1_000, 2_000, 5_000, 15_000, 30_000] as const;
+/** Answers after which the specification wants a later attempt. */
+const passing: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+interface ExporterOptions {
+  readonly poster: {
+    post(body: string): Promise<{ readonly status: number; readonly retryAfter: number | undefined }>;
+    close(): Promise<void>;
+  };
+  readonly source: Source;
+  readonly telemetry: Pick<Telemetry, 'log' | 'spans'>;
+  readonly clock: Pick<Clock, 'sleep'>;
+}
+
+export class OtlpExporter {
+  readonly #options: ExporterOptions;
+  readonly #stopping = new AbortController();
+  readonly #queue: TraceDocument[] = [];
+  #spans = 0;
+  #working: Promise<void> | undefined;
+
+  constructor(options: ExporterOptions) {
+    this.#options = options;
+  }
+
+  add(document: TraceDocument): void {
+    const spans = countSpans(document);
+    if (this.#spans + spans > queuedMax) {
+      this.#options.telemetry.spans('full', spans);
+      return;
+    }
+    this.#queue.push(document);
+    this.#spans += spans;
+    this.#working ??= this.#work().finally(() => {
+      this.#working = undefined;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await this.#working;
+    await this.#options.poster.close();
+  }
+
+  /** Waits first, so that traces gather. */
+  async #work(): Promise<void> {
+    const { clock } = this.#options;
+    const { signal } = this.#stopping;
+    while (this.#queue.length > 0) {
+      await clock.sleep(everyMs, signal);
+      const batch = this.#take();
+      await this.#send(batch);
+    }
+  }
+
+  #take(): readonly TraceDocument[] {
+    let spans = 0;
+    let count = 0;
+    for (const document of this.#queue) {
+      if (count > 0 && spans + countSpans(document) > batchMax) break;
+      spans += countSpans(document);
+      count += 1;
+    }
+    this.#spans -= spans;
+    return this.#queue.splice(0, count);
+  }
+
+  async #send(batch: readonly TraceDocument[]): Promise<void> {
+    const { poster, source, telemetry, clock } = this.#options;
+    const { signal } = this.#stopping;
+    const body = toOtlp(batch, source);
+    const spans = batch.reduce((sum, document) => sum + countSpans(document), 0);
+    let error = '';
+    for (const pauseMs of pausesMs) {
+      let waitMs: number = pauseMs;
+      try {
+        const { status, retryAfter } = await poster.post(body);
+        if (status >= 200 && status < 300) return telemetry.spans('exported', spans);
+        error = `the collector answered ${status}`;
+        if (!passing.has(status)) break;
+        waitMs = Math.min(retryAfter === undefined ? pauseMs : retryAfter * 1_000, pausesMs[4]);
+      } catch (cause) {
+        error = `the collector cannot be reached: ${cause instanceof Error ? cause.message : String(cause)}`;
+      }
+      // A process that stops tries once.
+      if (signal.aborted) break;
+      await clock.sleep(waitMs, signal);
+    }
+    telemetry.spans('refused', spans);
+    telemetry.log('WARN', 'spans were not exported', { error, spans });
+  }
+}
+
+// Headers as OTEL_EXPORTER_OTLP_HEADERS has them: `name=value`, separated by commas or lines, with percent-encoded values.
+
+export function readOtlpHeaders(text: string): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = {};
+  for (const item of text.split(/[,\n]/)) {
+    const at = item.indexOf('=');
+    if (at <= 0) continue;
+    headers[item.slice(0, at).trim().toLowerCase()] = decode(item.slice(at + 1).trim());
+  }
+  return headers;
+}
+
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}
+
+// Traces in the JSON form of OTLP: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding. Names are those of the semantic
+// conventions for HTTP, databases, RPC and messaging.
+
+const kinds = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const;
+const errorStatus = 2;
+
+const toAttributes = (attributes: Attributes): readonly object[] =>
+  Object.entries(attributes).map(([key, value]) => ({
+    key,
+    value:
+      typeof value === 'string'
+        ? { stringValue: value }
+        : typeof value === 'boolean'
+          ? { boolValue: value }
+          : Number.isInteger(value)
+            ? { intValue: String(value) }
+            : { doubleValue: value },
+  }));
+
+/** Who sends the spans. */
+interface Source {
+  readonly resource: Attributes;
+  readonly systems: Systems;
+}
+
+/** One request of OTLP. */
+export function toOtlp(documents: readonly TraceDocument[], { resource, systems }: Source): string {
+  const spans = documents.flatMap((document) => toSpans(document, systems));
+  return JSON.stringify({
+    resourceSpans: [
+      {
+        resource: { attributes: toAttributes(resource) },
+        scopeSpans: [{ scope: { name: 'sluice' }, spans }],
+      },
+    ],
+  });
+}
+
+const countSpans = ({ spans }: TraceDocument): number => spans.length + 1;
+
+function toSpans(document: TraceDocument, systems: Systems): readonly object[] {
+  const startedAt = Date.parse(document.startedAt);
+  /** Nanoseconds since the epoch do not fit into a number. */
+  const nanos = (ms: number): string => String(BigInt(Math.round((startedAt + ms) * 1_000)) * 1_000n);
+  const { traceId } = document;
+  return [
+    {
+      traceId,
+      spanId: document.spanId,
+      parentSpanId: document.parent ?? '',
+      name: spanName(document),
+      kind: kinds[document.kind],
+      startTimeUnixNano: nanos(0),
+      endTimeUnixNano: nanos(document.durationMs),
+      attributes: toAttributes(rootAttributes(document)),
+      links: document.links.map(toLink),
+      ...(isFailed(document) ? { status: { code: errorStatus, message: document.code ?? '' } } : {}),
+    },
+    ...document.spans.map((span) => ({
+      traceId,
+      spanId: span.id,
+      parentSpanId: span.parent,
+      name: span.name,
+      kind: span.about === '' ? kinds.internal : kinds.client,
+      startTimeUnixNano: nanos(span.startMs),
+      endTimeUnixNano: nanos(span.startMs + (span.durationMs ?? document.durationMs - span.startMs)),
+      attributes: toAttributes(spanAttributes(span, systems)),
+      ...(span.error === undefined ? {} : { status: { code: errorStatus, message: span.error } }),
+    })),
+  ];
+}
+
+/** Operations of the storage protocol as the SDKs of AWS name theirs; deliveries as the conventions of messaging have it. */
+function spanName({ operation, attributes }: Pick<TraceDocument, 'operation' | 'attributes'>): string {
+  const { 'messaging.operation.name': act, 'messaging.destination.name': destination } = attributes;
+  if (act !== undefined) return `${act} ${destination}`;
+  return /^[A-Z]\w+$/.test(operation) ? `S3.${operation}` : operation;
+}
+
+/** By the conventions a server's span fails with a fault of the server; a refused request does not. */
+const isFailed = ({ status, code }: TraceDocument): boolean =>
+  status === undefined ? code !== undefined : status >= 500;
+
+const rootAttributes = ({ attributes, status, code, requestId, headMs }: TraceDocument): Attributes => ({
+  ...attributes,
+  'aws.request_id': requestId,
+  ...(status === undefined ? {} : { 'http.response.status_code': status }),
+  ...(code === undefined ? {} : { 'error.type': code }),
+  ...(headMs === undefined ? {} : { 'sluice.head_ms': headMs }),
+});
+
+const spanAttributes = (span: SpanDocument, systems: Systems): Attributes => ({
+  ...(span.about === '' ? {} : describeCall(span, systems)),
+  ...(span.error === undefined ? {} : { 'error.type': span.error }),
+});
+
+function toLink(traceparent: string): object {
+  const [, traceId, spanId] = traceparent.split('-');
+  return { traceId, spanId };
+}

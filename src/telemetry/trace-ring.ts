@@ -1,0 +1,262 @@
+/**
+ * The finished traces that a process keeps, chosen by how they ended: every failure, the slowest of each operation and band of
+ * latency, and a sample of the rest. Each kind has bytes of its own, so a flood of refused requests removes no slow ones.
+ */
+
+import { hasStatus } from '../base/request-history.ts';
+import type { Kept, TraceDocument, TraceFilter, TraceSummary } from '../ports/trace.ts';
+
+type Shelved = Exclude<Kept, 'running'>;
+
+/** 14 MiB together; the rest of 16 is for the traces that are being recorded, and for the maps. */
+const bytesMax: Readonly<Record<Shelved, number>> = {
+  failed: 4 * 1024 * 1024,
+  refused: 3 * 1024 * 1024,
+  slow: 5 * 1024 * 1024,
+  sample: 2 * 1024 * 1024,
+};
+/** What an entry costs beside its texts. */
+const entryBytes = 400;
+/** Upper bounds of the bands of latency, in ms. */
+const bands = [1, 10, 100, 1_000, 10_000, Number.POSITIVE_INFINITY] as const;
+const slowestMax = 8;
+/** After this time a faster trace may replace one of the slowest, so that these are of today. */
+const slowestMs = 15 * 60_000;
+/** Names of operations, and names that nothing selects on; further ones share a group. */
+const groupsMax = 512;
+const shared = 'other';
+/** In each interval of this length one of the other requests is kept. It is a time, not a share, so that load does not raise the cost. */
+const sampleMs = 250;
+
+interface Entry {
+  readonly summary: TraceSummary;
+  readonly text: string;
+  readonly bytes: number;
+  /** By the monotonic clock. */
+  readonly endedAt: number;
+}
+
+/** The slowest of an operation in one band. */
+interface Group {
+  readonly entries: Entry[];
+  /** A trace that took no longer is not kept before `until`. */
+  floorMs: number;
+  until: number;
+}
+
+export interface Ended {
+  readonly operation: string;
+  readonly status: number | undefined;
+  readonly code: string | undefined;
+  readonly durationMs: number;
+  readonly isSampled: boolean;
+  /** By the monotonic clock. */
+  readonly endedAt: number;
+}
+
+export class TraceRing {
+  readonly #shelves: Readonly<Record<Shelved, Set<Entry>>> = {
+    failed: new Set(),
+    refused: new Set(),
+    slow: new Set(),
+    sample: new Set(),
+  };
+  readonly #bytes: Record<Shelved, number> = { failed: 0, refused: 0, slow: 0, sample: 0 };
+  readonly #groups = new Map<string, Group[]>();
+  #sampledAt = Number.NEGATIVE_INFINITY;
+
+  /** Bytes of the entries, for its test. */
+  get bytes(): number {
+    return Object.values(this.#bytes).reduce((sum, each) => sum + each, 0);
+  }
+
+  /** Why the trace is to be kept; undefined for most. */
+  offer(ended: Ended): Shelved | undefined {
+    const { status = 0, code } = ended;
+    if (status >= 500) return 'failed';
+    if (code !== undefined) return status === 0 ? 'failed' : 'refused';
+    if (this.#isSlow(ended)) return 'slow';
+    // Background work that follows a sampled request shows what became of it.
+    const isFollowUp = status === 0 && ended.isSampled;
+    if (!isFollowUp && ended.endedAt - this.#sampledAt < sampleMs) return undefined;
+    this.#sampledAt = ended.endedAt;
+    return 'sample';
+  }
+
+  add(kept: Shelved, ended: Ended, document: TraceDocument): void {
+    const text = JSON.stringify(document);
+    const summary = summarize(document);
+    const entry = {
+      summary,
+      text,
+      bytes: sizeOf(text) + sizeOf(document.key) + entryBytes,
+      endedAt: ended.endedAt,
+    };
+    this.#shelves[kept].add(entry);
+    this.#bytes[kept] += entry.bytes;
+    if (kept === 'slow') this.#addToGroup(ended, entry);
+    for (const oldest of this.#shelves[kept]) {
+      if (this.#bytes[kept] <= bytesMax[kept]) break;
+      this.#remove(kept, oldest);
+    }
+  }
+
+  /** The latest first. */
+  *entries(filter: TraceFilter): Generator<TraceSummary> {
+    for (const { summary } of this.#found(filter)) yield summary;
+  }
+
+  documents(filter: TraceFilter): readonly TraceDocument[] {
+    return this.#found(filter)
+      .slice(0, filter.max)
+      .map(({ text }) => JSON.parse(text) as TraceDocument);
+  }
+
+  #found(filter: TraceFilter): Entry[] {
+    return Object.values(this.#shelves)
+      .flatMap((shelf) => [...shelf].filter((entry) => entryMatches(entry, filter)))
+      .sort((a, b) => b.endedAt - a.endedAt);
+  }
+
+  #remove(kept: Shelved, entry: Entry): void {
+    this.#shelves[kept].delete(entry);
+    this.#bytes[kept] -= entry.bytes;
+    if (kept !== 'slow') return;
+    const { entries } = this.#groupOf(entry.summary);
+    const at = entries.indexOf(entry);
+    if (at >= 0) entries.splice(at, 1);
+  }
+
+  #groupOf({ operation, durationMs }: Pick<Ended, 'operation' | 'durationMs'>): Group {
+    let groups = this.#groups.get(operation);
+    if (groups === undefined) {
+      const isCrowded = this.#groups.size >= groupsMax && operation !== shared;
+      if (isCrowded) return this.#groupOf({ operation: shared, durationMs });
+      groups = bands.map(() => ({ entries: [], floorMs: 0, until: 0 }));
+      this.#groups.set(operation, groups);
+    }
+    let band = 0;
+    while (durationMs >= (bands[band] as number)) band += 1;
+    return groups[band] as Group;
+  }
+
+  #isSlow(ended: Ended): boolean {
+    const { entries, floorMs, until } = this.#groupOf(ended);
+    return entries.length < slowestMax || ended.durationMs > floorMs || ended.endedAt > until;
+  }
+
+  /** Replaces one that is too old, else the fastest. */
+  #addToGroup(ended: Ended, entry: Entry): void {
+    const group = this.#groupOf(ended);
+    const { entries } = group;
+    entries.push(entry);
+    entries.sort((a, b) => b.summary.durationMs - a.summary.durationMs);
+    if (entries.length > slowestMax) {
+      const old = entries.find(({ endedAt }) => ended.endedAt - endedAt > slowestMs);
+      this.#remove('slow', old ?? (entries.at(-1) as Entry));
+    }
+    group.floorMs = entries.at(-1)?.summary.durationMs ?? 0;
+    group.until = Math.min(...entries.map(({ endedAt }) => endedAt)) + slowestMs;
+  }
+}
+
+/** A delivery belongs to the requests that it names in its text, too. */
+const entryMatches = ({ summary, text }: Entry, filter: TraceFilter): boolean =>
+  matches(summary, filter) ||
+  (filter.id !== undefined &&
+    summary.operation.startsWith('worker:') &&
+    text.includes(filter.id) &&
+    matches(summary, { ...filter, id: undefined }));
+
+/** A text with a character beyond Latin-1 takes two bytes for each. */
+const sizeOf = (text: string): number => (/[\u0100-\uffff]/.test(text) ? text.length * 2 : text.length);
+
+// Which traces an operator asks for.
+
+export function summarize({
+  requestId,
+  traceId,
+  kept,
+  operation,
+  bucket,
+  key,
+  status,
+  code,
+  startedAt,
+  durationMs,
+  stage,
+  process,
+}: TraceDocument): TraceSummary {
+  return {
+    requestId,
+    traceId,
+    kept,
+    operation,
+    bucket,
+    key,
+    ...(status === undefined ? {} : { status }),
+    ...(code === undefined ? {} : { code }),
+    startedAt,
+    durationMs,
+    ...(stage === undefined ? {} : { stage }),
+    process,
+  };
+}
+
+export function matches(
+  summary: TraceSummary,
+  { id, operation, bucket, status, minMs = 0, belowMs, running }: TraceFilter,
+): boolean {
+  if (id !== undefined && id !== summary.requestId && id !== summary.traceId) return false;
+  if (operation !== undefined && operation !== summary.operation) return false;
+  if (bucket !== undefined && bucket !== summary.bucket) return false;
+  if (status !== undefined && !hasStatus(summary, status)) return false;
+  if (summary.durationMs < minMs) return false;
+  if (belowMs !== undefined && summary.durationMs >= belowMs) return false;
+  return running === undefined || running === (summary.kept === 'running');
+}
+
+// The traces that are being recorded, the latest first. A list through the traces: a set would cost as much as the rest of a record.
+
+/** Traces that are remembered. A reader that never ends a body would keep its trace. */
+const runningMax = 4_096;
+
+/** What the list keeps in its members. */
+export interface Listed<T> {
+  newer: T | undefined;
+  older: T | undefined;
+  isListed: boolean;
+}
+
+export class RunningTraces<T extends Listed<T>> {
+  #newest: T | undefined;
+  #oldest: T | undefined;
+  #size = 0;
+
+  add(trace: T): void {
+    trace.isListed = true;
+    trace.older = this.#newest;
+    if (this.#newest === undefined) this.#oldest = trace;
+    else this.#newest.newer = trace;
+    this.#newest = trace;
+    this.#size += 1;
+    if (this.#size > runningMax) this.remove(this.#oldest as T);
+  }
+
+  remove(trace: T): void {
+    if (!trace.isListed) return;
+    const { newer, older } = trace;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    if (older === undefined) this.#oldest = newer;
+    else older.newer = newer;
+    trace.isListed = false;
+    trace.newer = undefined;
+    trace.older = undefined;
+    this.#size -= 1;
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let trace = this.#newest; trace !== undefined; trace = trace.older) yield trace;
+  }
+}
