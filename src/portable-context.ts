@@ -52,7 +52,7 @@ export function openPortable(config: Config, options: PortableOptions = {}): Ope
   });
 }
 
-interface OpenedParts {
+export interface OpenedParts {
   readonly context: Context;
   close(): Promise<void>;
 }
