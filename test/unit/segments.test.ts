@@ -228,3 +228,16 @@ test('the ETag that replaces the MD5 has its length, is equal for equal contents
   expect(of(byCustomer, Buffer.alloc(32, 8))).not.toBe(etag);
   expect(of({ by: 'service', wrapped: '' })).toBe(md5);
 });
+
+test('a long content leaves the reader its last array only', async () => {
+  const key = await nodeCipher().ready(secret);
+  const content = contentOf(9 * contentBytes + 100);
+  const stored = await encrypt(content, key);
+  const read = (range: Range) => inPieces(stored.subarray(range.start, range.end + 1), [262_144]);
+  const whole = { start: 0, end: content.length - 1 };
+  const arrays: Uint8Array[] = [];
+  for await (const piece of decryptSegments({ size: stored.length, read }, key, whole)) arrays.push(piece);
+  const last = content.subarray(8 * contentBytes);
+  expect(arrays.map(({ length }) => length)).toEqual([0, 0, last.length]);
+  expect(arrays.at(-1)).toEqual(new Uint8Array(last));
+});
