@@ -28,7 +28,7 @@ export interface LeasePace {
 }
 
 /**
- * Each commit of an embedded store writes some 20 KiB, however little has changed, so a lease is renewed when a third of it is left. The leases of a
+ * Each commit of an embedded store writes some 28 KiB, however little has changed, so a lease is renewed when a fifth of it, 30 seconds, is left. The leases of a
  * process that was killed are free at once.
  */
 export const localTtlMs = 150_000;

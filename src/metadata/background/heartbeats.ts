@@ -6,8 +6,11 @@ import { soundPages } from '../sound-rows.ts';
 const heartbeatsAt: At<typeof heartbeats> = { table: heartbeats, in: { slot: 0 } };
 const gatewaysAt: At<typeof gateways> = { table: gateways, in: { slot: 0 } };
 
-/** The time between two heartbeats, on this machine and elsewhere: each commit of an embedded store writes some 20 KiB. */
-export const heartbeatMs = { local: 100_000, distant: 10_000 } as const;
+/**
+ * The time between two heartbeats, on this machine and elsewhere: each commit of an embedded store writes some 28 KiB. Two minutes are a
+ * multiple of the shorter rests, so other writes of the instant share the commit.
+ */
+export const heartbeatMs = { local: 120_000, distant: 10_000 } as const;
 
 /** After this time without a heartbeat a process is assumed dead. */
 const silentMs = { local: 180_000, distant: 30_000 } as const;
