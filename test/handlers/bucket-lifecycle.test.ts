@@ -66,7 +66,7 @@ const refused: Readonly<Record<string, readonly [body: string, code: string]>> =
   'no filter and no prefix': [rule(days(1), ''), 'MalformedXML'],
   'filter and prefix': [rule(days(1), '<Filter/><Prefix></Prefix>'), 'MalformedXML'],
   'And beside a condition': [
-    rule(days(1), `<Filter><Prefix>a</Prefix><And>${tag('k')}</And></Filter>`),
+    rule(days(1), `<Filter><Prefix>a</Prefix><And><Prefix>b</Prefix>${tag('k')}</And></Filter>`),
     'MalformedXML',
   ],
   'And with no condition': [rule(days(1), '<Filter><And/></Filter>'), 'MalformedXML'],
