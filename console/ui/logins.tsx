@@ -51,6 +51,33 @@ const cut = (text: string, shown = text) => (
   </span>
 );
 
+/** The first that matches: browsers also name those that they are compatible with. */
+const browsers: readonly (readonly [name: string, version: RegExp])[] = [
+  ['Edge', /\bEdg\w*\/(\d+)/],
+  ['Opera', /\bOPR\/(\d+)/],
+  ['Firefox', /\b(?:Firefox|FxiOS)\/(\d+)/],
+  ['Chrome', /\b(?:Chrome|CriOS|HeadlessChrome)\/(\d+)/],
+  ['Safari', /\bVersion\/(\d+).*\bSafari\//],
+];
+const systems: readonly (readonly [name: string, mark: RegExp])[] = [
+  ['Android', /Android/],
+  ['iOS', /iPhone|iPad/],
+  ['Windows', /Windows/],
+  ['macOS', /Mac OS X/],
+  ['Linux', /Linux/],
+];
+
+/** `Firefox 145, Linux`; a client without such a name by its whole text. */
+function nameBrowser(agent: string): string {
+  for (const [name, version] of browsers) {
+    const [, major] = version.exec(agent) ?? [];
+    if (major === undefined) continue;
+    const system = systems.find(([, mark]) => mark.test(agent));
+    return `${name} ${major}${system === undefined ? '' : `, ${system[0]}`}`;
+  }
+  return agent;
+}
+
 /** Of all callers. */
 const who: Column<Login> = {
   id: 'who',
@@ -82,7 +109,7 @@ const columns: readonly Column<Login>[] = [
   },
   { id: 'ends', head: w.ends, cell: ({ expiresAt }) => <Time at={expiresAt} />, isMinor: true },
   { id: 'from', head: w.from, cell: ({ source }) => <span class="code">{source}</span> },
-  { id: 'agent', head: w.agent, cell: ({ agent }) => cut(agent), isMinor: true },
+  { id: 'agent', head: w.agent, cell: ({ agent }) => cut(agent, nameBrowser(agent)), isMinor: true },
 ];
 
 interface TableProps {

@@ -67,22 +67,19 @@ console.log(`first rows of ${keys} keys: ${times.map((ms) => `${Math.round(ms)} 
 const before = await heap();
 console.log(`heap at the first row: ${mb(before)}`);
 const begun = Date.now();
-let seen = 0;
-for (let second = 15; second <= seconds; second += 15) {
-  seen = await page.evaluate(
-    async (until) => {
-      const region = document.querySelector('.table-region.is-virtual');
-      let last = 0;
-      while (Date.now() < until) {
-        region?.scrollBy({ top: 12_000 });
-        await new Promise((resolve) => requestAnimationFrame(resolve));
-        last = Number(region?.querySelector('table')?.getAttribute('aria-rowcount') ?? 0) - 1;
-      }
-      return last;
-    },
-    begun + second * 1_000,
-  );
+const passed = (): number => Math.round((Date.now() - begun) / 1_000);
+while (passed() < seconds) {
+  const seen = await page.evaluate(async (forMs) => {
+    const until = Date.now() + forMs;
+    const region = document.querySelector('.table-region.is-virtual');
+    while (Date.now() < until) {
+      region?.scrollBy({ top: 12_000 });
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    }
+    return Number(region?.querySelector('table')?.getAttribute('aria-rowcount') ?? 1) - 1;
+  }, 15_000);
+  const now = await heap();
   console.log(
-    `${second} s: ${seen} rows were loaded, heap ${mb(await heap())}, ${mb((await heap()) - before)} more`,
+    `${passed()} s: ${seen} rows were loaded, heap ${mb(now)}, ${mb(Math.max(0, now - before))} more`,
   );
 }

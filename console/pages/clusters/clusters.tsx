@@ -85,6 +85,7 @@ const columns: readonly Column<Row>[] = [
     head: w.since,
     cell: ({ since }) => <Time at={since} />,
     value: ({ since }) => since,
+    align: 'end',
     isMinor: true,
   },
 ];

@@ -216,7 +216,7 @@ function Backlog({ workers }: { readonly workers: readonly Worker[] }) {
 type Refusal = Answer<'ListTraces'>['traces'][number];
 
 const refusalColumns: readonly Column<Refusal>[] = [
-  { id: 'time', head: w.time, cell: ({ startedAt }) => <Time at={startedAt} /> },
+  { id: 'time', head: w.time, cell: ({ startedAt }) => <Time at={startedAt} />, isMinor: true },
   {
     id: 'operation',
     head: w.operation,

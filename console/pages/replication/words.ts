@@ -23,7 +23,8 @@ export const w = words({
     tls: 'Client certificate',
     changed: 'Changed',
     noPeers: 'There is no peer.',
-    noPeersHint: 'sluice admin replication peers set adds one, with keys that are sealed here.',
+    noPeersHint:
+      'Add one with the command sluice admin replication peers set: this gateway encrypts its keys.',
     failed: 'Given up',
     givenUp: 'Given up',
     version: 'Version',
@@ -57,7 +58,8 @@ export const w = words({
     tls: 'Client-Zertifikat',
     changed: 'Geändert',
     noPeers: 'Es gibt keine Gegenstelle.',
-    noPeersHint: 'sluice admin replication peers set fügt eine hinzu; ihre Schlüssel werden hier versiegelt.',
+    noPeersHint:
+      'Der Befehl sluice admin replication peers set fügt eine hinzu: dieses Gateway verschlüsselt ihre Schlüssel.',
     failed: 'Aufgegeben',
     givenUp: 'Aufgegeben',
     version: 'Version',

@@ -44,16 +44,19 @@ const columns: readonly Column<Setting>[] = [
       source === 'default' ? (
         <span class="quiet">{w.sources[source]}</span>
       ) : (
-        <Chip tone="accent">{w.sources[source]}</Chip>
+        <Chip tone="accent" icon="sliders">
+          {w.sources[source]}
+        </Chip>
       ),
     value: ({ source }) => source,
+    isMinor: true,
   },
   {
     id: 'doc',
     head: w.meaning,
     cell: ({ doc }) => (
-      <span class="cut quiet" title={doc}>
-        {doc}
+      <span class="two-lines quiet" title={doc}>
+        {doc.replaceAll('`', '')}
       </span>
     ),
     isMinor: true,

@@ -134,7 +134,13 @@ const columns: readonly Column<Row>[] = [
     align: 'end',
     cell: ({ size, isMarker }) => (isMarker ? <span class="quiet">–</span> : <Bytes value={size} />),
   },
-  { id: 'modified', head: w.modified, cell: ({ modified }) => <Time at={modified} />, isMinor: true },
+  {
+    id: 'modified',
+    head: w.modified,
+    cell: ({ modified }) => <Time at={modified} />,
+    align: 'end',
+    isMinor: true,
+  },
 ];
 
 const labelOf = ({ key, versionId }: Row): string => w.selectOne(`${visible(key)} ${versionId}`);

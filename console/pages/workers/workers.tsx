@@ -40,6 +40,7 @@ const columns: readonly Column<Worker>[] = [
     head: w.heartbeat,
     cell: ({ beatAt }) => (beatAt === undefined ? t.ui.never : <Time at={beatAt * 1000} />),
     value: ({ beatAt = 0 }) => -beatAt,
+    isMinor: true,
   },
   {
     id: 'last',
