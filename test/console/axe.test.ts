@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, builtPages, panels } from './addresses.ts';
+import { badPracticesOf } from './best-practices.ts';
 import { fill, send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole, type Scheme, type Tab, widths } from './world.ts';
 
@@ -48,15 +49,17 @@ describe.skipIf(noChromium !== undefined)('accessibility', () => {
 
   // At the same time, because most of the time of a load is spent in waiting.
   test.concurrent.each(addresses)(
-    '%s violates no rule of axe, in light and dark at three widths',
+    '%s violates no rule of axe, in light and dark at three widths, and no best practice',
     async (_, address) => {
       await using tab = await world.open(address, { beside: loggedIn });
+      expect(await badPracticesOf(tab.page)).toEqual([]);
       expect(await violationsOf(tab)).toEqual({});
     },
   );
 
   test('the log-in page, the palette, the list of keys and the account menu violate none either', async () => {
     await using out = await world.open('/', { as: undefined });
+    expect(await badPracticesOf(out.page)).toEqual([]);
     expect(await violationsOf(out)).toEqual({});
     await using tab = await world.open('/', { beside: loggedIn });
     await tab.page.keyboard.press('Control+k');

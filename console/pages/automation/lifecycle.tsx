@@ -38,8 +38,13 @@ interface LifecycleProps extends PartProps {
 
 export function Lifecycle({ bucket, configurations, may, isKnown }: LifecycleProps) {
   const rules = configurations.lifecycle?.Rule ?? [];
-  const report = useAdmin('GetLifecycle', { path: { name: bucket } }, { everyMs });
   const isSet = rules.length > 0;
+  // Without rules the gateway answers 404, which the browser would log.
+  const report = useAdmin(
+    'GetLifecycle',
+    { path: { name: bucket } },
+    { everyMs, enabled: isSet || !isKnown },
+  );
   return (
     <Section
       title={w.lifecycle}
