@@ -44,6 +44,12 @@ describe.skipIf(noChromium !== undefined)('the Buckets page', () => {
     const rows = page.getByRole('row');
     await rows.filter({ hasText: 'photos' }).getByText('public', { exact: true }).waitFor();
     await rows.filter({ hasText: 'invoices' }).getByText('private', { exact: true }).waitFor();
+    // Its days were closed; those of the others were not.
+    await rows
+      .filter({ hasText: 'photos' })
+      .getByRole('img', { name: /^From .* GiB in \d+ days$/ })
+      .waitFor();
+    await rows.filter({ hasText: 'invoices' }).getByTitle('Known from the second closed day on.').waitFor();
     await page.getByRole('button', { name: 'Create bucket' }).click();
     expect(page.url()).toContain('create=1');
     const panel = page.getByRole('region', { name: 'Create bucket' });

@@ -70,6 +70,22 @@ describe.skipIf(noChromium !== undefined)('the tab Usage of a bucket', () => {
     ]);
   });
 
+  test('exports the charges of FOCUS in which no cell is a formula', async () => {
+    await using tab = await world.open('/buckets/photos/usage');
+    const { page } = tab;
+    const [name, text] = await saved(tab, () => page.getByRole('button', { name: 'Export FOCUS' }).click());
+    expect(name).toBe('photos-focus.csv');
+    const [head = '', ...lines] = text.trimEnd().split('\r\n');
+    const skuAt = head.split(',').indexOf('SkuId');
+    const amountAt = head.split(',').indexOf('ConsumedQuantity');
+    const storage = lines.filter((line) => line.includes('B-Seconds'));
+    expect(storage).toHaveLength(3);
+    const last = storage.at(-1)?.replace('"Storage, STANDARD"', '').split(',') ?? [];
+    expect([last[skuAt], last[amountAt]]).toEqual(['STANDARD', digits]);
+    expect(storage[1]).toContain(`"'=HYPERLINK(""http://x"",""y"")"`);
+    expect(text).toContain(`${dayBefore(1)}T00:00:00Z`);
+  });
+
   test('a quota is set in three steps, shown with its use, and what is no size is refused at its field', async () => {
     await using tab = await world.open('/buckets/photos/usage');
     const { page } = tab;

@@ -10,6 +10,7 @@ const own = [
   '/buckets/of-alice/traffic',
   '/buckets/of-alice/uploads',
   '/buckets?owner=alice-account',
+  '/usage/buckets?owner=alice-account',
 ];
 const ownAccount = [
   '/iam/users/alice-account/usage',
@@ -24,6 +25,8 @@ const ofOthers = [
   '/buckets/no-such-bucket/usage',
   '/buckets',
   '/buckets?owner=bob-account',
+  '/usage/buckets',
+  '/usage/buckets?owner=bob-account',
   '/iam/users/bob-account/usage',
   '/iam/users/bob-account/quota',
   '/accounts',
@@ -101,8 +104,9 @@ describe('a caller of an account that is no operator’s', () => {
       ],
     });
     const denied = await clientOf('denied', limited);
-    expect((await statuses(denied, own)).map(([, status]) => status)).toEqual([403, 403, 403, 403, 200]);
-    expect(JSON.parse((await denied.get('/admin/v1/buckets?owner=alice-account')).text).rows).toEqual([]);
+    expect((await statuses(denied, own)).map(([, status]) => status)).toEqual([403, 403, 403, 403, 200, 200]);
+    for (const list of ['/buckets', '/usage/buckets'])
+      expect(JSON.parse((await denied.get(`/admin/v1${list}?owner=alice-account`)).text).rows).toEqual([]);
   });
 
   test('is told by CheckPermissions what it may do', async () => {

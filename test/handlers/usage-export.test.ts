@@ -23,6 +23,28 @@ const mandatory = [
   ...['ServiceName', 'ServiceProviderName'],
 ];
 
+test('the buckets of a list have what each held on average on each closed day', async () => {
+  const settings = { SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: '2' };
+  await using world = await openUsageWorld('memory', { settings });
+  for (const name of ['first', 'second', 'third']) await world.client.put(`/${name}`);
+  await world.client.put('/first/key', { body: 'ten bytes.' });
+  await world.rollUp();
+  world.clock.jump(12 * hourMs);
+  await world.rollUp();
+  world.clock.jump(12 * hourMs);
+  await world.rollUp();
+  const list = async (query: string) => JSON.parse((await world.ask(`/usage/buckets${query}`)).text);
+  const found = await list('?days=3&limit=2');
+  expect(found).toMatchObject({ start: '2025-12-30', next: 'second' });
+  expect(found.rows).toEqual([
+    { name: 'first', owner: alice.owner, bytes: [null, null, 10] },
+    { name: 'second', owner: alice.owner, bytes: [null, null, expect.toBeOneOf([null, 0])] },
+  ]);
+  expect((await list(`?days=3&after=${found.next}`)).rows).toMatchObject([{ name: 'third' }]);
+  expect((await list('?prefix=f&owner=nobody')).rows).toEqual([]);
+  expect((await world.ask('/usage/buckets?days=91')).status).toBe(400);
+});
+
 describe.each(['memory', 'embedded+file'] as const)('usage export: %s', (backend) => {
   test('every format has each bucket once, deleted ones too, and never changes', async () => {
     const settings = { SVC_USAGE_ROLLUP_SAMPLES_PER_DAY: '2' };

@@ -17,6 +17,7 @@ import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { formatBytes, Time } from '../../ui/values.tsx';
 import { CreateBucket } from './create-bucket.tsx';
+import { type Trend, TrendLine, useTrends } from './trend.tsx';
 import { w } from './words.ts';
 
 type Bucket = Answer<'ListBuckets'>['rows'][number];
@@ -35,7 +36,7 @@ function useSettled(value: string): string {
   return settled;
 }
 
-const columns: readonly Column<Bucket>[] = [
+const columnsWith = (trends: ReadonlyMap<string, Trend> | undefined): readonly Column<Bucket>[] => [
   {
     id: 'name',
     head: w.name,
@@ -55,6 +56,16 @@ const columns: readonly Column<Bucket>[] = [
   },
   countColumn('objects', { head: w.objects, value: ({ objects }) => objects }),
   bytesColumn('bytes', { head: w.bytes, value: ({ bytes }) => bytes }),
+  ...(trends === undefined
+    ? []
+    : [
+        {
+          id: 'trend',
+          head: w.trend,
+          cell: ({ name }: Bucket) => <TrendLine trend={trends.get(name)} />,
+          isMinor: true,
+        },
+      ]),
   { id: 'quota', head: w.quota, cell: (row) => <Quota bucket={row} />, isMinor: true },
   {
     id: 'versioning',
@@ -97,15 +108,24 @@ function Quota({ bucket: { quota, bytes, objects } }: { readonly bucket: Bucket 
 
 export default function BucketsPage() {
   const { session } = useSession();
-  const allowed = useAllowed(['ListBuckets', create]);
+  const allowed = useAllowed(['ListBuckets', 'ListBucketUsage', create]);
   const [search, setSearch] = useSearchState();
   const navigate = useNavigate();
   const prefix = useSettled(search['q'] ?? '');
+  const owner = session.isOperator ? undefined : session.account;
   const list = useAdminPages(
     'ListBuckets',
-    { query: { prefix, ...(session.isOperator ? {} : { owner: session.account }) } },
+    { query: { prefix, ...(owner === undefined ? {} : { owner }) } },
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListBuckets') === true, keepsRows: true },
   );
+  const mayTrend = allowed('ListBucketUsage') === true;
+  const after = [
+    '',
+    ...(list.data?.pages.flatMap(({ next }, index, all) =>
+      next === undefined || index === all.length - 1 ? [] : next,
+    ) ?? []),
+  ];
+  const trends = useTrends({ prefix, owner, after, enabled: mayTrend });
   const mayCreate = allowed(create) === true;
   const openCreate = () => setSearch({ create: '1' }, { push: true });
   const open = ({ name }: Bucket) => {
@@ -129,7 +149,7 @@ export default function BucketsPage() {
         ) : (
           <DataTable
             label={t.pages.buckets}
-            columns={columns}
+            columns={columnsWith(mayTrend ? trends : undefined)}
             rows={list.rows}
             rowKey={({ name }) => name}
             error={list.error}

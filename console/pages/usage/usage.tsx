@@ -27,6 +27,7 @@ import {
   useTraffic,
   useUsage,
 } from './feed.ts';
+import { saveFocus } from './focus.ts';
 import { ClosedDays, CutNote, ExportButton, Requests } from './parts.tsx';
 import { Quota, QuotaForm } from './quota.tsx';
 import { w } from './words.ts';
@@ -82,7 +83,9 @@ export default function UsagePage() {
         }
       >
         <Reading query={usage} rows={5}>
-          {(feed) => <Storage feed={feed} bucket={bucket} />}
+          {(feed) => (
+            <Storage feed={feed} bucket={bucket} details={found.data} traffic={traffic.data?.rows} />
+          )}
         </Reading>
       </Card>
       {may('GetBucketTraffic') && (
@@ -155,7 +158,15 @@ const usageColumns: readonly Column<UsageRow>[] = [
   countColumn('most', { head: w.mostObjects, value: ({ objectCountMax }) => objectCountMax, isMinor: true }),
 ];
 
-function Storage({ feed, bucket }: { readonly feed: Feed<UsageRow>; readonly bucket: string }) {
+interface StorageProps {
+  readonly feed: Feed<UsageRow>;
+  readonly bucket: string;
+  /** Undefined where policies forbid it, or while it is read. */
+  readonly details: Answer<'GetBucket'> | undefined;
+  readonly traffic: readonly TrafficRow[] | undefined;
+}
+
+function Storage({ feed, bucket, details, traffic }: StorageProps) {
   const { rows } = feed;
   const { times, classes } = useMemo(() => seriesOf(rows), [rows]);
   const newestFirst = useMemo(() => rows.toReversed(), [rows]);
@@ -178,7 +189,16 @@ function Storage({ feed, bucket }: { readonly feed: Feed<UsageRow>; readonly buc
         rowKey={({ day, storageClass }) => `${day} ${storageClass}`}
         filterText={({ day, storageClass }) => `${day} ${storageClass}`}
         empty={null}
-        tools={<ExportButton onClick={() => saveCsv(`${bucket}-usage.csv`, columns, rows)} />}
+        tools={
+          <>
+            <ExportButton onClick={() => saveCsv(`${bucket}-usage.csv`, columns, rows)} />
+            {details !== undefined && (
+              <Button icon="download" title={w.focusHint} onClick={() => saveFocus(details, rows, traffic)}>
+                {w.focus}
+              </Button>
+            )}
+          </>
+        }
       />
       <ClosedDays of={feed} />
     </>

@@ -28,6 +28,9 @@ export const w = words({
     byteSeconds: 'Byte-seconds',
     mostObjects: 'Most objects',
     export: 'Export CSV',
+    focus: 'Export FOCUS',
+    focusHint:
+      'Storage and requests as charges without prices, in the columns of FOCUS (FinOps Open Cost and Usage Specification).',
     none: 'No day of this span has been closed yet.',
     noneHint: 'A UTC day is closed shortly after it has ended.',
     closed: (count: number) => `${plural(count, 'day', 'days')} closed. Days are UTC.`,
@@ -70,6 +73,9 @@ export const w = words({
     byteSeconds: 'Byte-Sekunden',
     mostObjects: 'Höchste Objektzahl',
     export: 'CSV exportieren',
+    focus: 'FOCUS exportieren',
+    focusHint:
+      'Speicher und Anfragen als Posten ohne Preise, in den Spalten von FOCUS (FinOps Open Cost and Usage Specification).',
     none: 'Noch kein Tag dieses Zeitraums ist abgeschlossen.',
     noneHint: 'Ein UTC-Tag wird kurz nach seinem Ende abgeschlossen.',
     closed: (count) => `${plural(count, 'Tag', 'Tage')} abgeschlossen. Tage sind UTC.`,

@@ -4,8 +4,9 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import type { Traffic } from '../../metadata/buckets/usage.ts';
 import type { DayUsageRow } from '../../metadata/records/usage.ts';
+import { type Charge, focusColumns, storageCharge, trafficCharges } from './focus.ts';
 import { findProgress, isMissed } from './progress.ts';
-import { addDays, dayMs, startOfDay } from './read-usage.ts';
+import { dayMs, startOfDay } from './read-usage.ts';
 import { trafficCloseMs, trafficKeptMs } from './traffic-counter.ts';
 
 export interface ExportFormat<Row> {
@@ -37,67 +38,7 @@ const csv = <Row>(columns: Columns<Row>): ExportFormat<Row> => ({
 
 const jsonLines = 'application/x-ndjson';
 
-/** A time of FOCUS: the first moment of a day. */
-const at = (day: string): string => `${day}T00:00:00Z`;
-const startOfMonth = (day: string): string => `${day.slice(0, 7)}-01`;
-const nextMonth = (day: string): string => startOfMonth(addDays(startOfMonth(day), 31));
-
-/** The gateway knows amounts, and neither prices nor who sells: such columns are empty, for the invoice generator to fill. */
-const unknown = () => '';
-
-/** What FOCUS calls a charge: an amount of one thing that has a price. */
-interface Charge {
-  readonly payer: string;
-  readonly user: string;
-  readonly day: string;
-  readonly bucketId: string;
-  readonly bucket: string;
-  readonly sku: string;
-  readonly says: string;
-  readonly amount: string | number;
-  readonly unit: string;
-}
-
-/**
- * Columns of the FinOps Open Cost and Usage Specification, https://focus.finops.org/focus-columns/: those that its versions 1.0 to 1.3
- * demand of every dataset, and further ones that the gateway knows. An empty field is null.
- */
-const focusCharge = csv<Charge>({
-  BilledCost: unknown,
-  BillingAccountId: ({ payer }) => payer,
-  BillingAccountName: unknown,
-  BillingCurrency: unknown,
-  BillingPeriodStart: ({ day }) => at(startOfMonth(day)),
-  BillingPeriodEnd: ({ day }) => at(nextMonth(day)),
-  ChargeCategory: () => 'Usage',
-  // Null: no row corrects an earlier one, because closed days never change.
-  ChargeClass: () => '',
-  ChargeDescription: ({ says }) => says,
-  ChargeFrequency: () => 'Usage-Based',
-  ChargePeriodStart: ({ day }) => at(day),
-  ChargePeriodEnd: ({ day }) => at(addDays(day, 1)),
-  ConsumedQuantity: ({ amount }) => amount,
-  ConsumedUnit: ({ unit }) => unit,
-  ContractedCost: unknown,
-  EffectiveCost: unknown,
-  HostProviderName: unknown,
-  InvoiceIssuerName: unknown,
-  ListCost: unknown,
-  PricingQuantity: ({ amount }) => amount,
-  PricingUnit: ({ unit }) => unit,
-  ProviderName: unknown,
-  PublisherName: unknown,
-  ResourceId: ({ bucketId }) => bucketId,
-  ResourceName: ({ bucket }) => bucket,
-  ResourceType: ({ bucketId }) => (bucketId === '' ? '' : 'Bucket'),
-  ServiceCategory: () => 'Storage',
-  ServiceName: () => 'Object Storage',
-  ServiceProviderName: unknown,
-  ServiceSubcategory: () => 'Object Storage',
-  SkuId: ({ sku }) => sku,
-  SubAccountId: ({ user }) => user,
-  SubAccountName: unknown,
-});
+const focusCharge = csv<Charge>(focusColumns);
 
 const focus = <Row>(toCharges: (row: Row) => readonly Charge[]): ExportFormat<Row> => ({
   ...focusCharge,
@@ -134,28 +75,8 @@ export const storageFormats: Formats<DayUsageRow> = {
       }).slice(0, -1)},"byteSeconds":${byteSeconds}}`,
     ],
   },
-  focus: focus(({ day, bucket, bucketId, owner, storageClass, byteSeconds }) => [
-    {
-      payer: owner,
-      user: owner,
-      day,
-      bucketId,
-      bucket,
-      sku: storageClass,
-      says: `Storage, ${storageClass}`,
-      amount: byteSeconds,
-      unit: 'B-Seconds',
-    },
-  ]),
+  focus: focus((row) => [storageCharge(row)]),
 };
-
-/** What of the traffic has a price. */
-const amounts = [
-  { field: 'requestsA', says: 'Requests, class A', unit: 'Requests' },
-  { field: 'requestsB', says: 'Requests, class B', unit: 'Requests' },
-  { field: 'ingressBytes', says: 'Bytes received', unit: 'B' },
-  { field: 'egressBytes', says: 'Bytes sent', unit: 'B' },
-] as const;
 
 export const trafficFormats: Formats<Traffic> = {
   csv: csv({
@@ -171,21 +92,7 @@ export const trafficFormats: Formats<Traffic> = {
     egressBytes: ({ egressBytes }) => egressBytes,
   }),
   jsonl: { mediaType: jsonLines, toLines: (row) => [JSON.stringify(row)] },
-  focus: focus(({ day, bucket, bucketId, requester, payer, ...row }) =>
-    amounts
-      .filter(({ field }) => row[field] > 0)
-      .map(({ field, says, unit }) => ({
-        payer,
-        user: requester,
-        day,
-        bucketId,
-        bucket,
-        sku: field,
-        says,
-        amount: row[field],
-        unit,
-      })),
-  ),
+  focus: focus(trafficCharges),
 };
 
 // A closed day for export: whether it is known, and its rows as lines.

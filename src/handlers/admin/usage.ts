@@ -1,9 +1,11 @@
 /** The usage feed and the traffic feed. */
 
+import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { inTurns, openTurns } from '../../domain/common/turns.ts';
+import { pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
 import {
   assertClosed,
   assertTrafficClosed,
@@ -13,7 +15,8 @@ import {
   storageFormats,
   trafficFormats,
 } from '../../domain/usage/export-formats.ts';
-import { addDays, isDay, sumOwned, toDay } from '../../domain/usage/read-usage.ts';
+import { findProgress } from '../../domain/usage/progress.ts';
+import { addDays, dayMs, isDay, sumOwned, toDay } from '../../domain/usage/read-usage.ts';
 import {
   everyTrafficOf,
   everyUsageOf,
@@ -24,6 +27,7 @@ import {
   type Traffic,
 } from '../../metadata/buckets/usage.ts';
 import type { DayUsageRow } from '../../metadata/records/usage.ts';
+import { bucketsPageDefault } from '../../protocol/admin/objects.ts';
 import type { AdminQuery } from '../../protocol/admin/operations.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import type { Reply } from '../../protocol/reply.ts';
@@ -45,6 +49,36 @@ export const GetBucketUsage: AdminHandler<'GetBucketUsage'> = async (ctx, { para
     toToken: ({ day, storageClass }) => [day, storageClass],
   });
 };
+
+/** Buckets whose days are read at once. */
+const seriesAtOnce = 8;
+const seriesDays = 30;
+/** Rows of a bucket: a day has one for each storage class. */
+const seriesRowsMax = 2_500;
+
+export const ListBucketUsage: AdminHandler<'ListBucketUsage'> = async (ctx, { query, signal }) => {
+  const { prefix = '', days: count = seriesDays, limit = bucketsPageDefault, after, owner } = query;
+  const rest = openTurns(ctx.clock, signal);
+  const filter = { prefix, ...(owner === undefined ? {} : { owner }) };
+  const { buckets, next } = await pageHeldBuckets(ctx, filter, { after, limit, rest });
+  const progress = await findProgress(ctx.metadata);
+  const yesterday = addDays(toDay(await ctx.metadata.now()), -1);
+  const before = addDays(progress?.closedThrough ?? yesterday, 1);
+  const start = addDays(before, -count);
+  const days = Array.from({ length: count }, (_, index) => addDays(start, index));
+  const rows = await inParallel(seriesAtOnce, buckets, async ({ row: { id, name, owner: of } }) => {
+    await rest();
+    const found = await pageBucketDays(ctx.metadata, id, { start, before, limit: seriesRowsMax });
+    const byDay = Map.groupBy(found, ({ day }) => day);
+    return { name, owner: of, bytes: days.map((day) => averageOf(byDay.get(day))) };
+  });
+  return jsonReply({ start, rows, ...(next === undefined ? {} : { next }) });
+};
+
+const averageOf = (rows: readonly DayUsageRow[] | undefined): number | null =>
+  rows === undefined
+    ? null
+    : Math.round(rows.reduce((sum, { byteSeconds }) => sum + Number(byteSeconds), 0) / (dayMs / 1_000));
 
 export const GetUserUsage: AdminHandler<'GetUserUsage'> = async (ctx, { params, query, signal, entries }) => {
   const owner = params.get('user') ?? '';

@@ -14,7 +14,8 @@ import {
   jsonRows,
   jsonText,
 } from '../formats/json.ts';
-import { type AdminRows, alias, bucketName, count, next, paging, scope } from './row.ts';
+import { bucketsPageDefault } from './objects.ts';
+import { type AdminRows, alias, bucketName, count, mention, next, paging, pagingBy, scope } from './row.ts';
 
 // Rows about quotas, usage and traffic.
 
@@ -233,6 +234,34 @@ export const usageRows = {
     doc: 'Lists the storage that a bucket used, by closed day and class.',
     query: range,
     reply: jsonObject({ rows: jsonRows(jsonObject(stored)), next }),
+  },
+  ListBucketUsage: {
+    on: 'GET /usage/buckets',
+    tenants: { account: 'owner' },
+    names: { owner: mention('accounts/{owner}/buckets') },
+    lists: { rows: ['buckets/{name}', 'accounts/{owner}'] },
+    doc: 'Lists the buckets that ListBuckets lists with the bytes that each held on average on each closed day: for lists with a small chart in each row.',
+    query: {
+      prefix: jsonOptional(bucketName),
+      owner: jsonOptional(jsonText({ max: 128 })),
+      days: jsonOptional(
+        jsonInteger({ min: 2, max: 90, doc: 'Days until the last one that is closed; 30 unless given.' }),
+      ),
+      ...pagingBy(bucketsPageDefault),
+    },
+    reply: jsonObject({
+      /** The first of the days. */
+      start: day,
+      rows: jsonRows(
+        jsonObject({
+          name: bucketName,
+          owner: jsonText(),
+          // By day; null where there is no row of it.
+          bytes: jsonRows(jsonNullable(count)),
+        }),
+      ),
+      next,
+    }),
   },
   GetUserUsage: {
     on: 'GET /iam/users/:user/usage',
