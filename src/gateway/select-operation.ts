@@ -3,7 +3,7 @@
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { noParameters, type Parameters } from '../protocol/action-query.ts';
-import { configurationFields } from '../protocol/admin/row.ts';
+import { configurationFields, iamFields } from '../protocol/admin/row.ts';
 import { describeOperation, type OperationName } from '../protocol/operations/operations.ts';
 import { select } from '../protocol/operations/select.ts';
 import { serviceOf } from '../protocol/render.ts';
@@ -67,6 +67,10 @@ async function selectIdentified(
   return found;
 }
 
+/** Of a bucket and of IAM, the rows of the public protocols show the same changes as those of the operator API. */
+const recordedFields = ({ scope }: Pick<Identified, 'scope'>, { action }: { readonly action: string }) =>
+  scope === 'bucket' ? configurationFields : action.startsWith('iam:') ? iamFields : undefined;
+
 function selected(
   ctx: Context,
   request: Identified,
@@ -74,8 +78,7 @@ function selected(
 ): Selected {
   const { requestId, wire, identity, bucketName, key } = request;
   const row = describeOperation(operation);
-  // Of a bucket, the rows of the storage protocol show the same changes as those of the operator API.
-  const recorded = request.scope === 'bucket' ? configurationFields : undefined;
+  const recorded = recordedFields(request, row);
   const asked = { requestId, wire, action: operation, identity, bucketName, key };
   const audited = { ...asked, events: row.events, recorded };
   const found = establish(request, {

@@ -186,8 +186,16 @@ const states: { readonly [K in Shown]: (record: IamRecord<K>) => State } = {
     status: isDisabled === true ? 'Disabled' : 'Active',
   }),
   group: ({ value: { name, path } }) => ({ name, path }),
-  role: ({ value: { name, path, sessionSecondsMax } }) => ({ name, path, sessionSeconds: sessionSecondsMax }),
-  policy: ({ value: { name, path, defaultVersion } }) => ({ name, path, defaultVersion }),
+  role: ({ value: { name, path, sessionSecondsMax } }) => ({
+    name,
+    path,
+    sessionSeconds: sessionSecondsMax,
+  }),
+  policy: ({ value: { name, path, defaultVersion } }) => ({
+    name,
+    path,
+    defaultVersion,
+  }),
   key: ({ name, value: { status } }) => ({ accessKeys: { [name]: status } }),
 };
 

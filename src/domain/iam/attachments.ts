@@ -116,6 +116,7 @@ export async function holdBoundary(
 ): Promise<void> {
   await draft.put('attachment', rowName(policy.id, holderId, 'boundary'), {});
   await countUse(draft, policy, { as: 'boundary', by: 1 });
+  draft.note({ after: { boundary: policy.name } });
 }
 
 export async function releaseBoundary(
@@ -126,7 +127,9 @@ export async function releaseBoundary(
   await draft.remove('attachment', rowName(policyId, holderId, 'boundary'));
   const index = (await draft.find('id', policyId))?.value;
   const policy = index === undefined ? undefined : (await draft.find('policy', index.name))?.value;
-  if (policy !== undefined) await countUse(draft, policy, { as: 'boundary', by: -1 });
+  if (policy === undefined) return;
+  await countUse(draft, policy, { as: 'boundary', by: -1 });
+  draft.note({ before: { boundary: policy.name } });
 }
 
 /** The policies attached to a holder, in the order of attachment. */

@@ -90,6 +90,7 @@ export const enableDevice = (
     await draft.put('deviceUse', foldName(named.name), { step, failures: 0, since: 0 });
     if (user !== undefined)
       await putEntity(draft, 'user', { ...user, devices: [...user.devices, device.name] });
+    draft.note({ after: { devices: { [device.name]: 'enabled' } } });
   });
 
 export const deactivateDevice = (
@@ -107,6 +108,7 @@ export const deactivateDevice = (
       const devices = user.devices.filter((name) => name !== device.name);
       await putEntity(draft, 'user', { ...user, devices });
     }
+    draft.note({ before: { devices: { [device.name]: 'enabled' } } });
   });
 
 /** @throws DeleteConflict while it is enabled */

@@ -116,6 +116,15 @@ export const following = {
  */
 export const configurationFields = { records: ['versioning'], digests: ['configuration'] } as const;
 
+/** What rows of the IAM protocol record: the fields that the operations on accounts record, whichever of them an action changes. */
+export const iamFields = {
+  records: [
+    ...['name', 'path', 'status', 'accessKeys', 'users', 'policies', 'boundary', 'devices'],
+    ...['sessionSeconds', 'defaultVersion'],
+  ],
+  digests: ['trust', 'document', 'inlinePolicies'],
+} as const;
+
 // The resources that a request to the operator API names beside the path of its operation: in its query, in its body, or in its path by a
 // second name. Policies about these resources hold for the request too (docs/security.md, "Names in bodies").
 
