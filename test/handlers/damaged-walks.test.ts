@@ -4,6 +4,7 @@ import type { Context } from '../../src/context.ts';
 import { createBucket } from '../../src/domain/buckets/create-bucket.ts';
 import { everyResync, stepResync } from '../../src/domain/replication/resync.ts';
 import { sweep } from '../../src/domain/storage/sweep.ts';
+import { laneSlot, queuedByHour } from '../../src/metadata/background/hourly-queues.ts';
 import { backlog, queueAt, queued, queueSlots } from '../../src/metadata/background/queues.ts';
 import { findBucket } from '../../src/metadata/buckets/buckets.ts';
 import { emptyBuckets } from '../../src/workers/buckets.ts';
@@ -150,6 +151,11 @@ test('rebalance moves the versions that can be read, and no drain ends while row
   });
 });
 
+const ruleFor = (bucket: string, owner: string): string => {
+  const rule = `<Rule><ID>r</ID><Priority>1</Priority><Filter/><Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:${bucket}</Bucket></Destination><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule>`;
+  return `<ReplicationConfiguration><Role>${roleArnOf(owner)}</Role>${rule}</ReplicationConfiguration>`;
+};
+
 test('resync queues the versions that can be read, and says how many cannot', async () => {
   const filled = await fill();
   const { world, admin, rows } = filled;
@@ -160,9 +166,7 @@ test('resync queues the versions that can be read, and says how many cannot', as
   await admin.must('PUT', '/replication/peers/far', { ...peer, endpoint: 'http://127.0.0.1:1' });
   for (const bucket of buckets) {
     await setVersioning(client, bucket, 'Enabled');
-    const rule = `<Rule><ID>r</ID><Priority>1</Priority><Filter/><Status>Enabled</Status><Destination><Bucket>arn:sluice:replication::far:${bucket}</Bucket></Destination><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication></Rule>`;
-    const body = `<ReplicationConfiguration><Role>${roleArnOf(owner)}</Role>${rule}</ReplicationConfiguration>`;
-    expect((await client.put(`/${bucket}?replication`, { body })).text).toBe('');
+    expect((await client.put(`/${bucket}?replication`, { body: ruleFor(bucket, owner) })).text).toBe('');
     await admin.must('POST', `/replication/resync/${bucket}`, { status: 'all' });
   }
   const errors = await damage(filled);
@@ -175,6 +179,34 @@ test('resync queues the versions that can be read, and says how many cannot', as
   rows.patterns.clear();
   for (const bucket of sound) expect(await found(bucket)).toMatchObject({ state: 'done', queued: 3 });
   expect(await found('row-of-bucket')).toMatchObject({ state: 'running' });
+});
+
+test('a resync waits for the long queue of its own destination only', async () => {
+  const { world, admin } = await fill();
+  const { context, client } = world;
+  await makeRole(world);
+  const { accessKey, secretKey, owner } = alice;
+  const peer = { accessKey, secretKey, accounts: [{ account: owner, buckets: ['*'] }] };
+  await admin.must('PUT', '/replication/peers/far', { ...peer, endpoint: 'http://127.0.0.1:1' });
+  const [busy = '', free = ''] = sound;
+  for (const bucket of [busy, free]) {
+    await setVersioning(client, bucket, 'Enabled');
+    expect((await client.put(`/${bucket}?replication`, { body: ruleFor(bucket, owner) })).text).toBe('');
+    await admin.must('POST', `/replication/resync/${bucket}`, { status: 'all' });
+  }
+  const due = await context.metadata.now();
+  for (let row = 0; row <= 2_000; row += 1) {
+    const task = { bucket: busy, key: `${row}`, account: owner };
+    const at = { queue: 'replication', slot: laneSlot(`far/${busy}`, `${row}`) } as const;
+    const named = { task, id: `${row}`, due, requestId: 'test' };
+    await context.metadata.apply([await queuedByHour(context, at, named)]);
+  }
+  for await (const task of everyResync(context)) await stepResync(context, task);
+  expect(await admin.must('GET', `/replication/resync/${busy}`)).toMatchObject({
+    state: 'running',
+    queued: 0,
+  });
+  expect(await admin.must('GET', `/replication/resync/${free}`)).toMatchObject({ state: 'done', queued: 3 });
 });
 
 test('gc deletes what the other rows of a slot name where one of its rows is damaged', async () => {

@@ -1,11 +1,12 @@
 /**
  * Resync: queues the versions of a bucket that exist already, page by page. The task keeps the position, so that it continues after a kill;
- * a page that is queued twice is sent twice, and the peer keeps one. Pages wait while the queue is long.
+ * a page that is queued twice is sent twice, and the peer keeps one. Pages wait while the queue of their destination is long.
  */
 
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
+import { laneOf, laneOfSlot } from '../../metadata/background/hourly-queues.ts';
 import {
   everyTask,
   findTask,
@@ -27,6 +28,7 @@ import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
+import { nameDestination, readDestination } from '../configurations/replication-destination.ts';
 import { coversExisting, isPending, markPending, queueTask } from '../objects/replication-queue.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -74,7 +76,7 @@ export async function leftToResync(
 }
 
 const pageRows = 100;
-/** No page is queued while more rows than this wait. */
+/** No page is queued while more rows than this wait for the destination. */
 const waitingMax = 2_000;
 /** How long a result is kept. */
 const keptMs = 30 * 24 * 60 * 60 * 1000;
@@ -166,10 +168,14 @@ export async function* everyResync(ctx: Pick<Ctx, 'metadata'>): AsyncGenerator<T
     if (task.state.finishedAt === undefined) yield task;
 }
 
-async function isQueueLong(ctx: Ctx): Promise<boolean> {
+/** Counts the lane of the rule's destination only: a peer that is away holds up no resync to another one. */
+async function isQueueLong(ctx: Ctx, { Destination }: ReplicationRule): Promise<boolean> {
   const now = await ctx.metadata.now();
+  const destination = readDestination(Destination.Bucket);
+  const lane = laneOf(destination === undefined ? '' : nameDestination(destination));
+  const hours = await listDueHours(ctx, 'replication', now);
   let rows = 0;
-  for (const hour of await listDueHours(ctx, 'replication', now))
+  for (const hour of hours.filter(({ slot }) => laneOfSlot(slot) === lane))
     for await (const _ of dueRowsOfHour(ctx, hour, { now, max: waitingMax })) {
       rows += 1;
       if (rows > waitingMax) return true;
@@ -182,9 +188,9 @@ export async function stepResync(
   ctx: Ctx & Pick<Context, 'telemetry'>,
   { name, state, progress: former, revision }: Task<Resync>,
 ): Promise<boolean> {
-  if (await isQueueLong(ctx)) return false;
   const bucket = (await findBucket(ctx.metadata, state.bucket))?.row;
   const rule = bucket?.id === name ? await findRule(ctx, bucket) : undefined;
+  if (rule !== undefined && (await isQueueLong(ctx, rule))) return false;
   const role = bucket && (await readDocument(ctx, bucket, bucketReplication))?.Role;
   const now = await ctx.metadata.now();
   const next =
