@@ -7,7 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type ClusterPool, clusterPool } from '../src/backends/data/cluster-pool/cluster-pool.ts';
-import { koffiDriver } from '../src/backends/data/cluster-pool/librados/koffi-pool.ts';
+import { koffiDriver } from '../src/backends/data/cluster-pool/koffi-pool.ts';
 import { ReadBudget } from '../src/backends/data/cluster-pool/read-budget.ts';
 import type { ChunkRef } from '../src/ports/chunk-store.ts';
 import { systemClock } from '../src/ports/clock.ts';

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibrados } from '../../src/backends/data/cluster-pool/librados/librados.ts';
+import { loadLibrados } from '../../src/backends/data/cluster-pool/librados.ts';
 import { install, runtimes } from '../runtimes/installed.ts';
 import { smoke } from '../runtimes/smoke.ts';
 import { type CephCluster, noCeph, settingsOf, startCeph } from '../support/engines/ceph.ts';

@@ -1,11 +1,7 @@
 /** The store of a real Ceph cluster against the contracts of its ports, each case in a namespace of its own. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { chunked, chunksLeft } from '../../src/backends/data/chunked/chunked.ts';
-import type {
-  RadosCluster,
-  RadosDriver,
-  RadosPool,
-} from '../../src/backends/data/cluster-pool/librados/driver.ts';
+import type { RadosCluster, RadosDriver, RadosPool } from '../../src/backends/data/cluster-pool/driver.ts';
 import { type Extent, unknownSize } from '../../src/ports/object-bytes.ts';
 import { type CephCluster, noCeph, startCeph } from '../support/engines/ceph.ts';
 import { faulty } from '../support/faulty.ts';

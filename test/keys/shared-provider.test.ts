@@ -1,6 +1,6 @@
 /** Accounts share the calls that a key provider takes: one that names keys in vain, or asks too much, does not take it from the others. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { failuresMax, openMs } from '../../src/backends/keys/circuit-breaker.ts';
+import { failuresMax, openMs } from '../../src/backends/keys/steady-provider.ts';
 import { refusedMax, refusedMs, windowMs } from '../../src/domain/content/named-keys.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';

@@ -1,7 +1,7 @@
 /** Stores of `cluster-pool` on a real cluster, each in its own namespace. */
 import { type ClusterPool, clusterPool } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
-import type { RadosDriver } from '../../src/backends/data/cluster-pool/librados/driver.ts';
-import { koffiDriver } from '../../src/backends/data/cluster-pool/librados/koffi-pool.ts';
+import type { RadosDriver } from '../../src/backends/data/cluster-pool/driver.ts';
+import { koffiDriver } from '../../src/backends/data/cluster-pool/koffi-pool.ts';
 import { ReadBudget } from '../../src/backends/data/cluster-pool/read-budget.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { listAll } from '../contract/chunk-store.ts';

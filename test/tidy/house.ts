@@ -14,8 +14,9 @@ interface Source {
 
 const declaration =
   /^export (?:abstract |async )?(?:function\*?|const|let|class|interface|type|enum) (\w+)/gm;
-const importing =
-  /(?:import|export)\s+(?:type\s+)?(\* as \w+|\{[^}]*\})\s*from\s*'(\.[^']+)'|import\(\s*'(\.[^']+)'/g;
+const importing = /(?:import|export)\s+(?:type\s+)?(\* as \w+|\{[^}]*\})\s*from\s*'(\.[^']+)'/g;
+/** A lazy import names what it takes when it destructures; other ones take all. */
+const importingLazily = /(?:const (\{[^}]*\}) = await )?import\(\s*'(\.[^']+)'/g;
 
 const namesIn = (list: string): readonly string[] =>
   list.startsWith('*')
@@ -25,12 +26,28 @@ const namesIn = (list: string): readonly string[] =>
         .split(',')
         .flatMap((name) => /^(?:type )?(\w+)/.exec(name.trim())?.[1] ?? []);
 
+/** The code of the console's server side and of gateways on workerd, which the goal for lines leaves out; `runtime/cloudflare` too. */
+const consoleAndEdge = new Set(
+  [
+    'handlers/console.ts',
+    'ports/console-assets.ts',
+    'runtime/console-files.ts',
+    'runtime/workerd.ts',
+    'backends/data/r2.ts',
+    'backends/metadata/records/remote.ts',
+  ].map((path) => `src/${path}`),
+);
+
+/** Files that join rows or entries of many others: an export that they use is declared for a table. */
+const tables =
+  /^src\/(mod|config)\.ts$|\/(table|operations|registry|metrics|configurations|cli-commands|open-\w+)\.ts$/;
+
 function read(path: string): Source {
   const text = readFileSync(path, 'utf8');
   const folder = posix.dirname(path);
   const imports = new Map<string, readonly string[]>();
-  for (const [, list = '*', from, lazily] of text.matchAll(importing)) {
-    const target = posix.normalize(posix.join(folder, from ?? lazily ?? ''));
+  for (const [, list = '*', from = ''] of [...text.matchAll(importing), ...text.matchAll(importingLazily)]) {
+    const target = posix.normalize(posix.join(folder, from));
     imports.set(target, [...(imports.get(target) ?? []), ...namesIn(list)]);
   }
   const exports = [...text.matchAll(declaration)].map(([, name = '']) => name);
@@ -43,11 +60,18 @@ function importersOf(path: string): readonly Source[] {
   return sources.filter(({ imports }) => imports.has(path));
 }
 
-function usesOf(path: string, name: string): number {
+function usersOf(path: string, name: string): readonly Source[] {
   return importersOf(path).filter(({ imports }) => {
     const names = imports.get(path) ?? [];
     return names.includes(name) || names.includes('*');
-  }).length;
+  });
+}
+
+/** Why an export that one other file uses is an export; only the last kind may be a cut inside one noun. */
+function kindOfUse(exporter: Source, user: Source): string {
+  if (tables.test(user.path)) return 'an entry of a table';
+  if (exporter.folder.split('/')[1] !== user.folder.split('/')[1]) return 'used by another layer';
+  return exporter.folder === user.folder ? 'used in its folder' : 'used by another folder of its layer';
 }
 
 /** Pairs of folders in `src/domain` that import each other. */
@@ -66,11 +90,21 @@ function mutualPairs(): number {
 const lines = sources.map((source) => source.lines).sort((a, b) => a - b);
 const at = (share: number): number => lines[Math.floor(lines.length * share)] ?? 0;
 const folders = Map.groupBy(sources, ({ folder }) => folder);
-const depth = sources.reduce((sum, { folder }) => sum + folder.split('/').length, 0) / sources.length;
-const onceUsed = sources.flatMap(({ path, exports }) => exports.filter((name) => usesOf(path, name) === 1));
+const depth = sources.reduce((total, { folder }) => total + folder.split('/').length, 0) / sources.length;
+const onceUsed = sources.flatMap((source) =>
+  source.exports.flatMap((name) => {
+    const [user, ...others] = usersOf(source.path, name);
+    return user === undefined || others.length > 0 ? [] : [kindOfUse(source, user)];
+  }),
+);
+const sum = (counts: readonly number[]): number => counts.reduce((total, each) => total + each, 0);
+const countedLines = sources
+  .filter(({ path }) => !consoleAndEdge.has(path) && !path.startsWith('src/runtime/cloudflare'))
+  .map((source) => source.lines);
 const rows: readonly (readonly [string, string])[] = [
   ['files of src', String(sources.length)],
-  ['lines', String(lines.reduce((sum, each) => sum + each, 0))],
+  ['lines', String(sum(lines))],
+  ['lines without the code of console and edge', String(sum(countedLines))],
   ['lines of a file: median, 90 %', `${at(0.5)}, ${at(0.9)}`],
   ['folders above a file, on average', depth.toFixed(1)],
   [
@@ -81,6 +115,9 @@ const rows: readonly (readonly [string, string])[] = [
     'exports, and those that one other file uses',
     `${sources.flatMap(({ exports }) => exports).length}, ${onceUsed.length}`,
   ],
+  ...[...Map.groupBy(onceUsed, (kind) => kind)].map(
+    ([kind, uses]) => [`… ${kind}`, String(uses.length)] as const,
+  ),
   ['files with one importer', String(sources.filter(({ path }) => importersOf(path).length === 1).length)],
   ['pairs of folders in src/domain that import each other', String(mutualPairs())],
 ];

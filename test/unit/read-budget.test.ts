@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { crc32c } from '../../src/backends/crypto/node.ts';
 import { encodeRecord } from '../../src/backends/data/cluster-pool/chunk-record.ts';
-import type { RadosPool } from '../../src/backends/data/cluster-pool/librados/driver.ts';
+import type { RadosPool } from '../../src/backends/data/cluster-pool/driver.ts';
 import { ReadBudget } from '../../src/backends/data/cluster-pool/read-budget.ts';
 import { readPieces } from '../../src/backends/data/cluster-pool/read-pieces.ts';
 import { chunkBytes } from '../../src/ports/object-bytes.ts';

@@ -1,7 +1,11 @@
 /** A key provider outside of this process: limits of time, retries of unwraps only, and the circuit breaker. */
 import { expect, test } from 'vitest';
-import { failuresMax, openMs } from '../../src/backends/keys/circuit-breaker.ts';
-import { type RemoteProvider, steadyProvider } from '../../src/backends/keys/steady-provider.ts';
+import {
+  failuresMax,
+  openMs,
+  type RemoteProvider,
+  steadyProvider,
+} from '../../src/backends/keys/steady-provider.ts';
 import { KeyFailure, type KeyFailureReason } from '../../src/ports/key-provider.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { virtualClock } from '../support/virtual-clock.ts';

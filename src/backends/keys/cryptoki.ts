@@ -4,7 +4,7 @@
  */
 import type { KoffiFunc } from 'koffi';
 import { loadOptional } from '../../base/optional-packages.ts';
-import { later } from '../data/cluster-pool/librados/librados.ts';
+import { later } from '../data/cluster-pool/librados.ts';
 
 /** A call that the module answered with an error code. */
 export class Pkcs11Error extends Error {

@@ -5,8 +5,8 @@ import {
   errno,
   type RadosDriver,
   RadosFailure,
-} from '../../backends/data/cluster-pool/librados/driver.ts';
-import { koffiDriver } from '../../backends/data/cluster-pool/librados/koffi-pool.ts';
+} from '../../backends/data/cluster-pool/driver.ts';
+import { koffiDriver } from '../../backends/data/cluster-pool/koffi-pool.ts';
 import type { PoolName, PoolNames } from '../../backends/data/cluster-pool/pools.ts';
 import type { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
 import type { ClusterSetting } from '../../config/values/clusters.ts';

@@ -18,7 +18,7 @@ import {
   sealHeader,
 } from '../chunked/record.ts';
 import type { Connection } from './connection.ts';
-import { type Crc32c, errno, isMissing, RadosFailure, type RadosPool } from './librados/driver.ts';
+import { type Crc32c, errno, isMissing, RadosFailure, type RadosPool } from './driver.ts';
 import type { PoolName, Pools } from './pools.ts';
 
 /** Refuses names and owners that no record can hold, before a byte is read. */

@@ -5,7 +5,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
 import { checkOwner, decodeRecord, isMark, listedSize, marksIn } from './chunk-record.ts';
 import { Connection } from './connection.ts';
-import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from './librados/driver.ts';
+import { type ClusterAddress, isMissing, type RadosDriver, type RadosPool } from './driver.ts';
 import { clusterStatus, type OpenPool, type PoolNames, Pools } from './pools.ts';
 import type { ReadBudget } from './read-budget.ts';
 import { Lane, readPieces } from './read-pieces.ts';

@@ -9,7 +9,7 @@ import {
   type RadosDriver,
   RadosFailure,
   type RadosPool,
-} from './librados/driver.ts';
+} from './driver.ts';
 
 /** A cluster that was not reached is not tried again sooner. */
 const retryMs = 1000;

@@ -1,7 +1,7 @@
 /** The pool for the chunks of a class, and the pools of chunks that were written before. */
 import { type ClusterStatus, DataUnavailable, type PoolHealth } from '../../../ports/object-bytes.ts';
 import { type Connection, poolPlace } from './connection.ts';
-import { isMissing, type RadosPool } from './librados/driver.ts';
+import { isMissing, type RadosPool } from './driver.ts';
 
 export interface PoolName {
   readonly pool: string;

@@ -4,14 +4,7 @@ import { ChunkDamaged, ChunkMissing } from '../../../ports/object-bytes.ts';
 import { blockBytes, buffersByLength, freshBytes } from '../chunked/buffers.ts';
 import type { Header } from '../chunked/record.ts';
 import { decodeRecord, verifyBlocks } from './chunk-record.ts';
-import {
-  type Crc32c,
-  errno,
-  isMissing,
-  RadosFailure,
-  type RadosPool,
-  type RadosRead,
-} from './librados/driver.ts';
+import { type Crc32c, errno, isMissing, RadosFailure, type RadosPool, type RadosRead } from './driver.ts';
 import { pieceBytesMax, type ReadBudget, type StreamMemory } from './read-budget.ts';
 
 /** The memory of idle buffers that are kept for reuse, for each length. */

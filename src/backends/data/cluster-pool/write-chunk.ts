@@ -7,7 +7,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import { chunkBytes, type Owner } from '../../../ports/object-bytes.ts';
 import { Buffers, blockBytes, freshBytes } from '../chunked/buffers.ts';
 import { encodeBegun, encodeRecord } from './chunk-record.ts';
-import type { Crc32c, RadosPool, RadosWrite } from './librados/driver.ts';
+import type { Crc32c, RadosPool, RadosWrite } from './driver.ts';
 import type { Lane } from './read-pieces.ts';
 
 /** The piece in which a slow client's chunk is written, and the memory that it takes. */

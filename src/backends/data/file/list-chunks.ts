@@ -4,20 +4,14 @@ import { BoundedCache } from '../../../base/bounded-cache.ts';
 import type { StoredChunk } from '../../../ports/chunk-store.ts';
 import type { Owner } from '../../../ports/object-bytes.ts';
 import { decodeHeader, deriveSeed, type Header, headerBytesMax } from '../chunked/record.ts';
-import { readDead } from './compaction/dead.ts';
-import { locate } from './compaction/packed.ts';
+import { readDead } from './dead.ts';
 import { type LargeParts, listLarge } from './large-chunks.ts';
 import { formatPlace, type Layout, segmentNames, segmentPath } from './layout.ts';
-import { openSegment } from './segments/maker.ts';
-import {
-  type IndexedRecord,
-  mayHold,
-  readSummary,
-  SegmentIndex,
-  type Summary,
-} from './segments/segment-index.ts';
-import { readSegment } from './segments/segment-scan.ts';
-import type { Current } from './segments/segment-writer.ts';
+import { openSegment } from './maker.ts';
+import { locate } from './packed.ts';
+import { type IndexedRecord, mayHold, readSummary, SegmentIndex, type Summary } from './segment-index.ts';
+import { readSegment } from './segment-scan.ts';
+import type { Current } from './segment-writer.ts';
 
 /** With more matches than this, scanning the segment is cheaper than looking each of them up. */
 const lookupsMax = 64;

@@ -4,8 +4,8 @@
  * fit into the memory for them is not indexed; the caller reads it as a whole.
  */
 import fs from 'node:fs';
-import { BoundedCache } from '../../../../base/bounded-cache.ts';
-import { fileMode, isMissing, type Layout, segmentPath } from '../layout.ts';
+import { BoundedCache } from '../../../base/bounded-cache.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
 import { readSegment } from './segment-scan.ts';
 
 const segmentsMax = 8;

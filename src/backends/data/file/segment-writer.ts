@@ -4,12 +4,12 @@
  */
 
 import fs from 'node:fs';
-import type { ChunkRef } from '../../../../ports/chunk-store.ts';
-import type { Clock } from '../../../../ports/clock.ts';
-import type { Owner } from '../../../../ports/object-bytes.ts';
-import type { Random } from '../../../../ports/random.ts';
-import { crc32c } from '../../../crypto/node.ts';
-import { blockBytes } from '../../chunked/buffers.ts';
+import type { ChunkRef } from '../../../ports/chunk-store.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Owner } from '../../../ports/object-bytes.ts';
+import type { Random } from '../../../ports/random.ts';
+import { crc32c } from '../../crypto/node.ts';
+import { blockBytes } from '../chunked/buffers.ts';
 import {
   blockCount,
   deriveSeed,
@@ -17,10 +17,10 @@ import {
   encodeHeader,
   sealHeader,
   type Unwritten,
-} from '../../chunked/record.ts';
-import { appendDead, deadBytes, entryBytes } from '../compaction/dead.ts';
-import type { Disk } from '../disk.ts';
-import { fileMode, formatPlace, type Layout, newName, segmentPath } from '../layout.ts';
+} from '../chunked/record.ts';
+import { appendDead, deadBytes, entryBytes } from './dead.ts';
+import type { Disk } from './disk.ts';
+import { fileMode, formatPlace, type Layout, newName, segmentPath } from './layout.ts';
 import { writeMaker } from './maker.ts';
 import { writeSummary } from './segment-index.ts';
 

@@ -8,10 +8,10 @@ import {
   type Header,
   headerBytesMax,
   headerLength,
-} from '../../chunked/record.ts';
-import { type PackedTable, packedHeadBytes, unlocate } from '../compaction/packed.ts';
-import type { Layout } from '../layout.ts';
+} from '../chunked/record.ts';
+import type { Layout } from './layout.ts';
 import { openSegment } from './maker.ts';
+import { type PackedTable, packedHeadBytes, unlocate } from './packed.ts';
 
 const read = promisify(fs.read);
 const windowBytes = 256 * 1024;

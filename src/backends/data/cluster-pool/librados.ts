@@ -3,8 +3,8 @@
  * starts where neither is installed.
  */
 import type { KoffiFunc, LibraryHandle } from 'koffi';
-import { installCommand } from '../../../../base/optional-packages.ts';
-import { crc32c } from '../../../crypto/node.ts';
+import { installCommand } from '../../../base/optional-packages.ts';
+import { crc32c } from '../../crypto/node.ts';
 import { type Crc32c, DriverMissing } from './driver.ts';
 
 /** An address in C's memory. */

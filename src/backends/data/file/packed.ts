@@ -2,7 +2,7 @@
  * A packed segment: its live records moved together, and a table from the offsets that locators name to
  * the offsets where the records are now. `head · records · table`, under the segment's old name.
  */
-import { crc32c } from '../../../crypto/node.ts';
+import { crc32c } from '../../crypto/node.ts';
 
 const magic = 0x31504c53; // "SLP1"
 export const packedHeadBytes = 32;

@@ -5,17 +5,17 @@
  */
 import fs from 'node:fs';
 import { type FileHandle, open, rename, rmdir, unlink } from 'node:fs/promises';
-import { isStorageFull } from '../../../../ports/chunk-store.ts';
-import type { Clock } from '../../../../ports/clock.ts';
-import type { Random } from '../../../../ports/random.ts';
-import { crc32c } from '../../../crypto/node.ts';
-import type { Disk } from '../disk.ts';
-import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from '../layout.ts';
-import { isMakerDead, isNamedMakerDead, makerSuffix, openSegment, sealLeftOpen } from '../segments/maker.ts';
-import { readSummary, type Summary, summarize, writeSummary } from '../segments/segment-index.ts';
-import { readSegment } from '../segments/segment-scan.ts';
+import { isStorageFull } from '../../../ports/chunk-store.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Random } from '../../../ports/random.ts';
+import { crc32c } from '../../crypto/node.ts';
 import { deadBytes, entryBytes, readDead } from './dead.ts';
+import type { Disk } from './disk.ts';
+import { fileMode, isMissing, isTaken, type Layout, newName, segmentNames, segmentPath } from './layout.ts';
+import { isMakerDead, isNamedMakerDead, makerSuffix, openSegment, sealLeftOpen } from './maker.ts';
 import { encodePackedHead, encodePackedTable, packedHeadBytes } from './packed.ts';
+import { readSummary, type Summary, summarize, writeSummary } from './segment-index.ts';
+import { readSegment } from './segment-scan.ts';
 
 /** The age that decides where the death of the owning process cannot be detected: an owner seals its segment after ten idle minutes. */
 const abandonedMs = 60 * 60_000;

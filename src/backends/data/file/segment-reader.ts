@@ -1,16 +1,16 @@
 /** Reads small chunks out of segments, a few of which are kept open. */
 import fs from 'node:fs';
-import type { BufferRing, ChunkRef } from '../../../../ports/chunk-store.ts';
-import type { Clock } from '../../../../ports/clock.ts';
-import { type ByteRange, ChunkDamaged, ChunkMissing } from '../../../../ports/object-bytes.ts';
-import { crc32c } from '../../../crypto/node.ts';
-import { blockBytes } from '../../chunked/buffers.ts';
-import { blockCrc, decodeHeader, deriveSeed, isHeader } from '../../chunked/record.ts';
-import { locate, type PackedTable, packedTableBytes } from '../compaction/packed.ts';
-import type { Disk } from '../disk.ts';
-import { type Layout, type Place, parsePlace, segmentPath } from '../layout.ts';
-import { readBlocks } from '../read-blocks.ts';
+import type { BufferRing, ChunkRef } from '../../../ports/chunk-store.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import { type ByteRange, ChunkDamaged, ChunkMissing } from '../../../ports/object-bytes.ts';
+import { crc32c } from '../../crypto/node.ts';
+import { blockBytes } from '../chunked/buffers.ts';
+import { blockCrc, decodeHeader, deriveSeed, isHeader } from '../chunked/record.ts';
+import type { Disk } from './disk.ts';
+import { type Layout, type Place, parsePlace, segmentPath } from './layout.ts';
 import { openSegment } from './maker.ts';
+import { locate, type PackedTable, packedTableBytes } from './packed.ts';
+import { readBlocks } from './read-blocks.ts';
 
 const openMax = 64;
 /** For the cached tables of compacted segments; a table may have one or two MiB. */

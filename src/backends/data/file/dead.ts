@@ -4,10 +4,10 @@
  * torn one must not shift those after it. An entry with the other checksum revokes a removal: for one offset the last entry counts.
  */
 import fs from 'node:fs';
-import { BoundedCache } from '../../../../base/bounded-cache.ts';
-import { type ChunkRef, type RemovalMarks, StorageFull } from '../../../../ports/chunk-store.ts';
-import type { Disk } from '../disk.ts';
-import { fileMode, isMissing, type Layout, parsePlace, segmentPath } from '../layout.ts';
+import { BoundedCache } from '../../../base/bounded-cache.ts';
+import { type ChunkRef, type RemovalMarks, StorageFull } from '../../../ports/chunk-store.ts';
+import type { Disk } from './disk.ts';
+import { fileMode, isMissing, type Layout, parsePlace, segmentPath } from './layout.ts';
 
 export const entryBytes = 8;
 const deadMask = 0x5ea1dead;

@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import process from 'node:process';
-import { ChunkDamaged } from '../../../../ports/object-bytes.ts';
+import { ChunkDamaged } from '../../../ports/object-bytes.ts';
+import { fileMode, isMissing, type Layout, segmentPath } from './layout.ts';
 import {
   decodePackedHead,
   decodePackedTable,
@@ -14,8 +15,7 @@ import {
   type PackedTable,
   packedHeadBytes,
   packedTableBytes,
-} from '../compaction/packed.ts';
-import { fileMode, isMissing, type Layout, segmentPath } from '../layout.ts';
+} from './packed.ts';
 
 interface Maker {
   /** Boot, process and time namespace: process ids and start times compare only within one. */

@@ -1,0 +1,89 @@
+/**
+ * `node test/tidy/entered-files.ts` prints how many files of `src` one request enters: V8's precise coverage of a warm gateway in this
+ * process, `embedded` and `file`, signed, on node:http. `--list` names the files too.
+ */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, request } from 'node:http';
+import { Session } from 'node:inspector/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { directory, openGateway } from '../../src/mod.ts';
+import { toNodeHandler } from '../../src/runtime/node.ts';
+import { type RequestSpec, signer } from '../support/sign.ts';
+
+/** What the last redesign of the folders asks for. */
+const goals = { PUT: 90, GET: 60, LIST: 60 } as const;
+const warmUps = 30;
+/** A background round that runs beside one request enters files too, so the least of a few counts. */
+const samples = 5;
+
+const key = { accessKey: 'ACCESSKEY', secretKey: 'secret-of-a-reader' };
+const folder = await mkdtemp(join(tmpdir(), 'sluice-entered-'));
+const gateway = await openGateway({
+  storage: directory(join(folder, 'data')),
+  credentials: [{ ...key, owner: 'reader', root: true }],
+  workers: false,
+});
+const server = createServer(toNodeHandler(gateway)).listen(0, '127.0.0.1');
+await once(server, 'listening');
+const { port } = server.address() as AddressInfo;
+const sign = signer({ ...key, host: `127.0.0.1:${port}` });
+
+async function send(spec: RequestSpec): Promise<void> {
+  const { method, target, headers, body } = sign.request(spec);
+  const sent = request({
+    port,
+    host: '127.0.0.1',
+    method,
+    path: target,
+    headers: Object.fromEntries(headers),
+  });
+  sent.end(body);
+  const [response] = await once(sent, 'response');
+  for await (const _ of response);
+  if (response.statusCode !== 200)
+    throw new Error(`${method} ${target} is answered with ${response.statusCode}`);
+}
+
+const session = new Session();
+session.connect();
+await session.post('Profiler.enable');
+await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+
+/** The files that have run since the last call, which sets V8's counts back. */
+async function takeFiles(): Promise<readonly string[]> {
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  return result
+    .filter(({ url }) => url.includes('/src/') && !url.includes('/node_modules/'))
+    .filter(({ functions }) => functions.some(({ ranges }) => (ranges[0]?.count ?? 0) > 0))
+    .map(({ url }) => url.slice(url.indexOf('/src/') + 1))
+    .sort();
+}
+
+const requests = {
+  PUT: { method: 'PUT', path: '/entered/key', body: 'x'.repeat(4096) },
+  GET: { path: '/entered/key' },
+  LIST: { path: '/entered', query: { 'list-type': '2' } },
+} as const satisfies Record<keyof typeof goals, RequestSpec>;
+
+await send({ method: 'PUT', path: '/entered' });
+for (let round = 0; round < warmUps; round += 1) for (const spec of Object.values(requests)) await send(spec);
+for (const [name, spec] of Object.entries(requests)) {
+  const taken: (readonly string[])[] = [];
+  for (let sample = 0; sample < samples; sample += 1) {
+    await takeFiles();
+    await send(spec);
+    taken.push(await takeFiles());
+  }
+  const files = taken.toSorted((a, b) => a.length - b.length)[0] ?? [];
+  const goal = goals[name as keyof typeof goals];
+  process.stdout.write(`${`files that one ${name} enters`.padEnd(56)}${files.length} (goal ${goal})\n`);
+  if (process.argv.includes('--list')) process.stdout.write(files.map((file) => `  ${file}\n`).join(''));
+}
+session.disconnect();
+server.close();
+server.closeAllConnections();
+await gateway.close();
+await rm(folder, { recursive: true });
