@@ -18,14 +18,14 @@ import {
   type MetadataStore,
   type Range,
   type RowOf,
-  type SortOf,
   type Stored,
   StoreUnavailable,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { DiskRoom } from '../../disk-room.ts';
-import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
+import { type Columns, compareBytes, passed } from '../key-order.ts';
 import type { Codec } from '../records/codec.ts';
+import { SpanCursor } from '../records/cursor.ts';
 import { RecordStore } from '../records/store.ts';
 import { decodeRowText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
 import { assertRow, assertUpdate } from '../rules.ts';
@@ -169,24 +169,17 @@ interface Scanned<T> {
   readonly turn: LoopTurn;
 }
 
-export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
+class EmbeddedCursor<T extends AnyTable> extends SpanCursor<T> {
   readonly #scanned: Scanned<T>;
-  readonly #partitionBytes: number;
-  /** There is only shard 0; the others are empty. */
-  readonly #isEmpty: boolean;
   readonly #projection: Projection;
-  #span: Span;
   /** Read ahead of a damaged row, and handed out after the error. */
   #held: Stored<RowOf<T>>[] = [];
   #isBehindDamage = false;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
-    const { codec, at } = scanned;
+    super(scanned.codec.order, scanned.at, range);
     this.#scanned = scanned;
-    this.#partitionBytes = codec.order.partitionKey(at.in as Columns).length;
-    this.#isEmpty = (range.shard ?? 0) !== 0;
-    this.#projection = codec.projection(range.columns);
-    this.#span = computeSpan(codec.order, at.in as Columns, range);
+    this.#projection = scanned.codec.projection(range.columns);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
@@ -196,23 +189,23 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     const { columns, requested } = this.#projection;
     const rows = this.#held.splice(0);
     if (rows.length > 0) return rows;
-    if (this.#isEmpty || count <= 0 || compareBytes(this.#span.low, this.#span.high) >= 0) return rows;
+    if (count <= 0 || this.isDone()) return rows;
     const now = clock.now();
     database.refresh();
     const visit = (key: Uint8Array, value: unknown): boolean => {
       const stored = value as StoredRow;
       if (!isAlive(stored, now)) return true;
-      const row = codec.order.sortOf(key, this.#partitionBytes, decodeText);
+      const row = codec.order.sortOf(key, this.partitionBytes, decodeText);
       rows.push(codec.complete(row, { stored, partition, columns }));
       if (rows.length < count) return true;
-      this.#span = passed(this.#span, key);
+      this.span = passed(this.span, key);
       return false;
     };
     try {
-      const isEnd = database.read(this.#span, visit, { requested, isBehindDamage: this.#isBehindDamage });
+      const isEnd = database.read(this.span, visit, { requested, isBehindDamage: this.#isBehindDamage });
       this.#isBehindDamage = false;
       // The range was read to its end: nothing is left of it.
-      if (isEnd) this.#span = { ...this.#span, low: this.#span.high };
+      if (isEnd) this.span = { ...this.span, low: this.span.high };
     } catch (cause) {
       if (cause instanceof MetadataDamaged) this.#passOver(cause, rows);
       throw cause;
@@ -225,22 +218,16 @@ export class EmbeddedCursor<T extends AnyTable> implements Cursor<T> {
     const wasBehindDamage = this.#isBehindDamage;
     this.#held = rows;
     this.#isBehindDamage = true;
-    const { low, high, reverse } = this.#span;
+    const { low, high, reverse } = this.span;
     if (cause instanceof PageDamaged) {
-      this.#span = passedPage(this.#span, cause.range);
+      this.span = passedPage(this.span, cause.range);
       return;
     }
     const { key } = cause;
     // The row ahead of the span may be what is damaged: the span is whole then.
     const isAhead = compareBytes(key, reverse ? high : low) < 0 !== reverse;
     const isInside = compareBytes(key, low) >= 0 && compareBytes(key, high) < 0;
-    if (isInside) this.#span = passed(this.#span, key);
-    else if (!isAhead || wasBehindDamage) this.#span = { ...this.#span, low: high };
-  }
-
-  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
-    const { codec, at } = this.#scanned;
-    const prefix = codec.order.prefix(at.in as Columns, key as Columns);
-    this.#span = skipTo(this.#span, prefix, options.past ?? false);
+    if (isInside) this.span = passed(this.span, key);
+    else if (!isAhead || wasBehindDamage) this.span = { ...this.span, low: high };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The metadata port in memory: the default backend, and the executable model of the port with which every other backend is compared. A
- * commit is evaluated without an `await`, so that nothing can run between its checks and its writes.
+ * The metadata port in memory: the default backend. A commit is evaluated without an `await`, so that nothing can run between its checks
+ * and its writes.
  */
 
 import type { Clock } from '../../../ports/clock.ts';

@@ -13,7 +13,8 @@ import type {
   SideChange,
 } from '../../../ports/metadata-store.ts';
 import type { Columns } from '../key-order.ts';
-import { isAlive, type RowCodec, readRevision } from '../row-codec.ts';
+import { assertDistinct, findConflict, type Refused } from '../records/transaction.ts';
+import { isAlive, type RowCodec } from '../row-codec.ts';
 import { assertSameKey, keyOf } from '../rules.ts';
 import type { Cluster } from './health.ts';
 import { isBarred, laneKeyAt } from './intents.ts';
@@ -29,7 +30,6 @@ interface Locked {
 }
 /** A write that depends on nothing. */
 type Write = (transaction: Transaction, revision: string) => void;
-type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
 
 interface Prepared {
   readonly locked: Locked[];
@@ -58,13 +58,11 @@ export class Commits {
     const now = await this.#now();
     const codec = await this.#codecs.of(at.table);
     const prepared: Prepared = { locked: [], writes: [] };
-    const names = new Set<string>();
-    for (const change of changes) {
-      const key = codec.key(at.in, keyOf(change));
-      names.add(Buffer.from(key).toString('latin1'));
-      this.#prepareChange(prepared, { change, codec, key, at, now });
-    }
-    if (names.size < changes.length) throw new Error(`a commit changes a row of ${at.table.name} twice`);
+    const keys = changes.map((change) => codec.key(at.in, keyOf(change)));
+    assertDistinct(at, keys);
+    changes.forEach((change, i) => {
+      this.#prepareChange(prepared, { change, codec, key: keys[i] as Uint8Array, at, now });
+    });
     this.#prepareBars(prepared, { at, codec, changes, opId: op?.id });
     for (const change of then) await this.#prepareSide(prepared, change);
     return this.#run(prepared);
@@ -170,14 +168,8 @@ export class Commits {
     }
     locked.push({
       key: this.#keys.row(key),
-      check: (value) => {
-        const stored = unpackRow(value);
-        const alive = isAlive(stored, now) ? stored : undefined;
-        if ((alive === undefined ? 'absent' : readRevision(alive)) === expect) return undefined;
-        if (alive === undefined) return { applied: false, because: 'conflict' };
-        const current = codec.decode<never>(alive, at.in as Columns, keyOf(change) as Columns);
-        return { applied: false, because: 'conflict', current };
-      },
+      check: (value) =>
+        findConflict(unpackRow(value), { codec, at, expect, sort: keyOf(change) as Columns, now }),
       write: (transaction, _value, revision) => write?.(transaction, revision),
     });
   }

@@ -1,8 +1,9 @@
-/** The key space in a cluster: every key begins with a prefix, then rows and further kinds of keys. */
+/** The key space in a cluster: every key begins with a prefix, then come the keys of the record layer, with lanes of fences and epochs. */
 
 import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { digits } from '../epochs.ts';
+import { expiryKey, keyIn, rowKeyOf, space, textKeyIn } from '../records/key-spaces.ts';
 import {
   assertSameLayout,
   decodeRowText as decodeText,
@@ -13,10 +14,6 @@ import {
 } from '../row-codec.ts';
 import type { Cluster } from './health.ts';
 
-/** First bytes of keys that are not rows; a row's is the first letter of its table's name. */
-const space = { catalog: 1, fence: 2, epoch: 3, expiry: 4 } as const;
-
-const expiryBytes = 8;
 const encoder = new TextEncoder();
 
 /** A fence or an epoch is spread over this many rows, so that concurrent commits that lock it seldom wait for each other. */
@@ -38,19 +35,18 @@ export class Keys {
     return key.subarray(this.#prefix.length);
   }
 
-  catalog = (table: string): Buffer => this.#in('catalog', encoder.encode(table));
+  catalog = (table: string): Buffer => this.row(textKeyIn('catalog', table));
 
   fence(partition: Uint8Array, lane: number): Buffer {
-    return this.#in('fence', Buffer.concat([partition, Buffer.of(lane)]));
+    return this.row(keyIn('fence', Buffer.concat([partition, Buffer.of(lane)])));
   }
 
   /** The lease of an epoch. */
-  epoch = (id: string): Buffer => this.#in('epoch', encoder.encode(`${id}!`));
+  epoch = (id: string): Buffer => this.row(textKeyIn('epoch', `${id}!`));
   /** The keys that commits under an epoch's ops read. */
-  epochLane = (id: string, lane: number): Buffer =>
-    this.#in('epoch', encoder.encode(`${id}.${digits(lane, 2)}`));
+  epochLane = (id: string, lane: number): Buffer => this.row(textKeyIn('epoch', `${id}.${digits(lane, 2)}`));
   epochs(): { readonly low: Buffer; readonly high: Buffer } {
-    return { low: this.#in('epoch', noBytes), high: this.#in('expiry', noBytes) };
+    return { low: this.row(Uint8Array.of(space.epoch)), high: this.row(Uint8Array.of(space.epoch + 1)) };
   }
   /** The id of an epoch whose lease this is; undefined for other keys. */
   epochOf(key: Uint8Array): string | undefined {
@@ -58,25 +54,14 @@ export class Keys {
     return text.endsWith('!') ? text.slice(0, -1) : undefined;
   }
 
-  expiry(at: number, row: Uint8Array): Buffer {
-    const time = Buffer.alloc(expiryBytes);
-    time.writeBigUInt64BE(BigInt(Math.max(0, Math.floor(at))));
-    return this.#in('expiry', Buffer.concat([time, row]));
-  }
-  expired(until: number): { readonly low: Buffer; readonly high: Buffer } {
-    return { low: this.#in('expiry', noBytes), high: this.expiry(until, noBytes) };
+  expiry = (at: number, row?: Uint8Array): Buffer => this.row(expiryKey(at, row));
+  /** The entries of rows that have expired at a time. */
+  expired(now: number): { readonly low: Buffer; readonly high: Buffer } {
+    return { low: this.row(Uint8Array.of(space.expiry)), high: this.expiry(now + 1) };
   }
   /** The row key that an expiry key names. */
-  expiringRow(key: Uint8Array): Uint8Array {
-    return new Uint8Array(key.subarray(this.#prefix.length + 1 + expiryBytes));
-  }
-
-  #in(name: keyof typeof space, rest: Uint8Array): Buffer {
-    return Buffer.concat([this.#prefix, Buffer.of(space[name]), rest]);
-  }
+  expiringRow = (key: Uint8Array): Uint8Array => rowKeyOf(this.rowOf(key));
 }
-
-const noBytes = new Uint8Array(0);
 
 /** The lane of a fence for a key, the same in every process. */
 export function laneOf(key: Uint8Array): number {

@@ -23,7 +23,8 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
-import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
+import { type Columns, computeSpan, passed } from '../key-order.ts';
+import { SpanCursor } from '../records/cursor.ts';
 import { decodeRowText as decodeText, isAlive, type RowCodec } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { Commits } from './commits.ts';
@@ -251,7 +252,7 @@ class OrderedKv implements OrderedKvStore {
 
   async #sweepExpired(): Promise<void> {
     const now = await this.#now();
-    const { low, high } = this.#keys.expired(now + 1);
+    const { low, high } = this.#keys.expired(now);
     for (let swept = removalsPerTransaction; swept === removalsPerTransaction; ) {
       const entries = await this.#client.scan({ low, high, limit: removalsPerTransaction, reverse: false });
       swept = entries.length;
@@ -291,7 +292,7 @@ export function orderedKvStore(options: OrderedKvOptions): OrderedKvStore {
 
 // A scan of the ordered-kv backend: each page is one range read at a new timestamp, so that no snapshot stays open.
 
-export interface Scanned<T> {
+interface Scanned<T> {
   readonly client: Cluster;
   readonly keys: Keys;
   readonly codec: Promise<RowCodec>;
@@ -303,57 +304,40 @@ export interface Scanned<T> {
 /** Expired rows in between are skipped in reads of this many. */
 const stretchMax = 1024;
 
-export class OrderedKvCursor<T extends AnyTable> implements Cursor<T> {
+class OrderedKvCursor<T extends AnyTable> extends SpanCursor<T> {
   readonly #scanned: Scanned<T>;
-  readonly #partitionBytes: number;
-  /** There is only shard 0; the others are empty. */
-  readonly #isEmpty: boolean;
   readonly #columns: readonly string[] | undefined;
-  #span: Span;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
-    const { plain, at } = scanned;
+    super(scanned.plain.order, scanned.at, range);
     this.#scanned = scanned;
-    this.#partitionBytes = plain.order.partitionKey(at.in as Columns).length;
-    this.#isEmpty = (range.shard ?? 0) !== 0;
     this.#columns = range.columns;
-    this.#span = computeSpan(plain.order, at.in as Columns, range);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
     const { client, keys, at } = this.#scanned;
     const rows: Stored<RowOf<T>>[] = [];
-    if (this.#isEmpty || count <= 0 || this.#isDone()) return rows;
+    if (count <= 0 || this.isDone()) return rows;
     const codec = await this.#scanned.codec;
     const partition = at.in as Columns;
     const { columns, requested } = codec.projection(this.#columns);
     const now = await this.#scanned.now();
-    while (rows.length < count && !this.#isDone()) {
+    while (rows.length < count && !this.isDone()) {
       const limit = Math.min(count - rows.length, stretchMax);
-      const { low, high, reverse } = this.#span;
+      const { low, high, reverse } = this.span;
       const entries = await client.scan({ low: keys.row(low), high: keys.row(high), limit, reverse });
       for (const entry of entries) {
         const stored = unpackSome(entry.value, requested);
         if (!isAlive(stored, now)) continue;
-        const row = codec.order.sortOf(keys.rowOf(entry.key), this.#partitionBytes, decodeText);
+        const row = codec.order.sortOf(keys.rowOf(entry.key), this.partitionBytes, decodeText);
         rows.push(codec.complete(row, { stored, partition, columns }));
       }
       const last = entries.at(-1);
-      this.#span =
+      this.span =
         last === undefined || entries.length < limit
-          ? { ...this.#span, low: this.#span.high }
-          : passed(this.#span, keys.rowOf(last.key));
+          ? { ...this.span, low: this.span.high }
+          : passed(this.span, keys.rowOf(last.key));
     }
     return rows;
-  }
-
-  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
-    const { plain, at } = this.#scanned;
-    const prefix = plain.order.prefix(at.in as Columns, key as Columns);
-    this.#span = skipTo(this.#span, prefix, options.past ?? false);
-  }
-
-  #isDone(): boolean {
-    return compareBytes(this.#span.low, this.#span.high) >= 0;
   }
 }

@@ -4,6 +4,7 @@
  * stopped for an hour gets refusals, and no bytes are lost.
  */
 
+import { memoizeLast } from '../../../base/bounded-cache.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import { type Abandoned, MetadataDamaged } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -31,7 +32,8 @@ export interface IntentPorts {
   readonly ttlMs: number;
 }
 
-const keyOf = (epoch: string): Uint8Array => textKeyIn('epoch', epoch);
+/** Commits in a row are mostly under one epoch. */
+const keyOf = memoizeLast((epoch: string): Uint8Array => textKeyIn('epoch', epoch));
 const firstKey = keyOf('');
 const endKey = Uint8Array.of(space.epoch + 1);
 

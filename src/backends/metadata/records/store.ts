@@ -24,10 +24,11 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import type { EpochRows } from '../epochs.ts';
 import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
-import { type Columns, compareBytes, computeSpan, passed, type Span, skipTo } from '../key-order.ts';
+import { type Columns, compareBytes, computeSpan, passed, type Span } from '../key-order.ts';
 import { decodeRowText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { type Codec, Codecs } from './codec.ts';
+import { SpanCursor } from './cursor.ts';
 import { removalsPerTransaction } from './expiries.ts';
 import { Intents } from './intents.ts';
 import type { OrderedStore, Submit } from './ordered-store.ts';
@@ -267,31 +268,20 @@ function readSpan<T extends AnyTable>(
   return { rows, rest };
 }
 
-class RecordCursor<T extends AnyTable> implements Cursor<T> {
+class RecordCursor<T extends AnyTable> extends SpanCursor<T> {
   readonly #scanned: Scanned<T>;
-  /** There is only shard 0; the others are empty. */
-  readonly #isEmpty: boolean;
   readonly #projection: Projection;
-  #span: Span;
 
   constructor(scanned: Scanned<T>, range: Range<T>) {
-    const { codec, at } = scanned;
+    super(scanned.codec.order, scanned.at, range);
     this.#scanned = scanned;
-    this.#isEmpty = (range.shard ?? 0) !== 0;
-    this.#projection = codec.projection(range.columns);
-    this.#span = computeSpan(codec.order, at.in as Columns, range);
+    this.#projection = scanned.codec.projection(range.columns);
   }
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
-    if (this.#isEmpty) return [];
-    const { rows, rest } = readSpan(this.#scanned, this.#span, { count, projection: this.#projection });
-    this.#span = rest;
+    if (this.isDone()) return [];
+    const { rows, rest } = readSpan(this.#scanned, this.span, { count, projection: this.#projection });
+    this.span = rest;
     return rows;
-  }
-
-  seek(key: Partial<SortOf<T>>, options: { readonly past?: boolean } = {}): void {
-    const { codec, at } = this.#scanned;
-    const prefix = codec.order.prefix(at.in as Columns, key as Columns);
-    this.#span = skipTo(this.#span, prefix, options.past ?? false);
   }
 }

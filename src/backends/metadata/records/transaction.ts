@@ -9,7 +9,7 @@ import {
   type SideChange,
 } from '../../../ports/metadata-store.ts';
 import { type Columns, keyText } from '../key-order.ts';
-import { isAlive, readRevision, type StoredRow } from '../row-codec.ts';
+import { isAlive, type RowCodec, readRevision, type StoredRow } from '../row-codec.ts';
 import { assertSameKey, keyOf } from '../rules.ts';
 import type { Codec, Codecs } from './codec.ts';
 import { isBarred } from './intents.ts';
@@ -36,7 +36,31 @@ export interface PreparedCommit {
   readonly writes: readonly Write[];
 }
 
-type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
+export type Refused = Exclude<Outcome<AnyTable>, { applied: true }>;
+
+interface Expected {
+  readonly codec: RowCodec;
+  readonly at: At<AnyTable>;
+  readonly expect: 'absent' | Revision;
+  /** The columns of the row's key. */
+  readonly sort: Columns;
+  readonly now: number;
+}
+
+/** Why the stored row refuses a commit that expects another; undefined where it is as expected. */
+export function findConflict(
+  stored: StoredRow | undefined,
+  { codec, at, expect, sort, now }: Expected,
+): Refused | undefined {
+  const isThere = isAlive(stored, now);
+  if ((isThere ? readRevision(stored) : 'absent') === expect) return undefined;
+  if (!isThere) return { applied: false, because: 'conflict' };
+  return {
+    applied: false,
+    because: 'conflict',
+    current: codec.decode<never>(stored, at.in as Columns, sort),
+  };
+}
 
 export class Transactions {
   readonly #store: OrderedStore;
@@ -159,18 +183,17 @@ export class Transactions {
       if (fence !== at.fence) return { applied: false, because: 'fenced', fence };
     }
     for (const { key, expect, sort } of checks) {
-      const stored = this.#alive(key, batch.now);
-      if ((stored === undefined ? 'absent' : readRevision(stored)) === expect) continue;
-      if (stored === undefined) return { applied: false, because: 'conflict' };
-      const current = this.#codecs.of(at.table).decode<never>(stored, at.in as Columns, sort);
-      return { applied: false, because: 'conflict', current };
+      const stored = this.#store.find(key) as StoredRow | undefined;
+      const refused = findConflict(stored, {
+        codec: this.#codecs.of(at.table),
+        at,
+        expect,
+        sort,
+        now: batch.now,
+      });
+      if (refused !== undefined) return refused;
     }
     return undefined;
-  }
-
-  #alive(key: Uint8Array, now: number): StoredRow | undefined {
-    const stored = this.#store.find(key) as StoredRow | undefined;
-    return isAlive(stored, now) ? stored : undefined;
   }
 
   update<Row>(
@@ -234,7 +257,7 @@ export class Transactions {
   }
 }
 
-function assertDistinct(at: At<AnyTable>, keys: readonly Uint8Array[]): void {
+export function assertDistinct(at: At<AnyTable>, keys: readonly Uint8Array[]): void {
   if (keys.length < 2 || new Set(keys.map(keyText)).size === keys.length) return;
   throw new Error(`a commit changes a row of ${at.table.name} twice`);
 }
