@@ -71,16 +71,19 @@ export interface AuthorizationContext {
   readonly config: { readonly SVC_REGION: string };
 }
 
-/** @throws AccessDenied */
+/**
+ * @returns why the caller may do it
+ * @throws AccessDenied
+ */
 export async function authorize(
   ctx: AuthorizationContext,
   asking: Caller,
   question: Question,
-): Promise<void> {
+): Promise<Reason> {
   const caller = provenAt(asking, question);
-  if (isRootAtHome(caller, question)) return;
+  if (isRootAtHome(caller, question)) return 'root';
   const verdict = await verdictOn(ctx, caller, question);
-  if (verdict.allowed) return;
+  if (verdict.allowed) return verdict.reason;
   if (asking.identity !== undefined && caller.identity === undefined)
     throw fail('AccessDenied', unprovenText(asking.identity));
   throw fail('AccessDenied', (await reasonFor(ctx, caller, { ...question, verdict })) ?? {});

@@ -2,6 +2,7 @@
 import type { Signed } from '../auth/identity.ts';
 import { recordedArn } from '../auth/session/principal.ts';
 import type { Context } from '../context.ts';
+import { accessPointArn } from '../domain/access/access-points.ts';
 import { lookUpBucket } from '../domain/common/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import { bucketLogging } from '../domain/configurations/families.ts';
@@ -102,7 +103,7 @@ function toLogEntry(
   bucket: BucketRow,
   { reply, code }: Ended,
 ): Omit<AccessLogEntry, Timing> {
-  const { requestId, wire, query, identity, signed, payload, key, target } = request;
+  const { requestId, wire, query, identity, signed, payload, key, target, accessPoint, isByAcl } = request;
   return {
     bucketOwner: bucket.owner,
     bucket: bucket.name,
@@ -124,6 +125,8 @@ function toLogEntry(
     authType: signed && signatureNames[signed.type],
     host: wire.headers.get('host'),
     tlsVersion: wire.tlsVersion && `TLSv${wire.tlsVersion}`,
+    accessPoint: accessPoint && accessPointArn(accessPoint),
+    isByAcl: isByAcl === true,
   };
 }
 

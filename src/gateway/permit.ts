@@ -18,7 +18,7 @@ import {
 } from '../protocol/operations/operations.ts';
 import type { BodyFacts } from '../request/body.ts';
 import { header } from '../request/own-headers.ts';
-import type { Authorized, InBucket, Selected } from '../request/request.ts';
+import { type Authorized, establish, type InBucket, type Selected } from '../request/request.ts';
 import { parseTags, type Tags } from '../request/tags.ts';
 
 type Asking = Selected & Partial<InBucket> & Partial<Pick<Authorized, 'body' | 'accessPoint'>>;
@@ -53,10 +53,13 @@ export async function permit(ctx: Context, request: Asking): Promise<ObjectRow |
       assertObject(target, requested);
     }
   }
-  await authorize(ctx, asker, { ...about, action, writer });
+  const reasons = [await authorize(ctx, asker, { ...about, action, writer })];
   const isWritersAcl = identity === undefined && namesCannedAcl(request);
   for (const along of [...listAlong(request), ...alongBody])
-    await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl });
+    reasons.push(
+      await authorize(ctx, caller, { ...about, action: along, writer: identity?.owner, isWritersAcl }),
+    );
+  establish(request, { isByAcl: reasons.includes('acl') });
   if (row.about === 'version' && (target === undefined || (target.marker && !isAboutVersion)))
     await assertMayKnow(ctx, request, about);
   return target;

@@ -159,6 +159,8 @@ export interface Authorized extends Selected {
   readonly body: Uint8Array;
   /** The requester pays for the request, not the owner of the bucket. */
   readonly requesterPays?: boolean | undefined;
+  /** Nothing but an ACL allows the request. */
+  readonly isByAcl?: boolean | undefined;
 }
 
 /** The additional facts of a request about an existing bucket. */
@@ -225,6 +227,7 @@ export function receive(
     accessPoint: undefined,
     body: undefined,
     requesterPays: undefined,
+    isByAcl: undefined,
     bucket: undefined,
     isCached: undefined,
     target: undefined,

@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
 import type { AccessLogTask } from '../../src/metadata/records/queues.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
+import { policyOf } from '../support/access.ts';
+import { acting } from '../support/access-points.ts';
 import { openActions } from '../support/actions.ts';
 import { faulty } from '../support/faulty.ts';
 import { alice, type Backend, backends, bob, openGateway } from '../support/gateway.ts';
@@ -39,6 +41,8 @@ const at = {
   error: 10,
   sent: 11,
   size: 12,
+  accessPoint: 24,
+  byAcl: 25,
 } as const;
 const fields = 26;
 
@@ -159,6 +163,43 @@ test('a line names an IAM user by its ARN, and a session by its own ARN', async 
     alice.owner,
     `arn:aws:iam::${alice.owner}:user/u`,
     `arn:aws:sts::${alice.owner}:assumed-role/reader/session`,
+  ]);
+});
+
+test('a line says whether nothing but an ACL allowed the request, and by which access point it came', async () => {
+  await using world = await openWorld();
+  const { client, anonymous } = world;
+  for (const key of ['read', 'policy', 'own'])
+    await must(
+      client.put(`/bucket/${key}`, {
+        body: 'hello',
+        headers: key === 'own' ? {} : { '*-acl': 'public-read' },
+      }),
+    );
+  const body = policyOf({ Action: 's3:GetObject', Resource: 'arn:aws:s3:::bucket/policy' });
+  expect((await client.put('/bucket?policy', { body })).status).toBe(204);
+  const alias = (await must(acting(world)('CreateAccessPoint', { Name: 'photos', Bucket: 'bucket' }))).one(
+    'Alias',
+  );
+  const before = (await linesOf(world.context)).length;
+  for (const [who, path] of [
+    [anonymous, '/bucket/read'],
+    [world.bob, '/bucket/read'],
+    [client, '/bucket/read'],
+    [anonymous, '/bucket/policy'],
+    [anonymous, '/bucket/own'],
+    [client, `/${alias}/own`],
+  ] as const)
+    await who.get(path);
+  const found = (await linesOf(world.context)).slice(before);
+  const shown = [at.status, at.byAcl, at.accessPoint];
+  expect(found.map((line) => shown.map((field) => line[field]).join(' '))).toEqual([
+    '200 Yes -',
+    '200 Yes -',
+    '200 - -',
+    '200 - -',
+    '403 - -',
+    `200 - arn:aws:s3:default:${alice.owner}:accesspoint/photos`,
   ]);
 });
 

@@ -49,6 +49,10 @@ interface RequestFields {
   readonly authType: string | undefined;
   readonly host: string | undefined;
   readonly tlsVersion: string | undefined;
+  /** The ARN. */
+  readonly accessPoint: string | undefined;
+  /** The request would have been refused without an ACL. */
+  readonly isByAcl: boolean;
 }
 
 /** Texts of clients are cut to this many characters. */
@@ -100,9 +104,8 @@ export function accessLogLine(entry: LoggedAction & Partial<AccessLogEntry>): st
     bare(entry.authType),
     bare(entry.host),
     bare(entry.tlsVersion),
-    // Access point ARN and whether an ACL was required: not recorded.
-    '-',
-    '-',
+    bare(entry.accessPoint),
+    entry.isByAcl === true ? 'Yes' : '-',
   ].join(' ');
 }
 

@@ -311,8 +311,10 @@ const questionOf = ({ bucket, key }: AuthorizedInBucket) => ({
 });
 
 /** @throws AccessDenied unless the caller has the further permission */
-const assertMayReplicate = (
+async function assertMayReplicate(
   ctx: Context,
   request: AuthorizedInBucket,
   action: 's3:ReplicateTags' | 's3:ReplicateDelete',
-): Promise<void> => authorize(ctx, request, { ...questionOf(request), action });
+): Promise<void> {
+  await authorize(ctx, request, { ...questionOf(request), action });
+}

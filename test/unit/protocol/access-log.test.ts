@@ -28,13 +28,16 @@ const entry: AccessLogEntry = {
   authType: 'AuthHeader',
   host: 'bucket.example.com',
   tlsVersion: 'TLSv1.3',
+  accessPoint: 'arn:aws:s3:us-east-1:owner:accesspoint/ap',
+  isByAcl: true,
 };
 
 test('a line has the fields of the public service, in its order', () => {
   expect(accessLogLine(entry)).toBe(
     'owner bucket [06/Feb/2026:00:00:38 +0000] 192.0.2.3 arn:aws:iam::owner:user/alice 3E57427F3EXAMPLE ' +
       'REST.GET.OBJECT a%20b/%C3%BC "GET /bucket/a%20b/%C3%BC?versionId=v HTTP/1.1" 200 - 113 113 7 7 "-" ' +
-      '"S3Console/0.4" v 3E57427F3EXAMPLE SigV4 TLS_AES_128_GCM_SHA256 AuthHeader bucket.example.com TLSv1.3 - -',
+      '"S3Console/0.4" v 3E57427F3EXAMPLE SigV4 TLS_AES_128_GCM_SHA256 AuthHeader bucket.example.com TLSv1.3 ' +
+      'arn:aws:s3:us-east-1:owner:accesspoint/ap Yes',
   );
 });
 
@@ -47,7 +50,8 @@ test('unknown values are written as a dash', () => {
       authType: undefined,
       host: undefined,
       tlsVersion: undefined,
-      aclRequired: false,
+      accessPoint: undefined,
+      isByAcl: false,
       error: 'AccessDenied',
     },
     target: '/bucket',
