@@ -3,7 +3,6 @@
  * `pages/` and by the `load` of its row; a row without `load` has no address and is shown nowhere.
  */
 import type { ComponentType } from 'preact';
-import { accessFamilies, storageFamilies } from '../storage/families.ts';
 import type { IconName } from '../ui/icons.tsx';
 import type { AdminOperationName } from './client.ts';
 
@@ -26,6 +25,13 @@ export interface PageRow {
   readonly tenants?: true;
   readonly load?: () => Promise<{ readonly default: ComponentType }>;
 }
+
+// The actions of `storage/families.ts`, which only the pages of configurations load.
+const toReads = (names: string): readonly string[] => names.split(' ').map((name) => `s3:Get${name}`);
+const accessReads = toReads('BucketPolicy BucketPublicAccessBlock BucketAcl BucketOwnershipControls');
+const otherReads = toReads(
+  'BucketCORS EncryptionConfiguration InventoryConfiguration LifecycleConfiguration BucketLogging BucketNotification BucketObjectLockConfiguration ReplicationConfiguration BucketRequestPayment BucketTagging BucketVersioning BucketWebsite',
+);
 
 export const pages = {
   overview: {
@@ -72,7 +78,7 @@ export const pages = {
     within: 'bucket',
     icon: 'sliders',
     needs: ['ListBucketConfigurations'],
-    storageNeeds: Object.values(storageFamilies).map(({ reads }) => reads),
+    storageNeeds: [...accessReads, ...otherReads],
     tenants: true,
     load: () => import('../pages/bucket-settings/bucket-settings.tsx'),
   },
@@ -81,7 +87,7 @@ export const pages = {
     within: 'bucket',
     icon: 'lock',
     needs: ['ListBucketConfigurations'],
-    storageNeeds: accessFamilies.map((family) => storageFamilies[family].reads),
+    storageNeeds: accessReads,
     tenants: true,
     load: () => import('../pages/access/access.tsx'),
   },

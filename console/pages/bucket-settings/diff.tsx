@@ -70,6 +70,19 @@ const gap: Line = { is: 'same', text: '…' };
 /** Lines that are shown. */
 const linesMax = 200;
 
+// Here and not in the style sheets, which every page loads.
+const frame = {
+  margin: '4px 0 0',
+  padding: '8px 12px',
+  border: '1px solid var(--line)',
+  borderRadius: 'var(--radius)',
+  whiteSpace: 'pre-wrap',
+  overflowWrap: 'anywhere',
+} as const;
+const line = { display: 'block', margin: '0 -12px', padding: '0 12px', textDecoration: 'none' };
+const removed = { ...line, background: 'var(--bad-soft)', color: 'var(--bad)' };
+const added = { ...line, background: 'var(--good-soft)', color: 'var(--good)' };
+
 interface DiffProps {
   readonly before: string;
   readonly after: string;
@@ -85,12 +98,12 @@ export function Diff({ before, after }: DiffProps) {
     isNear(index) ? [line] : index > 0 && isNear(index - 1) ? [gap] : [],
   );
   return (
-    <section class="diff" aria-label={w.changes}>
+    <section aria-label={w.changes}>
       <p class="quiet">
         {w.changes}: <span class="tone-good">+{formatNumber(count('added'))}</span>{' '}
         <span class="tone-bad">−{formatNumber(count('removed'))}</span>
       </p>
-      <pre class="code">
+      <pre class="code" style={frame}>
         {shown.slice(0, linesMax).map((line, index) => (
           <DiffLine key={`${index} ${line.text}`} line={line} />
         ))}
@@ -101,7 +114,7 @@ export function Diff({ before, after }: DiffProps) {
 }
 
 function DiffLine({ line: { is, text } }: { readonly line: Line }) {
-  if (is === 'removed') return <del>{`− ${text}\n`}</del>;
-  if (is === 'added') return <ins>{`+ ${text}\n`}</ins>;
+  if (is === 'removed') return <del style={removed}>{`− ${text}\n`}</del>;
+  if (is === 'added') return <ins style={added}>{`+ ${text}\n`}</ins>;
   return <span>{`  ${text}\n`}</span>;
 }
