@@ -134,7 +134,7 @@ describe.skipIf(noChromium !== undefined)('the tab Access of a bucket', () => {
     await page.getByText('policy/of-narrow, statement 0').waitFor();
     await page.getByRole('button', { name: 'Save' }).click();
     // The answer about the draft has the same text.
-    await draft.waitFor({ state: 'detached' });
+    await draft.first().waitFor({ state: 'detached' });
     await page.getByText('A policy of the caller allows it.').waitFor();
     await send(world.server, 'PUT', '/photos/refused', { body: 'x', as: narrow });
   });
@@ -172,7 +172,7 @@ describe.skipIf(noChromium !== undefined)('the tab Access of a bucket', () => {
     await page.getByText('With the draft it is allowed.').waitFor();
     await page.getByRole('button', { name: 'Save' }).click();
     // The answer about the draft has the same text.
-    await draft.waitFor({ state: 'detached' });
+    await draft.first().waitFor({ state: 'detached' });
     await page.getByText('A policy of the caller allows it.').waitFor();
     await send(world.server, 'PUT', '/of-tenant/any', { body: 'x', as: writer });
     // Another account's key is answered like one that does not exist.
