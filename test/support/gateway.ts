@@ -35,10 +35,19 @@ import { ownedExtents, storedExtents } from './domain-world.ts';
 import { emptyKeyspace } from './engines/cassandra.ts';
 import { type Client, type ClientOptions, openClient } from './gateway-client.ts';
 
-export type Backend = 'memory' | 'embedded+file' | 'sqlite' | 'ordered-kv' | 'wide-column' | 'upstream-store';
+export type Backend =
+  | 'memory'
+  | 'embedded+file'
+  | 'sqlite'
+  | 'ordered-kv'
+  | 'wide-column'
+  | 'upstream-store'
+  | 'workers';
 const endpoints = process.env['SVC_KV_PD_ENDPOINTS'];
 /** `SLUICE_TEST_SQLITE=1 vitest run …`: SQLite is no setting, but the storage of a Durable Object. */
 const withSqlite = process.env['SLUICE_TEST_SQLITE'] === '1';
+/** Set by test/workers/handlers.test.ts: requests go to a gateway in workerd. */
+const onWorkers = process.env['SLUICE_TEST_WORKERS'] === '1';
 const hosts = process.env['SVC_WIDECOL_HOSTS'];
 const fromEnvironment = (name: SettingName): string => process.env[name] ?? '';
 const upstream = {
@@ -49,14 +58,16 @@ const upstream = {
 /** The bucket that must exist on an upstream that a setting names. */
 export const upstreamBucket = 'sluice-laws';
 /** For `describe.each`: the backends on which every storage test runs; on an engine if a setting names one (see test/run.ts). */
-export const backends: readonly Backend[] = [
-  'memory',
-  'embedded+file',
-  ...(withSqlite ? ['sqlite' as const] : []),
-  ...(endpoints === undefined ? [] : ['ordered-kv' as const]),
-  ...(hosts === undefined ? [] : ['wide-column' as const]),
-  ...(upstream.SVC_UPSTREAM_ENDPOINT === '' ? [] : ['upstream-store' as const]),
-];
+export const backends: readonly Backend[] = onWorkers
+  ? ['workers']
+  : [
+      'memory',
+      'embedded+file',
+      ...(withSqlite ? ['sqlite' as const] : []),
+      ...(endpoints === undefined ? [] : ['ordered-kv' as const]),
+      ...(hosts === undefined ? [] : ['wide-column' as const]),
+      ...(upstream.SVC_UPSTREAM_ENDPOINT === '' ? [] : ['upstream-store' as const]),
+    ];
 
 const tikvSettings = () => ({
   SVC_KV_PD_ENDPOINTS: endpoints ?? '',
@@ -161,7 +172,9 @@ export interface GatewayWorld extends AsyncDisposable {
 }
 
 export async function openGateway(options: GatewayWorldOptions = {}): Promise<GatewayWorld> {
-  const { clock = systemClock, backend = 'memory', wrap = (context: Context) => context } = options;
+  const { clock = systemClock, wrap = (context: Context) => context } = options;
+  const { backend = onWorkers ? 'workers' : 'memory' } = options;
+  if (onWorkers) return openOnWorkers({ ...options, backend });
   const directory = backend === 'memory' ? undefined : await mkdtemp(join(tmpdir(), 'sluice-'));
   const config = configWith({
     SVC_BUCKET_SHARDS: '4',
@@ -192,6 +205,29 @@ export async function openGateway(options: GatewayWorldOptions = {}): Promise<Ga
     if (directory !== undefined) await rm(directory, { recursive: true, force: true });
     defects.assertNone();
   };
+  return {
+    gateway,
+    context,
+    client: as(),
+    neutral: as({ dialect: 'store' }),
+    bob: as({ credential: bob }),
+    anonymous: as({ anonymous: true }),
+    as,
+    ...background(context),
+    ...stock(context),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** The gateway and its storage run in workerd; background work and looks at the storage run here, over the same object and bucket. */
+async function openOnWorkers(options: GatewayWorldOptions): Promise<GatewayWorld> {
+  const { openWorkersWorld } = await import('../workers/handler-world.ts');
+  const credentials = [alice, bob, operator, ...(options.people ?? [])];
+  const { gateway, context } = await openWorkersWorld(options, credentials);
+  const as = (given: ClientOptions = {}): Client =>
+    openClient(gateway, systemClock, { credential: alice, ...given });
+  const close = async (): Promise<void> => {};
   return {
     gateway,
     context,

@@ -1,0 +1,21 @@
+/** A representative part of the handler suites in workerd: metadata in a Durable Object, bytes in R2, in one process of miniflare. */
+import { afterAll, expect, test } from 'vitest';
+import { handlerSkips, skipsMax } from './handler-skips.ts';
+
+process.env['SLUICE_TEST_WORKERS'] = '1';
+const { skipped, stopWorker } = await import('./handler-world.ts');
+afterAll(stopWorker);
+
+await import('../handlers/put-object.test.ts');
+await import('../handlers/get-object.test.ts');
+await import('../handlers/list-objects.test.ts');
+await import('../handlers/multipart.test.ts');
+await import('../handlers/versioning.test.ts');
+await import('../handlers/conditions.test.ts');
+await import('../handlers/copy-object.test.ts');
+await import('../handlers/delete-objects.test.ts');
+
+test('no further tests are skipped, and each listed skip is one of them', () => {
+  expect([...skipped.keys()]).toEqual(expect.arrayContaining(Object.keys(handlerSkips)));
+  expect(skipped.size).toBeLessThanOrEqual(skipsMax);
+});
