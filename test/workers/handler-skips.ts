@@ -4,10 +4,7 @@ export const handlerSkips: Readonly<Record<string, string>> = {
     'the lengths that it sends are not those of its bodies, which an HTTP client cannot send',
   'a client that goes away leaves no object, and after gc no chunk':
     'the client of this suite sends whole bodies',
-  'takes 1 to 1000 keys': 'it sends a thousand requests, which takes too long here',
-  'max-keys 0 returns an empty page that is not truncated; more than 1000 returns 1000':
-    'it sends a thousand requests, which takes too long here',
 };
 
 /** Beside them: tests whose world has parts that another process cannot have (`handler-world.ts`). Lower it when it is too high. */
-export const skipsMax = 18;
+export const skipsMax = 4;
