@@ -4,11 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
+import { remoteRecords, serveRecords } from '../../src/backends/metadata/records/remote.ts';
 import { type Sql, type SqliteStore, sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
+import { StorageFull } from '../../src/ports/chunk-store.ts';
 import { systemClock } from '../../src/ports/clock.ts';
 import { type Revision, StoreUnavailable } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';
-import { head, headsOf, talliesOf } from './metadata-store/tables.ts';
+import { contractTables, head, headsOf, talliesOf } from './metadata-store/tables.ts';
 
 let directory: string;
 let sql: Sql;
@@ -69,6 +71,43 @@ test('a commit that meets a full database changes nothing, and deletions and lat
   expect(deletion).toMatchObject({ value: { applied: true } });
   expect(refused).toMatchObject({ status: 'rejected' });
   expect(await put('after')).toMatchObject({ applied: true });
+});
+
+test('above its size the store refuses writes as a full disk does, also over calls, and takes deletions', async () => {
+  await put('first');
+  const small = sqliteStore(sql, {
+    clock: systemClock,
+    random: systemRandom(),
+    bytesMax: sql.usedBytes() + 100_000,
+  });
+  const calls = serveRecords(small, contractTables);
+  // Errors lose their class on their way.
+  const send = (name: keyof typeof calls, args: readonly unknown[]): Promise<unknown> =>
+    (calls[name] as (...args: readonly unknown[]) => Promise<unknown>)(...args).catch((cause: unknown) => {
+      throw new Error(String(cause));
+    });
+  const remote = remoteRecords(send, { clock: systemClock, random: systemRandom(), intentTtlMs: 60_000 });
+  const putSmall = (key: string) =>
+    remote.commit(headsOf('b'), [
+      { put: head('b', key, { manifest: new Uint8Array(8_000) }), expect: 'absent' },
+    ]);
+  const applied: string[] = [];
+  let refusal: unknown;
+  for (let turn = 0; turn < 40 && refusal === undefined; turn += 1)
+    await putSmall(`k${turn}`).then(
+      () => applied.push(`k${turn}`),
+      (cause: unknown) => {
+        refusal = cause;
+      },
+    );
+  expect(refusal).toBeInstanceOf(StorageFull);
+  for (const key of applied)
+    expect(
+      await remote.commit(headsOf('b'), [
+        { remove: { key, slot: '~' }, expect: (await revisionOf(key)) as Revision },
+      ]),
+    ).toMatchObject({ applied: true });
+  expect(await putSmall('after')).toMatchObject({ applied: true });
 });
 
 test('no revision is given twice, whether a transaction failed or the file was opened again', async () => {

@@ -79,6 +79,9 @@ const alarmWorkers = [
   'rewrap',
 ] as const satisfies readonly WorkerName[];
 
+/** Below the 10 GB of an object, so that deletions and the workers still have room. */
+const databaseBytesMax = 9_000_000_000;
+
 export class SluiceMetadata extends ObjectBase {
   readonly #state: ObjectState;
   readonly #env: CloudflareBindings;
@@ -94,6 +97,7 @@ export class SluiceMetadata extends ObjectBase {
       clock: this.clock(),
       random: systemRandom(),
       intentTtlMs,
+      bytesMax: databaseBytesMax,
     });
     this.#calls = serveRecords(this.#store, this.tables());
     void this.#state.blockConcurrencyWhile(async () => {

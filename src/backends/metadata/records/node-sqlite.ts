@@ -49,7 +49,9 @@ export function openNodeSqlite({ path, durable }: NodeSqliteOptions): Sql {
         throw cause;
       }
     },
-    usedBytes: () => Number(one('PRAGMA page_count')) * Number(one('PRAGMA page_size')),
+    usedBytes: () =>
+      (Number(one('PRAGMA page_count')) - Number(one('PRAGMA freelist_count'))) *
+      Number(one('PRAGMA page_size')),
     close: () => database.close(),
   };
 }

@@ -52,6 +52,9 @@ export interface Batch {
 
 export type Work<Result> = (batch: Batch) => Result;
 
+/** How the message of a store begins that is full. An error loses its class on its way from another process, and keeps its message. */
+export const fullMessage = 'the metadata store is full';
+
 /** How a work is treated on a full disk. */
 export interface SubmitOptions {
   /** It deletes, or deletions need it: it may use the reserve. Others are refused. */

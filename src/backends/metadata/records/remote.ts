@@ -4,6 +4,7 @@
  *
  * Both sides assert the rules for callers: the remote side reports a mistake as the caller's error, and the serving side protects the rows.
  */
+import { StorageFull } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import {
   type Abandoned,
@@ -37,6 +38,7 @@ import {
   assertUpdate,
   keyOf,
 } from '../rules.ts';
+import { fullMessage } from './ordered-store.ts';
 import type { ReadSpan, RecordStore } from './store.ts';
 
 /** A partition in a message: its table by name. */
@@ -156,6 +158,7 @@ class Remote implements RemoteRecords {
           try {
             return await send(name, args);
           } catch (cause) {
+            if (String(cause).includes(fullMessage)) throw new StorageFull(fullMessage, { cause });
             throw new StoreUnavailable('the metadata store did not answer', { cause });
           }
         },

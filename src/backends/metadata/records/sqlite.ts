@@ -3,6 +3,7 @@
  * entries in the order of their keys.
  */
 import { Packr } from 'msgpackr';
+import { StorageFull } from '../../../ports/chunk-store.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { MetadataHealth } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
@@ -10,7 +11,7 @@ import type { Span } from '../key-order.ts';
 import { decodeRowText, type Requested, readSome } from '../row-codec.ts';
 import { sweepExpired } from './expiries.ts';
 import { EngineFailed, SyncJournal } from './journal.ts';
-import type { OrderedStore, Visit } from './ordered-store.ts';
+import { fullMessage, type OrderedStore, type Submit, type Visit } from './ordered-store.ts';
 import { RecordStore } from './store.ts';
 
 export type SqlValue = Uint8Array | number;
@@ -21,7 +22,7 @@ export interface Sql {
   exec(statement: string, ...params: readonly SqlValue[]): Iterable<Readonly<Record<string, unknown>>>;
   /** Runs `work` in a transaction that excludes all other writers; rolls it back where `work` throws. */
   transact<Result>(work: () => Result): Result;
-  /** The size of the database. */
+  /** The size of the database without its free pages. */
   usedBytes(): number;
   close(): void;
 }
@@ -31,6 +32,8 @@ export interface SqliteOptions {
   readonly random: Random;
   /** How long an intent's lease lasts without a renewal. Default 60 s. */
   readonly intentTtlMs?: number;
+  /** Above this size the store takes nothing but what deletes. Absent: the engine's own limit. */
+  readonly bytesMax?: number;
 }
 
 export type SqliteStore = RecordStore;
@@ -128,10 +131,24 @@ class Sqlite extends RecordStore {
   readonly #sql: Sql;
   readonly #entries: SqliteEntries;
 
-  constructor(sql: Sql, { clock, random, intentTtlMs: ttlMs = defaultIntentTtlMs }: SqliteOptions) {
+  constructor(
+    sql: Sql,
+    {
+      clock,
+      random,
+      intentTtlMs: ttlMs = defaultIntentTtlMs,
+      bytesMax = Number.POSITIVE_INFINITY,
+    }: SqliteOptions,
+  ) {
     const entries = new SqliteEntries(sql);
     const journal = new SyncJournal({ store: entries, clock, transact: (work) => sql.transact(work) });
-    super({ store: entries, submit: (work) => journal.submit(work), clock, random, ttlMs });
+    const submit: Submit = async (work, { frees = false } = {}) => {
+      // Deletions need room for their rows, so the rest of the database is theirs.
+      if (!frees && Number.isFinite(bytesMax) && sql.usedBytes() >= bytesMax)
+        throw new StorageFull(`${fullMessage}: it has ${sql.usedBytes()} of ${bytesMax} bytes`);
+      return journal.submit(work);
+    };
+    super({ store: entries, submit, clock, random, ttlMs });
     this.#sql = sql;
     this.#entries = entries;
   }
