@@ -7,4 +7,4 @@ export const handlerSkips: Readonly<Record<string, string>> = {
 };
 
 /** Beside them: tests whose world has parts that another process cannot have (`handler-world.ts`). Lower it when it is too high. */
-export const skipsMax = 4;
+export const skipsMax = 2;

@@ -8,7 +8,6 @@ afterAll(stopWorker);
 
 await import('../handlers/put-object.test.ts');
 await import('../handlers/get-object.test.ts');
-await import('../handlers/multipart.test.ts');
 await import('../handlers/copy-object.test.ts');
 
 test('no further tests are skipped, and each listed skip is one of them', () => {
