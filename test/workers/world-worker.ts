@@ -2,7 +2,7 @@
 import { withLength } from '../../src/adapters.ts';
 import type { R2Bucket } from '../../src/backends/data/r2.ts';
 import { createGateway, type Gateway } from '../../src/gateway.ts';
-import { fromRequest, toResponse } from '../../src/protocol/request/fetch.ts';
+import { fromRequest, toResponse } from '../../src/protocol/fetch.ts';
 import { type MetadataNamespace, SluiceMetadata } from '../../src/runtime/cloudflare.ts';
 import { openWorldContext, type World } from './world-context.ts';
 
