@@ -189,7 +189,7 @@ describe('sluice admin', () => {
       ['clusters get secnd', {}, 1, 'did you mean second?'],
       ['replication peers get farr', {}, 1, 'did you mean far?'],
       ['why --action s3:GetObject', {}, 2, '"why" is no command; see sluice admin why --help'],
-      ['usage', {}, 2, '"usage" is no command; the command is "usage export"'],
+      ['usage', {}, 2, '"usage" is no command; see sluice admin usage --help'],
       ['workers --watch', {}, 2, '--watch'],
       ['workers', { SLUICE_ACCESS_KEY: '' }, 1, ''],
       // Nothing answers at port 9: the check says what it found.
