@@ -221,7 +221,9 @@ function assertLinkOptions(call: 'presign' | 'presignPost', options: object): vo
     faults.push('origin must be where clients reach the gateway, such as https://files.example.com');
   if (typeof bucket !== 'string' || !/^[^/]+$/.test(bucket))
     faults.push('bucket must be the name of a bucket, such as photos');
-  if (typeof key !== 'string' || key === '') faults.push('key must be the key of an object, such as a/b.txt');
+  // A link with the key '' is one to the bucket itself.
+  if (typeof key !== 'string' || (key === '' && call === 'presignPost'))
+    faults.push('key must be the key of an object, such as a/b.txt');
   if (faults.length > 0) throw new TypeError(`${call}: ${faults.join('; ')}`);
 }
 
