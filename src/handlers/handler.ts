@@ -1,5 +1,5 @@
 /** A handler: a function from an authorized request to its reply. */
-import type { IRequestStrict, IttyRouterType } from 'itty-router';
+
 import type { Caller } from '../auth/authorize.ts';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
@@ -49,7 +49,20 @@ export interface AdminApi {
   register(router: AreaRouter, ctx: Context): void;
 }
 
-export type AreaRouter = IttyRouterType<IRequestStrict, [AreaRequest, Context]>;
+/** A request as the router hands it on. */
+export interface RoutedRequest {
+  readonly url: string;
+  /** The parameters of its path. */
+  readonly params: Readonly<Record<string, string>>;
+}
+
+type AddRoute = (
+  path: string,
+  handle: (request: RoutedRequest, call: AreaRequest, view: Context) => Promise<Reply>,
+) => unknown;
+
+/** What areas use of the router. Its own types are left out, because they do not compile in a package that depends on this one. */
+export type AreaRouter = Readonly<Record<'all' | 'get' | 'put' | 'post' | 'patch' | 'delete', AddRoute>>;
 
 // A request to an area outside of the storage protocol, as its handlers get it.
 

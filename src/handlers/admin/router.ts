@@ -1,5 +1,4 @@
 /** The operator API: registers it on a router, a row of its table at a time, and decides who may call it. */
-import type { IRequestStrict } from 'itty-router';
 import { authorizeAdmin, ungrantable } from '../../auth/administer.ts';
 import { explainRefusal } from '../../auth/explain-refusal.ts';
 import { recordedArn } from '../../auth/session/principal.ts';
@@ -28,7 +27,7 @@ import { matchAdmin, readAdminTarget } from '../../protocol/admin-target.ts';
 import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { Query, Wire } from '../../protocol/wire.ts';
-import type { AdminApi, AreaRequest, AreaRouter } from '../handler.ts';
+import type { AdminApi, AreaRequest, AreaRouter, RoutedRequest } from '../handler.ts';
 import {
   type AdminHandler,
   type AdminRequest,
@@ -74,8 +73,9 @@ function register(router: AreaRouter, ctx: Context): void {
     const { method, path } = describeAdminOperation(name);
     if (taken.has(path)) taken.get(path)?.push(method);
     else taken.set(path, [method]);
-    const add = router[method.toLowerCase()] as AreaRouter['get'];
-    add(path, (request, call, view) => run(view, call, { name, request }));
+    router[method.toLowerCase() as keyof AreaRouter](path, (request, call, view) =>
+      run(view, call, { name, request }),
+    );
   }
   // After the routes: the first that matches answers.
   for (const [path, methods] of taken) router.all(path, () => refuseMethod(methods));
@@ -89,7 +89,7 @@ function refuseMethod(methods: readonly string[]): never {
 async function run(
   ctx: Context,
   call: AreaRequest,
-  { name, request }: { readonly name: AdminOperationName; readonly request: IRequestStrict },
+  { name, request }: { readonly name: AdminOperationName; readonly request: RoutedRequest },
 ) {
   const { requestId, query, wire, signal } = call;
   const row = describeAdminOperation(name);
