@@ -79,7 +79,13 @@ const operations: Readonly<Record<string, (dice: Dice) => Operation>> = {
     const names = [`buckets/${name}`];
     return dice.pick<Operation>([
       { method: 'GET', path: `/audit?bucket=${name}`, names },
-      { method: 'POST', path: '/why', body: { action: 's3:GetObject', bucket: name, key: 'k' }, names },
+      {
+        method: 'POST',
+        path: '/why',
+        body: { action: 's3:GetObject', bucket: name, key: 'k' },
+        names,
+        isTenants: owned[name] === alice.owner,
+      },
       { method: 'POST', path: '/replication/retry', body: { bucket: name }, names },
     ]);
   },
@@ -118,6 +124,7 @@ const operations: Readonly<Record<string, (dice: Dice) => Operation>> = {
         path: '/why',
         body: { action: 's3:GetObject', accessKey, bucket, key: 'k' },
         names: [...names, `buckets/${bucket}`],
+        isTenants: name === alice.owner && owned[bucket] === alice.owner,
       },
       { method: 'DELETE', path: `/logins?accessKey=${accessKey}`, names },
       {
