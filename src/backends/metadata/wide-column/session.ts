@@ -382,7 +382,11 @@ const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.e
 
 /** Whether replicas answered but did not agree in time. */
 function isCrowded(cause: unknown): boolean {
-  const causes = cause instanceof NoHostAvailableError ? Object.values(cause.innerErrors as object) : [cause];
+  // A driver that is closing has tried no host, and then there are no inner errors.
+  const causes =
+    cause instanceof NoHostAvailableError
+      ? Object.values((cause.innerErrors as object | undefined) ?? {})
+      : [cause];
   const codes = causes.map(codeOf);
   return codes.some(
     (code) => code === responseErrorCodes.writeTimeout || code === responseErrorCodes.readTimeout,
