@@ -380,13 +380,13 @@ const toSslOptions = ({ serverName, ...parts }: Tls): object => ({
 
 const { AuthenticationError, ArgumentError, NoHostAvailableError } = cassandra.errors;
 
+/** A driver that is closing has tried no host, and then there are no inner errors. */
+const errorsByHost = ({ innerErrors }: InstanceType<typeof NoHostAvailableError>) =>
+  (innerErrors ?? {}) as Record<string, Error & { readonly code?: unknown }>;
+
 /** Whether replicas answered but did not agree in time. */
 function isCrowded(cause: unknown): boolean {
-  // A driver that is closing has tried no host, and then there are no inner errors.
-  const causes =
-    cause instanceof NoHostAvailableError
-      ? Object.values((cause.innerErrors as object | undefined) ?? {})
-      : [cause];
+  const causes = cause instanceof NoHostAvailableError ? Object.values(errorsByHost(cause)) : [cause];
   const codes = causes.map(codeOf);
   return codes.some(
     (code) => code === responseErrorCodes.writeTimeout || code === responseErrorCodes.readTimeout,
@@ -398,7 +398,7 @@ function refusalIn(cause: unknown): string | undefined {
   // The data center is not one of the cluster's.
   if (cause instanceof ArgumentError) return cause.message;
   if (!(cause instanceof NoHostAvailableError)) return undefined;
-  const reasons = Object.entries(cause.innerErrors as Record<string, Error & { readonly code?: unknown }>);
+  const reasons = Object.entries(errorsByHost(cause));
   const isFinal = ([, why]: (typeof reasons)[number]): boolean =>
     why instanceof AuthenticationError || tlsFault.test(`${why.code} ${why.message}`);
   if (reasons.length === 0 || !reasons.every(isFinal)) return undefined;
