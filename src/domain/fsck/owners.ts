@@ -10,7 +10,7 @@ import { everyBucket, findBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, findSession, findSessionPart, uploadsIn } from '../../metadata/objects/uploads.ts';
 import type { GarbageTask, QueueRow } from '../../metadata/records/queues.ts';
-import { nextSound } from '../../metadata/sound-rows.ts';
+import { soundPages } from '../../metadata/sound-rows.ts';
 import type { BucketRow, ObjectRow, UploadIndexRow } from '../../metadata/tables.ts';
 import type { MetadataStore, Revision, Stored } from '../../ports/metadata-store.ts';
 import type { Extent } from '../../ports/object-bytes.ts';
@@ -162,7 +162,7 @@ async function* everyNaming(ctx: Ctx): AsyncGenerator<Named> {
 async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
   for (let slot = 0; slot < queueSlots; slot += 1) {
     const cursor = allRows(metadata, 'gc', slot);
-    for (let page = await nextSound(cursor, 100); page.length > 0; page = await nextSound(cursor, 100)) {
+    for await (const page of soundPages(cursor, 100)) {
       for (const { row } of page) {
         const { extents, manifestId, owner } = row.task as GarbageTask;
         // `gc` looks for an owner of these itself.
@@ -188,11 +188,7 @@ async function* inQueue({ metadata }: Ctx): AsyncGenerator<Named> {
 
 async function* inVersions({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<Named> {
   const cursor = metadata.scan(objectsAt(bucket));
-  for (
-    let page = await nextSound(cursor, pageRows);
-    page.length > 0;
-    page = await nextSound(cursor, pageRows)
-  )
+  for await (const page of soundPages(cursor, pageRows))
     for (const found of page) {
       if (found.row.marker) continue;
       const naming = versionNaming({ metadata }, bucket, found);
@@ -216,11 +212,7 @@ function versionNaming({ metadata }: Ctx, bucket: BucketRow, { row, revision }: 
 
 async function* inUploads({ metadata }: Ctx, bucket: BucketRow): AsyncGenerator<Named> {
   const cursor = metadata.scan(uploadsIn(bucket.id));
-  for (
-    let page = await nextSound(cursor, pageRows);
-    page.length > 0;
-    page = await nextSound(cursor, pageRows)
-  )
+  for await (const page of soundPages(cursor, pageRows))
     for (const { row } of page) {
       if (!(await isUploading({ metadata }, row))) continue;
       for await (const part of everyPart(metadata, row.uploadId)) {

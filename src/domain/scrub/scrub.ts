@@ -7,7 +7,7 @@ import type { Context } from '../../context.ts';
 import { bucketSlots, findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
 import { objectsAt } from '../../metadata/objects/objects.ts';
 import { findSession, scanParts, uploadsIn } from '../../metadata/objects/uploads.ts';
-import { nextSound } from '../../metadata/sound-rows.ts';
+import { nextSound, soundPages } from '../../metadata/sound-rows.ts';
 import type { BucketRow, UploadIndexRow } from '../../metadata/tables.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import type { ScrubBudget } from './budget.ts';
@@ -139,11 +139,7 @@ class Walk {
     const within = from?.place.uploadId === uploadId ? from : undefined;
     const place = { key, uploadId };
     const cursor = scanParts(metadata, uploadId, within === undefined ? 0 : within.part - 1);
-    for (
-      let page = await nextSound(cursor, pageRows, this.#skipDamaged);
-      page.length > 0;
-      page = await nextSound(cursor, pageRows, this.#skipDamaged)
-    ) {
+    for await (const page of soundPages(cursor, pageRows, this.#skipDamaged)) {
       for (const found of page) {
         const { stored, part } = found.row;
         // Parts that the store holds cannot be read before the completion.

@@ -15,7 +15,7 @@ import {
 } from '../../ports/metadata-store.ts';
 import type { Cause } from '../../ports/trace.ts';
 import { type HourlyRow, hourlyQueues, type QueueHour, queueHours } from '../records/queues.ts';
-import { nextSound } from '../sound-rows.ts';
+import { nextSound, soundPages } from '../sound-rows.ts';
 import { type QueuedOptions, queueSlots, slotOf } from './queues.ts';
 import { findTask, putTask, type TaskKind } from './tasks.ts';
 
@@ -169,8 +169,7 @@ export async function* scanHours(
   from?: number,
 ): AsyncGenerator<QueueHour> {
   const cursor = metadata.scan(hoursAt(queue), from === undefined ? {} : { from: { hour: from } });
-  for (let page = await nextSound(cursor, 500); page.length > 0; page = await nextSound(cursor, 500))
-    for (const { row } of page) yield row;
+  for await (const page of soundPages(cursor, 500)) for (const { row } of page) yield row;
 }
 
 /** The rows of an hour in one slot, the oldest first. */

@@ -25,7 +25,7 @@ import {
   scanHours,
 } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
-import { nextSound } from '../../../metadata/sound-rows.ts';
+import { soundPages } from '../../../metadata/sound-rows.ts';
 import type { QueueBacklog, TargetBacklog } from '../../../ports/telemetry.ts';
 import { passOverDamage } from '../../common/damaged-buckets.ts';
 import { taskOf } from '../../configurations/replication-destination.ts';
@@ -258,7 +258,7 @@ function chooseSurplus(
 /** Versions whose tasks are dropped no longer wait: their status says so, and lifecycle rules need not leave them alone. */
 async function failVersions(ctx: Ctx, hour: QueueHour, signal: AbortSignal): Promise<void> {
   const cursor = rowsOfHour(ctx.metadata, hour);
-  for (let page = await nextSound(cursor, 200); page.length > 0; page = await nextSound(cursor, 200))
+  for await (const page of soundPages(cursor, 200))
     await failRows(
       ctx,
       page.map(({ row }) => row),

@@ -1,12 +1,12 @@
 /**
  * Shares a queue that is beyond `SVC_QUEUE_ROWS_MAX` among the accounts of its rows: no account loses a row before the accounts with more rows
- * have lost theirs down to the same number. So an account that fills a queue drops its own tasks, and nobody else's.
+ * have lost theirs down to the same number. So the queue drops tasks of the account that fills it, and keeps those of all other accounts.
  */
 import type { Context } from '../../../context.ts';
 import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
 import { rowsOfHour } from '../../../metadata/background/hourly-queues.ts';
 import type { HourlyRow, QueueHour } from '../../../metadata/records/queues.ts';
-import { nextSound } from '../../../metadata/sound-rows.ts';
+import { soundPages } from '../../../metadata/sound-rows.ts';
 
 type Ctx = Pick<Context, 'metadata' | 'clock'>;
 
@@ -30,12 +30,7 @@ export async function countAccounts(
 ): Promise<RowsByAccount> {
   const accounts = new Map<string, number>();
   for (const hour of hours) {
-    const cursor = rowsOfHour(metadata, hour);
-    for (
-      let page = await nextSound(cursor, pageRows);
-      page.length > 0;
-      page = await nextSound(cursor, pageRows)
-    ) {
+    for await (const page of soundPages(rowsOfHour(metadata, hour), pageRows)) {
       signal.throwIfAborted();
       for (const { row } of page) {
         const name = nameIn(accounts, accountOf(row));
@@ -92,13 +87,8 @@ export async function trimAccounts(
   const left: number[] = [];
   let removed = 0;
   for (const hour of hours) {
-    const cursor = rowsOfHour(metadata, hour);
     let kept = 0;
-    for (
-      let page = await nextSound(cursor, pageRows);
-      page.length > 0;
-      page = await nextSound(cursor, pageRows)
-    ) {
+    for await (const page of soundPages(rowsOfHour(metadata, hour), pageRows)) {
       signal.throwIfAborted();
       const rows = page
         .map(({ row }) => row)
