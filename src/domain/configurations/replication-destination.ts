@@ -28,6 +28,12 @@ function parseDestination(arn: string): Destination | undefined {
 /** The name of a destination as a target of the queue: each has a lane of its own. */
 export const nameDestination = ({ peer, bucket }: Destination): string => `${peer}/${bucket}`;
 
+/** The lane of a rule's destination. Rules whose text is neither ARN share one. */
+export function nameLane(arn: string): string {
+  const destination = readDestination(arn);
+  return destination === undefined ? '' : nameDestination(destination);
+}
+
 /** The cast: each queue has one type of task. */
 export const taskOf = (row: Pick<HourlyRow, 'task'>): ReplicationTask => row.task as ReplicationTask;
 

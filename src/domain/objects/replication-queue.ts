@@ -9,7 +9,7 @@ import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
-import { nameDestination, readDestination } from '../configurations/replication-destination.ts';
+import { nameLane } from '../configurations/replication-destination.ts';
 import { stampOf } from './stamp.ts';
 import type { Plan } from './versions.ts';
 
@@ -85,8 +85,7 @@ export async function queueTask(
     stamp: stampOf(row),
     ...(hasContent ? { bytes: size } : {}),
   };
-  const target = readDestination(rule.Destination.Bucket);
-  const slot = laneSlot(target === undefined ? '' : nameDestination(target), key);
+  const slot = laneSlot(nameLane(rule.Destination.Bucket), key);
   const due = await ctx.metadata.now();
   // Rows of one millisecond sort by id, and the ids of versions by age.
   const id = `${version}/${requestId}`;

@@ -14,7 +14,7 @@ import type { FailedReplication, QueueRow, ReplicationTask } from '../../metadat
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { type SideChange, StoreRefused, StoreUnavailable } from '../../ports/metadata-store.ts';
 import { PeerSilent } from '../../ports/peer-requests.ts';
-import { nameDestination, readDestination } from '../configurations/replication-destination.ts';
+import { nameLane, readDestination } from '../configurations/replication-destination.ts';
 import { markPending } from '../objects/replication-queue.ts';
 import { stampOf } from '../objects/stamp.ts';
 import { NotAllowed } from './authorize-delivery.ts';
@@ -78,8 +78,7 @@ export async function changeFailures(
   let changed = 0;
   for (const row of rows) {
     const { error: _, since: __, ...task } = failureOf(row);
-    const target = readDestination(task.destination.Bucket);
-    const destination = target === undefined ? '' : nameDestination(target);
+    const destination = nameLane(task.destination.Bucket);
     const denial = await filter.denialOf?.({ bucket: task.bucket, destination });
     if (denial !== undefined && filter.id !== undefined) throw denial;
     if (denial !== undefined) continue;

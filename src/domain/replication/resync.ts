@@ -28,7 +28,7 @@ import { type Recorder, recorded } from '../common/recorder.ts';
 import { advanceProgress, type Measure } from '../common/task-progress.ts';
 import { readDocument } from '../configurations/documents.ts';
 import { bucketReplication, type ReplicationRule } from '../configurations/families.ts';
-import { nameDestination, readDestination } from '../configurations/replication-destination.ts';
+import { nameLane } from '../configurations/replication-destination.ts';
 import { coversExisting, isPending, markPending, queueTask } from '../objects/replication-queue.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
@@ -171,8 +171,7 @@ export async function* everyResync(ctx: Pick<Ctx, 'metadata'>): AsyncGenerator<T
 /** Counts the lane of the rule's destination only: a peer that is away holds up no resync to another one. */
 async function isQueueLong(ctx: Ctx, { Destination }: ReplicationRule): Promise<boolean> {
   const now = await ctx.metadata.now();
-  const destination = readDestination(Destination.Bucket);
-  const lane = laneOf(destination === undefined ? '' : nameDestination(destination));
+  const lane = laneOf(nameLane(Destination.Bucket));
   const hours = await listDueHours(ctx, 'replication', now);
   let rows = 0;
   for (const hour of hours.filter(({ slot }) => laneOfSlot(slot) === lane))
