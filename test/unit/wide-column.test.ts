@@ -1,8 +1,10 @@
 /** The wide-column backend: which statements are repeated, on which nodes, and reads of ranges with too many tombstones. */
+import cassandra from 'cassandra-driver';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { findMiddle, ReadFailed, throughDeserts } from '../../src/backends/metadata/wide-column/counters.ts';
-import { SafeRetries, speculativeReads } from '../../src/backends/metadata/wide-column/session.ts';
+import { SafeRetries, Session, speculativeReads } from '../../src/backends/metadata/wide-column/session.ts';
+import { StoreUnavailable } from '../../src/ports/metadata-store.ts';
 
 describe('speculation', () => {
   const delaysOf = (query: string | object[]): number[] => {
@@ -32,6 +34,19 @@ test('a statement is sent to two further nodes at most, and after a refusal to o
   }
   expect(retries.onUnavailable(info(0))).toMatchObject(again);
   expect(retries.onUnavailable(info(1))).not.toHaveProperty('useCurrentHost');
+});
+
+test('where the driver is closing and has tried no host, a connection and a serial read fail as unavailable', async () => {
+  const session = new Session({ hosts: ['127.0.0.1:1'], localDc: 'dc', keyspace: 'k' });
+  onTestFinished(() => void vi.restoreAllMocks());
+  // Without a cluster no driver gets as far as to close. It throws this error then.
+  const closing = new cassandra.errors.NoHostAvailableError(null as never, 'after shutdown');
+  for (const method of ['connect', 'execute'] as const)
+    vi.spyOn(cassandra.Client.prototype, method).mockImplementation(() => Promise.reject(closing));
+  await expect(session.connect()).rejects.toBeInstanceOf(StoreUnavailable);
+  await expect(session.read('SELECT a FROM t', [], { serial: true })).rejects.toBeInstanceOf(
+    StoreUnavailable,
+  );
 });
 
 const keys = fc.uint8Array({ minLength: 1, maxLength: 40 });
