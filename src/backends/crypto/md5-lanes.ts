@@ -94,15 +94,14 @@ export class Md5Lanes {
     this.#waiting = [];
     const program = this.#program as Md5Program;
     while (pieces.length > 0) {
-      const isLeft = hashSome(program, pieces.slice(0, lanesFor(pieces.length)));
-      if (!isLeft) continue;
+      if (!hashSome(program, pieces)) continue;
       for (const piece of pieces) if (piece.at >= piece.end) piece.hashed();
       pieces = pieces.filter(({ at, end }) => at < end);
     }
   }
 }
 
-/** Hashes as many bytes of each piece as the shortest has, or a lane holds. @returns whether a piece has come to its end */
+/** Hashes as many bytes of each piece, up to `lanesMax` of them, as the shortest has, or a lane holds. @returns whether a piece has come to its end */
 function hashSome({ words, bytes, run }: Md5Program, pieces: readonly Piece[]): boolean {
   let length = laneBytes;
   for (const piece of pieces) {
@@ -116,13 +115,13 @@ function hashSome({ words, bytes, run }: Md5Program, pieces: readonly Piece[]): 
     for (let word = 0; word < 4; word++) words[wordAt(lane, word)] = piece.state[word] as number;
   }
   run[lanesFor(pieces.length)](length);
-  let isLeft = false;
+  let hasEnded = false;
   for (const [lane, piece] of pieces.entries()) {
     for (let word = 0; word < 4; word++) piece.state[word] = words[wordAt(lane, word)] as number;
     piece.at += length;
-    isLeft ||= piece.at >= piece.end;
+    hasEnded ||= piece.at >= piece.end;
   }
-  return isLeft;
+  return hasEnded;
 }
 
 class SingleHash implements DeferredHash {

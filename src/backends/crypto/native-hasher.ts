@@ -1,5 +1,5 @@
 /** The hasher over node:crypto and the CRC32 of node:zlib, which workerd has too (`nodejs_compat`). The CRC32C is passed in. */
-import { createHash, createHmac, hash, hash as hashOnce } from 'node:crypto';
+import { createHash, createHmac, hash as hashOnce } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Hash, Hasher, HashName } from '../../ports/cryptography.ts';
 import { bigEndian, type Crc32, hash32, hashCrc64 } from './crc.ts';
@@ -79,15 +79,15 @@ const scratch = new Uint8Array(4096);
 export function hmac(name: 'sha1' | 'sha256', key: Uint8Array, data: Uint8Array | string): Uint8Array {
   const lengthMax = blockLength + (typeof data === 'string' ? data.length * 3 : data.length);
   if (lengthMax > scratch.length) return createHmac(name, key).update(data).digest();
-  const padded = key.length > blockLength ? octets(hash(name, key, 'binary')) : key;
+  const padded = key.length > blockLength ? octets(hashOnce(name, key, 'binary')) : key;
   pad(padded, 0x36);
   const written =
     typeof data === 'string' ? utf8.encodeInto(data, scratch.subarray(blockLength)).written : data.length;
   if (typeof data !== 'string') scratch.set(data, blockLength);
-  const inner = hash(name, scratch.subarray(0, blockLength + written), 'binary');
+  const inner = hashOnce(name, scratch.subarray(0, blockLength + written), 'binary');
   pad(padded, 0x5c);
   for (let i = 0; i < inner.length; i++) scratch[blockLength + i] = inner.charCodeAt(i);
-  const outer = octets(hash(name, scratch.subarray(0, blockLength + inner.length), 'binary'));
+  const outer = octets(hashOnce(name, scratch.subarray(0, blockLength + inner.length), 'binary'));
   scratch.fill(0, 0, blockLength);
   return outer;
 }
