@@ -241,12 +241,15 @@ export interface ReadSpan<T> {
 function readSpan<T extends AnyTable>(
   { store, clock, codec, at }: Scanned<T>,
   span: Span,
-  { count, projection }: { readonly count: number; readonly projection: Projection },
+  {
+    count,
+    projection,
+    partitionBytes = codec.order.partitionKey(at.in as Columns).length,
+  }: { readonly count: number; readonly projection: Projection; readonly partitionBytes?: number },
 ): ReadSpan<T> {
   const rows: Stored<RowOf<T>>[] = [];
   if (count <= 0 || compareBytes(span.low, span.high) >= 0) return { rows, rest: span };
   const partition = at.in as Columns;
-  const partitionBytes = codec.order.partitionKey(partition).length;
   const { columns, requested } = projection;
   const now = clock.now();
   // Empty, unless the read stops before the end of the range.
@@ -280,7 +283,8 @@ class RecordCursor<T extends AnyTable> extends SpanCursor<T> {
 
   async next(count: number): Promise<readonly Stored<RowOf<T>>[]> {
     if (this.isDone()) return [];
-    const { rows, rest } = readSpan(this.#scanned, this.span, { count, projection: this.#projection });
+    const how = { count, projection: this.#projection, partitionBytes: this.partitionBytes };
+    const { rows, rest } = readSpan(this.#scanned, this.span, how);
     this.span = rest;
     return rows;
   }
