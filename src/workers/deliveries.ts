@@ -3,11 +3,11 @@ import { mayServiceWrite, roleAsker } from '../auth/replication-role.ts';
 import type { Context } from '../context.ts';
 import { noteTaskError } from '../domain/common/task-progress.ts';
 import type { Destination } from '../domain/configurations/replication-destination.ts';
-import { deliverLogs, type Ctx as LogCtx } from '../domain/deliveries/access-log-delivery.ts';
+import { type Ctx as AccessLogCtx, deliverLogs } from '../domain/deliveries/access-log-delivery.ts';
 import { type Ctx as NotifyCtx, notifyQueue } from '../domain/deliveries/events/deliver-rows.ts';
 import { DeliveryRates } from '../domain/deliveries/events/rates.ts';
 import { Lanes } from '../domain/lanes/lanes.ts';
-import { type Ctx, replicationQueue } from '../domain/replication/deliver-tasks.ts';
+import { type Ctx as ReplicationCtx, replicationQueue } from '../domain/replication/deliver-tasks.ts';
 import { Destinations } from '../domain/replication/destinations.ts';
 import { countWaiting, listPeers } from '../domain/replication/peers.ts';
 import { everyResync, resyncs, stepResync } from '../domain/replication/resync.ts';
@@ -17,12 +17,12 @@ import type { Term } from '../metadata/background/tasks.ts';
 import { IdleRest } from './idle-rest.ts';
 import { ShardRound, type Unit, unsupervised, type WorkerServices } from './worker.ts';
 
-type ReplicatorContext = Omit<Ctx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
+type ReplicatorContext = Omit<ReplicationCtx, 'peers' | 'askRole'> & Pick<Context, 'peers'>;
 
 /** How often what waits is counted for metrics. */
 const countedEveryMs = 30_000;
 
-async function showWaiting(ctx: Ctx): Promise<void> {
+async function showWaiting(ctx: ReplicationCtx): Promise<void> {
   ctx.telemetry.peersKnown((await listPeers(ctx)).map(({ id }) => id));
   const now = await ctx.metadata.now();
   const counts = await countWaiting(ctx);
@@ -35,7 +35,11 @@ async function showWaiting(ctx: Ctx): Promise<void> {
 }
 
 /** A page of each resync. One that fails rests: it stops neither the others nor the lanes. @returns whether there is more to queue */
-async function stepResyncs(ctx: Ctx, services: WorkerServices, signal: AbortSignal): Promise<boolean> {
+async function stepResyncs(
+  ctx: ReplicationCtx,
+  services: WorkerServices,
+  signal: AbortSignal,
+): Promise<boolean> {
   let isBusy = false;
   const round = new ShardRound(services, signal);
   for await (const task of everyResync(ctx)) {
@@ -62,7 +66,7 @@ export const replicate =
   async (signal) => {
     // This runtime opens no connections.
     if (peers === undefined) return 'idle';
-    const ctx: Ctx = { ...context, peers, askRole: roleAsker(context) };
+    const ctx: ReplicationCtx = { ...context, peers, askRole: roleAsker(context) };
     const destinations = new Destinations();
     const lanes = new Lanes(ctx, replicationQueue(ctx, destinations), generation);
     // Listed before the first upload of this leader begins.
@@ -127,7 +131,7 @@ export const deliverNotifications =
     return 'idle';
   };
 
-export type AccessLogContext = Omit<LogCtx, 'mayWrite'>;
+type AccessLogContext = Omit<AccessLogCtx, 'mayWrite'>;
 
 /**
  * `access-log`: writes the queued lines of access logs into the target buckets, one pass each time.
@@ -138,7 +142,7 @@ export const deliverAccessLogs = (
   generation = 0,
   services = unsupervised,
 ): Unit => {
-  const ctx: LogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
+  const ctx: AccessLogCtx = { ...context, mayWrite: (question) => mayServiceWrite(context, question) };
   let term: Term | undefined;
   return async (signal) => {
     term ??= await beginLogs(context.metadata, generation);

@@ -127,8 +127,6 @@ export class ClassSample {
   }
 }
 
-type QuotaCtx = Pick<Context, 'metadata'>;
-
 /** Accounts and IAM users beyond this number are left out of a pass: they are kept in memory until its end. */
 const holdersMax = 100_000;
 
@@ -151,7 +149,7 @@ class QuotaSample {
     this.#top = top;
   }
 
-  async add(ctx: QuotaCtx, bucket: BucketRow): Promise<void> {
+  async add(ctx: Ctx, bucket: BucketRow): Promise<void> {
     const { name, quota } = bucket;
     if (quota !== undefined && quota.maxBytes + quota.maxObjects > 0) {
       const used = await usedIn(ctx, bucketScope(bucket));
@@ -164,7 +162,7 @@ class QuotaSample {
     }
   }
 
-  async #addHolder(ctx: QuotaCtx, holder: QuotaHolder, epoch: string): Promise<void> {
+  async #addHolder(ctx: Ctx, holder: QuotaHolder, epoch: string): Promise<void> {
     if (!this.#holders.has(holder.key)) {
       if (this.#holders.size >= holdersMax) return;
       this.#holders.set(holder.key, await this.#read(ctx, holder, epoch));
@@ -173,7 +171,7 @@ class QuotaSample {
     if (found !== undefined) found.buckets += 1;
   }
 
-  async #read(ctx: QuotaCtx, holder: QuotaHolder, epoch: string): Promise<HolderUse | undefined> {
+  async #read(ctx: Ctx, holder: QuotaHolder, epoch: string): Promise<HolderUse | undefined> {
     const quota = (await findAccountQuota(ctx.metadata, holder.key))?.row;
     if (quota === undefined || quota.epoch !== epoch) return undefined;
     const of = holder.field === 'userQuota' ? 'user' : 'account';
@@ -212,7 +210,7 @@ class QuotaSample {
 }
 
 /** `<account>/<name of the user>`; a user who was deleted meanwhile has its id. */
-async function nameOfUser(ctx: QuotaCtx, { account, key }: QuotaHolder): Promise<string> {
+async function nameOfUser(ctx: Ctx, { account, key }: QuotaHolder): Promise<string> {
   const id = key.slice('user/'.length);
   return `${account}/${(await findById(ctx, account, { kind: 'user', id }))?.name ?? id}`;
 }

@@ -83,7 +83,7 @@ export function assertCustomerKey(
   );
 }
 
-/** Whoever repeats the customer key of an upload sends the one that it was begun with. */
+/** A request that repeats the customer key of an upload must send the key that the upload began with. */
 export function assertUploadKey(
   encryption: Encryption | undefined,
   customerKey: CustomerKey | undefined,

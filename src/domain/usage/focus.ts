@@ -67,13 +67,13 @@ export const focusColumns = {
   SubAccountName: unknown,
 } as const satisfies Readonly<Record<string, (charge: Charge) => string | number>>;
 
-interface Stored extends Pick<Charge, 'day' | 'bucket' | 'bucketId'> {
+interface StorageAmount extends Pick<Charge, 'day' | 'bucket' | 'bucketId'> {
   readonly owner: string;
   readonly storageClass: string;
   readonly byteSeconds: string;
 }
 
-export const storageCharge = (row: Stored): Charge => ({
+export const storageCharge = (row: StorageAmount): Charge => ({
   payer: row.owner,
   user: row.owner,
   day: row.day,
@@ -93,7 +93,7 @@ const amounts = [
   { field: 'egressBytes', says: 'Bytes sent', unit: 'B' },
 ] as const;
 
-interface Sent extends Pick<Charge, 'day' | 'bucket' | 'bucketId' | 'payer'> {
+interface TrafficAmount extends Pick<Charge, 'day' | 'bucket' | 'bucketId' | 'payer'> {
   readonly requester: string;
   readonly requestsA: number;
   readonly requestsB: number;
@@ -101,7 +101,7 @@ interface Sent extends Pick<Charge, 'day' | 'bucket' | 'bucketId' | 'payer'> {
   readonly egressBytes: number;
 }
 
-export const trafficCharges = (row: Sent): readonly Charge[] =>
+export const trafficCharges = (row: TrafficAmount): readonly Charge[] =>
   amounts
     .filter(({ field }) => row[field] > 0)
     .map(({ field, says, unit }) => ({

@@ -121,7 +121,7 @@ export async function* bucketsInSlot(
 
 /**
  * Every bucket name, slot by slot, in pages.
- * @throws MetadataDamaged, because who decides by the whole list that bytes have no owner must not miss a bucket
+ * @throws MetadataDamaged, because a caller that deletes bytes without an owner must not miss a bucket
  */
 export async function* everyBucket(metadata: Metadata): AsyncGenerator<string> {
   for (let slot = 0; slot < bucketSlots; slot += 1) {

@@ -250,14 +250,13 @@ const freshMs = 60_000;
 const samplesMax = 1000;
 const fullAt = 0.95;
 
-/** An estimate of how full the store is: an exact count would read every directory each time. */
 const filePool = { pool: 'file', namespace: '' } as const;
 
+/** An estimate of how full the store is: an exact count would read every directory each time. */
 class HealthEstimate {
   readonly #layout: Layout;
   readonly #clock: Clock;
   #last: { readonly at: number; readonly health: Promise<ClusterStatus> } | undefined;
-
   readonly #current: () => Current | undefined;
 
   constructor(parts: {
