@@ -43,7 +43,10 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
     const seeing = this.#seeing;
     if (seeing !== undefined) {
       this.#seeing = undefined;
-      return seeing.then(() => this.next(), this.#refused);
+      return seeing.then(
+        () => this.next(),
+        (cause: unknown) => this.#refuse(cause),
+      );
     }
     if (this.#isOver) return Promise.resolve(over);
     this.#iterator ??= this.#source[Symbol.asyncIterator]();
@@ -55,26 +58,16 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
       if (step.done === true) {
         this.#isOver = true;
         let ending: Promise<void> | undefined;
-        for (const observer of this.observers) {
-          const settled = observer.end?.();
-          if (!(settled instanceof Promise)) continue;
-          // Another onlooker may end the stream first; this rejection then has no reader.
-          settled.catch(() => {});
-          ending = ending?.then(() => settled) ?? settled;
-        }
+        for (const observer of this.observers) ending = joinPromises(ending, observer.end?.());
         return ending === undefined ? over : ending.then(() => over);
       }
-      for (const observer of this.observers) {
-        const seen = observer.see(step.value);
-        if (seen instanceof Promise) this.#seeing = this.#seeing?.then(() => seen) ?? seen;
-      }
+      for (const observer of this.observers)
+        this.#seeing = joinPromises(this.#seeing, observer.see(step.value));
       return step;
     } catch (cause) {
       return this.#refuse(cause);
     }
   };
-
-  readonly #refused = (cause: unknown): Promise<never> => this.#refuse(cause);
 
   readonly #broken = (cause: unknown): never => {
     this.#isOver = true;
@@ -93,6 +86,19 @@ class Tap implements AsyncIterableIterator<Uint8Array> {
     if (isBegun) await this.#iterator?.return?.();
     return over;
   }
+}
+
+/** Resolves after both. A rejection has no reader where another observer ends the stream first, or the consumer leaves it. */
+function joinPromises(
+  former: Promise<void> | undefined,
+  added: Awaitable<void> | undefined,
+): Promise<void> | undefined {
+  if (!(added instanceof Promise)) return former;
+  added.catch(() => {});
+  if (former === undefined) return added;
+  const both = former.then(() => added);
+  both.catch(() => {});
+  return both;
 }
 
 const over: IteratorReturnResult<undefined> = { done: true, value: undefined };

@@ -47,3 +47,26 @@ test('the next piece is requested when the observers have read the last one', as
   for await (const { length } of seen) order.push(`passed ${length}`);
   expect(order).toEqual(['requested 1', 'passed 1', 'read 1', 'requested 2', 'passed 2', 'read 2', 'ended']);
 });
+
+test('an observer that refuses a piece ends the stream at the next one, and is no unhandled rejection where the consumer leaves before', async () => {
+  const unhandled: unknown[] = [];
+  const note = (cause: unknown): void => void unhandled.push(cause);
+  process.on('unhandledRejection', note);
+  onTestFinished(() => void process.off('unhandledRejection', note));
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield new Uint8Array(1);
+    yield new Uint8Array(2);
+  }
+  const refuse = (): Promise<never> => Promise.reject(new Error('refused'));
+  const refusing = () => tap(tap(pieces(), { see: refuse }), { see: refuse });
+  for await (const { length } of refusing()) {
+    expect(length).toBe(1);
+    break;
+  }
+  const read = async (): Promise<void> => {
+    for await (const _ of refusing());
+  };
+  await expect(read()).rejects.toThrow('refused');
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(unhandled).toEqual([]);
+});
