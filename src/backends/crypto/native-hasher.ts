@@ -76,7 +76,7 @@ const utf8 = new TextEncoder();
 /** Reused: nothing waits between writing to it and hashing it. */
 const scratch = new Uint8Array(4096);
 
-export function hmac(name: 'sha1' | 'sha256', key: Uint8Array, data: Uint8Array | string): Uint8Array {
+function hmac(name: 'sha1' | 'sha256', key: Uint8Array, data: Uint8Array | string): Uint8Array {
   const lengthMax = blockLength + (typeof data === 'string' ? data.length * 3 : data.length);
   if (lengthMax > scratch.length) return createHmac(name, key).update(data).digest();
   const padded = key.length > blockLength ? octets(hashOnce(name, key, 'binary')) : key;

@@ -6,8 +6,6 @@ import type { Crc32 } from './crc.ts';
 import { Md5Lanes } from './md5-lanes.ts';
 import { nativeHasher } from './native-hasher.ts';
 
-export { hmac } from './native-hasher.ts';
-
 /** Continues a CRC32C (0 to begin with), at 13 GB/s: what the stored blocks are checked with. */
 export const crc32c: Crc32 = nodeRs.crc32c;
 

@@ -14,7 +14,7 @@ const pageRows = 200;
 /** The rows of further accounts are counted together, with those of older builds, which name no account. */
 const accountsMax = 10_000;
 
-export type RowsByAccount = ReadonlyMap<string, number>;
+type RowsByAccount = ReadonlyMap<string, number>;
 
 const accountOf = ({ task }: Pick<HourlyRow, 'task'>): string =>
   (task as { readonly account?: string }).account ?? '';
