@@ -19,7 +19,7 @@ export const boundAllQueues = (
   };
   let isWatched = false;
   return async (signal) => {
-    // A process that leads no longer shows nothing: the new leader's gauges are about the same queues.
+    // A former leader shows no backlogs, because the gauges of the new leader are about the same queues.
     if (!isWatched) signal.addEventListener('abort', () => show({ queues: [], targets: [] }), { once: true });
     isWatched = true;
     const backlogs = await boundQueues(context, looks, signal);

@@ -8,7 +8,7 @@ import { byteAt, laneBytes, lanesMax, loadMd5Program, type Md5Program, wordAt } 
 const blockBytes = 64;
 /** Shorter arrays are hashed immediately, because a promise would cost more. */
 const deferredBytesMin = 16 * 1024;
-/** A content that others have passed by so many updates is not counted: it was abandoned, or its client is slow. */
+/** A content that got no update during this many updates of others is not counted: it was abandoned, or its client is slow. */
 const updatesUntilIdle = 256;
 /** Turns of the event loop for which a piece waits for those of other contents. */
 const turnsMax = 2;
@@ -22,7 +22,7 @@ const initialState = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476] as const;
 interface Piece {
   readonly state: Uint32Array;
   readonly bytes: Uint8Array;
-  /** From where on the bytes were not hashed yet, and up to where they are. */
+  /** The first byte that was not hashed yet, and the end of the bytes to hash. */
   at: number;
   readonly end: number;
   readonly hashed: () => void;

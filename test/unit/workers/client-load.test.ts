@@ -1,4 +1,4 @@
-/** Background work leaves the clients most of their throughput, and waits for nobody when there are none. */
+/** Background work leaves the clients most of their throughput, and does not wait where there are none. */
 import { expect, test } from 'vitest';
 import { ClientLoad } from '../../../src/workers/client-load.ts';
 

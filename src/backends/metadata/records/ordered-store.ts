@@ -52,7 +52,7 @@ export interface Batch {
 
 export type Work<Result> = (batch: Batch) => Result;
 
-/** How the message of a store begins that is full. An error loses its class on its way from another process, and keeps its message. */
+/** The beginning of the message of a full store. An error from another process has lost its class, so it is recognized by this text. */
 export const fullMessage = 'the metadata store is full';
 
 /** How a work is treated on a full disk. */

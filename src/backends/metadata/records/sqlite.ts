@@ -32,7 +32,7 @@ export interface SqliteOptions {
   readonly random: Random;
   /** How long an intent's lease lasts without a renewal. Default 60 s. */
   readonly intentTtlMs?: number;
-  /** Above this size the store takes nothing but what deletes. Absent: the engine's own limit. */
+  /** Above this size the store refuses every commit except deletions. Absent: the engine's own limit. */
   readonly bytesMax?: number;
 }
 
@@ -143,7 +143,7 @@ class Sqlite extends RecordStore {
     const entries = new SqliteEntries(sql);
     const journal = new SyncJournal({ store: entries, clock, transact: (work) => sql.transact(work) });
     const submit: Submit = async (work, { frees = false } = {}) => {
-      // Deletions need room for their rows, so the rest of the database is theirs.
+      // Deletions write rows too, so the space above the limit is reserved for them.
       if (!frees && Number.isFinite(bytesMax) && sql.usedBytes() >= bytesMax)
         throw new StorageFull(`${fullMessage}: it has ${sql.usedBytes()} of ${bytesMax} bytes`);
       return journal.submit(work);
