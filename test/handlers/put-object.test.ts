@@ -264,6 +264,17 @@ describe('PutObject', () => {
     expect((await world.client.head('/bucket/key')).status).toBe(404);
   });
 
+  test('without Content-Length and Transfer-Encoding stores an empty object', async () => {
+    await using world = await openGateway();
+    await world.client.put('/bucket');
+    const put = await world.client.put('/bucket/key', {
+      tamper: { headers: (all) => all.filter(([name]) => name !== 'content-length') },
+    });
+    expect(put.status, put.text).toBe(200);
+    const got = await world.client.get('/bucket/key');
+    expect([got.status, got.header('content-length'), got.text]).toEqual([200, '0', '']);
+  });
+
   test('what is not built is refused, never ignored', async () => {
     await using world = await openGateway();
     await world.client.put('/bucket');
