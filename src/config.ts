@@ -211,7 +211,7 @@ export const settings = {
   SVC_QUEUE_ROWS_MAX: integer({
     fallback: '10000000',
     range: ['1000', '10000000000'],
-    doc: 'How many tasks one of these queues holds; beyond that the oldest tasks of the accounts with the most are dropped, counted and logged, so that no account takes the share of another; where all are of one account, the oldest hours. The last two hours always stay.',
+    doc: 'The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay.',
   }),
   SVC_ACCESSLOG_INTERVAL: duration({
     fallback: '5m',

@@ -212,7 +212,7 @@ export interface SettingOptions {
   readonly auditRefusals?: number | undefined;
   /** How long events, replication tasks and access log lines stay queued; older ones are dropped by the hour, counted in svc_queue_dropped_total and logged. A duration such as `90s`. Default `7d`. In [1h, 365d]. */
   readonly queueRetention?: string | undefined;
-  /** How many tasks one of these queues holds; beyond that the oldest tasks of the accounts with the most are dropped, counted and logged, so that no account takes the share of another; where all are of one account, the oldest hours. The last two hours always stay. Default `10000000`. In [1000, 10000000000]. */
+  /** The most tasks of one of these queues. Above it the oldest tasks of the accounts that have more than an equal share are dropped, counted and logged; where one account has all tasks, the oldest hours. The last two hours always stay. Default `10000000`. In [1000, 10000000000]. */
   readonly queueRowsMax?: number | undefined;
   /** How often the access-log worker writes the queued lines of access logs into their target buckets. A duration such as `90s`. Default `5m`. In [1s, 1h]. */
   readonly accesslogInterval?: string | undefined;

@@ -240,7 +240,7 @@ export const usageRows = {
     tenants: { account: 'owner' },
     names: { owner: mention('accounts/{owner}/buckets') },
     lists: { rows: ['buckets/{name}', 'accounts/{owner}'] },
-    doc: 'Lists the buckets that ListBuckets lists with the bytes that each held on average on each closed day: for lists with a small chart in each row.',
+    doc: 'Lists the same buckets as ListBuckets, with the average of the stored bytes on each closed day.',
     query: {
       prefix: jsonOptional(bucketName),
       owner: jsonOptional(jsonText({ max: 128 })),

@@ -7,7 +7,7 @@
  *          <segment>.sum    a summary of a sealed segment; can be computed again
  *          <segment>.lock   a process compacts it
  * large/<first of id>/<id>  a chunk in a file of its own
- * temporary/                files that are being written; their names say which process does (segments/maker.ts)
+ * temporary/                files that are being written; their names say which process does (maker.ts)
  */
 import fs from 'node:fs';
 import { join } from 'node:path';
