@@ -89,8 +89,7 @@ export interface Received extends Held {
   readonly record: AuditRecorder | undefined;
 }
 
-/** The target, as host and path name it. Nothing is verified yet. */
-/** What a request asks for, as its address tells it. */
+/** The operation and its target, as the address of a request names them. */
 export interface Asked {
   /** The operation's name, or `admin:<OperationName>`. */
   readonly action: string;
@@ -99,9 +98,10 @@ export interface Asked {
   readonly key: string;
 }
 
-/** What a method and a path ask of the operator API; undefined where it has no such operation. */
+/** Finds the operation of the operator API at a method and path; undefined where there is none. */
 export type FindAsked = (method: string, path: string) => Asked | undefined;
 
+/** The target, as host and path name it. Nothing is verified yet. */
 export interface Located extends Received {
   /** With the client's address and protocol as trusted proxies forwarded them. */
   readonly wire: Wire;

@@ -1,6 +1,6 @@
 /**
- * Imports the records of an export, each by itself: what is missing is created, what differs is changed where the request says so, and
- * what cannot be is a conflict with its reason. A record that was imported already changes nothing.
+ * The export of an account, and its import, each record by itself: what is missing is created, what differs is changed where the request
+ * says so, and what cannot be is a conflict with its reason. A record that was imported already changes nothing.
  */
 import { refuseBarePrincipals } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
@@ -410,6 +410,8 @@ async function applyPolicies(ctx: Context, account: string, record: IamRecord): 
   for (const [policy, text] of inlinePolicies) await putInlinePolicy(ctx, account, { holder, policy, text });
 }
 
+// The export of an account: its records in pages, and on request the secrets of its keys.
+
 /** Where the next page begins: a kind, and the last name of it that was read. */
 interface Position {
   readonly kind: (typeof kindsInOrder)[number];
@@ -460,7 +462,6 @@ const toJson = ({ tags, inlinePolicies, ...record }: IamRecord) => ({
   ...(inlinePolicies === undefined ? {} : { inlinePolicies: Object.fromEntries(inlinePolicies) }),
 });
 
-/** Exports an account: its records in pages, and on request the secrets of its keys. */
 export const ExportIam: AdminHandler<'ExportIam'> = async (ctx, { params, query }) => {
   const { owner } = await findAccount(ctx, params);
   const limit = Math.min(query.limit ?? transferredMax, transferredMax);

@@ -79,7 +79,7 @@ export async function isOwnOf(
   if (account !== identity.owner) return false;
   for (const field of ('callers' in tenants && tenants.callers) || []) {
     const caller = fields[field];
-    // An unknown key is answered like one of another account, so that nobody learns which keys exist.
+    // Unknown keys and keys of other accounts get the same answer, so that a tenant cannot find out which keys exist.
     if (typeof caller === 'string' && (await accountOf(ctx, caller)) !== identity.owner) return false;
   }
   const named = fields['bucket' in tenants ? tenants.bucket : tenants.account];

@@ -223,6 +223,8 @@ export const PutUserQuotaDefault: AdminHandler<'PutUserQuotaDefault'> = (ctx, ca
 export const DeleteUserQuotaDefault: AdminHandler<'DeleteUserQuotaDefault'> = (ctx, call) =>
   change(ctx, 'user', call, undefined);
 
+// Rate limits of accounts, buckets and anonymous sources.
+
 const announceMs = 5_000;
 
 interface Limited {
@@ -274,7 +276,6 @@ async function replace(ctx: Context, find: Find, call: LimitCall, body: LimitBod
 
 const remove = (find: Find) => (ctx: Context, call: LimitCall) => replace(ctx, find, call, undefined);
 
-/** Rate limits of accounts, buckets and anonymous sources. */
 export const GetAccountLimit: AdminHandler<'GetAccountLimit'> = getLimit(accountLimited);
 export const PutAccountLimit: AdminHandler<'PutAccountLimit'> = (ctx, call) =>
   replace(ctx, accountLimited, call, call.body);

@@ -125,7 +125,8 @@ const rewrappingJson = ({ bucket, counts, lastFailure, startedAt, finishedAt }: 
   ...(finishedAt === undefined ? {} : { finishedAt: seconds(finishedAt) }),
 });
 
-/** The health of storage, for the console and for operators. */
+// The health of storage, for the console and for operators.
+
 export const GetStorageMeta: AdminHandler<'GetStorageMeta'> = async (ctx) =>
   jsonReply(shownMetadata(await probeMetadata(ctx)));
 export const GetStorageData: AdminHandler<'GetStorageData'> = async (ctx) =>

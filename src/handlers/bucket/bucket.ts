@@ -198,6 +198,10 @@ function readOwnership(request: Authorized): Ownership | undefined {
   });
 }
 
+// GetBucketTagging, PutBucketTagging, DeleteBucketTagging.
+
+const tagsMax = 50;
+
 const tagConfiguration = document({
   family: bucketTagging,
   root: 'Tagging',
@@ -213,14 +217,10 @@ const tagConfiguration = document({
   },
 });
 
-/** GetBucketTagging, PutBucketTagging, DeleteBucketTagging. */
 export const bucketTags = tagConfiguration.configuration;
 export const GetBucketTagging = tagConfiguration.get;
 export const PutBucketTagging = tagConfiguration.put;
 export const DeleteBucketTagging = tagConfiguration.remove;
-
-/** The tags of a bucket, and their limits. */
-const tagsMax = 50;
 
 /** The tags in the order of their keys. @throws BadRequest for too many, InvalidTag naming the key */
 function checkBucketTags(value: Tagging): Tagging {

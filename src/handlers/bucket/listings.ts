@@ -281,21 +281,22 @@ function restoreStatusFor(ctx: Pick<Context, 'clock'>, request: AuthorizedInBuck
   };
 }
 
+// What all listings read from a request, and show of a page.
+
 /** Entries on one page (public API). */
 const pageMax = 1000;
 
-/** What all listings read from a request, and show of a page. */
-export const chooseEncoder = (request: AuthorizedInBucket): ((text: string) => string) =>
+const chooseEncoder = (request: AuthorizedInBucket): ((text: string) => string) =>
   isUrlEncoded(request.query) ? urlEncode : (text) => text;
 
 /** Prefix, delimiter and page size of any listing. */
-export function readGrouping({ query }: AuthorizedInBucket, limitName: string): Grouping {
+function readGrouping({ query }: AuthorizedInBucket, limitName: string): Grouping {
   const prefix = positionIn(query, 'prefix');
   const delimiter = positionIn(query, 'delimiter');
   return { prefix, delimiter, limit: readCount(query, limitName, { fallback: pageMax, max: pageMax }) };
 }
 
-export const toCommonPrefixes = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
+const toCommonPrefixes = (entries: readonly Entry<unknown>[], encode: (text: string) => string) =>
   entries.flatMap((entry) => ('row' in entry ? [] : [{ Prefix: encode(entry.commonPrefix) }]));
 
 // ListMultipartUploads: the open sessions by key, then by age.

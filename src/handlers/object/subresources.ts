@@ -93,7 +93,8 @@ export const PutObjectLegalHold: HandlerOf<'PutObjectLegalHold'> = async (ctx, r
   return emptyReply(200);
 };
 
-/** GetObjectAcl, PutObjectAcl, and the ACL that a write asks for. */
+// GetObjectAcl and PutObjectAcl.
+
 export const GetObjectAcl: HandlerOf<'GetObjectAcl'> = async (ctx, request) => {
   const { bucket } = request;
   const row = requireTarget(request);
@@ -146,10 +147,11 @@ const describeGrants = (grants: ObjectRow['acl']): string =>
     grants?.map(({ grantee, permission }) => [permission, ...Object.entries(grantee).toSorted()]) ?? null,
   );
 
+// GetObjectTagging, PutObjectTagging and DeleteObjectTagging.
+
 /** The size of everything stored beside the content, tags included, because it is in the object's row. */
 const storedMax = 12 * 1024;
 
-/** GetObjectTagging, PutObjectTagging and DeleteObjectTagging. */
 export const GetObjectTagging: HandlerOf<'GetObjectTagging'> = async (_ctx, request) => {
   const row = requireTarget(request);
   const TagSet = (row.headers.tags ?? []).map(([Key, Value]) => ({ Key, Value }));
