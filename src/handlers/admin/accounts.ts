@@ -6,7 +6,6 @@ import { fail } from '../../base/errors.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
 import { deleteSigningKey, rotateSigningKey, signingKeyStatus } from '../../domain/buckets/signing-key.ts';
-import type { Recorder } from '../../domain/common/recorder.ts';
 import {
   type AccessKey,
   createAccessKey,
@@ -154,8 +153,6 @@ export const DeleteRootKey: AdminHandler<'DeleteRootKey'> = async (ctx, call) =>
 
 // The caller's own access keys: what IAM allows about them, for a page that has no secret to sign requests of IAM with.
 
-type Ctx = Context & { readonly record?: Recorder | undefined };
-
 /** The keys of a user, or of the root of an account. @throws AccessDenied where IAM does not allow the action about the caller itself */
 async function openOwnKeys(
   given: Context,
@@ -178,7 +175,7 @@ async function openOwnKeys(
   });
   if (!verdict.allowed)
     throw fail('AccessDenied', denialText({ principal, action, resource: principal.arn, verdict }));
-  const ctx: Ctx = record === undefined ? given : { ...given, record };
+  const ctx = { ...given, record };
   const user = principal.username;
   if (principal.kind === 'root' || user === undefined)
     return {
@@ -198,9 +195,7 @@ async function openOwnKeys(
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();
-const keyIn = ({ params }: Pick<AdminRequest, 'params'>): string => params.get('key') ?? '';
 
-/** Access keys of the caller and of others, and the signing keys of buckets. */
 export const ListOwnAccessKeys: AdminHandler<'ListOwnAccessKeys'> = async (ctx, call) => {
   const keys = await (await openOwnKeys(ctx, call, 'iam:ListAccessKeys')).list();
   return jsonReply({
@@ -222,12 +217,12 @@ export const CreateOwnAccessKey: AdminHandler<'CreateOwnAccessKey'> = async (ctx
 };
 
 export const PutOwnAccessKey: AdminHandler<'PutOwnAccessKey'> = async (ctx, call) => {
-  await (await openOwnKeys(ctx, call, 'iam:UpdateAccessKey')).update(keyIn(call), call.body.status);
+  await (await openOwnKeys(ctx, call, 'iam:UpdateAccessKey')).update(nameIn(call, 'key'), call.body.status);
   return emptyReply(204);
 };
 
 export const DeleteOwnAccessKey: AdminHandler<'DeleteOwnAccessKey'> = async (ctx, call) => {
-  await (await openOwnKeys(ctx, call, 'iam:DeleteAccessKey')).remove(keyIn(call));
+  await (await openOwnKeys(ctx, call, 'iam:DeleteAccessKey')).remove(nameIn(call, 'key'));
   return emptyReply(204);
 };
 

@@ -22,7 +22,15 @@ import { readUsage } from '../../metadata/buckets/usage.ts';
 import type { DeadLetter, FailedReplication, QueueRow } from '../../metadata/records/queues.ts';
 import type { AdminBody } from '../../protocol/admin/operations.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
-import { type AdminHandler, failingJson, jsonReply, readTime, runState, seconds } from './call.ts';
+import {
+  type AdminHandler,
+  type AdminRequest,
+  failingJson,
+  jsonReply,
+  readTime,
+  runState,
+  seconds,
+} from './call.ts';
 
 // What waits for replication and since when, and the versions whose replication was given up.
 
@@ -62,14 +70,14 @@ const failureJson = ({ due, id, task }: QueueRow) => {
 
 export const ListFailedReplications: AdminHandler<'ListFailedReplications'> = async (ctx, { query }) => {
   const { bucket, limit, after } = query;
-  const page = { limit, after: after === undefined ? undefined : readPlace(after) };
+  const page = { limit, after: after === undefined ? undefined : readFailurePlace(after) };
   const { rows, isTruncated } = await listFailures(ctx, { bucket }, page);
   const last = rows.at(-1);
   const next = isTruncated && last !== undefined ? `${last.slot}:${last.due}:${last.id}` : undefined;
   return jsonReply({ failed: rows.map(failureJson), isTruncated, ...(next === undefined ? {} : { next }) });
 };
 
-function readPlace(after: string) {
+function readFailurePlace(after: string) {
   const [, slot, due, id = ''] = /^(\d{1,4}):(\d{1,16}):([\x21-\x7e]{1,256})$/.exec(after) ?? [];
   if (slot === undefined)
     throw fail('InvalidArgument', { message: 'after is not the next of a page.', field: 'after' });
@@ -164,7 +172,8 @@ async function countVersions(
   return [...(await readUsage(metadata, bucket.id)).values()].reduce((sum, { objects }) => sum + objects, 0);
 }
 
-/** The targets of events, a test of one, and their dead letters: delivered again or discarded. */
+// The targets of events, a test of one, and their dead letters: delivered again or discarded.
+
 export const GetNotifyTargets: AdminHandler<'GetNotifyTargets'> = async (ctx) => {
   const { SVC_NOTIFY_TARGETS: targets } = ctx.config;
   const now = await ctx.metadata.now();
@@ -229,31 +238,28 @@ async function assertTarget(ctx: Pick<Context, 'config' | 'metadata'>, target: s
   throw fail('NotFound', `There is no target ${target}.`);
 }
 
-export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (
-  ctx,
-  { body, record, entries },
-) => {
+async function changeLetters(
+  ctx: Context,
+  { body, record, entries }: Pick<AdminRequest<'RedriveNotifications'>, 'body' | 'record' | 'entries'>,
+  change: typeof redriveLetters,
+) {
   const filter = readFilter(body);
   record?.about(`notify:${filter.target ?? '*'}`);
-  const { letters, isTruncated } = await redriveLetters(ctx, {
+  const changed = await change(ctx, {
     ...filter,
     denialOf: (letter) => entries.denialOf('letters', letter),
   });
-  if (letters === 0 && filter.target !== undefined) await assertTarget(ctx, filter.target);
+  if (changed.letters === 0 && filter.target !== undefined) await assertTarget(ctx, filter.target);
+  return changed;
+}
+
+export const RedriveNotifications: AdminHandler<'RedriveNotifications'> = async (ctx, call) => {
+  const { letters, isTruncated } = await changeLetters(ctx, call, redriveLetters);
   return jsonReply({ redriven: letters, isTruncated });
 };
 
-export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async (
-  ctx,
-  { body, record, entries },
-) => {
-  const filter = readFilter(body);
-  record?.about(`notify:${filter.target ?? '*'}`);
-  const { letters, isTruncated } = await discardLetters(ctx, {
-    ...filter,
-    denialOf: (letter) => entries.denialOf('letters', letter),
-  });
-  if (letters === 0 && filter.target !== undefined) await assertTarget(ctx, filter.target);
+export const DiscardNotifications: AdminHandler<'DiscardNotifications'> = async (ctx, call) => {
+  const { letters, isTruncated } = await changeLetters(ctx, call, discardLetters);
   return jsonReply({ discarded: letters, isTruncated });
 };
 

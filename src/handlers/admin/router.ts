@@ -350,7 +350,7 @@ interface Repeatable {
   readonly row: { readonly method: string; readonly repeatable: boolean };
 }
 
-type Ctx = Pick<Context, 'metadata' | 'hasher' | 'telemetry'>;
+type AnswersContext = Pick<Context, 'metadata' | 'hasher' | 'telemetry'>;
 
 const keptMs = 24 * 60 * 60 * 1000;
 /** A row also has its id, the request and what the backend adds. */
@@ -362,7 +362,7 @@ const bodyMax = commitLimits.rowBytes - 1_024;
  *
  * Runs the handler, unless the key of the request has an answer. @throws InvalidArgument, IdempotencyKeyReused, OperationAborted, LimitExceeded
  */
-async function onceOnly(ctx: Ctx, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {
+async function onceOnly(ctx: AnswersContext, asked: Repeatable, run: () => Promise<Reply>): Promise<Reply> {
   const key = asked.wire.headers.get('idempotency-key');
   if (key === undefined) return run();
   assertKey(key, asked);
@@ -415,7 +415,7 @@ const tooManyKeys = () =>
 const refuse = (message: string) => fail('InvalidArgument', { message, field: 'Idempotency-Key' });
 
 function describe(
-  { hasher }: Ctx,
+  { hasher }: AnswersContext,
   key: string,
   { target, account, principal, body }: Repeatable,
 ): IdempotencyRow {
@@ -428,7 +428,7 @@ function describe(
   };
 }
 
-async function replay({ metadata, telemetry }: Ctx, asked: IdempotencyRow): Promise<Reply> {
+async function replay({ metadata, telemetry }: AnswersContext, asked: IdempotencyRow): Promise<Reply> {
   const found = (await findAnswer(metadata, asked.id))?.row;
   if (found !== undefined && found.request !== asked.request) {
     telemetry.idempotencyKey('other-request');

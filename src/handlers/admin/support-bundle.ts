@@ -9,14 +9,11 @@ import { openReadiness } from '../../domain/clusters/readiness.ts';
 import type { Reply } from '../../protocol/reply.ts';
 import type { AdminHandler, AdminRequest } from './call.ts';
 import * as clusters from './clusters.ts';
-import * as replicationStatus from './deliveries.ts';
-import { GetNotifyTargets } from './deliveries.ts';
-import * as replicationPeers from './peers.ts';
-import * as fsck from './storage.ts';
-import * as scrub from './storage.ts';
-import { GetStorageClasses, GetStorageData, GetStorageHealth, GetStorageMeta } from './storage.ts';
+import * as deliveries from './deliveries.ts';
+import * as peers from './peers.ts';
+import * as storage from './storage.ts';
 import * as traces from './traces.ts';
-import { ListWorkers } from './workers.ts';
+import * as workers from './workers.ts';
 
 const topic = 'diagnostics';
 const askMs = 2_000;
@@ -96,18 +93,18 @@ const parts: Readonly<Record<string, Part>> = {
   'about.json': about,
   'settings.json': readSettings,
   'ready.json': (ctx) => openReadiness(ctx)(),
-  'workers.json': replyOf(ListWorkers),
-  'storage-health.json': replyOf(GetStorageHealth),
-  'storage-metadata.json': replyOf(GetStorageMeta),
-  'storage-data.json': replyOf(GetStorageData),
-  'storage-classes.json': replyOf(GetStorageClasses),
+  'workers.json': replyOf(workers.ListWorkers),
+  'storage-health.json': replyOf(storage.GetStorageHealth),
+  'storage-metadata.json': replyOf(storage.GetStorageMeta),
+  'storage-data.json': replyOf(storage.GetStorageData),
+  'storage-classes.json': replyOf(storage.GetStorageClasses),
   'clusters.json': replyOf(clusters.ListClusters),
-  'scrub.json': replyOf(scrub.GetScrub),
-  'fsck.json': replyOf(fsck.GetFsck),
-  'notify-targets.json': replyOf(GetNotifyTargets),
-  'replication-peers.json': replyOf(replicationPeers.ListReplicationPeers),
-  'replication-status.json': replyOf(replicationStatus.GetReplicationStatus),
-  'replication-failed.json': replyOf(replicationStatus.ListFailedReplications),
+  'scrub.json': replyOf(storage.GetScrub),
+  'fsck.json': replyOf(storage.GetFsck),
+  'notify-targets.json': replyOf(deliveries.GetNotifyTargets),
+  'replication-peers.json': replyOf(peers.ListReplicationPeers),
+  'replication-status.json': replyOf(deliveries.GetReplicationStatus),
+  'replication-failed.json': replyOf(deliveries.ListFailedReplications),
   'metrics.txt': ({ telemetry }) => telemetry.metrics(),
   'traces.json': replyOf(traces.ListTraces, { limit: tracesMax }),
   'traces-with-spans.json': failedTraces,

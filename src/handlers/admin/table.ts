@@ -1,27 +1,27 @@
 /** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
 import * as accounts from './accounts.ts';
 import * as audit from './audit.ts';
-import * as forceEmpty from './bucket-tasks.ts';
-import * as ownBuckets from './buckets.ts';
+import * as bucketTasks from './bucket-tasks.ts';
+import * as buckets from './buckets.ts';
 import type { AdminHandlers } from './call.ts';
 import * as clusters from './clusters.ts';
 import * as configurations from './configurations.ts';
-import * as replicationResync from './deliveries.ts';
+import * as deliveries from './deliveries.ts';
 import { ExplainDecision, ExplainDecisions } from './explain-decision.ts';
 import { ExportIam, ExportIamSecrets, ImportIam } from './iam-transfer.ts';
 import * as objects from './objects.ts';
-import * as replicationPeers from './peers.ts';
-import * as inlinePolicies from './policies.ts';
-import * as iamGroups from './principals.ts';
-import * as quotaDefaults from './quotas.ts';
+import * as peers from './peers.ts';
+import * as policies from './policies.ts';
+import * as principals from './principals.ts';
+import * as quotas from './quotas.ts';
 import { GetRequestHistory, ListLogs, ListRequests } from './recent.ts';
 import * as session from './session.ts';
 import { GetStatus } from './status.ts';
-import * as fsck from './storage.ts';
+import * as storage from './storage.ts';
 import { GetSupportBundle } from './support-bundle.ts';
-import * as logLevel from './system.ts';
+import * as system from './system.ts';
 import { GetTrace, ListTraces } from './traces.ts';
-import * as traffic from './usage.ts';
+import * as usage from './usage.ts';
 import * as workers from './workers.ts';
 
 export const adminHandlers: AdminHandlers = {
@@ -34,24 +34,24 @@ export const adminHandlers: AdminHandlers = {
   ...workers,
   ListTraces,
   GetTrace,
-  ...logLevel,
+  ...system,
   GetSupportBundle,
   ...accounts,
-  ...iamGroups,
-  ...inlinePolicies,
+  ...principals,
+  ...policies,
   ExportIam,
   ExportIamSecrets,
   ImportIam,
   ...audit,
   ...objects,
-  ...ownBuckets,
+  ...buckets,
   ...configurations,
-  ...forceEmpty,
-  ...fsck,
+  ...bucketTasks,
+  ...storage,
   ...clusters,
-  ...replicationPeers,
-  ...replicationResync,
+  ...peers,
+  ...deliveries,
   ...session,
-  ...quotaDefaults,
-  ...traffic,
+  ...quotas,
+  ...usage,
 };
