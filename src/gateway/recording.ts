@@ -194,7 +194,7 @@ function toAuditEntry(
   };
 }
 
-type PagesCtx = Pick<
+type KeyPagesContext = Pick<
   Context,
   'caches' | 'metadata' | 'clock' | 'random' | 'config' | 'telemetry' | 'lateWrites'
 >;
@@ -225,13 +225,13 @@ type Place = readonly [Page, number];
  * for refusals. On a full disk, which takes deletions only, a page is in the commit of each deletion instead, and stays without outcomes.
  */
 class KeyPages implements KeyRecorder {
-  readonly #ctx: PagesCtx;
+  readonly #ctx: KeyPagesContext;
   readonly #entry: Entry;
   readonly #pages: readonly Page[];
   /** The page of each key, and its position there. */
   readonly #places: readonly Place[];
 
-  constructor(ctx: PagesCtx, entry: Entry, keys: readonly NamedKey[]) {
+  constructor(ctx: KeyPagesContext, entry: Entry, keys: readonly NamedKey[]) {
     this.#ctx = ctx;
     this.#entry = entry;
     const pages: Page[] = [];

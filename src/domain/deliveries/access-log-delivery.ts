@@ -38,7 +38,11 @@ import {
   writeAsService,
 } from './service-write.ts';
 
-export type Ctx = BatchCtx & { readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJECT_SIZE' | 'SVC_REGION'> };
+export type Ctx = WriteCtx &
+  Pick<Context, 'telemetry'> & {
+    readonly config: Pick<Config, 'SVC_ACCESSLOG_OBJECT_SIZE' | 'SVC_REGION'>;
+    readonly mayWrite: MayWrite;
+  };
 
 const queue: HourlyQueue = 'access-log';
 /** Lines in memory, of all targets together; above this the largest batch is written early. */
@@ -235,10 +239,6 @@ const hints: Readonly<Record<KeptFor, string>> = {
   error: 'the next pass tries again',
 };
 
-interface BatchCtx extends WriteCtx, Pick<Context, 'telemetry'> {
-  readonly mayWrite: MayWrite;
-}
-
 interface Delivering {
   readonly term: Term;
   readonly signal: AbortSignal;
@@ -251,7 +251,7 @@ type Lines = () => Promise<readonly string[]>;
 
 /** The bucket that the object goes to, or why it is not delivered now. */
 async function findLogTarget(
-  ctx: BatchCtx,
+  ctx: Ctx,
   {
     target,
     account,
@@ -272,7 +272,7 @@ async function findLogTarget(
  * @returns why its lines stay in the queue, or undefined when the object is written
  */
 async function deliverBatch(
-  ctx: BatchCtx,
+  ctx: Ctx,
   batch: LogBatch,
   { lines, term, signal }: Delivering & { readonly lines: Lines },
 ): Promise<KeptFor | undefined> {
@@ -291,7 +291,7 @@ async function deliverBatch(
 }
 
 async function write(
-  ctx: BatchCtx,
+  ctx: Ctx,
   batch: LogBatch,
   { bucket, lines, term, signal }: Delivering & { readonly bucket: BucketRow; readonly lines: Lines },
 ): Promise<KeptFor | undefined> {
