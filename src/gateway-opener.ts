@@ -60,7 +60,8 @@ export interface Storage {
   open(config: Config, options: OpeningOptions): Promise<OpenedContext>;
 }
 
-export const isStorage = (given: object): given is Storage => 'open' in given && 'settings' in given;
+export const isStorage = (given: unknown): given is Storage =>
+  typeof given === 'object' && given !== null && 'open' in given && 'settings' in given;
 
 /** Stores of the application's own; the comments of the ports state what they must guarantee. */
 export interface CustomStorage {

@@ -14,7 +14,7 @@ import { PacedBody } from './gateway/body-pace.ts';
 import { consolePreflight, crossOriginHeaders } from './gateway/cross-origin.ts';
 import { identify } from './gateway/identify.ts';
 import { endLimits, limitCaller } from './gateway/limit.ts';
-import { locate } from './gateway/locate.ts';
+import { type LocateRules, locate } from './gateway/locate.ts';
 import { Recording, recordingOfUnknown } from './gateway/recording.ts';
 import { reportAnswer } from './gateway/report.ts';
 import { selectOperation } from './gateway/select-operation.ts';
@@ -25,7 +25,6 @@ import { countTraffic } from './gateway/traffic.ts';
 import { adminApi } from './handlers/admin/router.ts';
 import { type Areas, openAreas } from './handlers/areas.ts';
 import type { AdminApi, AreaRequest } from './handlers/handler.ts';
-import type { AddressRules } from './protocol/address.ts';
 import { shownDialect } from './protocol/dialect.ts';
 import { fromRequest, toResponse } from './protocol/fetch.ts';
 import { renderHeaders, renderRefusal } from './protocol/render.ts';
@@ -35,7 +34,6 @@ import { emptyBody, readBody } from './request/body.ts';
 import { type Failure, toFailure } from './request/failure.ts';
 import {
   establish,
-  type FindAsked,
   type Identified,
   type RequestContext,
   receive,
@@ -60,7 +58,7 @@ export interface Gateway {
 
 interface Pipeline {
   readonly ctx: Context;
-  readonly rules: AddressRules & { readonly findAdmin: FindAsked | undefined };
+  readonly rules: LocateRules;
   readonly areas: Areas;
 }
 

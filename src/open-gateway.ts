@@ -80,8 +80,8 @@ const custom = ({ metadata, bytes }: CustomStorage): Storage => ({
 });
 
 function findStorage(given: unknown): Storage | undefined {
-  if (typeof given !== 'object' || given === null) return undefined;
   if (isStorage(given)) return given;
+  if (typeof given !== 'object' || given === null) return undefined;
   return 'metadata' in given && 'bytes' in given ? custom(given as CustomStorage) : undefined;
 }
 

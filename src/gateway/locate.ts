@@ -33,10 +33,14 @@ const atService = {
   format: 's3',
 } as const;
 
+export interface LocateRules extends AddressRules {
+  readonly findAdmin?: FindAsked | undefined;
+}
+
 /** @throws NotFound outside the mount point, and at the operators' address for what is no area */
 export function locate(
   config: Pick<Config, 'SVC_TRUSTED_PROXIES'>,
-  rules: AddressRules & { readonly findAdmin?: FindAsked | undefined },
+  rules: LocateRules,
   request: Received,
 ): Located {
   const { incoming, path, rawQuery } = request;

@@ -24,8 +24,7 @@ export const openGateway = ({ adminApi, ...options }: WorkerOptions): Promise<Op
   openWith(
     {
       createGateway: (context, own) => createStorageGateway(context, { ...own, adminApi }),
-      findStorage: (given) =>
-        typeof given === 'object' && given !== null && isStorage(given) ? given : undefined,
+      findStorage: (given) => (isStorage(given) ? given : undefined),
       storages: 'cloudflare({ objects, metadata, masterKey })',
     },
     options,

@@ -90,7 +90,7 @@ interface MetadataStub {
 }
 
 /** The metadata port over a binding. A stub belongs to the request that made it, so each call makes one. */
-export function durableMetadata(namespace: MetadataNamespace, clock: Clock = systemClock): RemoteRecords {
+function durableMetadata(namespace: MetadataNamespace, clock: Clock): RemoteRecords {
   const send: SendCall = (name, args) =>
     (namespace.get(namespace.idFromName(objectName)) as MetadataStub).call(name, args);
   return remoteRecords(send, { clock, random: systemRandom(), intentTtlMs });
