@@ -189,6 +189,7 @@ describe('sluice admin', () => {
       ['clusters get secnd', {}, 1, 'did you mean second?'],
       ['replication peers get farr', {}, 1, 'did you mean far?'],
       ['why --action s3:GetObject', {}, 2, '"why" is no command; see sluice admin why --help'],
+      ['tasks lst', {}, 2, 'did you mean "tasks list"?'],
       ['usage', {}, 2, '"usage" is no command; see sluice admin usage --help'],
       ['workers --watch', {}, 2, '--watch'],
       ['workers', { SLUICE_ACCESS_KEY: '' }, 1, ''],

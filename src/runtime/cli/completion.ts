@@ -40,15 +40,12 @@ export function isMisspelt({ words, parameters }: AdminCommand, args: readonly s
 export function explainUnknownCommand(args: readonly string[]): string {
   const words = wordsOf(args);
   const [noun = ''] = words;
-  const known = adminCommands.filter((command) => command.words[0] === noun);
-  const [only] = known.length === 1 ? known : [];
+  const isNoun = adminCommands.some((command) => command.words[0] === noun);
   const meant = nearestWords(words);
   const hint =
-    only !== undefined
-      ? `the command is "${only.words.join(' ')}"`
-      : meant !== undefined
-        ? `did you mean "${meant.join(' ')}"?`
-        : `see sluice admin ${known.length === 0 ? '' : `${noun} `}--help`;
+    meant === undefined
+      ? `see sluice admin ${isNoun ? `${noun} ` : ''}--help`
+      : `did you mean "${meant.join(' ')}"?`;
   return `"${words.join(' ')}" is no command; ${hint}`;
 }
 
