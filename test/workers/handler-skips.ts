@@ -5,6 +5,3 @@ export const handlerSkips: Readonly<Record<string, string>> = {
   'a client that goes away leaves no object, and after gc no chunk':
     'the client of this suite sends whole bodies',
 };
-
-/** Beside them: tests whose world has parts that another process cannot have (`handler-world.ts`). Lower it when it is too high. */
-export const skipsMax = 2;
