@@ -7,7 +7,14 @@
 import { fail, type Refusal } from '../base/errors.ts';
 import type { Credentials } from '../ports/credentials.ts';
 import type { ResourceRule } from '../protocol/admin/row.ts';
-import { type AuthorizationContext, type Caller, denialText, operatorText, verdictOn } from './authorize.ts';
+import {
+  type AuthorizationContext,
+  type Caller,
+  denialText,
+  operatorText,
+  tenantText,
+  verdictOn,
+} from './authorize.ts';
 import type { Identity } from './identity.ts';
 import { principalOf } from './session/principal.ts';
 
@@ -18,7 +25,7 @@ export interface AdminQuestion {
   readonly path: string;
   /** Further resources that the request names. */
   readonly named?: readonly AdminResource[] | undefined;
-  /** The request is about something of the caller's own account that is open to every account (`AdminOperation.tenants`). */
+  /** Of an operation that is open to every account (`AdminOperation.tenants`): whether the request is about something of the caller's own. */
   readonly isOwn?: boolean | undefined;
 }
 
@@ -48,9 +55,9 @@ export async function authorizeAdmin(
 export async function adminRefusal(
   ctx: AdminContext,
   caller: Caller,
-  { action, path, named = [], isOwn = false }: AdminQuestion,
+  { action, path, named = [], isOwn }: AdminQuestion,
 ): Promise<Refusal | undefined> {
-  const unknown = isOwn ? undefined : await ungrantable(ctx, caller, { action, path });
+  const unknown = isOwn === true ? undefined : await ungrantable(ctx, caller, { action, path, isOwn });
   if (unknown !== undefined || caller.identity?.operator === true) return unknown;
   const own = await refusalOf(ctx, caller, { action, path });
   if (own?.isDenied === true) return own.refusal;
@@ -84,12 +91,12 @@ export async function denialOf(
 export async function ungrantable(
   ctx: AdminContext,
   { identity }: Caller,
-  { action, path }: Pick<AdminQuestion, 'action' | 'path'>,
+  { action, path, isOwn }: Pick<AdminQuestion, 'action' | 'path' | 'isOwn'>,
 ): Promise<Refusal | undefined> {
   if (identity === undefined) return fail('AccessDenied');
   if (await isGrantable(ctx, identity)) return undefined;
   const asked = { principal: principalOf(identity), action, resource: `"${adminArn(path)}"` };
-  return fail('AccessDenied', operatorText(asked));
+  return fail('AccessDenied', isOwn === undefined ? operatorText(asked) : tenantText(asked));
 }
 
 const adminArn = (path: string): string => `arn:aws:admin:::${path}`;

@@ -367,3 +367,7 @@ export const blockText = (asked: Asked, setting: keyof typeof blocked): string =
 /** For callers that no policy can make an operator. */
 export const operatorText = (asked: Asked): string =>
   refusalText(asked, 'because the access key is not configured as an operator');
+
+/** For operations that every account may use on its own resources. The text does not say whether another account's resource exists. */
+export const tenantText = (asked: Asked): string =>
+  refusalText(asked, 'because a caller that is not an operator may name only resources of its own account');

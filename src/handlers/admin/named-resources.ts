@@ -72,8 +72,9 @@ export async function isOwnOf(
   ctx: Ctx & Pick<Context, 'metadata'>,
   { tenants }: Pick<AdminOperation, 'tenants'>,
   { identity, fields }: { readonly identity: Identity; readonly fields: Fields },
-): Promise<boolean> {
-  if (tenants === undefined || identity === undefined) return false;
+): Promise<boolean | undefined> {
+  if (tenants === undefined) return undefined;
+  if (identity === undefined) return false;
   // A user of another account may have the name of this one.
   const { account = identity.owner } = fields;
   if (account !== identity.owner) return false;
