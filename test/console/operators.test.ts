@@ -44,6 +44,9 @@ describe.skipIf(noChromium !== undefined)("the operators' pages", () => {
   test('who did something is found by bucket, and the row leads to its trace', async () => {
     await using tab = await world.open('/audit?bucket=photos');
     const { page } = tab;
+    // All rows are shown: the rest of the log was not searched yet.
+    await page.getByText('Searched back to').waitFor();
+    expect(await page.getByRole('button', { name: 'Load more' }).count()).toBe(0);
     await page.getByText('CreateBucket').first().click();
     const panel = page.getByRole('region', { name: 'CreateBucket' });
     await panel.getByText('bucket:photos').waitFor();

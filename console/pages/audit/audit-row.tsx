@@ -4,7 +4,8 @@ import { formatNumber, t } from '../../text/text.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { RequestLinks } from '../../ui/states.tsx';
+import { Button } from '../../ui/form.tsx';
+import { Partial, RequestLinks } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
@@ -51,6 +52,38 @@ export const Details = ({ row }: { readonly row: AuditRow }) => (
     </div>
   </>
 );
+
+interface FurtherProps {
+  /** What `useAdminPages` found by `ListAudit`. */
+  readonly found: {
+    readonly rows: readonly AuditRow[] | undefined;
+    readonly more: { readonly has: boolean; readonly busy: boolean; load(): void };
+    readonly data: { readonly pages: readonly Answer<'ListAudit'>[] } | undefined;
+  };
+  /** Of a full page. */
+  readonly pageRows: number;
+}
+
+/**
+ * One request reads a bounded part of the log, so a page may be short although `next` continues it, perhaps to no row. After a short page
+ * this says how far back the search has come, because "load more" would promise rows.
+ */
+export function Further({ found: { rows = [], more, data }, pageRows }: FurtherProps) {
+  const last = data?.pages.at(-1);
+  if (last === undefined || !more.has) return null;
+  if (last.rows.length >= pageRows || last.searchedTo === undefined)
+    return <Partial shown={rows.length} busy={more.busy} onMore={more.load} />;
+  return (
+    <div class="partial">
+      <span class="quiet">
+        {w.searched} <Time at={last.searchedTo} />
+      </span>
+      <Button busy={more.busy} onClick={more.load}>
+        {w.searchOn}
+      </Button>
+    </div>
+  );
+}
 
 /** The keys of a DeleteObjects, as many as one row names. */
 const Keys = ({ keys }: { readonly keys: NonNullable<AuditRow['keys']> }) => (

@@ -16,11 +16,12 @@ import { DataTable } from '../../ui/table.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
 import { AuditHistogram } from './audit-histogram.tsx';
-import { type AuditRow, Details, nameOf, rowKey, Status } from './audit-row.tsx';
+import { type AuditRow, Details, Further, nameOf, rowKey, Status } from './audit-row.tsx';
 import { LiveBar, useFollowedAudit } from './followed-audit.tsx';
 import { w } from './words.ts';
 
 const everyMs = 30_000;
+const pageRows = 200;
 const hourMs = 3_600_000;
 const periods = ['1', '24', '168', '720'] as const;
 
@@ -83,7 +84,7 @@ export default function AuditPage() {
   const isLive = search['live'] !== undefined;
   const audit = useAdminPages(
     'ListAudit',
-    { query: { ...query, limit: 200 } },
+    { query: { ...query, limit: pageRows } },
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListAudit') === true && !isLive },
   );
   const live = useFollowedAudit(query, isLive && allowed('FollowAudit') === true);
@@ -127,9 +128,9 @@ export default function AuditPage() {
           onOpen={(row) => setSearch({ row: rowKey(row) }, { push: true })}
           openKey={search['row']}
           tools={<Filters isLive={isLive} />}
-          more={isLive ? undefined : audit.more}
           empty={<Empty text={isLive ? w.noneYet : w.none} />}
         />
+        {!isLive && <Further found={audit} pageRows={pageRows} />}
       </Card>
       {open !== undefined && (
         <Panel title={open.action} onClose={() => setSearch({ row: undefined })}>

@@ -9,10 +9,9 @@ import { Panel } from '../../ui/dialog.tsx';
 import { ForbiddenCard } from '../../ui/forbidden.tsx';
 import { Button, SearchInput } from '../../ui/form.tsx';
 import { Segments } from '../../ui/segments.tsx';
-import { Empty, Failure, Partial, RequestLinks, Skeleton } from '../../ui/states.tsx';
+import { Empty, Failure, RequestLinks, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
-import { Time } from '../../ui/values.tsx';
-import { type AuditRow, changeText, Details, nameOf, rowKey, Status } from '../audit/audit-row.tsx';
+import { type AuditRow, changeText, Details, Further, nameOf, rowKey, Status } from '../audit/audit-row.tsx';
 import { visible } from '../objects/listing.ts';
 import { w } from './words.ts';
 
@@ -100,7 +99,7 @@ export default function JournalPage() {
         ) : (
           <Days rows={rows} onOpen={(row) => setSearch({ row: rowKey(row) }, { push: true })} />
         )}
-        {rows !== undefined && more.has && <Further found={found} rows={rows} />}
+        <Further found={found} pageRows={pageRows} />
       </Card>
       {open !== undefined && (
         <Panel title={open.action} onClose={() => setSearch({ row: undefined })}>
@@ -108,31 +107,6 @@ export default function JournalPage() {
         </Panel>
       )}
     </>
-  );
-}
-
-interface FurtherProps {
-  readonly rows: readonly AuditRow[];
-  readonly found: {
-    readonly more: { readonly busy: boolean; load(): void };
-    readonly data: { readonly pages: readonly { readonly searchedTo?: string | undefined }[] } | undefined;
-  };
-}
-
-/** One request reads a bounded part of the log. If no row matches yet, this says how far back the search has come. */
-function Further({ rows, found: { more, data } }: FurtherProps) {
-  const searchedTo = data?.pages.at(-1)?.searchedTo;
-  if (rows.length > 0 || searchedTo === undefined)
-    return <Partial shown={rows.length} busy={more.busy} onMore={more.load} />;
-  return (
-    <div class="partial">
-      <span class="quiet">
-        {w.searched} <Time at={searchedTo} />
-      </span>
-      <Button busy={more.busy} onClick={more.load}>
-        {w.goOn}
-      </Button>
-    </div>
   );
 }
 
