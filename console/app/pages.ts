@@ -26,7 +26,7 @@ export interface PageRow {
   readonly load?: () => Promise<{ readonly default: ComponentType }>;
 }
 
-// The actions of `storage/families.ts`, which only the pages of configurations load.
+// The actions of `storage/families.ts`, which only the pages of configurations load; a test compares them.
 const toReads = (names: string): readonly string[] => names.split(' ').map((name) => `s3:Get${name}`);
 const accessReads = toReads('BucketPolicy BucketPublicAccessBlock BucketAcl BucketOwnershipControls');
 const otherReads = toReads(

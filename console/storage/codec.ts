@@ -3,49 +3,11 @@ import { readStrictJson } from '../../src/base/text/strict-json.ts';
 import { readXml, writeXml, type Xml } from '../../src/protocol/formats/codec.ts';
 import type { JsonFault, JsonSchema, JsonShape } from '../../src/protocol/formats/json-shape.ts';
 import {
-  accessControlPolicy,
-  ownershipControls,
-  publicAccessBlockConfiguration,
-} from '../../src/protocol/schemas/access.ts';
-import {
-  bucketLoggingStatus,
-  corsConfiguration,
-  objectLockConfiguration,
-  requestPaymentConfiguration,
-  serverSideEncryptionConfiguration,
-  versioningConfiguration,
-  websiteConfiguration,
-} from '../../src/protocol/schemas/bucket.ts';
-import { type ConfigurationFamily, configurationShapes } from '../../src/protocol/schemas/families.ts';
-import { inventoryConfiguration } from '../../src/protocol/schemas/inventory.ts';
-import { lifecycleConfiguration, minimumSizeField } from '../../src/protocol/schemas/lifecycle.ts';
-import { notificationConfiguration } from '../../src/protocol/schemas/notification.ts';
-import { tagging } from '../../src/protocol/schemas/object.ts';
-import { replicationConfiguration } from '../../src/protocol/schemas/replication.ts';
-
-interface XmlDocument {
-  readonly root: string;
-  readonly schema: Xml<unknown>;
-}
-
-/** A policy is JSON in the storage protocol too. */
-const documents: Readonly<Record<Exclude<ConfigurationFamily, 'policy'>, XmlDocument>> = {
-  acl: { root: 'AccessControlPolicy', schema: accessControlPolicy },
-  cors: { root: 'CORSConfiguration', schema: corsConfiguration },
-  encryption: { root: 'ServerSideEncryptionConfiguration', schema: serverSideEncryptionConfiguration },
-  inventory: { root: 'InventoryConfiguration', schema: inventoryConfiguration },
-  lifecycle: { root: 'LifecycleConfiguration', schema: lifecycleConfiguration },
-  logging: { root: 'BucketLoggingStatus', schema: bucketLoggingStatus },
-  notification: { root: 'NotificationConfiguration', schema: notificationConfiguration },
-  'object-lock': { root: 'ObjectLockConfiguration', schema: objectLockConfiguration },
-  'ownership-controls': { root: 'OwnershipControls', schema: ownershipControls },
-  'public-access-block': { root: 'PublicAccessBlockConfiguration', schema: publicAccessBlockConfiguration },
-  replication: { root: 'ReplicationConfiguration', schema: replicationConfiguration },
-  'request-payment': { root: 'RequestPaymentConfiguration', schema: requestPaymentConfiguration },
-  tagging: { root: 'Tagging', schema: tagging },
-  versioning: { root: 'VersioningConfiguration', schema: versioningConfiguration },
-  website: { root: 'WebsiteConfiguration', schema: websiteConfiguration },
-};
+  type ConfigurationFamily,
+  configurationDocuments,
+  configurationShapes,
+} from '../../src/protocol/schemas/families.ts';
+import { minimumSizeField } from '../../src/protocol/schemas/lifecycle.ts';
 
 /** As the gateway reads a lifecycle, its longest document. */
 const limits = { maxBytes: 2 ** 20, elementsMax: 50_000 };
@@ -67,7 +29,7 @@ const saysNothing = (family: ConfigurationFamily, value: unknown): boolean =>
 /** @returns undefined for a document that says nothing */
 export function decodeConfiguration(family: ConfigurationFamily, { text, minimumSize }: Encoded): unknown {
   if (family === 'policy') return JSON.parse(text);
-  const value = decodeXml(documents[family], text);
+  const value = decodeXml(configurationDocuments[family], text);
   if (saysNothing(family, value)) return undefined;
   // The default is sent with every lifecycle.
   return minimumSize === undefined || minimumSize === 'all_storage_classes_128K'
@@ -85,7 +47,7 @@ export interface Encoded {
 export function encodeConfiguration(family: ConfigurationFamily, value: unknown): Encoded {
   if (family === 'policy') return { text: String(value) };
   const { [minimumSizeField]: minimumSize, ...rest } = value as Record<string, unknown>;
-  const { schema, root } = documents[family];
+  const { schema, root } = configurationDocuments[family];
   const text = writeXml(schema, root, rest);
   return typeof minimumSize === 'string' ? { text, minimumSize } : { text };
 }

@@ -9,8 +9,8 @@ const everyMs = 30_000;
 const allFamilies = Object.keys(storageFamilies) as readonly ConfigurationFamily[];
 
 export interface Configurations {
-  /** Undefined while the permissions are not known; `nobody`: policies forbid all of it. */
-  readonly by: 'operators' | 'storage' | 'nobody' | undefined;
+  /** Undefined while the permissions are not known. */
+  readonly by: 'operator-api' | 'storage' | 'forbidden' | undefined;
   /** Those that policies allow to read. */
   readonly families: readonly ConfigurationFamily[];
   readonly query: {
@@ -40,10 +40,10 @@ export function useConfigurations(bucket: string, families = allFamilies): Confi
   });
   if (mayList === undefined || mayList)
     return {
-      by: mayList === undefined ? undefined : 'operators',
+      by: mayList === undefined ? undefined : 'operator-api',
       families: mayList === true ? families : [],
       // The cast: the documents of the families have no common type.
       query: { ...listed, data: listed.data?.configurations as Configurations['query']['data'] },
     };
-  return { by: readable.length > 0 ? 'storage' : 'nobody', families: readable, query: stored };
+  return { by: readable.length > 0 ? 'storage' : 'forbidden', families: readable, query: stored };
 }

@@ -12,16 +12,21 @@ import {
 } from './codec.ts';
 import { storageFamilies } from './families.ts';
 
+export { describeFault } from '../../src/protocol/formats/json-shape.ts';
 export { readDocument, schemaOf } from './codec.ts';
 
-export interface Place {
+/** Names one configuration. */
+export interface ConfigurationRef {
   readonly bucket: string;
   readonly family: ConfigurationFamily;
   /** Of an inventory. */
   readonly id?: string | undefined;
 }
 
-const queryOf = ({ family, id }: Omit<Place, 'bucket'>) => ({ [storageFamilies[family].parameter]: '', id });
+const queryOf = ({ family, id }: Omit<ConfigurationRef, 'bucket'>) => ({
+  [storageFamilies[family].parameter]: '',
+  id,
+});
 
 const read = (bucket: string, family: ConfigurationFamily, signal: AbortSignal): Promise<unknown> =>
   (family === 'inventory'
@@ -69,16 +74,19 @@ export async function readConfigurations(
 }
 
 /** @throws Refused, Unreachable */
-export async function writeConfiguration({ bucket, ...place }: Place, value: unknown): Promise<void> {
-  const { text: body, minimumSize } = encodeConfiguration(place.family, value);
-  const type = place.family === 'policy' ? 'application/json' : 'application/xml';
+export async function writeConfiguration(
+  { bucket, ...ref }: ConfigurationRef,
+  value: unknown,
+): Promise<void> {
+  const { text: body, minimumSize } = encodeConfiguration(ref.family, value);
+  const type = ref.family === 'policy' ? 'application/json' : 'application/xml';
   const headers = { 'content-type': type, [minimumSizeHeader]: minimumSize };
-  await storage({ method: 'PUT', bucket, query: queryOf(place), headers, body });
+  await storage({ method: 'PUT', bucket, query: queryOf(ref), headers, body });
 }
 
 /** @throws Refused, Unreachable */
-export async function removeConfiguration(place: Place): Promise<void> {
-  const empty = emptyDocuments[place.family];
-  if (empty !== undefined) return writeConfiguration(place, empty);
-  await storage({ method: 'DELETE', bucket: place.bucket, query: queryOf(place) });
+export async function removeConfiguration(ref: ConfigurationRef): Promise<void> {
+  const empty = emptyDocuments[ref.family];
+  if (empty !== undefined) return writeConfiguration(ref, empty);
+  await storage({ method: 'DELETE', bucket: ref.bucket, query: queryOf(ref) });
 }

@@ -1,41 +1,37 @@
 /** The configurations of a bucket in the storage protocol: the parameter that names each, its actions, and whether it can be removed. */
 import type { ConfigurationFamily } from '../../src/protocol/schemas/families.ts';
 
-export interface StorageFamily {
+interface StorageFamily {
   readonly parameter: string;
   readonly reads: string;
   readonly writes: string;
-  /** Removed by DELETE, by a document without content, or not at all. */
-  readonly removal: 'delete' | 'empty' | 'none';
+  /** By DELETE, or by an empty document (`emptyDocuments`). */
+  readonly isRemovable: boolean;
 }
 
-const row = (
-  parameter: string,
-  action: string,
-  removal: StorageFamily['removal'] = 'delete',
-): StorageFamily => ({
+const row = (parameter: string, action: string, isRemovable = true): StorageFamily => ({
   parameter,
   reads: `s3:Get${action}`,
   writes: `s3:Put${action}`,
-  removal,
+  isRemovable,
 });
 
 export const storageFamilies: Readonly<Record<ConfigurationFamily, StorageFamily>> = {
-  acl: row('acl', 'BucketAcl', 'none'),
+  acl: row('acl', 'BucketAcl', false),
   cors: row('cors', 'BucketCORS'),
   encryption: row('encryption', 'EncryptionConfiguration'),
   inventory: row('inventory', 'InventoryConfiguration'),
   lifecycle: row('lifecycle', 'LifecycleConfiguration'),
-  logging: row('logging', 'BucketLogging', 'empty'),
-  notification: row('notification', 'BucketNotification', 'empty'),
-  'object-lock': row('object-lock', 'BucketObjectLockConfiguration', 'none'),
+  logging: row('logging', 'BucketLogging'),
+  notification: row('notification', 'BucketNotification'),
+  'object-lock': row('object-lock', 'BucketObjectLockConfiguration', false),
   'ownership-controls': row('ownershipControls', 'BucketOwnershipControls'),
   policy: row('policy', 'BucketPolicy'),
   'public-access-block': row('publicAccessBlock', 'BucketPublicAccessBlock'),
   replication: row('replication', 'ReplicationConfiguration'),
-  'request-payment': row('requestPayment', 'BucketRequestPayment', 'none'),
+  'request-payment': row('requestPayment', 'BucketRequestPayment', false),
   tagging: row('tagging', 'BucketTagging'),
-  versioning: row('versioning', 'BucketVersioning', 'none'),
+  versioning: row('versioning', 'BucketVersioning', false),
   website: row('website', 'BucketWebsite'),
 };
 

@@ -4,10 +4,11 @@ import { parametersOf, type Seed } from './seeds.ts';
 interface Pages {
   readonly builtPages: readonly string[];
   pathOf(name: string): string;
+  pageOf(name: string): { readonly storageNeeds?: readonly string[] };
 }
 // Not an import that the compiler follows: it would check the components that the table names with the settings of tests.
 const pagesFile: string = '../../console/app/pages.ts';
-export const { builtPages, pathOf } = (await import(pagesFile)) as Pages;
+export const { builtPages, pathOf, pageOf } = (await import(pagesFile)) as Pages;
 
 /** The path of a page, its parameters filled in. */
 export const addressOf = (name: string, seed: Seed): string =>

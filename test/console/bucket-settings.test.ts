@@ -1,5 +1,8 @@
 /** The tab Settings of a bucket: its configurations as JSON. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { accessFamilies, storageFamilies } from '../../console/storage/families.ts';
+import { type ConfigurationFamily, configurationFamilies } from '../../src/protocol/schemas/families.ts';
+import { pageOf } from './addresses.ts';
 import { openUser } from './people.ts';
 import { send } from './seeds.ts';
 import { type ConsoleWorld, noChromium, openConsole } from './world.ts';
@@ -229,4 +232,12 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     await tabs.getByText('Objects').waitFor();
     expect(await tabs.getByText('Settings').count()).toBe(0);
   });
+});
+
+test('the tabs Settings and Access of a bucket begin with the actions that read their families', () => {
+  const needsOf = (name: string) => pageOf(name).storageNeeds?.toSorted();
+  const toReads = (families: readonly ConfigurationFamily[]) =>
+    families.map((family) => storageFamilies[family].reads).toSorted();
+  expect(needsOf('bucketSettings')).toEqual(toReads(configurationFamilies));
+  expect(needsOf('access')).toEqual(toReads(accessFamilies));
 });

@@ -55,8 +55,8 @@ export default function AccessPage() {
     { everyMs, enabled: allowed(get) === true },
   );
   if (by === undefined || allowed(get) === undefined) return <Skeleton rows={5} />;
-  const missing = by === 'operators' ? get : list;
-  if (by === 'nobody' || (by === 'operators' && allowed(get) === false))
+  const missing = by === 'operator-api' ? get : list;
+  if (by === 'forbidden' || (by === 'operator-api' && allowed(get) === false))
     return (
       <Empty
         icon="lock"

@@ -67,7 +67,7 @@ export default function BucketSettingsPage() {
   const { session } = useSession();
   const { by, families: readable, query: list } = useConfigurations(bucket);
   const [search, setSearch] = useSearchState();
-  if (by === 'nobody') {
+  if (by === 'forbidden') {
     const action = session.isOperator ? 'admin:ListBucketConfigurations' : storageFamilies.policy.reads;
     return <Empty icon="lock" text={t.shell.forbidden(action)} />;
   }
@@ -106,7 +106,7 @@ export default function BucketSettingsPage() {
       {open !== undefined && (
         <Panel title={open.family} onClose={close}>
           <p class="quiet">{w.families[open.family]}</p>
-          {by === 'operators' ? (
+          {by === 'operator-api' ? (
             <Details key={`${bucket}/${open.family}`} bucket={bucket} row={open} />
           ) : (
             <StorageDetails key={`${bucket}/${open.family}`} bucket={bucket} row={open} />
@@ -143,19 +143,18 @@ function Details(props: DetailsProps) {
   );
 }
 
-/** For everyone else, in the storage protocol. */
+/** For other callers, in the storage protocol. */
 function StorageDetails(props: DetailsProps) {
   const { bucket, row } = props;
   const { family } = row;
   const id = useEntry(family);
   const allowed = useAllowed([toRead(family, bucket), toWrite(family, bucket), toRemove(family, bucket)]);
-  const { removal } = storageFamilies[family];
   return (
     <Document
       {...props}
       store={storageStore({ bucket, family, id })}
       mayPut={allowed(toWrite(family, bucket))}
-      mayRemove={allowed(toRemove(family, bucket)) === true && removal !== 'none'}
+      mayRemove={allowed(toRemove(family, bucket)) === true && storageFamilies[family].isRemovable}
       mayReadSchema
     />
   );

@@ -2,7 +2,7 @@
 import type { Json } from '../../../src/base/text/strict-json.ts';
 import { type Answer, call } from '../../app/client.ts';
 import { read } from '../../app/reads.ts';
-import type { Place } from '../../storage/documents.ts';
+import type { ConfigurationRef } from '../../storage/documents.ts';
 import type { Schema } from './fields.tsx';
 import { w } from './words.ts';
 
@@ -33,7 +33,7 @@ interface OpenApi {
 }
 
 /** A dry run names all that would be refused. */
-export function adminStore({ bucket, family, id }: Place): DocumentStore {
+export function adminStore({ bucket, family, id }: ConfigurationRef): DocumentStore {
   const path = { name: bucket, family };
   const put = (text: string, query: object) => {
     const body = JSON.parse(text) as Json;
@@ -60,23 +60,23 @@ export function adminStore({ bucket, family, id }: Place): DocumentStore {
 const documents = () => import('../../storage/documents.ts');
 
 /** The storage protocol has no dry run: the page checks the form, and the gateway the rest when it is saved. */
-export function storageStore(place: Place): DocumentStore {
+export function storageStore(ref: ConfigurationRef): DocumentStore {
   return {
     sound: w.wellFormed,
     check: async (text) => {
-      const { faults } = (await documents()).readDocument(place.family, text);
-      return faults.map(({ path, wrong, right }) => ({
-        path,
+      const { describeFault, readDocument } = await documents();
+      return readDocument(ref.family, text).faults.map((fault) => ({
+        path: fault.path,
         code: 'MalformedXML',
-        message: `${path === '' ? 'The document' : path} ${wrong}: it ${right}.`,
-        right,
+        message: describeFault(fault),
+        right: fault.right,
       }));
     },
-    readSchema: async () => (await documents()).schemaOf(place.family),
+    readSchema: async () => (await documents()).schemaOf(ref.family),
     save: async (text) => {
       const { readDocument, writeConfiguration } = await documents();
-      await writeConfiguration(place, readDocument(place.family, text).value);
+      await writeConfiguration(ref, readDocument(ref.family, text).value);
     },
-    remove: async () => (await documents()).removeConfiguration(place),
+    remove: async () => (await documents()).removeConfiguration(ref),
   };
 }

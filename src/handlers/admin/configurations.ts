@@ -5,7 +5,7 @@ import { nearest } from '../../config/nearest.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
-import type { JsonFault, JsonShape } from '../../protocol/formats/json-shape.ts';
+import { describeFault, type JsonFault, type JsonShape } from '../../protocol/formats/json-shape.ts';
 import {
   type ConfigurationFamily,
   configurationFamilies,
@@ -117,7 +117,7 @@ async function put(
   const { value, faults } = readDocument(family, body);
   const [first] = faults;
   if (!isDryRun && first !== undefined)
-    throw fail('MalformedJSON', { message: describe(first), field: first.path });
+    throw fail('MalformedJSON', { message: describeFault(first), field: first.path });
   const gathered = gatherRefusals();
   const checks = isDryRun ? gathered : firstRefusal;
   // The rules read every part of a document, so they are checked where all parts have their shape.
@@ -142,13 +142,10 @@ function readDocument(family: ConfigurationFamily, body: Json) {
   return { value: value as never, faults };
 }
 
-const describe = ({ path, wrong, right }: JsonFault): string =>
-  `${path === '' ? 'The document' : path} ${wrong}: it ${right}.`;
-
 const toRefusal = (fault: JsonFault): PartRefusal => ({
   path: fault.path,
   code: 'MalformedJSON' satisfies ErrorCode,
-  message: describe(fault),
+  message: describeFault(fault),
   right: fault.right,
 });
 

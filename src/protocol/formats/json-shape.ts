@@ -9,6 +9,9 @@ export interface JsonFault {
 }
 type ReportFault = (fault: JsonFault) => void;
 
+export const describeFault = ({ path, wrong, right }: JsonFault): string =>
+  `${path === '' ? 'The document' : path} ${wrong}: it ${right}.`;
+
 export interface JsonShape<T> {
   readonly schema: JsonSchema;
   /** Whether a document without it is refused. */

@@ -1,5 +1,5 @@
-/** The families of bucket configurations: the JSON form of each, from the schema that reads and writes its XML. */
-import { jsonOf } from '../formats/codec.ts';
+/** The families of bucket configurations: the XML form of each, and its JSON form from the same schema. */
+import { jsonOf, type Xml } from '../formats/codec.ts';
 import type { JsonShape } from '../formats/json-shape.ts';
 import {
   accessControlPolicy,
@@ -17,7 +17,7 @@ import {
   websiteConfiguration,
 } from './bucket.ts';
 import { inventoryConfiguration } from './inventory.ts';
-import { lifecycleDocument } from './lifecycle.ts';
+import { lifecycleConfiguration, lifecycleDocument } from './lifecycle.ts';
 import { notificationConfiguration } from './notification.ts';
 import { tagging } from './object.ts';
 import { replicationConfiguration } from './replication.ts';
@@ -43,6 +43,27 @@ export const configurationShapes = {
 
 export type ConfigurationFamily = keyof typeof configurationShapes;
 export const configurationFamilies = Object.keys(configurationShapes) as readonly ConfigurationFamily[];
+
+/** The root element of each in the storage protocol, and its schema; a policy is JSON there too. */
+export const configurationDocuments: Readonly<
+  Record<Exclude<ConfigurationFamily, 'policy'>, { readonly root: string; readonly schema: Xml<unknown> }>
+> = {
+  acl: { root: 'AccessControlPolicy', schema: accessControlPolicy },
+  cors: { root: 'CORSConfiguration', schema: corsConfiguration },
+  encryption: { root: 'ServerSideEncryptionConfiguration', schema: serverSideEncryptionConfiguration },
+  inventory: { root: 'InventoryConfiguration', schema: inventoryConfiguration },
+  lifecycle: { root: 'LifecycleConfiguration', schema: lifecycleConfiguration },
+  logging: { root: 'BucketLoggingStatus', schema: bucketLoggingStatus },
+  notification: { root: 'NotificationConfiguration', schema: notificationConfiguration },
+  'object-lock': { root: 'ObjectLockConfiguration', schema: objectLockConfiguration },
+  'ownership-controls': { root: 'OwnershipControls', schema: ownershipControls },
+  'public-access-block': { root: 'PublicAccessBlockConfiguration', schema: publicAccessBlockConfiguration },
+  replication: { root: 'ReplicationConfiguration', schema: replicationConfiguration },
+  'request-payment': { root: 'RequestPaymentConfiguration', schema: requestPaymentConfiguration },
+  tagging: { root: 'Tagging', schema: tagging },
+  versioning: { root: 'VersioningConfiguration', schema: versioningConfiguration },
+  website: { root: 'WebsiteConfiguration', schema: websiteConfiguration },
+};
 
 /** A bucket has several of these, each with an id. */
 export const familiesWithIds: ReadonlySet<ConfigurationFamily> = new Set(['inventory']);
