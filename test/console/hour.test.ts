@@ -1,4 +1,4 @@
-/** An open page asks for little: at most 130 requests an hour, of which the health of storage needs 120. */
+/** An idle page asks for little: at most 130 requests an hour, of which the health of storage needs 120. */
 import { expect, test } from 'vitest';
 import { inParallel } from '../../src/base/concurrency.ts';
 import { addressOf, builtPages } from './addresses.ts';
@@ -11,7 +11,7 @@ const minutes = 2;
 const tabs = 3;
 
 test.skipIf(noChromium !== undefined)(
-  `every page makes at most ${perHourMax} requests an hour while nobody uses it`,
+  `every page makes at most ${perHourMax} requests an hour while it is idle`,
   async () => {
     await using world = await openConsole();
     await fill(world.server, 'typical');

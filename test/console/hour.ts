@@ -1,4 +1,4 @@
-/** A page that stays open, by the clock of its browser: what it asks for while nobody uses it. */
+/** A page that stays open, by the clock of its browser: what it asks for while it is idle. */
 import type { Page, Request } from 'playwright-core';
 
 const stepSeconds = 5;

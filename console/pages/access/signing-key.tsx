@@ -33,7 +33,8 @@ export function SigningKey({ bucket: { name, signingKey } }: SigningKeyProps) {
       )}
       {made !== undefined && <SecretOnce made={made} onDone={() => setMade(undefined)} />}
       {made === undefined && (
-        <span class="actions">
+        // At the end of the line, where the other rules have their link.
+        <span class="actions" style={{ marginInlineStart: 'auto' }}>
           {allowed(mayRotate) === true && (
             <ConfirmButton
               icon="key"

@@ -18,10 +18,10 @@ export const w = words({
     blocks: (names: string) => `On: ${names}.`,
     ownership: 'Ownership of objects',
     ownershipHints: {
-      BucketOwnerEnforced: 'ACLs do not hold: everything belongs to the owner of the bucket.',
+      BucketOwnerEnforced: 'ACLs do not apply. The owner of the bucket owns every object.',
       BucketOwnerPreferred:
-        'ACLs hold. An object belongs to the owner of the bucket where its writer grants that.',
-      ObjectWriter: 'ACLs hold. An object belongs to who wrote it.',
+        'ACLs apply. The account that uploads an object owns it, unless the upload grants the owner of the bucket full control.',
+      ObjectWriter: 'ACLs apply. The account that uploads an object owns it.',
     } as Readonly<Record<string, string>>,
     signingKey: 'Signing key',
     signingKeyHint: 'Only requests that this key signs are accepted.',
@@ -63,10 +63,10 @@ export const w = words({
     blocks: (names) => `An: ${names}.`,
     ownership: 'Besitz der Objekte',
     ownershipHints: {
-      BucketOwnerEnforced: 'ACLs gelten nicht: alles gehört dem Besitzer des Buckets.',
+      BucketOwnerEnforced: 'ACLs gelten nicht. Dem Besitzer des Buckets gehört jedes Objekt.',
       BucketOwnerPreferred:
-        'ACLs gelten. Ein Objekt gehört dem Besitzer des Buckets, wo sein Schreiber das gewährt.',
-      ObjectWriter: 'ACLs gelten. Ein Objekt gehört dem, der es geschrieben hat.',
+        'ACLs gelten. Ein Objekt gehört dem Konto, das es hochlädt, außer der Upload gewährt dem Besitzer des Buckets Vollzugriff.',
+      ObjectWriter: 'ACLs gelten. Ein Objekt gehört dem Konto, das es hochlädt.',
     } as Readonly<Record<string, string>>,
     signingKey: 'Signierschlüssel',
     signingKeyHint: 'Nur Anfragen, die dieser Schlüssel signiert, werden angenommen.',

@@ -15,7 +15,7 @@ export const w = words({
       logging: 'Access logs that are written to a bucket',
       notification: 'Events that are sent to targets',
       'object-lock': 'Default retention of new versions',
-      'ownership-controls': 'Who owns new objects, and whether ACLs hold',
+      'ownership-controls': 'Who owns new objects, and whether ACLs apply',
       policy: 'Statements that allow and deny',
       'public-access-block': 'What may never be public',
       replication: 'Rules that copy versions to other buckets',
@@ -36,7 +36,7 @@ export const w = words({
     sample: 'Not set. This is an example: nothing is stored before you save.',
     document: 'Document (JSON)',
     check: 'Check',
-    changes: 'Changes to what is set',
+    changes: 'Changes to the stored document',
     sound: 'The gateway would accept this document.',
     wellFormed:
       'The document has the form of its family. The gateway applies its other rules when it is saved.',
@@ -91,7 +91,7 @@ export const w = words({
     sample: 'Nicht gesetzt. Dies ist ein Beispiel: vor dem Speichern wird nichts abgelegt.',
     document: 'Dokument (JSON)',
     check: 'Prüfen',
-    changes: 'Änderungen am Gesetzten',
+    changes: 'Änderungen am gespeicherten Dokument',
     sound: 'Das Gateway würde dieses Dokument annehmen.',
     wellFormed:
       'Das Dokument hat die Form seiner Familie. Die weiteren Regeln wendet das Gateway beim Speichern an.',
