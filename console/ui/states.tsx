@@ -93,11 +93,11 @@ export function Failure({
 /** To the statement that decided a request: tenants ask on the tab Access of the bucket whose page is open. */
 export function Why({ requestId, ...look }: { readonly requestId: string; readonly class?: string }) {
   const { isOperator } = useSession().session;
-  const { bucket } = useParams({ strict: false }) as { readonly bucket?: string };
-  if (!isOperator && bucket === undefined) return null;
+  const { bucket = '' } = useParams({ strict: false }) as { readonly bucket?: string };
+  if (!isOperator && bucket === '') return null;
   return (
     <PageLink
-      {...(isOperator || bucket === undefined ? { page: 'why' } : { page: 'access', params: { bucket } })}
+      {...(isOperator ? { page: 'why' } : { page: 'access', params: { bucket } })}
       search={{ requestId }}
       {...look}
     >

@@ -67,11 +67,11 @@ function compareMiddle(old: readonly string[], now: readonly string[]): readonly
 
 /** Stands for lines that are not shown. */
 const gap: Line = { is: 'same', text: '…' };
-/** Lines that are shown. */
+/** Lines that are shown, at most. */
 const linesMax = 200;
 
 // Here and not in the style sheets, which every page loads.
-const frame = {
+const frameStyle = {
   margin: '4px 0 0',
   padding: '8px 12px',
   border: '1px solid var(--line)',
@@ -79,9 +79,9 @@ const frame = {
   whiteSpace: 'pre-wrap',
   overflowWrap: 'anywhere',
 } as const;
-const line = { display: 'block', margin: '0 -12px', padding: '0 12px', textDecoration: 'none' };
-const removed = { ...line, background: 'var(--bad-soft)', color: 'var(--bad)' };
-const added = { ...line, background: 'var(--good-soft)', color: 'var(--good)' };
+const lineStyle = { display: 'block', margin: '0 -12px', padding: '0 12px', textDecoration: 'none' };
+const removedStyle = { ...lineStyle, background: 'var(--bad-soft)', color: 'var(--bad)' };
+const addedStyle = { ...lineStyle, background: 'var(--good-soft)', color: 'var(--good)' };
 
 interface DiffProps {
   readonly before: string;
@@ -103,7 +103,7 @@ export function Diff({ before, after }: DiffProps) {
         {w.changes}: <span class="tone-good">+{formatNumber(count('added'))}</span>{' '}
         <span class="tone-bad">−{formatNumber(count('removed'))}</span>
       </p>
-      <pre class="code" style={frame}>
+      <pre class="code" style={frameStyle}>
         {shown.slice(0, linesMax).map((line, index) => (
           <DiffLine key={`${index} ${line.text}`} line={line} />
         ))}
@@ -114,7 +114,7 @@ export function Diff({ before, after }: DiffProps) {
 }
 
 function DiffLine({ line: { is, text } }: { readonly line: Line }) {
-  if (is === 'removed') return <del style={removed}>{`− ${text}\n`}</del>;
-  if (is === 'added') return <ins style={added}>{`+ ${text}\n`}</ins>;
+  if (is === 'removed') return <del style={removedStyle}>{`− ${text}\n`}</del>;
+  if (is === 'added') return <ins style={addedStyle}>{`+ ${text}\n`}</ins>;
   return <span>{`  ${text}\n`}</span>;
 }

@@ -119,12 +119,8 @@ export default function BucketsPage() {
     { rowsOf: ({ rows }) => rows, everyMs, enabled: allowed('ListBuckets') === true, keepsRows: true },
   );
   const mayTrend = allowed('ListBucketUsage') === true;
-  const after = [
-    '',
-    ...(list.data?.pages.flatMap(({ next }, index, all) =>
-      next === undefined || index === all.length - 1 ? [] : next,
-    ) ?? []),
-  ];
+  // The cast: a page begins after '' or after `next` of the page before.
+  const after = (list.data?.pageParams ?? ['']) as readonly string[];
   const trends = useTrends({ prefix, owner, after, enabled: mayTrend });
   const mayCreate = allowed(create) === true;
   const openCreate = () => setSearch({ create: '1' }, { push: true });

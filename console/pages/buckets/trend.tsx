@@ -1,4 +1,4 @@
-/** What each bucket of the list held over the last 30 closed days, as a line: read once for a page of the list, because closed days do not change. */
+/** The bytes of each bucket over the last 30 closed days, as a line: read once for each page of the list, because closed days do not change. */
 import { useQueries } from '@tanstack/react-query';
 import type { Answer } from '../../app/client.ts';
 import { read } from '../../app/reads.ts';
@@ -6,7 +6,7 @@ import { Sparkline } from '../../ui/chart.tsx';
 import { formatBytes } from '../../ui/values.tsx';
 import { w } from './words.ts';
 
-/** The list shows that much; who scrolls further sees the rest without lines. */
+/** Pages of the list whose buckets have lines; buckets of later pages have none. */
 const pagesMax = 5;
 const staleMs = 10 * 60_000;
 

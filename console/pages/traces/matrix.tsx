@@ -44,13 +44,20 @@ function countByOperation(traces: readonly Summary[]): readonly (readonly [strin
   return [...found].sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
-const heatSteps = 4;
-/** Counts differ by orders of magnitude. */
-const heatOf = (count: number, most: number): number =>
-  Math.max(1, Math.ceil((Math.log(count + 1) / Math.log(most + 1)) * heatSteps));
+/** How much of the accent's colour a cell has, in percent. */
+const heats = [8, 16, 24, 34] as const;
+/** By the logarithm, because counts differ by orders of magnitude. */
+function heatOf(count: number, most: number): number {
+  const share = Math.log(count + 1) / Math.log(most + 1);
+  return heats[Math.max(1, Math.ceil(share * heats.length)) - 1] ?? heats[0];
+}
 
-const toneOf = (id: ColumnId, count: number, most: number): string =>
-  id === '5xx' ? 'is-failed' : id === '4xx' ? 'is-refused' : `heat-${heatOf(count, most)}`;
+function lookOf(id: ColumnId, count: number, most: number): Pick<FilterButtonProps, 'class' | 'style'> {
+  if (id === '5xx') return { class: 'matrix-cell is-failed' };
+  if (id === '4xx') return { class: 'matrix-cell is-refused' };
+  const background = `color-mix(in srgb, var(--accent) ${heatOf(count, most)}%, var(--card))`;
+  return { class: 'matrix-cell', style: { background } };
+}
 
 const steps: Readonly<Record<string, readonly [row: number, column: number]>> = {
   ArrowUp: [-1, 0],
@@ -76,19 +83,26 @@ function findNext(from: HTMLElement, [down, right]: readonly [number, number]): 
   }
 }
 
-interface FilterButtonProps {
-  /** Of its row and column: one button of the matrix is reached by Tab, the others from it by the arrows. */
-  readonly place: string;
+/** A cell without an operation is the head of a column, one without a column the head of a row. */
+interface Cell {
+  readonly operation?: string | undefined;
+  readonly column?: ColumnId | undefined;
+}
+const cellId = ({ operation, column }: Cell): string => `${operation ?? ''} ${column ?? ''}`;
+const firstCellId = cellId({ column: bands[0] });
+
+interface FilterButtonProps extends Cell {
+  /** The id of the cell that Tab reaches; the arrows reach the others from it. */
   readonly entry: string;
   readonly label?: string;
   readonly class: string;
+  readonly style?: { readonly background: string };
   readonly text: string;
-  readonly filter: { readonly operation: string | undefined; readonly column: ColumnId | undefined };
 }
 
-function FilterButton({ place, entry, label, text, filter, ...look }: FilterButtonProps) {
+function FilterButton({ operation, column, entry, label, text, ...look }: FilterButtonProps) {
   const [search, setSearch] = useSearchState();
-  const { operation, column } = filter;
+  const id = cellId({ operation, column });
   const band = isBand(column) ? column : undefined;
   const status = isBand(column) ? undefined : column;
   const isOn = search['operation'] === operation && search['band'] === band && search['status'] === status;
@@ -98,11 +112,11 @@ function FilterButton({ place, entry, label, text, filter, ...look }: FilterButt
   return (
     <button
       type="button"
-      class={look.class}
+      {...look}
       aria-label={label}
       aria-pressed={isOn}
-      data-place={place}
-      tabIndex={place === entry ? 0 : -1}
+      data-cell={id}
+      tabIndex={id === entry ? 0 : -1}
       onClick={() => setSearch({ ...next, slower: undefined })}
     >
       {text}
@@ -116,11 +130,15 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
   const [entry, setEntry] = useState('');
   const most = Math.max(1, ...rows.flatMap(([, counts]) => bands.map((band) => counts.get(band) ?? 0)));
   const isFiltered = search['operation'] !== undefined || search['band'] !== undefined;
+  const ids = new Set([
+    ...columnIds.map((column) => cellId({ column })),
+    ...rows.flatMap(([operation, counts]) => [
+      cellId({ operation }),
+      ...[...counts.keys()].map((column) => cellId({ operation, column })),
+    ]),
+  ]);
   // A poll may have removed the button that was reached last.
-  const places = new Set(
-    rows.flatMap(([name, counts]) => [name, ...[...counts.keys()].map((id) => `${name} ${id}`)]),
-  );
-  const entered = places.has(entry) || columnIds.some((id) => id === entry) ? entry : (columnIds[0] ?? '');
+  const entered = ids.has(entry) ? entry : firstCellId;
   if (rows.length === 0) return null;
   return (
     <Card
@@ -140,8 +158,8 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
       <ScrollRegion label={w.matrix}>
         <table
           onFocusIn={({ target }) => {
-            if (target instanceof HTMLElement && target.dataset['place'] !== undefined)
-              setEntry(target.dataset['place']);
+            if (target instanceof HTMLElement && target.dataset['cell'] !== undefined)
+              setEntry(target.dataset['cell']);
           }}
           onKeyDown={(event) => {
             const step = steps[event.key];
@@ -157,13 +175,7 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
               <th scope="col">{w.operation}</th>
               {columnIds.map((id) => (
                 <th key={id} scope="col" class="end">
-                  <FilterButton
-                    place={id}
-                    entry={entered}
-                    class="matrix-head"
-                    text={w.columns[id]}
-                    filter={{ operation: undefined, column: id }}
-                  />
+                  <FilterButton column={id} entry={entered} class="matrix-head" text={w.columns[id]} />
                 </th>
               ))}
             </tr>
@@ -172,13 +184,7 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
             {rows.map(([operation, counts]) => (
               <tr key={operation}>
                 <th scope="row">
-                  <FilterButton
-                    place={operation}
-                    entry={entered}
-                    class="matrix-head"
-                    text={operation}
-                    filter={{ operation, column: undefined }}
-                  />
+                  <FilterButton operation={operation} entry={entered} class="matrix-head" text={operation} />
                 </th>
                 {columnIds.map((id) => {
                   const count = counts.get(id) ?? 0;
@@ -186,12 +192,12 @@ export function TraceMatrix({ traces }: { readonly traces: readonly Summary[] })
                     <td key={id} class="end">
                       {count > 0 && (
                         <FilterButton
-                          place={`${operation} ${id}`}
+                          operation={operation}
+                          column={id}
                           entry={entered}
-                          class={`matrix-cell ${toneOf(id, count, most)}`}
+                          {...lookOf(id, count, most)}
                           label={w.cell(operation, w.columns[id], count)}
                           text={formatNumber(count)}
-                          filter={{ operation, column: id }}
                         />
                       )}
                     </td>

@@ -1,6 +1,16 @@
 import { plural } from '../../text/plural.ts';
 import { formatNumber, words } from '../../text/text.ts';
 
+/** By the least duration in ms. */
+const bands = {
+  '0': '< 1 ms',
+  '1': '1–10 ms',
+  '10': '10–100 ms',
+  '100': '100 ms–1 s',
+  '1000': '1–10 s',
+  '10000': '≥ 10 s',
+};
+
 export const w = words({
   en: {
     started: 'Started',
@@ -15,16 +25,7 @@ export const w = words({
     readAgain: 'Refresh',
     matrix: 'By operation and duration',
     showAll: 'Show all',
-    columns: {
-      '0': '< 1 ms',
-      '1': '1–10 ms',
-      '10': '10–100 ms',
-      '100': '100 ms–1 s',
-      '1000': '1–10 s',
-      '10000': '≥ 10 s',
-      '4xx': 'Refused',
-      '5xx': 'Failed',
-    },
+    columns: { ...bands, '4xx': 'Refused', '5xx': 'Failed' },
     cell: (operation: string, column: string, count: number) =>
       `${operation}, ${column}: ${plural(count, 'request', 'requests')}`,
     anyResult: 'Any result',
@@ -64,16 +65,7 @@ export const w = words({
     readAgain: 'Neu laden',
     matrix: 'Nach Operation und Dauer',
     showAll: 'Alle zeigen',
-    columns: {
-      '0': '< 1 ms',
-      '1': '1–10 ms',
-      '10': '10–100 ms',
-      '100': '100 ms–1 s',
-      '1000': '1–10 s',
-      '10000': '≥ 10 s',
-      '4xx': 'Abgelehnt',
-      '5xx': 'Fehlgeschlagen',
-    },
+    columns: { ...bands, '4xx': 'Abgelehnt', '5xx': 'Fehlgeschlagen' },
     cell: (operation, column, count) => `${operation}, ${column}: ${plural(count, 'Anfrage', 'Anfragen')}`,
     anyResult: 'Jedes Ergebnis',
     anyTime: 'Jede Dauer',
