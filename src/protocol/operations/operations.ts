@@ -51,7 +51,7 @@ export const replicaOperations = {
 
 /**
  * The operations on access points, as rows of the operation table. They are action queries; requests in the public API's own form
- * (`/v20180820/accesspoint/…`, see `control-path.ts`) select the same rows.
+ * (`/v20180820/accesspoint/…`, see `protocol/address.ts`) select the same rows.
  */
 interface Row<Name extends string> {
   readonly on: `ANY service ?Action=${Name}`;

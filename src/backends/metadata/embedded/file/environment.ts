@@ -2,7 +2,7 @@
  * Opens the lmdb environment of the embedded backend with the options that make it durable, shared by processes and unlimited in size.
  *
  * One unnamed database holds everything: a second one would add its own root path to every commit, and a commit writes 4 KiB pages.
- * The first byte of a key is its kind (`space.ts`).
+ * The first byte of a key is its kind (`records/key-spaces.ts`).
  */
 import {
   chmodSync,
@@ -70,7 +70,7 @@ export function openEnvironment(directory: string, durable: boolean): Database {
     eventTurnBatching: false,
     noSync: !durable,
     // lmdb-js keeps the free pages that it knows from one transaction to the next, and allocates some twice when a reader begins at an
-    // earlier commit than readers before it. That is possible after another process opened the file (`latest-commit.ts`).
+    // earlier commit than readers before it. That is possible after another process opened the file (`LatestCommit`).
     ...({ maxFreeSpaceToRetain: 0 } as object),
     // No mapSize: the map then doubles as it fills, in every process.
   });

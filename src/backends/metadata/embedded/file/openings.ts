@@ -1,6 +1,6 @@
 /**
  * Keeps readers from snapshots that begin before the latest commit. While a process opens the metadata file, the note in `lock.mdb` may
- * name an earlier commit until that process has corrected it (`latest-commit.ts`), and a snapshot begins where the note says.
+ * name an earlier commit until that process has corrected it (`meta-page.ts`), and a snapshot begins where the note says.
  *
  * Each process appends a line to the file `openings` before lmdb opens the metadata file, and another line once the note is right. A
  * reader begins its snapshot first and looks at the length of `openings` afterwards. If the file has not grown, no opening overlapped the
