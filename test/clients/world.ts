@@ -25,8 +25,11 @@ export interface Ran {
   readonly stderr: string;
 }
 
+/** A gateway that clients reach: a server of Node, or a Worker. */
+type Served = Pick<TestServer, 'url' | 'credentials' | 'log'> & { stop(): Promise<unknown> };
+
 export interface World {
-  readonly server: TestServer;
+  readonly server: Served;
   readonly url: string;
   readonly host: string;
   readonly user: TestCredential;
@@ -71,6 +74,11 @@ export async function startWorld(
   const server = await startServer({
     env: { SVC_PROCESSES: '2', SVC_WEBSITE_DOMAIN: websiteDomain, ...settings },
   });
+  return openWorld(server, env);
+}
+
+/** A world over a gateway that runs already; `stop` ends the gateway too. */
+export function openWorld(server: Served, env: (place: Place) => Record<string, string>): World {
   const home = mkdtempSync(join(tmpdir(), 'sluice-client-'));
   const { url } = server;
   const base = { url, host: new URL(url).host, user: server.credentials.alice, home };

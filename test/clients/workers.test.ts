@@ -1,0 +1,157 @@
+/** Public clients with their default settings against the durable Worker: miniflare serves it on a port, with a Durable Object and R2. */
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import {
+  CopyObjectCommand,
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  NoSuchKey,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startWorkerd } from '../runtimes/workerd.ts';
+import { testCredentials } from '../support/server.ts';
+import { installed } from './installed.ts';
+import { awsKeys, mib, openWorld, region, sha, shaOfFile, type World } from './world.ts';
+
+const keys = Array.from({ length: 120 }, (_, index) => `many/k ${String(index).padStart(3, '0')} é+&.txt`);
+let world: World;
+
+beforeAll(async () => {
+  const worker = await startWorkerd({ isDurable: true });
+  const server = { ...worker, credentials: testCredentials };
+  world = openWorld(server, (place) => ({ S3_ENDPOINT_URL: place.url, ...awsKeys(place) }));
+});
+afterAll(() => world?.stop());
+
+describe('the AWS SDK for JavaScript', () => {
+  const Bucket = 'sdk';
+  let client: S3Client;
+  beforeAll(async () => {
+    const { accessKey, secretKey } = world.user;
+    const credentials = { accessKeyId: accessKey, secretAccessKey: secretKey };
+    client = new S3Client({ endpoint: world.url, region, credentials });
+    await client.send(new CreateBucketCommand({ Bucket }));
+  });
+  afterAll(() => client?.destroy());
+
+  const read = async (Key: string, Range?: string): Promise<Uint8Array> => {
+    const { Body } = await client.send(new GetObjectCommand({ Bucket, Key, Range }));
+    return (await Body?.transformToByteArray()) ?? new Uint8Array();
+  };
+
+  test('an object keeps its bytes, metadata and checksum, also as a copy', async () => {
+    const Body = randomBytes(300_000);
+    const object = { Bucket, Key: 'é +&.bin', ContentType: 'image/png', Metadata: { colour: 'blue' } };
+    const { ChecksumCRC32 } = await client.send(new PutObjectCommand({ ...object, Body }));
+    const CopySource = `${Bucket}/${encodeURIComponent(object.Key)}`;
+    await client.send(new CopyObjectCommand({ Bucket, Key: 'copy', CopySource }));
+    for (const Key of [object.Key, 'copy']) {
+      const got = await client.send(new HeadObjectCommand({ Bucket, Key, ChecksumMode: 'ENABLED' }));
+      const { ContentType, Metadata } = object;
+      expect(got).toMatchObject({ ContentLength: Body.length, ContentType, Metadata, ChecksumCRC32 });
+      expect(sha(await read(Key))).toBe(sha(Body));
+    }
+  });
+
+  test('lib-storage uploads a stream in parts, and a range across two of them has its bytes', async () => {
+    const body = randomBytes(12 * mib);
+    const params = {
+      Bucket,
+      Key: 'parts',
+      Body: Readable.from([body.subarray(0, 7 * mib), body.subarray(7 * mib)]),
+    };
+    const { ETag } = await new Upload({ client, params }).done();
+    expect(ETag).toMatch(/-3"$/);
+    expect(sha(await read('parts'))).toBe(sha(body));
+    const [first, last] = [5 * mib - 3, 5 * mib + 4];
+    expect(Buffer.from(await read('parts', `bytes=${first}-${last}`))).toEqual(
+      body.subarray(first, last + 1),
+    );
+  });
+
+  test('a presigned URL puts, and another gets', async () => {
+    const Key = 'by link é';
+    const put = await getSignedUrl(client, new PutObjectCommand({ Bucket, Key }));
+    const get = await getSignedUrl(client, new GetObjectCommand({ Bucket, Key }));
+    expect((await fetch(put, { method: 'PUT', body: 'by url' })).status).toBe(200);
+    expect(await (await fetch(get)).text()).toBe('by url');
+    expect((await fetch(get.replace(/Signature=\w{4}/, 'Signature=0000'))).status).toBe(403);
+  });
+
+  test('a condition that fails and a missing key are errors with their names', async () => {
+    const put = new PutObjectCommand({ Bucket, Key: 'once', Body: 'x', IfNoneMatch: '*' });
+    await client.send(put);
+    await expect(client.send(put)).rejects.toMatchObject({ name: 'PreconditionFailed' });
+    await expect(read('missing')).rejects.toBeInstanceOf(NoSuchKey);
+  });
+
+  test('ListObjectsV2 lists each key once, DeleteObjects deletes them, and DeleteBucket the empty bucket', async () => {
+    await Promise.all(keys.map((Key) => client.send(new PutObjectCommand({ Bucket, Key, Body: Key }))));
+    const listed: string[] = [];
+    for await (const { Contents = [] } of paginateListObjectsV2({ client, pageSize: 50 }, { Bucket }))
+      listed.push(...Contents.map(({ Key = '' }) => Key));
+    expect(listed.filter((key) => key.startsWith('many/'))).toEqual(keys);
+    const Objects = listed.map((Key) => ({ Key }));
+    const { Deleted, Errors } = await client.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects } }));
+    expect([Deleted?.length, Errors]).toEqual([listed.length, undefined]);
+    await client.send(new DeleteBucketCommand({ Bucket }));
+  });
+});
+
+/** What each program calls its commands, and a size above that of its parts. `gateway` is an alias of mc. */
+const programs = {
+  mc: {
+    bucket: 'gateway/mc-bucket',
+    largeBytes: 34 * mib,
+    begin: () => ['alias', 'set', 'gateway', world.url, world.user.accessKey, world.user.secretKey],
+    list: (bucket: string) => ['ls', '--recursive', bucket],
+    parts: (bucket: string) => ['stat', `${bucket}/large.bin`],
+    isInParts: /ETag\s*: \w+-3\b/,
+    empty: (bucket: string) => ['rm', '--recursive', '--force', bucket],
+  },
+  s5cmd: {
+    bucket: 's3://s5cmd',
+    largeBytes: 51 * mib,
+    begin: () => ['version'],
+    list: (bucket: string) => ['ls', `${bucket}/*`],
+    parts: (bucket: string) => ['ls', '--etag', `${bucket}/large.bin`],
+    isInParts: /-2 /,
+    empty: (bucket: string) => ['rm', `${bucket}/*`],
+  },
+} as const;
+
+describe.each(Object.entries(programs))(
+  '%s',
+  (name, { bucket, largeBytes, begin, list, parts, isInParts, empty }) => {
+    const run = (...args: string[]) => world.run(installed(name as keyof typeof programs), ...args);
+
+    test('uploads and downloads small and large files, lists and deletes them', async () => {
+      await run(...begin());
+      await run('mb', bucket);
+      const files = [world.file('small é+.bin', 4_096), world.file('large.bin', largeBytes)];
+      for (const file of files) {
+        const key = file.path.slice(world.home.length + 1);
+        await run('cp', file.path, `${bucket}/${key}`);
+        await run('cp', `${bucket}/${key}`, `${name}.back`);
+        expect(await shaOfFile(world.path(`${name}.back`)), key).toBe(file.sha);
+      }
+      expect(await run(...parts(bucket))).toMatch(isInParts);
+      expect(await run('cat', `${bucket}/small é+.bin`).then(({ length }) => length)).toBeGreaterThan(1_000);
+      expect((await run(...list(bucket))).trim().split('\n')).toHaveLength(files.length);
+      await run(...empty(bucket));
+      await run('rb', bucket);
+    });
+  },
+);
+
+test('the Worker has logged no error', () => {
+  expect(world.server.log()).not.toMatch(/ERROR/);
+});
