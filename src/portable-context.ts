@@ -14,6 +14,7 @@ import { openClusterStates } from './domain/clusters/cluster-states.ts';
 import { TrafficCounter } from './domain/usage/traffic-counter.ts';
 import { type Clock, systemClock } from './ports/clock.ts';
 import { type Cipher, cipherKeyBytes, type Hasher } from './ports/cryptography.ts';
+import type { EventSinks } from './ports/event-sink.ts';
 import type { LateWrites, MetadataStore } from './ports/metadata-store.ts';
 import type { ObjectBytes } from './ports/object-bytes.ts';
 import { systemRandom } from './ports/random.ts';
@@ -32,6 +33,8 @@ export interface ContextParts {
   readonly bytes: ObjectBytes;
   /** Default: gathers rows in this process, and writes them within a second. */
   readonly lateWrites?: LateWrites | undefined;
+  /** The targets of bucket notifications. Absent: no event is delivered. */
+  readonly sinks?: EventSinks | undefined;
   /** Seals what is stored; the first seals, all unseal. Default: a random one, with which sealed values last as long as this process. */
   readonly masterKeys?: readonly Uint8Array[] | undefined;
 }
@@ -58,7 +61,7 @@ export interface OpenedParts {
 }
 
 export function openContext(config: Config, parts: ContextParts): OpenedParts {
-  const { clock, telemetry, tracer, hasher, cipher, metadata, bytes } = parts;
+  const { clock, telemetry, tracer, hasher, cipher, metadata, bytes, sinks } = parts;
   const random = systemRandom();
   const keys = parts.masterKeys ?? [random.bytes(cipherKeyBytes)];
   const sealer = masterSealer({ keys, cipher, hasher, random });
@@ -81,11 +84,12 @@ export function openContext(config: Config, parts: ContextParts): OpenedParts {
     sealer,
     telemetry,
     ...(tracer === undefined ? {} : { tracer }),
+    ...(sinks === undefined ? {} : { sinks }),
   };
   const close = async (): Promise<void> => {
     await context.caches.of(TrafficCounter).close(context);
     await late.flush();
-    await Promise.all([metadata.close(), bytes.close()]);
+    await Promise.all([sinks?.close(), metadata.close(), bytes.close()]);
   };
   return { context, close };
 }

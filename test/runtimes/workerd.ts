@@ -30,8 +30,20 @@ export interface Workerd extends Started {
   log(): string;
 }
 
-/** @param withConsole the built console is bound as static assets */
-export async function startWorkerd({ withConsole = false, isDurable = false } = {}): Promise<Workerd> {
+export interface WorkerdOptions {
+  /** The built console is bound as static assets. */
+  readonly withConsole?: boolean;
+  /** With the bindings of wrangler.toml. */
+  readonly isDurable?: boolean;
+  /** Further `SVC_*` variables of a durable one. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+export async function startWorkerd({
+  withConsole = false,
+  isDurable = false,
+  settings = {},
+}: WorkerdOptions = {}): Promise<Workerd> {
   const lines: string[] = [];
   const worker = new Miniflare({
     modules: [{ type: 'ESModule', path: 'sluice.js', contents: await bundleWorker(workerdEntry) }],
@@ -41,7 +53,7 @@ export async function startWorkerd({ withConsole = false, isDurable = false } = 
       SVC_WORKERS: '',
       SVC_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     },
-    ...(isDurable ? durableBindings : {}),
+    ...(isDurable ? { ...durableBindings, bindings: { ...durableBindings.bindings, ...settings } } : {}),
     ...(withConsole
       ? {
           assets: {

@@ -41,7 +41,7 @@ export interface Configured {
   readonly isEnabled?: boolean;
 }
 
-const configuration = ({
+export const inventoryConfiguration = ({
   id = 'all',
   format = 'CSV',
   versions = 'Current',
@@ -127,7 +127,11 @@ export async function openLists(
     clock,
     warned,
     configure: (configured) =>
-      must(client.put(`/bucket?inventory&id=${configured.id ?? 'all'}`, { body: configuration(configured) })),
+      must(
+        client.put(`/bucket?inventory&id=${configured.id ?? 'all'}`, {
+          body: inventoryConfiguration(configured),
+        }),
+      ),
     async run(on = context) {
       generation += 1;
       const unit = writeInventories(on, generation);

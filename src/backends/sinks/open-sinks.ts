@@ -1,7 +1,7 @@
 /** The sinks of the configured targets. Each is opened with its first message, and its client is loaded only then. */
 
 import type { EventSink, EventSinks, SinkTarget } from '../../ports/event-sink.ts';
-import type { SinkOptions } from './sink-options.ts';
+import { explainMissing, type SinkOptions } from './sink-options.ts';
 
 /** Opens the sink of a type. */
 const kinds: Readonly<
@@ -22,8 +22,7 @@ export function openSinks(targets: readonly SinkTarget[], options: SinkOptions):
   return {
     async open(id) {
       const target = targets.find((each) => each.id === id);
-      if (target === undefined)
-        return `SVC_NOTIFY_TARGETS has no target "${id}": add it again, or let its events become dead letters after SVC_NOTIFY_RETRY_MAX and discard these`;
+      if (target === undefined) return explainMissing(id);
       const open = kinds[target.type];
       let sink = opened.get(id);
       if (sink === undefined) {

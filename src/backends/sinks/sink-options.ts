@@ -1,4 +1,4 @@
-/** What every sink gets beside its target. */
+/** What every sink gets beside its target, and what events of a removed target are answered. */
 import type { Clock } from '../../ports/clock.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
 
@@ -9,3 +9,7 @@ export interface SinkOptions {
   /** How long a sink may take to answer. */
   readonly timeoutMs: number;
 }
+
+/** Why there is no sink of a target that events name. */
+export const explainMissing = (id: string): string =>
+  `SVC_NOTIFY_TARGETS has no target "${id}": add it again, or let its events become dead letters after SVC_NOTIFY_RETRY_MAX and discard these`;

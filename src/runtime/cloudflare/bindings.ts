@@ -6,10 +6,14 @@ import { portableCipher } from '../../backends/crypto/subtle-cipher.ts';
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';
 import { type R2Bucket, r2Chunks } from '../../backends/data/r2.ts';
+import { explainUnsupported, fetchSinks } from '../../backends/sinks/fetch-sinks.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
+import { mayReach } from '../../config/values/network.ts';
+import type { Config } from '../../config.ts';
 import type { ContextParts } from '../../portable-context.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
+import type { EventSinks } from '../../ports/event-sink.ts';
 import type { ObjectBytes } from '../../ports/object-bytes.ts';
 
 /** A binding of the class `SluiceMetadata`. */
@@ -55,6 +59,22 @@ export function readMasterKey(text: unknown): Uint8Array {
 
 export const openR2 = (bucket: R2Bucket, clock: Clock): ObjectBytes =>
   chunked({ default: r2Chunks(bucket) }, new WriteBudget(writeBytesMax, clock));
+
+/** The targets that Workers can deliver to. */
+export function openSinks(
+  config: Config,
+  { hasher, clock }: Pick<ContextParts, 'hasher' | 'clock'>,
+): EventSinks {
+  const targets = config.SVC_NOTIFY_TARGETS;
+  const faults = targets.flatMap((target) => explainUnsupported(target) ?? []);
+  if (faults.length > 0) throw new Error(`SVC_NOTIFY_TARGETS: ${faults.join('; ')}`);
+  return fetchSinks(targets, {
+    mayReach: (address) => mayReach(address, config.SVC_EGRESS_ALLOW),
+    hasher,
+    clock,
+    timeoutMs: config.SVC_NOTIFY_TIMEOUT,
+  });
+}
 
 /** Of the runtime: MD5 and SHA-256 of a body in JavaScript take ten times the CPU. */
 export const openCryptography = (): Pick<ContextParts, 'hasher' | 'cipher'> => ({

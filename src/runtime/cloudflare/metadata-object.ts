@@ -21,6 +21,7 @@ import {
   intentTtlMs,
   openCryptography,
   openR2,
+  openSinks,
   readMasterKey,
   workerSettings,
 } from './bindings.ts';
@@ -64,7 +65,7 @@ function objectSql({ storage }: ObjectState): Sql {
 
 /** How long the workers run at an alarm. */
 const workersMs = 10_000;
-/** The workers that need neither connections of their own nor the memory of a long scan. */
+/** Those that need the memory or the time of no long scan, and pass on the bytes of no object (docs/workers.md). */
 const alarmWorkers = [
   'gc',
   'bucket-stats',
@@ -74,6 +75,8 @@ const alarmWorkers = [
   'audit-retention',
   'access-log',
   'inventory',
+  'notify',
+  'health-history',
   'quota-reconcile',
   'usage-rollup',
   'rewrap',
@@ -143,9 +146,11 @@ export class SluiceMetadata extends ObjectBase {
   }
 
   async #work(config: Config, telemetry: Telemetry): Promise<void> {
+    const cryptography = openCryptography();
     const { context } = openContext(config, {
-      ...openCryptography(),
+      ...cryptography,
       clock: systemClock,
+      sinks: openSinks(config, { ...cryptography, clock: systemClock }),
       telemetry,
       metadata: this.#store,
       bytes: openR2(this.#env.BUCKET, systemClock),

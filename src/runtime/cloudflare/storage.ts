@@ -15,6 +15,7 @@ import {
   type MetadataNamespace,
   openCryptography,
   openR2,
+  openSinks,
   readMasterKey,
   workerSettings,
 } from './bindings.ts';
@@ -105,15 +106,20 @@ export interface CloudflareOptions {
   readonly masterKey: string;
 }
 
-function partsOf({ objects, metadata, masterKey }: CloudflareOptions, telemetry: Telemetry): ContextParts {
+function partsOf(
+  { objects, metadata, masterKey }: CloudflareOptions,
+  { config, telemetry }: { readonly config: Config; readonly telemetry: Telemetry },
+): ContextParts {
+  const cryptography = openCryptography();
   const records = renewing(durableMetadata(metadata, requestClock));
   return {
-    ...openCryptography(),
+    ...cryptography,
     telemetry,
     clock: requestClock,
     metadata: records,
     bytes: openR2(objects, requestClock),
     lateWrites: writeAtOnce(records, telemetry),
+    sinks: openSinks(config, { ...cryptography, clock: requestClock }),
     masterKeys: [readMasterKey(masterKey)],
   };
 }
@@ -122,7 +128,7 @@ function partsOf({ objects, metadata, masterKey }: CloudflareOptions, telemetry:
 export const cloudflare = (options: CloudflareOptions): Storage => ({
   settings: workerSettings,
   runsWorkers: true,
-  open: async (config, { telemetry }) => openContext(config, partsOf(options, telemetry)),
+  open: async (config, { telemetry }) => openContext(config, partsOf(options, { config, telemetry })),
 });
 
 /** A gateway's context over the bindings of the default entry. */
@@ -130,4 +136,4 @@ export const openCloudflare = (
   config: Config,
   { BUCKET: objects, SLUICE: metadata, SLUICE_MASTER_KEY: masterKey }: CloudflareBindings,
   { telemetry, tracer }: Required<Pick<ContextParts, 'telemetry' | 'tracer'>>,
-) => openContext(config, { ...partsOf({ objects, metadata, masterKey }, telemetry), tracer });
+) => openContext(config, { ...partsOf({ objects, metadata, masterKey }, { config, telemetry }), tracer });
