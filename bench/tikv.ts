@@ -6,7 +6,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
-import { TikvClient } from '../src/backends/metadata/ordered-kv/tikv/client.ts';
+import { TikvClient } from '../src/backends/tikv/client.ts';
 import { startOwnTikv } from '../test/support/engines/tikv.ts';
 import { byHands } from './lib/by-hands.ts';
 import { Door } from './lib/door.ts';

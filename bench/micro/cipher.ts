@@ -1,6 +1,6 @@
 /** The cost of encryption beside that of the runtime's AES-GCM alone, and beside the MD5 of every write. */
 import { createCipheriv, createSecretKey, hash } from 'node:crypto';
-import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { nodeCipher } from '../../src/backends/crypto/node.ts';
 import { portableCipher } from '../../src/backends/crypto/portable.ts';
 import {
   contentBytes,

@@ -1,7 +1,7 @@
 /** The checksum of a row of the embedded store, beside CRC32C by the native module. */
 
 import { crc32c } from '../../src/backends/crypto/node.ts';
-import { rowChecksum } from '../../src/backends/metadata/embedded/rows/row-checksum.ts';
+import { rowChecksum } from '../../src/backends/metadata/embedded/values.ts';
 import { microsOfSync, type Piece } from '../lib/micro.ts';
 
 const key = new TextEncoder().encode(`objects\0${'b'.repeat(32)}\0${'k'.repeat(30)}`);

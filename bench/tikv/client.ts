@@ -1,6 +1,6 @@
 /** Our TiKV client with the same work as client-go in engines/tikv/peer, in a separate process; prints one line of JSON. */
 import { parseArgs } from 'node:util';
-import { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';
+import { TikvClient } from '../../src/backends/tikv/client.ts';
 
 const text = { type: 'string' } as const;
 const { values } = parseArgs({

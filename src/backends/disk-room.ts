@@ -1,11 +1,19 @@
 /** The free space of one directory's disk, and the reserve that is kept for deletions (`SVC_DISK_RESERVE`). */
 
 import { randomFillSync } from 'node:crypto';
-import fs from 'node:fs';
+import fs, { statfsSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isStorageFull, type RoomState, StorageFull } from '../ports/chunk-store.ts';
+import {
+  type ChunkStore,
+  isStorageFull,
+  type RoomState,
+  type SmallWrite,
+  StorageFull,
+  type StorageRoom,
+} from '../ports/chunk-store.ts';
 import type { Clock } from '../ports/clock.ts';
+import { chunkBytes } from '../ports/object-bytes.ts';
 
 export interface DiskRoomOptions {
   /** `metadata`, or `data:<cluster>`. */
@@ -311,4 +319,101 @@ function empty(path: string): boolean {
   const size = fs.statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size > 0) fs.truncateSync(path, 0);
   return size > 0;
+}
+
+// A chunk store on a disk whose reserve is kept: chunks are refused below it, removals may use it.
+
+/** Other errors than that of a full disk are not changed. */
+const yieldToClients = (room: DiskRoom, error: unknown): ReturnType<DiskRoom['yieldToClients']> =>
+  isStorageFull(error) ? room.yieldToClients(error) : { error, isWorthRetry: false };
+
+export function chunksInRoom(store: ChunkStore, room: DiskRoom): ChunkStore {
+  const failed = (error: unknown): never => {
+    throw yieldToClients(room, error).error;
+  };
+  const small = ({ bytesMax, write }: SmallWrite): SmallWrite => ({
+    bytesMax,
+    async write(id, bytes, owner) {
+      room.take(bytes.length);
+      return write(id, bytes, owner).catch(failed);
+    },
+  });
+  return {
+    ...store,
+    async write(id, source, options) {
+      room.take(options.size ?? chunkBytes);
+      return store.write(id, source, options).catch(failed);
+    },
+    ...(store.small === undefined ? {} : { small: small(store.small) }),
+    async remove(chunks) {
+      await store.remove(chunks).catch((error: unknown) => {
+        const way = yieldToClients(room, error);
+        if (!way.isWorthRetry) throw way.error;
+        return store.remove(chunks);
+      });
+    },
+  };
+}
+
+// The disks of a gateway: those of its stores, by component.
+
+type Shared = Pick<DiskRoomOptions, 'reserveBytes' | 'clock'>;
+/** A disk on which no reserve is kept (`SVC_DISK_RESERVE=0`): operators see its space all the same. */
+type MeasuredDisk = Pick<DiskRoomOptions, 'component' | 'directory'>;
+
+export class DiskRooms implements StorageRoom {
+  readonly #shared: Shared;
+  readonly #rooms: DiskRoom[] = [];
+  readonly #measured: MeasuredDisk[] = [];
+
+  constructor(shared: Shared) {
+    this.#shared = shared;
+  }
+
+  /** Undefined where no reserve is kept: the disk is then only measured. */
+  open(component: string, directory: string): DiskRoom | undefined {
+    if (this.#shared.reserveBytes === 0) {
+      this.#measured.push({ component, directory });
+      return undefined;
+    }
+    const neighbours = (): readonly DiskRoom[] =>
+      this.#rooms.filter((each) => each !== room && diskOf(each.directory) === diskOf(directory));
+    const room = new DiskRoom({ ...this.#shared, component, directory, neighbours });
+    this.#rooms.push(room);
+    return room;
+  }
+
+  states(): readonly RoomState[] {
+    return [
+      ...this.#rooms.map((room) => room.state()),
+      ...this.#measured.flatMap((disk) => measureDisk(disk) ?? []),
+    ];
+  }
+
+  warning(): string | undefined {
+    // It is asked before each write: disks without a reserve have no complaint, and are not measured.
+    const states = this.#rooms.map((room) => room.state());
+    const metadata = states.find(({ component }) => component === 'metadata')?.warning;
+    if (metadata !== undefined) return metadata;
+    const data = states.filter(({ component }) => component !== 'metadata');
+    // A write goes to one cluster, so space on any of them is enough.
+    return data.every(({ warning }) => warning !== undefined) ? data[0]?.warning : undefined;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#rooms.map((room) => room.close()));
+  }
+}
+
+/** The device; undefined where the directory does not exist yet. */
+const diskOf = (directory: string): number | undefined => statSync(directory, { throwIfNoEntry: false })?.dev;
+
+/** Undefined where the space cannot be measured, for example because the directory does not exist. */
+function measureDisk({ component, directory }: MeasuredDisk): RoomState | undefined {
+  try {
+    const { bsize, blocks, bavail } = statfsSync(directory);
+    return { component, freeBytes: bsize * bavail, sizeBytes: bsize * blocks };
+  } catch {
+    return undefined;
+  }
 }

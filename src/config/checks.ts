@@ -163,7 +163,7 @@ const wideColumnLogin: Check = {
       : `SVC_WIDECOL_USERNAME and SVC_WIDECOL_PASSWORD go together: ${username === undefined ? 'the first' : 'the second'} is not set`,
 };
 
-/** How long the locks of a dead gateway remain on TiKV (`ordered-kv/tikv/transaction.ts`). */
+/** How long the locks of a dead gateway remain on TiKV (`backends/tikv/transaction.ts`). */
 const kvLockMs = 6_000;
 
 const timeoutOutlastsLocks: Check = {

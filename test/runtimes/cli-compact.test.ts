@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { checkPages } from '../../src/backends/metadata/embedded/file/check-pages.ts';
+import { checkPages } from '../../src/backends/metadata/embedded/check-pages.ts';
 import { type GatewayWorld, openGateway } from '../support/gateway.ts';
 import { startServer } from '../support/server.ts';
 import { sender } from './client.ts';

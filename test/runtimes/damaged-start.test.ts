@@ -4,8 +4,8 @@ import { closeSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFi
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { checkPages, type PageFault } from '../../src/backends/metadata/embedded/file/check-pages.ts';
-import { showKey } from '../../src/backends/metadata/embedded/rows/damage.ts';
+import { checkPages, type PageFault } from '../../src/backends/metadata/embedded/check-pages.ts';
+import { showKey } from '../../src/backends/metadata/embedded/damage.ts';
 import { type LoadClient, loadClient, pathOf } from '../support/load-client.ts';
 import { startServer } from '../support/server.ts';
 import { cli } from './recovery-site.ts';

@@ -2,11 +2,9 @@
  * The whole gateway over memory stores on a virtual clock, in any number of simulated processes. Each of them can be killed at any call
  * of a port, down to single chunks and single reads of a scan. An oracle reads every row without the domain's code.
  */
-
 import { setImmediate as turn } from 'node:timers/promises';
 import { staticCredentials } from '../../src/auth/session/credentials.ts';
-import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { bodyBudget } from '../../src/backends/data/chunked/write-budget.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';

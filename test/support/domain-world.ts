@@ -2,9 +2,7 @@
  * The domain over the memory backends on a virtual clock, in any number of simulated processes, each of which can be killed at any call of
  * a port; and a check that reads every row without the domain's code.
  */
-
-import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { masterSealer } from '../../src/backends/keys/sealing.ts';

@@ -15,8 +15,7 @@ import {
   type Shards,
 } from '../../src/backends/metadata/split/layouts.ts';
 import { ShardMerge } from '../../src/backends/metadata/split/merge.ts';
-import { Mover } from '../../src/backends/metadata/split/mover.ts';
-import { placed } from '../../src/backends/metadata/split/placing.ts';
+import { Mover, placed } from '../../src/backends/metadata/split/mover.ts';
 import { shardOf } from '../../src/base/shard.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type {

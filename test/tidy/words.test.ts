@@ -15,7 +15,7 @@ const banned: readonly Banned[] = [
     word: /\bDate\.now\(/,
     instead: 'ctx.clock.now()',
     // The TiKV client could be a package of its own, and only asks whether the machine has slept.
-    except: /^src\/(ports\/clock|runtime\/|telemetry\/|backends\/metadata\/ordered-kv\/tikv\/timestamps)/,
+    except: /^src\/(ports\/clock|runtime\/|telemetry\/|backends\/tikv\/timestamps)/,
   },
   { word: /\bMath\.random\(/, instead: 'ctx.random' },
   {
@@ -42,7 +42,7 @@ const banned: readonly Banned[] = [
     word: /transactionSync\(/,
     instead: 'transaction(): the synchronous one hangs at close behind an asynchronous write',
     // The first write of a store; and the compaction, which has no asynchronous writes.
-    except: /^src\/backends\/metadata\/embedded\/file\/exclusive-use\.ts$/,
+    except: /^src\/backends\/metadata\/embedded\/exclusive-use\.ts$/,
   },
   {
     word: /[\w\])>] \| Promise</,

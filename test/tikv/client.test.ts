@@ -1,6 +1,6 @@
 /** The TiKV client on a real PD with a TiKV-protocol store, or on what `SVC_KV_PD_ENDPOINTS` names. */
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
-import { toWide } from '../../src/backends/metadata/ordered-kv/tikv/messages.ts';
+import { toWide } from '../../src/backends/tikv/messages.ts';
 import { noTikv, startTikv } from '../support/engines/tikv.ts';
 import { transactionLaws } from './laws.ts';
 import { bare, bytes, freshKeys, opened, put, text } from './world.ts';

@@ -1,6 +1,6 @@
 /** The guarantees of the client on any healthy cluster. */
 import { describe, expect, test } from 'vitest';
-import { toWide } from '../../src/backends/metadata/ordered-kv/tikv/messages.ts';
+import { toWide } from '../../src/backends/tikv/messages.ts';
 import { bare, bytes, count, freshKeys, opened, put, text } from './world.ts';
 
 type Endpoints = () => Promise<readonly string[]>;

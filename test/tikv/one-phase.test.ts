@@ -1,7 +1,7 @@
 /** Commits in one phase: when they are used, and lost answers to them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { Undetermined, Unreachable } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
+import { Undetermined, Unreachable } from '../../src/backends/tikv/backoff.ts';
 import { describeOnDouble } from './on-double.ts';
 import { bytes, count, freshKeys, type Opened, opened, put, settled, text } from './world.ts';
 

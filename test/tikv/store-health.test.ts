@@ -9,7 +9,7 @@
  * one region always has a leader. PD does not list a store in the state `Tombstone`.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Channel } from '../../src/backends/metadata/ordered-kv/tikv/channel.ts';
+import { Channel } from '../../src/backends/tikv/channel.ts';
 import { noOwnTikv, type OwnEngine, startOwnTikv } from '../support/engines/tikv.ts';
 import { type LoadClient, loadClient } from '../support/load-client.ts';
 import { startServer, type TestServer } from '../support/server.ts';

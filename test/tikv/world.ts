@@ -1,12 +1,12 @@
 /** Helpers of the tests of the TiKV client: separate keys, and connections without automatic retries. */
 import { randomBytes } from 'node:crypto';
-import { Backoff } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
-import type { Tls } from '../../src/backends/metadata/ordered-kv/tikv/channel.ts';
-import { TikvClient } from '../../src/backends/metadata/ordered-kv/tikv/client.ts';
-import { PlacementDriver } from '../../src/backends/metadata/ordered-kv/tikv/placement-driver.ts';
-import { Regions } from '../../src/backends/metadata/ordered-kv/tikv/regions.ts';
-import { Sender } from '../../src/backends/metadata/ordered-kv/tikv/sender.ts';
-import { Stores } from '../../src/backends/metadata/ordered-kv/tikv/stores.ts';
+import { Backoff } from '../../src/backends/tikv/backoff.ts';
+import type { Tls } from '../../src/backends/tikv/channel.ts';
+import { TikvClient } from '../../src/backends/tikv/client.ts';
+import { PlacementDriver } from '../../src/backends/tikv/placement-driver.ts';
+import { Regions } from '../../src/backends/tikv/regions.ts';
+import { Sender } from '../../src/backends/tikv/sender.ts';
+import { Stores } from '../../src/backends/tikv/stores.ts';
 
 const encoder = new TextEncoder();
 export const bytes = (text: string): Uint8Array => encoder.encode(text);

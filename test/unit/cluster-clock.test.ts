@@ -1,7 +1,7 @@
 /** Timestamps of two gateways with different error bounds follow the order of their writes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { ClusterClock } from '../../src/backends/metadata/wide-column/cluster-clock.ts';
+import { ClusterClock } from '../../src/backends/metadata/wide-column/session.ts';
 
 /** A clock of a cluster that is `aheadMs` ahead; a request takes `thereMs` and its reply `backMs`. */
 const clockBehind = ({ aheadMs, thereMs, backMs }: { aheadMs: number; thereMs: number; backMs: number }) =>

@@ -1,6 +1,6 @@
 /** Records of lmdb's free list, and the pages that they may not name. */
 import { expect, test } from 'vitest';
-import { FreePages, PageSet } from '../../src/backends/metadata/embedded/file/check-pages.ts';
+import { FreePages, PageSet } from '../../src/backends/metadata/embedded/check-pages.ts';
 
 const lastPage = 40;
 

@@ -1,7 +1,6 @@
 /** The key provider over a key file: wrapping, refusals, and reading its file. */
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { describeKey } from '../../src/backends/keys/key-requests.ts';
 import { localHsm } from '../../src/backends/keys/local-hsm.ts';
 import { hsmKeys } from '../../src/config/keys.ts';

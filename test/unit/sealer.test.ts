@@ -1,7 +1,6 @@
 /** Sealed texts open for their context and master key only, with the native and the portable hasher. */
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { portableCipher, portableHasher } from '../../src/backends/crypto/portable.ts';
 import { masterSealer, type SealingParts } from '../../src/backends/keys/sealing.ts';
 import { systemRandom } from '../../src/ports/random.ts';

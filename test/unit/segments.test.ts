@@ -1,8 +1,7 @@
 /** Encrypted contents: every range decrypts, and moved, truncated or changed segments are refused. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { nodeCipher } from '../../src/backends/crypto/node-cipher.ts';
+import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { portableCipher } from '../../src/backends/crypto/portable.ts';
 import { deriveEtag, extentKey } from '../../src/domain/content/content-key.ts';
 import {

@@ -12,7 +12,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { storeHealth } from '../../src/backends/metadata/ordered-kv/health.ts';
-import { summarizeHealth } from '../../src/backends/metadata/wide-column/health.ts';
+import { summarizeHealth } from '../../src/backends/metadata/wide-column/store.ts';
 import {
   dataReport,
   type MetadataReport,

@@ -1,9 +1,9 @@
 /** The region of a key, from PD's wire messages. */
 import { expect, test } from 'vitest';
-import { Backoff } from '../../src/backends/metadata/ordered-kv/tikv/backoff.ts';
-import { encodeKey, messageCodec } from '../../src/backends/metadata/ordered-kv/tikv/messages.ts';
-import type { PlacementDriver } from '../../src/backends/metadata/ordered-kv/tikv/placement-driver.ts';
-import { Regions } from '../../src/backends/metadata/ordered-kv/tikv/regions.ts';
+import { Backoff } from '../../src/backends/tikv/backoff.ts';
+import { encodeKey, messageCodec } from '../../src/backends/tikv/messages.ts';
+import type { PlacementDriver } from '../../src/backends/tikv/placement-driver.ts';
+import { Regions } from '../../src/backends/tikv/regions.ts';
 
 const answers = messageCodec<Awaited<ReturnType<PlacementDriver['region']>>>('GetRegionResponse');
 

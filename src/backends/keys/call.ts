@@ -5,9 +5,8 @@ import { KeyFailure, type KeyFailureReason } from '../../ports/key-provider.ts';
 import type { Cause } from '../../ports/trace.ts';
 import { amz } from '../../protocol/dialect.ts';
 import { type Signer, signer } from '../../signing/sign-request.ts';
-import type { KmsCredentials } from './cloud-credentials.ts';
+import type { KmsCredentials, RefreshingCredentials } from './cloud-credentials.ts';
 import { type KeyReply, type KeyRequests, readObject } from './key-requests.ts';
-import type { RefreshingCredentials } from './refreshing.ts';
 
 export type KmsAction = 'DescribeKey' | 'GenerateDataKey' | 'Encrypt' | 'Decrypt' | 'ReEncrypt';
 export type KmsAnswer = Readonly<Record<string, unknown>>;

@@ -2,9 +2,15 @@
  * Reads some values of a row, which is one msgpack array, and skips the others: a page of a listing needs few columns of a thousand rows.
  * Whole rows are unpacked by the library that packs them.
  */
-
-import type { AnyTable, ColumnType, Revision, Stored } from '../../ports/metadata-store.ts';
-import { buildOrder, type Columns, type DecodeText, decodePortably, type TableOrder } from './key-order.ts';
+import type { AnyTable, ColumnType, CopiedRow, Revision, Stored } from '../../ports/metadata-store.ts';
+import {
+  buildOrder,
+  type Columns,
+  type DecodeText,
+  decodePortably,
+  type Span,
+  type TableOrder,
+} from './key-order.ts';
 
 /** By position: true for the columns that the caller needs, up to the last of them. */
 export type Requested = readonly boolean[];
@@ -367,4 +373,29 @@ export function isAlive(stored: StoredRow | undefined, now: number): stored is S
   if (stored === undefined) return false;
   const expiresAt = stored[1];
   return expiresAt === null || expiresAt === undefined || (expiresAt as number) > now;
+}
+
+// Copies of all rows of a table, for the backends that sort rows by their encoded keys.
+
+export const rowsPerPage = 1_000;
+
+/** The keys of a table, from behind a position on. */
+
+export function tableSpan({ name }: Pick<AnyTable, 'name'>, position: string | undefined): Span {
+  const prefix = new TextEncoder().encode(name);
+  const bound = (end: number): Uint8Array => Uint8Array.of(...prefix, end);
+  const low = position === undefined ? bound(0) : Uint8Array.of(...bytesOf(position), 0);
+  return { low, high: bound(1), reverse: false };
+}
+
+export const positionOf = (key: Uint8Array): string => btoa(String.fromCharCode(...key));
+
+const bytesOf = (position: string): Uint8Array =>
+  Uint8Array.from(atob(position), (char) => char.charCodeAt(0));
+
+export function copiedRow(codec: RowCodec, key: Uint8Array, stored: StoredRow): CopiedRow {
+  const columns = codec.order.columnsOf(key);
+  const { row } = codec.decode<object>(stored, columns, columns);
+  const expiresAt = stored[1];
+  return typeof expiresAt === 'number' ? { row, expiresAt } : { row };
 }

@@ -1,7 +1,7 @@
 /** `sluice compact`: returns the free pages of the embedded metadata file to the file system. */
 
 import { existsSync } from 'node:fs';
-import { compactFile } from '../../backends/metadata/embedded/file/compact.ts';
+import { compactFile } from '../../backends/metadata/embedded/compact.ts';
 import { printable } from '../../base/text/printable.ts';
 import { tables } from '../../metadata/tables.ts';
 import { type MetadataFault, StoreRefused } from '../../ports/metadata-store.ts';

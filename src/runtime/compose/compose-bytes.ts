@@ -3,7 +3,7 @@
 import { chunked } from '../../backends/data/chunked/chunked.ts';
 import { bodyBudget, WriteBudget } from '../../backends/data/chunked/write-budget.ts';
 import { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
-import type { DiskRooms } from '../../backends/rooms.ts';
+import type { DiskRooms } from '../../backends/disk-room.ts';
 import type { ClusterSetting } from '../../config/values/clusters.ts';
 import { pathIn } from '../../config/values/network.ts';
 import { resolveUpstreams } from '../../config/values/upstreams.ts';
@@ -39,7 +39,7 @@ const chunkMakers: Readonly<Record<ChunkBackend, ChunkMaker>> = {
     const chunks = fileChunks({ directory, clock, random, durable: config.SVC_FSYNC === 'always' });
     const room = rooms?.open(`data:${id}`, directory);
     if (room === undefined) return chunks;
-    const { chunksInRoom } = await import('../../backends/chunks-in-room.ts');
+    const { chunksInRoom } = await import('../../backends/disk-room.ts');
     return chunksInRoom(chunks, room);
   },
   'cluster-pool': async (cluster, parts) => {

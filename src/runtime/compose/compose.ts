@@ -7,9 +7,9 @@ import { join, resolve } from 'node:path';
 import { activeMs } from '../../auth/session/account-directory.ts';
 import { openCredentials } from '../../auth/session/credentials.ts';
 import { bodyBudget } from '../../backends/data/chunked/write-budget.ts';
+import type { DiskRooms } from '../../backends/disk-room.ts';
 import { masterSealer, nameKey } from '../../backends/keys/sealing.ts';
 import { lateWrites } from '../../backends/metadata/late-writes.ts';
-import type { DiskRooms } from '../../backends/rooms.ts';
 import { openSinks } from '../../backends/sinks/open-sinks.ts';
 import { Caches } from '../../base/bounded-cache.ts';
 import { metadataBackends } from '../../config/metadata.ts';
@@ -112,7 +112,7 @@ async function openRooms({
   telemetry,
 }: Pick<Parts, 'config' | 'clock' | 'telemetry'>): Promise<DiskRooms | undefined> {
   if (config.SVC_META_BACKEND !== 'embedded' && config.SVC_DATA_BACKEND !== 'file') return undefined;
-  const { DiskRooms } = await import('../../backends/rooms.ts');
+  const { DiskRooms } = await import('../../backends/disk-room.ts');
   const rooms = new DiskRooms({ reserveBytes: config.SVC_DISK_RESERVE, clock });
   telemetry.onRead(() => {
     for (const state of rooms.states()) telemetry.diskRoom(state);
@@ -195,7 +195,7 @@ export async function compose(config: Config, options: ComposeOptions): Promise<
   const rooms = await openRooms({ config, clock, telemetry });
   const parts: Parts = { config, clock, random, telemetry, ...(rooms === undefined ? {} : { rooms }) };
   const hasher = options.hasher ?? (await import('../../backends/crypto/node.ts')).nodeHasher();
-  const cipher = options.cipher ?? (await import('../../backends/crypto/node-cipher.ts')).nodeCipher();
+  const cipher = options.cipher ?? (await import('../../backends/crypto/node.ts')).nodeCipher();
   const keys = await openKeys(parts, { hasher, cipher, credentials: options.credentials });
   const metadata = await openMetadata(parts);
   const { sealer, installation, stored } = await openAround(metadata, parts, {

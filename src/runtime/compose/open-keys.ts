@@ -107,7 +107,7 @@ async function openCloudKms(parts: Parts, around: Around): Promise<RemoteProvide
     import('../../backends/keys/cloud-kms.ts'),
     import('../../backends/keys/call.ts'),
     import('../../backends/keys/key-arns.ts'),
-    import('../../backends/keys/refreshing.ts'),
+    import('../../backends/keys/cloud-credentials.ts'),
   ]);
   const requests = await openRequests(parts, config.SVC_KMS_CA_FILE);
   const source = await chooseCredentials(parts, requests);

@@ -39,7 +39,7 @@ export const mappedFile = ({
     : undefined;
 
 /** Loaded at the first fault, because the primary process needs nothing else of the backend. */
-const damagedPages = () => import('../../backends/metadata/embedded/file/damaged-pages.ts');
+const damagedPages = () => import('../../backends/metadata/embedded/damaged-pages.ts');
 
 const meaning = 'pages of the metadata file are damaged: what needs them is refused; see docs/recovery.md';
 

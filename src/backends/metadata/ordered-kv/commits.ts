@@ -12,6 +12,7 @@ import type {
   Revision,
   SideChange,
 } from '../../../ports/metadata-store.ts';
+import type { Transaction } from '../../tikv/transaction.ts';
 import type { Columns } from '../key-order.ts';
 import { assertDistinct, findConflict, type Refused } from '../records/transaction.ts';
 import { isAlive, type RowCodec } from '../row-codec.ts';
@@ -19,7 +20,6 @@ import { assertSameKey, keyOf } from '../rules.ts';
 import type { Cluster } from './health.ts';
 import { isBarred, laneKeyAt } from './intents.ts';
 import { type Codecs, type Keys, laneOf, lanes, pack, unpack, unpackRow } from './keys.ts';
-import type { Transaction } from './tikv/transaction.ts';
 
 /** The key of a lock, and what happens once its value is known. */
 interface Locked {

@@ -2,11 +2,11 @@
 import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import { type MetadataHealth, type NodeHealth, StoreUnavailable } from '../../../ports/metadata-store.ts';
-import { TikvError } from './tikv/backoff.ts';
-import type { Tls } from './tikv/channel.ts';
-import type { Collection, TikvClient } from './tikv/client.ts';
-import type { Entry, Stretch } from './tikv/snapshot.ts';
-import type { Transaction } from './tikv/transaction.ts';
+import { TikvError } from '../../tikv/backoff.ts';
+import type { Tls } from '../../tikv/channel.ts';
+import type { Collection, TikvClient } from '../../tikv/client.ts';
+import type { Entry, Stretch } from '../../tikv/snapshot.ts';
+import type { Transaction } from '../../tikv/transaction.ts';
 
 const endpointMs = 2_000;
 

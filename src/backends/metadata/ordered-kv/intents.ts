@@ -7,6 +7,7 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { Abandoned } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
+import type { Transaction } from '../../tikv/transaction.ts';
 import {
   type EpochRows,
   Epochs,
@@ -18,7 +19,6 @@ import {
 } from '../epochs.ts';
 import type { Cluster } from './health.ts';
 import { type Keys, lanes, pack, unpack } from './keys.ts';
-import type { Transaction } from './tikv/transaction.ts';
 
 /** Leases that a sweep reads, page by page. */
 const pageRows = 1024;

@@ -3,7 +3,7 @@
 import { Packr } from 'msgpackr';
 import type { AnyTable } from '../../../ports/metadata-store.ts';
 import { digits } from '../epochs.ts';
-import { expiryKey, keyIn, rowKeyOf, space, textKeyIn } from '../records/key-spaces.ts';
+import { expiryKey, keyIn, rowKeyOf, space, textKeyIn } from '../records/codec.ts';
 import {
   assertSameLayout,
   decodeRowText as decodeText,

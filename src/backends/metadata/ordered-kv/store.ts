@@ -2,7 +2,6 @@
  * The metadata port on TiKV: rows under order-preserving keys, a listing as one range scan,
  * every commit one pessimistic transaction with its side changes inside.
  */
-
 import type { Clock } from '../../../ports/clock.ts';
 import type {
   Abandoned,
@@ -22,17 +21,23 @@ import type {
   Stored,
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
-import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
-import { type Columns, computeSpan, passed } from '../key-order.ts';
-import { SpanCursor } from '../records/cursor.ts';
-import { decodeRowText as decodeText, isAlive, type RowCodec } from '../row-codec.ts';
+import type { Tls } from '../../tikv/channel.ts';
+import { TikvClient } from '../../tikv/client.ts';
+import { type Columns, computeSpan, passed, SpanCursor } from '../key-order.ts';
+import {
+  copiedRow,
+  decodeRowText as decodeText,
+  isAlive,
+  positionOf,
+  type RowCodec,
+  rowsPerPage,
+  tableSpan,
+} from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { Commits } from './commits.ts';
 import { type Cluster, reaching, storeHealth } from './health.ts';
 import { Intents } from './intents.ts';
 import { Codecs, Keys, unpackRow, unpackSome } from './keys.ts';
-import type { Tls } from './tikv/channel.ts';
-import { TikvClient } from './tikv/client.ts';
 
 export interface OrderedKvOptions {
   /** PD's endpoints, `host:port`. */

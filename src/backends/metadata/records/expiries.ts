@@ -1,6 +1,6 @@
 /** Removes rows that have expired, and their entries in the index. */
 import { isAlive, type StoredRow } from '../row-codec.ts';
-import { expiryKey, rowKeyOf, space } from './key-spaces.ts';
+import { expiryKey, rowKeyOf, space } from './codec.ts';
 import type { OrderedStore, Submit } from './ordered-store.ts';
 
 /** Rows that one transaction removes; further ones wait for the next transaction, so that the removal does not block the writers. */

@@ -17,7 +17,7 @@ import {
   parseEpoch,
   secondLookMs,
 } from '../epochs.ts';
-import { space, textKeyIn } from './key-spaces.ts';
+import { space, textKeyIn } from './codec.ts';
 import type { Batch, OrderedStore, Submit } from './ordered-store.ts';
 
 /** `[until, state, ...numbers of the ops that were aborted]` */

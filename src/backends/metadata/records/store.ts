@@ -23,12 +23,19 @@ import type {
 } from '../../../ports/metadata-store.ts';
 import type { Random } from '../../../ports/random.ts';
 import type { EpochRows } from '../epochs.ts';
-import { copiedRow, positionOf, rowsPerPage, tableSpan } from '../every-row.ts';
-import { type Columns, compareBytes, computeSpan, passed, type Span } from '../key-order.ts';
-import { decodeRowText as decodeText, isAlive, type Projection, type StoredRow } from '../row-codec.ts';
+import { type Columns, compareBytes, computeSpan, passed, type Span, SpanCursor } from '../key-order.ts';
+import {
+  copiedRow,
+  decodeRowText as decodeText,
+  isAlive,
+  type Projection,
+  positionOf,
+  rowsPerPage,
+  type StoredRow,
+  tableSpan,
+} from '../row-codec.ts';
 import { assertClear, assertCommit, assertRow, assertSideChanges, assertUpdate } from '../rules.ts';
 import { type Codec, Codecs } from './codec.ts';
-import { SpanCursor } from './cursor.ts';
 import { removalsPerTransaction } from './expiries.ts';
 import { Intents } from './intents.ts';
 import type { OrderedStore, Submit } from './ordered-store.ts';

@@ -11,9 +11,8 @@ import {
 import { type Columns, keyText } from '../key-order.ts';
 import { isAlive, type RowCodec, readRevision, type StoredRow } from '../row-codec.ts';
 import { assertSameKey, keyOf } from '../rules.ts';
-import type { Codec, Codecs } from './codec.ts';
+import { type Codec, type Codecs, expiryKey, keyIn } from './codec.ts';
 import { isBarred } from './intents.ts';
-import { expiryKey, keyIn } from './key-spaces.ts';
 import type { Batch, Counter, OrderedStore } from './ordered-store.ts';
 
 /** A write whose key and row are encoded; it runs inside a transaction and cannot be refused. */

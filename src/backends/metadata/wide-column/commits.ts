@@ -16,7 +16,7 @@ import type {
 import type { Random } from '../../../ports/random.ts';
 import type { Columns } from '../key-order.ts';
 import { keyOf } from '../rules.ts';
-import type { Placed } from '../split/placing.ts';
+import type { Placed } from '../split/mover.ts';
 import type { Folds } from './folds.ts';
 import type { Intents, Place } from './intents.ts';
 import { isAlive, outcomeKey, type RawRow } from './rows.ts';

@@ -1,7 +1,7 @@
 /** What an error of lmdb or of a checksum says about the metadata file. */
-import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
-import { space } from '../../records/key-spaces.ts';
-import { decodeRowText as decodeText } from '../../row-codec.ts';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import { space } from '../records/codec.ts';
+import { decodeRowText as decodeText } from '../row-codec.ts';
 import { ChecksumMismatch } from './values.ts';
 
 /** lmdb's errors for a damaged page: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PANIC, MDB_INVALID. */

@@ -9,7 +9,7 @@
 import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RootDatabase } from 'lmdb';
-import { StoreRefused } from '../../../../ports/metadata-store.ts';
+import { StoreRefused } from '../../../ports/metadata-store.ts';
 import { dataFile, type LatestCommit, lockFile } from './meta-page.ts';
 
 /** The directory where a compaction writes the new file. */

@@ -7,9 +7,8 @@
  */
 import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
-import { compareBytes, type Span } from '../../key-order.ts';
-import { showKey } from '../rows/damage.ts';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import { compareBytes, type Span } from '../key-order.ts';
 import {
   checkHeaders,
   childAt,
@@ -21,6 +20,7 @@ import {
   readPage,
   UnsoundPage,
 } from './check-pages.ts';
+import { showKey } from './damage.ts';
 import { dataFile, latestMeta, type MetaPage } from './meta-page.ts';
 import { Openings } from './openings.ts';
 import { leftNotes, type ReadNote, rowsPerNote } from './read-notes.ts';

@@ -10,7 +10,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { hasEnded, processIdentity } from '../../../process-identity.ts';
+import { hasEnded, processIdentity } from '../../process-identity.ts';
 
 const prefix = 'reading-';
 const fileMode = 0o600;

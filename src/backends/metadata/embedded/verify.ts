@@ -1,12 +1,12 @@
 /** The check of the whole metadata file, with what is damaged named as operators and fsck know it. */
 import { closeSync, openSync } from 'node:fs';
-import type { AnyTable, MetadataFault } from '../../../../ports/metadata-store.ts';
-import { buildOrder } from '../../key-order.ts';
-import { checkPages, type PageFault } from '../file/check-pages.ts';
-import { rangesMax } from '../file/damaged-pages.ts';
-import { dataFile } from '../file/meta-page.ts';
+import type { AnyTable, MetadataFault } from '../../../ports/metadata-store.ts';
+import { buildOrder } from '../key-order.ts';
+import { checkPages, type PageFault } from './check-pages.ts';
 import type { CheckedDatabase } from './checked-database.ts';
 import { showKey } from './damage.ts';
+import { rangesMax } from './damaged-pages.ts';
+import { dataFile } from './meta-page.ts';
 
 /** Pages that are read before others get their turn: about a millisecond. */
 const pagesAtOnce = 16;

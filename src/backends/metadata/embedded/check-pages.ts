@@ -4,9 +4,9 @@
  * pages. lmdb checks none of this and may end the process on what it meets. Layout of pages: liblmdb 1.0 (`MDB_page`, `MDB_node`).
  */
 import { readSync } from 'node:fs';
-import { compareBytes } from '../../key-order.ts';
-import { checksumBytes, readChecksum, rowChecksum } from '../rows/row-checksum.ts';
+import { compareBytes } from '../key-order.ts';
 import { latestMeta, type MetaPage, pageHeaderBytes, type TreeShape } from './meta-page.ts';
+import { checksumBytes, readChecksum, rowChecksum } from './values.ts';
 
 export interface PageFault {
   readonly detail: string;

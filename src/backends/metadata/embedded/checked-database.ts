@@ -5,15 +5,15 @@
  * damage that this cannot detect (docs/recovery.md).
  */
 import type { RootDatabase } from 'lmdb';
-import { MetadataDamaged } from '../../../../ports/metadata-store.ts';
-import { compareBytes, type Span } from '../../key-order.ts';
-import type { Requested } from '../../row-codec.ts';
-import type { PageFault } from '../file/check-pages.ts';
-import { type DamagedPages, type DamagedRange, PageDamaged } from '../file/damaged-pages.ts';
-import { type LatestCommit, StaleTransaction } from '../file/meta-page.ts';
-import type { Openings } from '../file/openings.ts';
-import { type ReadNotes, rowsPerNote } from '../file/read-notes.ts';
+import { MetadataDamaged } from '../../../ports/metadata-store.ts';
+import { compareBytes, type Span } from '../key-order.ts';
+import type { Requested } from '../row-codec.ts';
+import type { PageFault } from './check-pages.ts';
 import { damageFrom, isOfOtherTable, isRefusedSnapshot, misplaced } from './damage.ts';
+import { type DamagedPages, type DamagedRange, PageDamaged } from './damaged-pages.ts';
+import { type LatestCommit, StaleTransaction } from './meta-page.ts';
+import type { Openings } from './openings.ts';
+import { type ReadNotes, rowsPerNote } from './read-notes.ts';
 import type { Values } from './values.ts';
 
 export type RawDatabase = RootDatabase<unknown, Uint8Array>;

@@ -2,7 +2,7 @@
  * Opens the lmdb environment of the embedded backend with the options that make it durable, shared by processes and unlimited in size.
  *
  * One unnamed database holds everything: a second one would add its own root path to every commit, and a commit writes 4 KiB pages.
- * The first byte of a key is its kind (`records/key-spaces.ts`).
+ * The first byte of a key is its kind (`records/codec.ts`).
  */
 import {
   chmodSync,
@@ -16,17 +16,17 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { open, type RootDatabaseOptionsWithPath } from 'lmdb';
-import { isStorageReadOnly } from '../../../../ports/chunk-store.ts';
-import { StoreRefused } from '../../../../ports/metadata-store.ts';
-import { CheckedDatabase, type RawDatabase } from '../rows/checked-database.ts';
-import { Values } from '../rows/values.ts';
+import { isStorageReadOnly } from '../../../ports/chunk-store.ts';
+import { StoreRefused } from '../../../ports/metadata-store.ts';
+import { textKeyIn } from '../records/codec.ts';
 import { checkPages } from './check-pages.ts';
+import { CheckedDatabase, type RawDatabase } from './checked-database.ts';
 import { DamagedPages, nameNotedPages } from './damaged-pages.ts';
 import { identifyFiles, joinUsers } from './exclusive-use.ts';
-import { isNewFile, noteFormat } from './format.ts';
 import { dataFile, LatestCommit, latestMeta } from './meta-page.ts';
 import { Openings } from './openings.ts';
 import { ReadNotes } from './read-notes.ts';
+import { checksumBytes, Values } from './values.ts';
 
 export type Database = CheckedDatabase;
 
@@ -142,4 +142,35 @@ function flushDirectory(path: string): void {
   } finally {
     closeSync(descriptor);
   }
+}
+
+// The format of the data directory: which bytes a release of sluice finds in lmdb's file.
+
+/** 1: rows without a checksum. 2: a checksum before every value. */
+const storeFormat = 2;
+
+const formatKey = textKeyIn('catalog', '');
+
+/** Notes the format; the first transaction of a new file does. */
+const noteFormat = (database: CheckedDatabase): void => database.put(formatKey, storeFormat);
+
+/** @returns whether the file is new @throws StoreRefused where it has another format */
+function isNewFile(database: CheckedDatabase): boolean {
+  database.refresh();
+  const found = database.get(formatKey);
+  if (found === storeFormat) return false;
+  if (found === undefined && database.isEmpty()) return true;
+  const has = found === undefined ? 'has no note of its format' : `has format ${String(found)}`;
+  throw new StoreRefused(
+    `the data directory ${has}, and this release reads format ${storeFormat}: ` +
+      'an earlier or later release wrote it, or its first row is damaged; docs/recovery.md says what to do',
+  );
+}
+
+/** @param value of the first row, with its checksum @throws StoreRefused where it is no note of this format */
+export function assertFormat(value: Uint8Array | undefined): void {
+  if (value?.length === checksumBytes + 1 && value[checksumBytes] === storeFormat) return;
+  throw new StoreRefused(
+    `the metadata file has no note of format ${storeFormat}; docs/recovery.md says what to do`,
+  );
 }

@@ -15,16 +15,16 @@ import {
   statSync,
 } from 'node:fs';
 import { open } from 'lmdb';
-import { type AnyTable, type MetadataFault, StoreRefused } from '../../../../ports/metadata-store.ts';
-import { space } from '../../records/key-spaces.ts';
-import type { RawDatabase } from '../rows/checked-database.ts';
-import { nameFault } from '../rows/verify.ts';
+import { type AnyTable, type MetadataFault, StoreRefused } from '../../../ports/metadata-store.ts';
+import { space } from '../records/codec.ts';
 import { checkPages, type PageFault } from './check-pages.ts';
+import type { RawDatabase } from './checked-database.ts';
 import { damagedPagesFile } from './damaged-pages.ts';
+import { assertFormat } from './environment.ts';
 import { assertUnused, draftDirectory, formerFile, underWriteLock } from './exclusive-use.ts';
-import { assertFormat } from './format.ts';
 import { dataFile, LatestCommit, lockFile } from './meta-page.ts';
 import { Openings } from './openings.ts';
+import { nameFault } from './verify.ts';
 
 export interface CompactOptions {
   readonly directory: string;
