@@ -16,7 +16,7 @@ import {
   verdictOn,
 } from './authorize.ts';
 import type { Identity } from './identity.ts';
-import { principalOf } from './session/principal.ts';
+import { callerOf, principalOf } from './session/principal.ts';
 
 export interface AdminQuestion {
   /** Such as `admin:DrainCluster`. */
@@ -133,4 +133,29 @@ export async function isGrantable(
   { operator, iam, owner }: NonNullable<Identity>,
 ): Promise<boolean> {
   return operator || (iam !== undefined && (await credentials.account({ owner }))?.isOperators === true);
+}
+
+// What callers of every account may do about themselves in the operator API: what IAM allows them, without a permission for the operator API.
+
+type OwnPrincipal = ReturnType<typeof callerOf>;
+
+/** @param things what the caller asks about @throws AccessDenied for temporary credentials: they end by themselves, and must not leave anything that does not */
+export function ownPrincipal({ identity }: Pick<Caller, 'identity'>, things: string): OwnPrincipal {
+  if (identity === undefined) throw fail('AccessDenied');
+  const principal = callerOf(identity);
+  if (principal.kind === 'session' || identity.session !== undefined)
+    throw fail('AccessDenied', `Temporary credentials have no ${things} of their own.`);
+  return principal;
+}
+
+/** @param question an action of IAM @throws AccessDenied */
+export async function assertOwnAllowed(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  { action, resource }: { readonly action: string; readonly resource: string },
+): Promise<void> {
+  const verdict = await verdictOn(ctx, caller, { action, bucketName: '', key: '', resource });
+  if (verdict.allowed) return;
+  const principal = principalOf(caller.identity);
+  throw fail('AccessDenied', denialText({ principal, action, resource, verdict }));
 }

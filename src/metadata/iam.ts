@@ -107,6 +107,8 @@ export interface DeviceUse {
   /** Wrong codes in a row, and the time of the last of them. */
   readonly failures: number;
   readonly since: number;
+  /** How many steps the clock of the device was ahead when it was resynchronized; absent: 0. */
+  readonly ahead?: number;
 }
 
 /** The content of each kind of record, and its name. */

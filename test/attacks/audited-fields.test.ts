@@ -47,6 +47,7 @@ function formOf(text: string, field: string, { pattern, maxLength = 65_536 }: Js
     `-----BEGIN PRIVATE KEY-----\n${text}\n`,
     '2026-01-01T00:00:00Z',
     '1KiB',
+    '000000',
   ];
   const form = forms.find(
     (each) => each.length <= maxLength && (pattern === undefined || new RegExp(pattern, 'u').test(each)),

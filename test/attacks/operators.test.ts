@@ -8,7 +8,7 @@ const pathOf = (path: string): string => path.replace(/:\w+/g, 'bucket');
 
 const forOperators = adminOperationNames.filter((name) => describeAdminOperation(name).callers === undefined);
 
-test('only the operations on the caller’s own log-in, permissions and keys, and batches of reads and of questions that are authorized one by one, are open to others', () => {
+test('only the operations on the caller’s own log-in, permissions, keys and MFA devices, and batches of reads and of questions that are authorized one by one, are open to others', () => {
   const open = adminOperationNames.filter((name) => !forOperators.includes(name));
   expect(open).toEqual([
     'LogIn',
@@ -24,6 +24,11 @@ test('only the operations on the caller’s own log-in, permissions and keys, an
     'ListOwnLogins',
     'RevokeOwnLogin',
     'ExplainDecisions',
+    'ListOwnMfaDevices',
+    'CreateOwnMfaDevice',
+    'EnableOwnMfaDevice',
+    'ResyncOwnMfaDevice',
+    'DeleteOwnMfaDevice',
   ]);
 });
 

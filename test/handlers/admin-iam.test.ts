@@ -184,6 +184,50 @@ test('roles have a trust policy, which is validated', async () => {
   expect(await statusOf(world, 'GET', '/roles/reader')).toBe(404);
 });
 
+test('the users, groups and roles that have a managed policy are listed, with how they use it', async () => {
+  await using world = await openGateway();
+  const admin = operatorOf(world);
+  const iam = openActions(world);
+  const { arn } = await admin.must('POST', `${account}/policies`, {
+    name: 'reading',
+    document: allow('s3:*'),
+  });
+  await admin.must('POST', `${account}/users`, { name: 'ann', path: '/team/' });
+  await admin.must('POST', `${account}/users`, { name: 'bob' });
+  await admin.must('POST', `${account}/groups`, { name: 'staff' });
+  await admin.must('POST', `${account}/roles`, { name: 'robot', trust });
+  for (const user of ['ann', 'bob']) await admin.must('PUT', `${account}/groups/staff/users/${user}`);
+  for (const [kind, name] of [
+    ['user', 'ann'],
+    ['group', 'staff'],
+    ['role', 'robot'],
+  ])
+    await admin.must('POST', `${account}/attachments`, { kind, name, policy: arn });
+  await must(iam('PutUserPermissionsBoundary', { UserName: 'bob', PermissionsBoundary: String(arn) }));
+  const path = `${account}/policies/reading/entities`;
+  const { rows } = await admin.must('GET', path);
+  const arnOf = (rest: string) => `arn:aws:iam::${alice.owner}:${rest}`;
+  const sorted = (rows as { readonly name: string }[]).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  expect(sorted).toEqual([
+    { kind: 'user', name: 'ann', arn: arnOf('user/team/ann'), use: 'policy' },
+    { kind: 'user', name: 'bob', arn: arnOf('user/bob'), use: 'boundary' },
+    { kind: 'role', name: 'robot', arn: arnOf('role/robot'), use: 'policy' },
+    { kind: 'group', name: 'staff', arn: arnOf('group/staff'), use: 'policy', users: 2 },
+  ]);
+  expect((await admin.must('GET', `${account}/policies/reading`))['boundaries']).toBe(1);
+  const listed = (await admin.must('GET', `${account}/policies`))['rows'] as object[];
+  expect(listed[0]).toMatchObject({ attachments: 3, boundaries: 1 });
+  const names: string[] = [];
+  for (let after = ''; ; ) {
+    const page = await admin.must('GET', `${path}?limit=3${after}`);
+    names.push(...(page['rows'] as { readonly name: string }[]).map(({ name }) => name));
+    if (page['next'] === undefined) break;
+    after = `&after=${encodeURIComponent(String(page['next']))}`;
+  }
+  expect(names.sort()).toEqual(['ann', 'bob', 'robot', 'staff']);
+  expect(await statusOf(world, 'GET', '/policies/Reading/entities')).toBe(404);
+});
+
 test('a policy gets new versions, of which five are kept, and is deleted with all of them', async () => {
   await using world = await openGateway();
   const admin = operatorOf(world);

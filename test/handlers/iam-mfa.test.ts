@@ -98,6 +98,62 @@ describe.each(backends)('a device on %s', (backend) => {
   });
 });
 
+describe('a device whose clock is off', () => {
+  /** How many steps of 30 seconds the clock of the app is ahead. */
+  const ahead = 12;
+
+  test('is resynchronized with two codes, and its codes are valid again', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock });
+    const iam = openActions(world);
+    const carol = await openUser(world, 'carol');
+    const { SerialNumber, app } = await openDevice(world, clock, { UserName: 'carol' });
+    const show = async (TokenCode: string) =>
+      (await carol.act('GetSessionToken', { SerialNumber, TokenCode })).code;
+    const resync = async (AuthenticationCode1: string, AuthenticationCode2: string, UserName = 'carol') =>
+      (await iam('ResyncMFADevice', { UserName, SerialNumber, AuthenticationCode1, AuthenticationCode2 }))
+        .code;
+    expect(await show(app.code(ahead))).toBe('AccessDenied');
+    // Not consecutive, too far off, and of another user.
+    expect(await resync(app.code(ahead - 1), app.code(ahead + 1))).toBe('InvalidAuthenticationCode');
+    expect(await resync(app.code(30), app.code(31))).toBe('InvalidAuthenticationCode');
+    await openUser(world, 'dave');
+    expect(await resync(app.code(ahead - 1), app.code(ahead), 'dave')).toBe('NoSuchEntity');
+    expect(await resync(app.code(ahead - 1), app.code(ahead))).toBe('');
+    // The codes that resynchronized it are used.
+    expect(await show(app.code(ahead))).toBe('AccessDenied');
+    await clock.advance(60_000);
+    expect(await show(app.code(ahead))).toBe('');
+    await clock.advance(60_000);
+    expect(await show(app.code(ahead + 1))).toBe('');
+    expect(await show(app.code(ahead + 1))).toBe('AccessDenied');
+    // Its clock was set right: codes that are not later than the last one stay invalid, and later ones are valid.
+    expect(await show(app.code())).toBe('AccessDenied');
+    await clock.advance((ahead + 4) * 30_000);
+    expect(await show(app.code())).toBe('');
+  });
+
+  test('is refused for five minutes after five wrong codes, those of a resynchronization included', async () => {
+    const clock = virtualClock();
+    await using world = await openGateway({ clock });
+    const iam = openActions(world);
+    await openUser(world, 'carol');
+    const { SerialNumber, app } = await openDevice(world, clock, { UserName: 'carol' });
+    const resync = async (first: string, second: string) =>
+      (
+        await iam('ResyncMFADevice', {
+          ...{ UserName: 'carol', SerialNumber },
+          ...{ AuthenticationCode1: first, AuthenticationCode2: second },
+        })
+      ).code;
+    for (let tries = 0; tries < 5; tries += 1)
+      expect(await resync(app.code(40), app.code(50))).toBe('InvalidAuthenticationCode');
+    expect(await resync(app.code(ahead - 1), app.code(ahead))).toBe('InvalidAuthenticationCode');
+    await clock.advance(5 * 60_000);
+    expect(await resync(app.code(ahead - 1), app.code(ahead))).toBe('');
+  });
+});
+
 describe('a code', () => {
   test('is accepted from the owner of the device only', async () => {
     const clock = virtualClock();

@@ -143,11 +143,13 @@ export async function attachedTo(
   return found.filter((policy) => policy !== undefined);
 }
 
-interface PolicyEntity {
+/** A user, group or role that has a policy. */
+export interface PolicyEntity {
   readonly kind: HolderKind;
   readonly name: string;
   readonly id: string;
   readonly path: string;
+  readonly as: As;
 }
 
 /** The kind of holder that an id belongs to. */
@@ -181,9 +183,11 @@ export async function pageEntities(
   });
   const found = await Promise.all(
     items.map(async ({ name }): Promise<PolicyEntity | undefined> => {
-      const [, id = ''] = name.split('/');
+      const [, id = '', as] = name.split('/');
       const holder = await findById(ctx, account, { kind: kindOf(id), id });
-      return holder && { kind: kindOf(id), id, name: holder.name, path: holder.path };
+      if (holder === undefined) return undefined;
+      const use = as === 'boundary' ? 'boundary' : 'policy';
+      return { kind: kindOf(id), id, name: holder.name, path: holder.path, as: use };
     }),
   );
   const isShown = (each: PolicyEntity | undefined): each is PolicyEntity =>

@@ -1,6 +1,6 @@
 /** The groups of an account, and their members. */
 import { fail } from '../../base/errors.ts';
-import type { GroupRecord, UserRecord } from '../../metadata/iam.ts';
+import { type GroupRecord, scanIam, type UserRecord } from '../../metadata/iam.ts';
 import { type Ctx, changeAccount } from './account.ts';
 import {
   addEntity,
@@ -114,6 +114,16 @@ export async function pageMembers(
     items.map(({ name }) => findById(ctx, account, { kind: 'user', id: name.slice(prefix.length) })),
   );
   return { ...end, items: users.filter((user) => user !== undefined) };
+}
+
+/** The users of a group, counted up to a limit. */
+export async function countMembers(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  { id, max }: { readonly id: string; readonly max: number },
+): Promise<number> {
+  const found = await scanIam(metadata, account, { kind: 'member', prefix: memberName(id, ''), count: max });
+  return found.length;
 }
 
 export async function pageGroups(

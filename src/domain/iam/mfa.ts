@@ -2,7 +2,14 @@
 
 import { fail, type Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
-import { commitIam, type DeviceRecord, findIam, toRecord } from '../../metadata/iam.ts';
+import {
+  commitIam,
+  type DeviceRecord,
+  type DeviceUse,
+  findIam,
+  toRecord,
+  type UserRecord,
+} from '../../metadata/iam.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
 import { type AccountDraft, type Ctx, changeAccount } from './account.ts';
 import { findById, foldName, namedIn, type Page, putEntity, readRecordPage } from './entities.ts';
@@ -10,9 +17,10 @@ import { findById, foldName, namedIn, type Page, putEntity, readRecordPage } fro
 type CodeCtx = Ctx & Pick<Context, 'sealer' | 'hasher'>;
 
 const devicesOfUserMax = 8;
-/** The largest error of a device's clock, in steps, when the device is enabled and when a code is verified. */
+/** The largest error of a device's clock, in steps, when the device is enabled, when a code is verified, and when it is resynchronized. */
 const enableDrift = 2;
 const codeDrift = 1;
+const resyncDrift = 20;
 /** After this many wrong codes all codes are refused for `pauseMs`, because six digits can be guessed. */
 const failuresMax = 5;
 const pauseMs = 5 * 60 * 1000;
@@ -46,6 +54,7 @@ export const createDevice = async (
     const device: DeviceRecord = { name, path, seed: sealed, created: ctx.clock.now() };
     draft.count('devices', 1);
     await draft.put('device', foldName(name), device);
+    draft.note({ after: { devices: { [name]: 'created' } } });
     return { device, seed };
   });
 };
@@ -93,15 +102,26 @@ export const enableDevice = (
     draft.note({ after: { devices: { [device.name]: 'enabled' } } });
   });
 
+/** @throws NoSuchEntity for a device of another holder, or of none */
+async function assertHolder(
+  draft: AccountDraft,
+  named: DeviceName,
+  { device, holder }: { readonly device: DeviceRecord; readonly holder: DeviceHolder },
+): Promise<UserRecord | undefined> {
+  const user = holder === 'root' ? undefined : await namedIn(draft, { kind: 'user', name: holder.user });
+  if (device.user === undefined || device.user !== (user?.id ?? '')) throw noSuchDevice(named);
+  return user;
+}
+
 export const deactivateDevice = (
   ctx: Ctx,
   account: string,
   { device: named, holder }: Omit<Enabling, 'codes'>,
 ): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
-    const { user: id, enabled: _, ...device } = await deviceIn(draft, named);
-    const user = holder === 'root' ? undefined : await namedIn(draft, { kind: 'user', name: holder.user });
-    if (id === undefined || id !== (user?.id ?? '')) throw noSuchDevice(named);
+    const found = await deviceIn(draft, named);
+    const user = await assertHolder(draft, named, { device: found, holder });
+    const { user: _holder, enabled: _enabled, ...device } = found;
     await draft.put('device', foldName(named.name), device);
     await draft.remove('deviceUse', foldName(named.name));
     if (user !== undefined) {
@@ -111,6 +131,34 @@ export const deactivateDevice = (
     draft.note({ before: { devices: { [device.name]: 'enabled' } } });
   });
 
+/**
+ * Measures how far the clock of an enabled device is off, so that its codes are valid again. Codes that are not later than the last
+ * accepted one do not count. @throws InvalidAuthenticationCode, which counts as a wrong code
+ */
+export async function resyncDevice(
+  ctx: CodeCtx,
+  account: string,
+  { device: named, holder, codes }: Enabling,
+): Promise<void> {
+  const isDone = await changeAccount(ctx, account, async (draft) => {
+    const device = await deviceIn(draft, named);
+    await assertHolder(draft, named, { device, holder });
+    const use = (await draft.find('deviceUse', foldName(named.name)))?.value;
+    const now = ctx.clock.now();
+    if (use === undefined || isPaused(use, now)) throw wrongCode();
+    const seed = await openSeed(ctx, account, device);
+    const step = matchCodes(ctx.hasher, seed, { codes, drift: resyncDrift, now, after: use.step });
+    if (step === undefined) return false;
+    const ahead = step - stepAt(now);
+    await draft.put('deviceUse', foldName(named.name), { step, failures: 0, since: 0, ahead });
+    draft.note({ after: { devices: { [device.name]: 'resynchronized' } } });
+    return true;
+  });
+  if (isDone) return;
+  await verifyUse(ctx, account, named, () => undefined);
+  throw wrongCode();
+}
+
 /** @throws DeleteConflict while it is enabled */
 export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Promise<void> =>
   changeAccount(ctx, account, async (draft) => {
@@ -119,7 +167,30 @@ export const deleteDevice = (ctx: Ctx, account: string, named: DeviceName): Prom
       throw fail('DeleteConflict', 'MFA VirtualDevice in use. Must deactivate first.');
     draft.count('devices', -1);
     await draft.remove('device', foldName(named.name));
+    draft.note({ before: { devices: { [named.name]: 'created' } } });
   });
+
+/** The device of exactly this name. */
+export async function findDevice(
+  { metadata }: Pick<Ctx, 'metadata'>,
+  account: string,
+  name: string,
+): Promise<DeviceRecord | undefined> {
+  const stored = await findIam(metadata, account, { kind: 'device', name: foldName(name) });
+  const device = stored === undefined ? undefined : toRecord<'device'>(stored).value;
+  return device?.name === name ? device : undefined;
+}
+
+/** @throws NoSuchEntity */
+export async function getDevice(
+  ctx: Pick<Ctx, 'metadata'>,
+  account: string,
+  name: string,
+): Promise<DeviceRecord> {
+  const device = await findDevice(ctx, account, name);
+  if (device === undefined) throw fail('NoSuchEntity', `There is no MFA device ${name}.`);
+  return device;
+}
 
 /** Devices ordered by name, filtered by `keep`. */
 export const listDevices = async (
@@ -157,21 +228,41 @@ interface ShownCode {
 /** Whether the code is valid now and was not used before. */
 export async function isCode(ctx: CodeCtx, account: string, shown: ShownCode): Promise<boolean> {
   const { holder, device: named, code } = shown;
-  const stored = await findIam(ctx.metadata, account, { kind: 'device', name: foldName(named.name) });
-  const device = stored === undefined ? undefined : toRecord<'device'>(stored).value;
-  if (device?.name !== named.name || device.path !== named.path || device.user !== holder) return false;
+  const device = await findDevice(ctx, account, named.name);
+  if (device?.path !== named.path || device.user !== holder) return false;
   const seed = await openSeed(ctx, account, device);
+  return verifyUse(ctx, account, named, (use, now) => {
+    const match = (at: number) =>
+      matchCodes(ctx.hasher, seed, { codes: [code], drift: codeDrift, now: at, after: use.step });
+    const { ahead = 0 } = use;
+    // A device that was resynchronized may have been set right since.
+    return ahead === 0 ? match(now) : (match(now + ahead * stepMs) ?? match(now));
+  });
+}
+
+const isPaused = ({ failures, since }: DeviceUse, now: number): boolean =>
+  failures >= failuresMax && now - since < pauseMs;
+
+/**
+ * Counts a code. @param match gives the step of the code, undefined where it is wrong
+ * @returns whether it was right, and this call is the one that has used it
+ */
+async function verifyUse(
+  ctx: Pick<CodeCtx, 'metadata' | 'clock'>,
+  account: string,
+  { name }: DeviceName,
+  match: (use: DeviceUse, now: number) => number | undefined,
+): Promise<boolean> {
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-    const found = await findIam(ctx.metadata, account, { kind: 'deviceUse', name: foldName(named.name) });
+    const found = await findIam(ctx.metadata, account, { kind: 'deviceUse', name: foldName(name) });
     if (found === undefined) return false;
     const use = toRecord<'deviceUse'>(found).value;
     const now = ctx.clock.now();
-    const isPaused = use.failures >= failuresMax && now - use.since < pauseMs;
-    if (isPaused) return false;
-    const step = matchCodes(ctx.hasher, seed, { codes: [code], drift: codeDrift, now, after: use.step });
+    if (isPaused(use, now)) return false;
+    const step = match(use, now);
     const failures = use.failures >= failuresMax ? 1 : use.failures + 1;
     const next =
-      step === undefined ? { step: use.step, failures, since: now } : { step, failures: 0, since: 0 };
+      step === undefined ? { ...use, failures, since: now } : { ...use, step, failures: 0, since: 0 };
     // The account's own record is not written, because a used code changes nothing that is cached.
     const outcome = await commitIam(ctx.metadata, account, {
       changes: [{ put: { ...found.row, value: next }, expect: found.revision }],

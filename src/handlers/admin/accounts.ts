@@ -1,7 +1,6 @@
 /** The accounts of the settings, those that operators create, the keys of their roots, and access keys that callers have themselves. */
 
-import { denialText, verdictOn } from '../../auth/authorize.ts';
-import { callerOf } from '../../auth/session/principal.ts';
+import { assertOwnAllowed, ownPrincipal } from '../../auth/administer.ts';
 import { fail } from '../../base/errors.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
 import type { Context } from '../../context.ts';
@@ -160,21 +159,10 @@ async function openOwnKeys(
   action: string,
 ) {
   const { caller, identity, record } = call;
-  if (identity === undefined) throw fail('AccessDenied');
-  const principal = callerOf(identity);
-  const { owner } = identity;
-  // IAM refuses them too: what ends by itself must not leave keys that do not.
-  if (principal.kind === 'session' || identity.session !== undefined)
-    throw fail('AccessDenied', 'Temporary credentials have no access keys of their own.');
+  const principal = ownPrincipal(call, 'access keys');
+  const owner = identity?.owner ?? '';
   record?.about(principal.arn);
-  const verdict = await verdictOn(given, caller, {
-    action,
-    bucketName: '',
-    key: '',
-    resource: principal.arn,
-  });
-  if (!verdict.allowed)
-    throw fail('AccessDenied', denialText({ principal, action, resource: principal.arn, verdict }));
+  await assertOwnAllowed(given, caller, { action, resource: principal.arn });
   const ctx = { ...given, record };
   const user = principal.username;
   if (principal.kind === 'root' || user === undefined)

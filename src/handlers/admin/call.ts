@@ -75,7 +75,8 @@ export const jsonReply = <T>(value: T, status = 200): JsonReply<T> => ({
 /** A name of the path. @throws NoSuchEntity for one that nothing can have */
 export function nameIn({ params }: { readonly params: ReadonlyMap<string, string> }, kind: string): string {
   const name = params.get(kind) ?? '';
-  if (/^[\w+=,.@-]{1,128}$/.test(name)) return name;
+  // The longest are those of MFA devices.
+  if (/^[\w+=,.@-]{1,226}$/.test(name)) return name;
   throw fail('NoSuchEntity', `There is no ${kind} of this name.`);
 }
 

@@ -1,8 +1,10 @@
 /** Managed and inline policies. */
 import { parsePolicy } from '../../auth/policy/document.ts';
+import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
-import { attachPolicy, detachPolicy } from '../../domain/iam/attachments.ts';
+import { attachPolicy, detachPolicy, type PolicyEntity, pageEntities } from '../../domain/iam/attachments.ts';
 import { getNamed } from '../../domain/iam/entities.ts';
+import { countMembers } from '../../domain/iam/groups.ts';
 import {
   deleteInlinePolicy,
   getInlinePolicy,
@@ -18,7 +20,7 @@ import {
   type PolicyName,
 } from '../../domain/iam/managed-policies.ts';
 import type { PolicyRecord } from '../../metadata/iam.ts';
-import { policyTextMax } from '../../protocol/admin/iam.ts';
+import { policyEntitiesPageDefault, policyTextMax } from '../../protocol/admin/iam.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { policyArn } from '../../protocol/arns.ts';
 import { emptyReply } from '../common/xml-reply.ts';
@@ -42,6 +44,7 @@ const policyJson = (account: string, found: PolicyRecord) => ({
   updated: new Date(found.updated).toISOString(),
   defaultVersion: found.defaultVersion,
   attachments: found.attachments,
+  boundaries: found.boundaries,
 });
 
 export const ListIamPolicies: AdminHandler<'ListIamPolicies'> = (ctx, call) =>
@@ -66,6 +69,30 @@ export const GetIamPolicy: AdminHandler<'GetIamPolicy'> = async (given, call) =>
   const { ctx, account } = await openAccount(given, call);
   return policyReply(ctx, account, nameIn(call, 'policy'));
 };
+
+/** Groups whose users are counted at the same time, and the largest count. */
+const countsAtOnce = 8;
+const usersMax = 1_000;
+
+export const ListIamPolicyEntities: AdminHandler<'ListIamPolicyEntities'> = async (given, call) => {
+  const { ctx, account } = await openAccount(given, call);
+  const { limit = policyEntitiesPageDefault, after } = call.query;
+  const { id } = await getNamed(ctx, account, { kind, name: nameIn(call, 'policy') });
+  const asked = { policyId: id, as: undefined, kind: undefined, pathPrefix: '/', after, max: limit };
+  const { items, ...end } = await pageEntities(ctx, account, asked);
+  const rows = await inParallel(countsAtOnce, items, (entity) => policyEntityJson(ctx, account, entity));
+  return jsonReply({ rows, ...end });
+};
+
+const policyEntityJson = async (ctx: Context, account: string, entity: PolicyEntity) => ({
+  kind: entity.kind,
+  name: entity.name,
+  arn: arns[entity.kind](account, entity),
+  use: entity.as,
+  ...(entity.kind === 'group'
+    ? { users: await countMembers(ctx, account, { id: entity.id, max: usersMax }) }
+    : {}),
+});
 
 async function findOwn(
   ctx: Context,

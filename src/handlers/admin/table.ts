@@ -9,6 +9,7 @@ import * as configurations from './configurations.ts';
 import * as deliveries from './deliveries.ts';
 import { ExplainDecision, ExplainDecisions } from './explain-decision.ts';
 import { ExportIam, ExportIamSecrets, ImportIam } from './iam-transfer.ts';
+import * as mfaDevices from './mfa-devices.ts';
 import * as objects from './objects.ts';
 import * as peers from './peers.ts';
 import * as policies from './policies.ts';
@@ -39,6 +40,7 @@ export const adminHandlers: AdminHandlers = {
   ...accounts,
   ...principals,
   ...policies,
+  ...mfaDevices,
   ExportIam,
   ExportIamSecrets,
   ImportIam,

@@ -12,6 +12,7 @@ import {
   deleteDevice,
   enableDevice,
   listDevices,
+  resyncDevice,
   userOfDevice,
 } from '../../domain/iam/mfa.ts';
 import type { DeviceRecord } from '../../metadata/iam.ts';
@@ -108,25 +109,31 @@ export const CreateVirtualMFADevice = action(
   },
 );
 
-export const EnableMFADevice = action(
-  'EnableMFADevice',
-  {
-    UserName: holderName,
-    SerialNumber: serialNumber,
-    AuthenticationCode1: mfaCode,
-    AuthenticationCode2: mfaCode,
-  },
-  {
-    resource: userResource,
-    async run(ctx, request, given) {
-      await enableDevice(ctx, request.identity.owner, {
-        device: deviceNamed(request, given.SerialNumber),
-        holder: await findHolder(ctx, request, given.UserName),
-        codes: [given.AuthenticationCode1, given.AuthenticationCode2],
-      });
+/** The same parameters, of a device that is enabled or resynchronized. */
+function codesAction(name: 'EnableMFADevice' | 'ResyncMFADevice', run: typeof enableDevice) {
+  return action(
+    name,
+    {
+      UserName: holderName,
+      SerialNumber: serialNumber,
+      AuthenticationCode1: mfaCode,
+      AuthenticationCode2: mfaCode,
     },
-  },
-);
+    {
+      resource: userResource,
+      async run(ctx, request, given) {
+        await run(ctx, request.identity.owner, {
+          device: deviceNamed(request, given.SerialNumber),
+          holder: await findHolder(ctx, request, given.UserName),
+          codes: [given.AuthenticationCode1, given.AuthenticationCode2],
+        });
+      },
+    },
+  );
+}
+
+export const EnableMFADevice = codesAction('EnableMFADevice', enableDevice);
+export const ResyncMFADevice = codesAction('ResyncMFADevice', resyncDevice);
 
 export const DeactivateMFADevice = action(
   'DeactivateMFADevice',

@@ -9,7 +9,18 @@ import {
   jsonRows,
   jsonText,
 } from '../formats/json.ts';
-import { type AdminRows, count, isoTime, longText, mention, next, noResource, paging, part } from './row.ts';
+import {
+  type AdminRows,
+  count,
+  isoTime,
+  longText,
+  mention,
+  next,
+  noResource,
+  paging,
+  pagingBy,
+  part,
+} from './row.ts';
 
 const name = (max: number) =>
   jsonText({ max, pattern: /^[\w+=,.@-]+$/, must: 'letters, digits and any of _+=,.@-' });
@@ -59,7 +70,11 @@ const policyListed = {
   updated: isoTime,
   defaultVersion: count,
   attachments: count,
+  boundaries: count,
 };
+const holderKind = jsonChoice(['user', 'group', 'role']);
+/** Entries of a page of ListIamPolicyEntities, unless the request says otherwise: each group is counted. */
+export const policyEntitiesPageDefault = 100;
 const policy = jsonObject({ ...policyListed, document });
 const account = {
   account: jsonText(),
@@ -81,6 +96,17 @@ const displayName = jsonText({
   must: '1 to 256 characters without control characters',
 });
 const email = jsonText({ max: 320, pattern: /^[^\s@]{1,64}@[^\s@]{1,255}$/, must: 'an e-mail address' });
+const mfaDevice = {
+  name: jsonText(),
+  serialNumber: longText,
+  created: isoTime,
+  enabled: jsonOptional(isoTime),
+};
+/** The seed in base32, and the address by which an authenticator app takes it. */
+const mfaSeed = { serialNumber: longText, seed: jsonText(), uri: longText };
+const mfaCode = jsonText({ max: 6, pattern: /^\d{6}$/, must: 'six digits' });
+/** Two codes that the device shows one after the other. */
+const mfaCodes = jsonObject({ code1: mfaCode, code2: mfaCode });
 const rootKey = { accessKey: jsonText(), status: jsonChoice(['Active', 'Inactive']), created: isoTime };
 const list = <T extends Parameters<typeof jsonObject>[0]>(fields: T) =>
   jsonObject({ rows: jsonRows(jsonObject(fields)), next });
@@ -233,6 +259,99 @@ export const inlinePolicyRows = {
   GetIamRoleInlinePolicy: ofRole.get,
   PutIamRoleInlinePolicy: ofRole.put,
   DeleteIamRoleInlinePolicy: ofRole.remove,
+} as const satisfies AdminRows;
+
+/** MFA devices: of the users of an account, and of the caller itself. */
+export const mfaRows = {
+  ListIamMfaDevices: {
+    on: 'GET /accounts/:account/mfa-devices',
+    lists: { rows: ['accounts/{account}/mfa-devices/{name}', 'accounts/{account}/users/{user}'] },
+    names: { user: mention('accounts/{account}/users/{user}/mfa-devices') },
+    doc: 'Lists the virtual MFA devices of an account: all, those of a user, or those that are enabled for nobody yet.',
+    query: {
+      ...paging,
+      user: jsonOptional(name(64)),
+      assignment: jsonOptional(jsonChoice(['Assigned', 'Unassigned'])),
+    },
+    /** `user`: absent where the device is not enabled, and where it is the root's. */
+    reply: list({ ...mfaDevice, user: jsonOptional(jsonText()), isRoot: jsonBoolean }),
+  },
+  CreateIamMfaDevice: {
+    on: 'POST /accounts/:account/mfa-devices',
+    records: ['devices'],
+    names: { name: mention('accounts/{account}/mfa-devices/{name}') },
+    doc: 'Creates a virtual MFA device; its seed is shown in this reply only. EnableIamMfaDevice makes it the device of a user.',
+    secret: true,
+    body: jsonObject({ name: name(128) }),
+    reply: jsonObject({ ...mfaDevice, ...mfaSeed }),
+  },
+  DeleteIamMfaDevice: {
+    on: 'DELETE /accounts/:account/mfa-devices/:device',
+    records: ['devices'],
+    doc: 'Deletes a virtual MFA device that is enabled for nobody.',
+  },
+  EnableIamMfaDevice: {
+    on: 'PUT /accounts/:account/users/:user/mfa-devices/:device',
+    records: ['devices'],
+    names: { device: mention('accounts/{account}/mfa-devices/{device}') },
+    doc: 'Enables a virtual MFA device for a user, with two codes that it shows one after the other.',
+    takesSecret: true,
+    body: mfaCodes,
+  },
+  DeactivateIamMfaDevice: {
+    on: 'DELETE /accounts/:account/users/:user/mfa-devices/:device',
+    records: ['devices'],
+    names: { device: mention('accounts/{account}/mfa-devices/{device}') },
+    doc: 'Makes the codes of an MFA device of a user invalid; the device stays, and can be enabled again.',
+  },
+  ResyncIamMfaDevice: {
+    on: 'POST /accounts/:account/users/:user/mfa-devices/:device/resync',
+    records: ['devices'],
+    names: { device: mention('accounts/{account}/mfa-devices/{device}') },
+    doc: 'Measures how far the clock of an MFA device is off, up to ten minutes, with two codes that it shows one after the other.',
+    takesSecret: true,
+    body: mfaCodes,
+    status: 204,
+  },
+  ListOwnMfaDevices: {
+    on: 'GET /session/mfa-devices',
+    doc: 'Lists the MFA devices of the caller itself, where IAM allows iam:ListMFADevices.',
+    callers: 'known',
+    reply: jsonObject({ mfaDevices: jsonRows(jsonObject(mfaDevice)) }),
+  },
+  CreateOwnMfaDevice: {
+    on: 'POST /session/mfa-devices',
+    records: ['devices'],
+    names: { name: mention('accounts/{own}/mfa-devices/{name}') },
+    doc: 'Creates a virtual MFA device, where IAM allows iam:CreateVirtualMFADevice; its seed is shown in this reply only.',
+    callers: 'known',
+    secret: true,
+    body: jsonObject({ name: name(128) }),
+    reply: jsonObject({ ...mfaDevice, ...mfaSeed }),
+  },
+  EnableOwnMfaDevice: {
+    on: 'PUT /session/mfa-devices/:device',
+    records: ['devices'],
+    doc: 'Enables a virtual MFA device for the caller itself, with two codes that it shows one after the other, where IAM allows iam:EnableMFADevice.',
+    callers: 'known',
+    takesSecret: true,
+    body: mfaCodes,
+  },
+  ResyncOwnMfaDevice: {
+    on: 'POST /session/mfa-devices/:device/resync',
+    records: ['devices'],
+    doc: 'Measures how far the clock of an MFA device of the caller itself is off, where IAM allows iam:ResyncMFADevice.',
+    callers: 'known',
+    takesSecret: true,
+    body: mfaCodes,
+    status: 204,
+  },
+  DeleteOwnMfaDevice: {
+    on: 'DELETE /session/mfa-devices/:device',
+    records: ['devices'],
+    doc: 'Deactivates an MFA device of the caller itself where it is enabled, and deletes it, where IAM allows iam:DeactivateMFADevice and iam:DeleteVirtualMFADevice.',
+    callers: 'known',
+  },
 } as const satisfies AdminRows;
 
 export const iamRows = {
@@ -403,6 +522,20 @@ export const iamRows = {
     doc: 'Shows a managed policy with the document of its default version.',
     reply: policy,
   },
+  ListIamPolicyEntities: {
+    on: 'GET /accounts/:account/policies/:policy/entities',
+    lists: { rows: ['accounts/{account}/{kind}s/{name}'] },
+    doc: 'Lists the users, groups and roles that a managed policy is attached to, or whose permissions boundary it is.',
+    query: pagingBy(policyEntitiesPageDefault),
+    /** `users`: of a group, counted up to 1,000. */
+    reply: list({
+      kind: holderKind,
+      name: jsonText(),
+      arn: longText,
+      use: jsonChoice(['policy', 'boundary']),
+      users: jsonOptional(count),
+    }),
+  },
   PutIamPolicy: {
     on: 'PUT /accounts/:account/policies/:policy',
     records: ['defaultVersion'],
@@ -424,7 +557,7 @@ export const iamRows = {
       policy: mention('accounts/{policy.account}/policies/{policy.name}/attachments'),
     },
     doc: 'Attaches a managed policy to a user, a group or a role.',
-    body: jsonObject({ kind: jsonChoice(['user', 'group', 'role']), name: name(128), policy: policyArn }),
+    body: jsonObject({ kind: holderKind, name: name(128), policy: policyArn }),
     status: 204,
   },
   DetachIamPolicy: {
@@ -435,7 +568,7 @@ export const iamRows = {
       policy: mention('accounts/{policy.account}/policies/{policy.name}/detachments'),
     },
     doc: 'Detaches a managed policy from a user, a group or a role.',
-    body: jsonObject({ kind: jsonChoice(['user', 'group', 'role']), name: name(128), policy: policyArn }),
+    body: jsonObject({ kind: holderKind, name: name(128), policy: policyArn }),
     status: 204,
   },
 } as const satisfies AdminRows;

@@ -8,7 +8,7 @@ import { accessRows, sessionRows } from './access.ts';
 import { auditRows } from './audit.ts';
 import { bucketTaskRows, configurationRows, placementRows, signingKeyRows } from './buckets.ts';
 import { clusterRows, storageRows } from './clusters.ts';
-import { accountRows, iamRows, inlinePolicyRows } from './iam.ts';
+import { accountRows, iamRows, inlinePolicyRows, mfaRows } from './iam.ts';
 import { iamTransferRows } from './iam-transfer.ts';
 import { maintenanceRows } from './maintenance.ts';
 import { notifyRows } from './notify.ts';
@@ -28,6 +28,7 @@ export const adminOperations = {
   ...accountRows,
   ...iamRows,
   ...inlinePolicyRows,
+  ...mfaRows,
   ...iamTransferRows,
   ...auditRows,
   ...allBucketRows,

@@ -71,7 +71,7 @@ export const iamOperations = {
   ...rows('iam', true, ['PutRolePermissionsBoundary', 'DeleteRolePermissionsBoundary']),
 
   ...rows('iam', true, ['CreateVirtualMFADevice', 'DeleteVirtualMFADevice']),
-  ...rows('iam', true, ['EnableMFADevice', 'DeactivateMFADevice']),
+  ...rows('iam', true, ['EnableMFADevice', 'DeactivateMFADevice', 'ResyncMFADevice']),
   ...rows('iam', false, ['ListMFADevices', 'ListVirtualMFADevices']),
 
   ...rows('iam', false, ['SimulateCustomPolicy', 'SimulatePrincipalPolicy', 'GetAccountSummary']),
