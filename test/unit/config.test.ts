@@ -254,6 +254,18 @@ describe('a configuration', () => {
     expect(faults.join()).not.toContain('hidden');
     expect(faultsOf({ SVC_NOTIFY_TARGETS: '{}' })).toHaveLength(1);
   });
+
+  it('refuses a key of a webhook that no base64 decoder takes', () => {
+    const withSecret = (secret: string) =>
+      faultsOf({
+        SVC_NOTIFY_TARGETS: JSON.stringify([{ id: 'hook', type: 'webhook', url: 'http://sink', secret }]),
+      });
+    for (const key of ['YQ==', 'YQ', 'YWI=', 'YWI', 'YWJj', 'YWJjZA', 'YWJjZGU='])
+      expect([key, atob(key) === '', withSecret(`whsec_${key}`)]).toEqual([key, false, []]);
+    for (const key of ['', 'Y', 'YWJjZ', 'YQ=', 'YWJj=', 'YW Jj', 'YWJj-_'])
+      expect(withSecret(`whsec_${key}`), key).toEqual([expect.stringContaining('is no base64')]);
+    expect(withSecret('any other text')).toEqual([]);
+  });
 });
 
 describe('flags', () => {
