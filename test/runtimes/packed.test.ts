@@ -218,6 +218,20 @@ function compileStrict(module: string, files: readonly string[]): [string, numbe
   return [stdout, status];
 }
 
+test('the test server loads neither node:http nor node:tls, and its files are ASCII, which V8 stores in half the memory', () => {
+  const folder = join(project, 'node_modules', manifest.name, 'dist/testing');
+  for (const name of readdirSync(folder))
+    expect(readFileSync(join(folder, name), 'latin1'), name).not.toMatch(/[^\0-\x7f]/);
+  const script = [
+    `import { startTestServer } from '${manifest.name}/testing';`,
+    'const s3 = await startTestServer();',
+    `console.log(JSON.stringify(process.moduleLoadList.filter((name) => /^NativeModule (?:http|tls)$/.test(name))));`,
+    'await s3.close();',
+  ].join('\n');
+  const args = ['--input-type=module', '--eval', script];
+  expect(execFileSync('node', args, { cwd: project, encoding: 'utf8' })).toBe('[]\n');
+});
+
 test.each(frameworkExamples)(
   'the example %s compiles against the declarations of the package',
   (name) => {
