@@ -125,6 +125,15 @@ describe.each([
     expect(await (await send(gateway.mount(''), { path: '/photos/cat' })).text()).toBe('meow');
   });
 
+  test('makes a bucket by a link with the key "", also where the bucket is the account’s already', async () => {
+    await using gateway = await openGateway({ credentials: [me], storage: storage(), basePath: '/s3' });
+    const asked = { origin: 'http://localhost', bucket: 'uploads', key: '', expiresSeconds: 60 } as const;
+    const link = gateway.presign({ ...asked, method: 'PUT' });
+    for (const _ of [1, 2])
+      expect((await gateway.fetch(new Request(link, { method: 'PUT' }))).status).toBe(200);
+    expect((await send(gateway, { path: '/s3/uploads' })).status).toBe(200);
+  });
+
   test('presigns a link that works without credentials until it expires', async () => {
     await using gateway = await openGateway({ credentials: [me], storage: storage(), workers: false });
     await send(gateway, { method: 'PUT', path: '/photos' });
