@@ -8,7 +8,20 @@ import { isStorage, type OpenGateway, type OpenOptions, openWith, type Storage }
 import type { AdminApi } from '../handlers/handler.ts';
 
 export { workerHandler } from '../adapters.ts';
+export type { R2Bucket } from '../backends/data/r2.ts';
+export type {
+  AccessKey,
+  Mounted,
+  OpenGateway,
+  PresignedPost,
+  PresignOptions,
+  PresignPostOptions,
+  Storage,
+} from '../gateway-opener.ts';
 export { adminApi } from '../handlers/admin/router.ts';
+export type { AdminApi } from '../handlers/handler.ts';
+export type { Authorize, AuthorizeAnswer, ObjectEvent, OnEvent } from '../ports/application.ts';
+export type { FetchFacts } from '../protocol/fetch.ts';
 export type { MetadataNamespace } from './cloudflare/bindings.ts';
 export { SluiceMetadata } from './cloudflare/metadata-object.ts';
 export { type CloudflareOptions, cloudflare } from './cloudflare/storage.ts';

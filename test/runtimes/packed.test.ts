@@ -82,6 +82,10 @@ const declared = [
   'export const kinds = { directory, memory, s3, onDisk: directory("./data") };',
   'export const handlers = [toNodeHandler(storage), routeHandler(open), denoHandler(storage), bunHandler(storage), workerHandler(storage), honoHandler(storage)] as const;',
   'export const authorize: Authorize = (_, { key, remote }) => (remote === key ? "anonymous" : undefined);',
+  `import { cloudflare, openGateway as openInWorker } from '${manifest.name}/cloudflare';`,
+  `import type { OpenGateway as InWorker, Storage as WorkerStorage } from '${manifest.name}/cloudflare';`,
+  'export const inWorker = (durable: WorkerStorage): Promise<InWorker> => openInWorker({ credentials, storage: durable });',
+  'export const durable = (...options: Parameters<typeof cloudflare>) => inWorker(cloudflare(...options));',
   'export type Names = keyof SettingOptions | keyof OpenOptions;',
 ].join('\n');
 
