@@ -148,14 +148,32 @@ export function ownPrincipal({ identity }: Pick<Caller, 'identity'>, things: str
   return principal;
 }
 
-/** @param question an action of IAM @throws AccessDenied */
+interface OwnQuestion {
+  /** An action of IAM. */
+  readonly action: string;
+  readonly resource: string;
+}
+
+/** Why IAM does not allow it to the caller; undefined where it does. */
+export async function ownRefusal(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  { action, resource }: OwnQuestion,
+): Promise<Refusal | undefined> {
+  const verdict = await verdictOn(ctx, caller, { action, bucketName: '', key: '', resource });
+  if (verdict.allowed) return undefined;
+  return fail(
+    'AccessDenied',
+    denialText({ principal: principalOf(caller.identity), action, resource, verdict }),
+  );
+}
+
+/** @throws AccessDenied */
 export async function assertOwnAllowed(
   ctx: AuthorizationContext,
   caller: Caller,
-  { action, resource }: { readonly action: string; readonly resource: string },
+  question: OwnQuestion,
 ): Promise<void> {
-  const verdict = await verdictOn(ctx, caller, { action, bucketName: '', key: '', resource });
-  if (verdict.allowed) return;
-  const principal = principalOf(caller.identity);
-  throw fail('AccessDenied', denialText({ principal, action, resource, verdict }));
+  const refusal = await ownRefusal(ctx, caller, question);
+  if (refusal !== undefined) throw refusal;
 }

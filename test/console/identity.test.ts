@@ -187,6 +187,52 @@ describe.skipIf(noChromium !== undefined)('the Identity page', () => {
     expect(await tab.axe()).toEqual([]);
   });
 
+  test('a policy says who has it, with links, and a detachment and a deletion say what they concern', async () => {
+    const post = (path: string, body: object) =>
+      send(world.server, 'POST', `/admin/v1/accounts/root-account${path}`, {
+        body: JSON.stringify(body),
+        headers: { 'content-type': 'application/json' },
+      });
+    const document =
+      '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}]}';
+    const { arn } = (await (await post('/policies', { name: 'used', document })).json()) as { arn: string };
+    await post('/groups', { name: 'crew' });
+    for (const name of ['kim', 'lee']) {
+      await post('/users', { name });
+      await send(world.server, 'PUT', `/admin/v1/accounts/root-account/groups/crew/users/${name}`);
+    }
+    for (const [kind, name] of [
+      ['user', 'kim'],
+      ['group', 'crew'],
+    ])
+      await post('/attachments', { kind, name, policy: arn });
+    await using tab = await world.open('/iam/policies?open=used');
+    const { page } = tab;
+    const row = page.getByRole('row').filter({ hasText: 'used' });
+    await row.getByText('2', { exact: true }).waitFor({ state: 'attached' });
+    const panel = page.getByRole('region', { name: 'used' });
+    await panel.getByText('Attached to 1 user, 1 group with 2 users.').waitFor();
+    expect(await tab.axe()).toEqual([]);
+    const entry = panel.getByRole('listitem').filter({ hasText: 'crew' });
+    await entry.getByRole('button', { name: 'Detach' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Detach used from crew?' });
+    await dialog.locator('dd').getByText('2', { exact: true }).waitFor();
+    expect(await tab.axe()).toEqual([]);
+    await dialog.getByRole('button', { name: 'Detach' }).click();
+    await panel.getByText('Attached to 1 user.').waitFor();
+    await panel.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByText('Attached to', { exact: true }).waitFor();
+    await page.keyboard.press('Escape');
+    await panel.getByRole('link', { name: 'kim' }).click();
+    const user = page.getByRole('region', { name: 'kim' });
+    await user.getByRole('button', { name: 'Detach' }).click();
+    await page.getByRole('dialog').getByText('Policies that stay').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Detach' }).click();
+    await user.getByText('No policy', { exact: false }).waitFor();
+    await page.goBack();
+    await panel.getByText('No user, group or role has it.').waitFor();
+  });
+
   test('a restricted operator is offered only what its policies allow', async () => {
     await using tab = await world.open('/iam/users?open=clerk', { as: clerk });
     const { page } = tab;

@@ -1,5 +1,5 @@
 /** What the tabs of Identity have in common: head, tabs, the choice of the account, the list, the panels, and the deletion. */
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentProps } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Allowed } from '../../app/allowed.ts';
 import type { AdminOperationName } from '../../app/client.ts';
@@ -212,17 +212,20 @@ export const Actions = ({ children }: { readonly children: ComponentChildren }) 
 interface RemoveProps {
   readonly tab: Tab;
   readonly name: string;
+  /** What still uses it, in numbers. */
+  readonly impact?: ComponentProps<typeof ConfirmButton>['impact'];
   readonly onRemove: () => Promise<unknown>;
   readonly onGone: () => void;
 }
 
 /** The deletion of what a panel shows. The gateway's reason is shown where it refuses. */
-export function Remove({ tab, name, onRemove, onGone }: RemoveProps) {
+export function Remove({ tab, name, impact = [], onRemove, onGone }: RemoveProps) {
   return (
     <ConfirmButton
       icon="trash"
       title={`${w.remove}: ${name}?`}
       text={w.removeText[tab]}
+      impact={impact}
       typed={name}
       action={w.remove}
       onConfirm={async () => {

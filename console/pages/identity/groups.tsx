@@ -60,6 +60,7 @@ function GroupPanel({ account, name, allowed, onGone }: PanelProps) {
             name={name}
             policies={data.policies}
             inlinePolicies={data.inlinePolicies}
+            users={`${found.more.has ? '> ' : ''}${found.rows?.length ?? 0}`}
             allowed={allowed}
           />
           {may(allowed, 'DeleteIamGroup') && (

@@ -2,8 +2,10 @@
 import { useState } from 'preact/hooks';
 import type { Allowed } from '../../app/allowed.ts';
 import type { AdminOperationName } from '../../app/client.ts';
+import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin, useChange } from '../../app/queries.ts';
 import { t } from '../../text/text.ts';
+import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Button, Form, SelectField, TextField } from '../../ui/form.tsx';
 import { Failure, Skeleton } from '../../ui/states.tsx';
 import { formatPolicy, inline } from '../why/policies.ts';
@@ -15,11 +17,15 @@ type Kind = 'user' | 'group' | 'role';
 
 const readers = { user: 'GetIamUser', group: 'GetIamGroup', role: 'GetIamRole' } as const;
 
+/** What an attachment changes of the policy. */
+const policyReaders = ['ListIamPolicies', 'GetIamPolicy', 'ListIamPolicyEntities'] as const;
+
 /** For `useAllowed`. */
 export const policyOperations = [
   'AttachIamPolicy',
   'DetachIamPolicy',
   'ListIamPolicies',
+  'ListIamPolicyEntities',
   ...Object.values(inline).flatMap(({ get, put, remove }) => [get, put, remove]),
 ] as const satisfies readonly AdminOperationName[];
 
@@ -29,13 +35,15 @@ interface HeldProps {
   readonly name: string;
   readonly policies: readonly string[];
   readonly inlinePolicies: readonly string[];
+  /** How many users of a group the policies hold for. */
+  readonly users?: string;
   readonly allowed: Allowed;
 }
 
 export function HeldPolicies(props: HeldProps) {
-  const { account, kind, name, policies, inlinePolicies, allowed } = props;
+  const { account, kind, name, policies, inlinePolicies, users, allowed } = props;
   const [editing, setEditing] = useState<string>();
-  const detach = useChange('DetachIamPolicy', [readers[kind], 'ListIamPolicies']);
+  const detach = useChange('DetachIamPolicy', [readers[kind], ...policyReaders]);
   const operations = inline[kind];
   // The casts below: the operations of the three kinds differ in the name of one parameter.
   const remove = useChange(operations.remove as 'DeleteIamUserInlinePolicy', [readers[kind]]);
@@ -46,18 +54,23 @@ export function HeldPolicies(props: HeldProps) {
       <ul class="entry-list">
         {policies.map((arn) => (
           <li key={arn}>
-            <span class="code cut" dir="auto" title={arn}>
-              {arn.split('/').at(-1)}
-            </span>
+            <PolicyName account={account} arn={arn} isLink={may(allowed, 'GetIamPolicy')} />
             <span class="key-actions">
               <span class="quiet">{w.attached}</span>
               {may(allowed, 'DetachIamPolicy') && (
-                <Button
+                <ConfirmButton
                   kind="link"
-                  onClick={() => detach.mutate({ path: { account }, body: { kind, name, policy: arn } })}
-                >
-                  {w.detach}
-                </Button>
+                  action={w.detach}
+                  title={w.detachAsk(nameIn(arn), name)}
+                  text={w.detachText[kind]}
+                  impact={[
+                    ...(users === undefined ? [] : [[w.usersOf, users] as const]),
+                    [w.policiesLeft, String(policies.length + inlinePolicies.length - 1)],
+                  ]}
+                  onConfirm={() =>
+                    detach.mutateAsync({ path: { account }, body: { kind, name, policy: arn } })
+                  }
+                />
               )}
             </span>
           </li>
@@ -86,7 +99,6 @@ export function HeldPolicies(props: HeldProps) {
           </li>
         ))}
       </ul>
-      {detach.error && <Failure error={detach.error} />}
       {remove.error && <Failure error={remove.error} />}
       {may(allowed, 'AttachIamPolicy') && may(allowed, 'ListIamPolicies') && <Attach {...props} />}
       {editing !== undefined ? (
@@ -110,6 +122,32 @@ export function HeldPolicies(props: HeldProps) {
   );
 }
 
+const nameIn = (arn: string): string => arn.split('/').at(-1) ?? arn;
+
+interface PolicyNameProps {
+  readonly account: string;
+  readonly arn: string;
+  readonly isLink: boolean;
+}
+
+/** A policy of the account is a link to it; a built-in one has no page. */
+const PolicyName = ({ account, arn, isLink }: PolicyNameProps) =>
+  isLink && arn.split(':')[4] === account ? (
+    <PageLink
+      page="identity"
+      params={{ _splat: 'policies' }}
+      search={{ account, open: nameIn(arn) }}
+      class="code cut"
+      title={arn}
+    >
+      {nameIn(arn)}
+    </PageLink>
+  ) : (
+    <span class="code cut" dir="auto" title={arn}>
+      {nameIn(arn)}
+    </span>
+  );
+
 /** The managed policies of the account, as choices by their ARN. */
 export function usePolicyChoices(account: string, isEnabled: boolean, without: readonly string[] = []) {
   const { data } = useAdmin('ListIamPolicies', { path: { account } }, { enabled: isEnabled });
@@ -120,7 +158,7 @@ export function usePolicyChoices(account: string, isEnabled: boolean, without: r
 
 function Attach({ account, kind, name, policies }: HeldProps) {
   const [arn, setArn] = useState('');
-  const attach = useChange('AttachIamPolicy', [readers[kind], 'ListIamPolicies']);
+  const attach = useChange('AttachIamPolicy', [readers[kind], ...policyReaders]);
   const choices = usePolicyChoices(account, true, policies);
   if (choices.length === 0) return null;
   return (

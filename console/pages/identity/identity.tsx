@@ -11,6 +11,7 @@ import { Groups } from './groups.tsx';
 import { policyOperations } from './held-policies.tsx';
 import { Policies } from './policies.tsx';
 import { Roles } from './roles.tsx';
+import { mfaOperations } from './user-mfa.tsx';
 import { Users } from './users.tsx';
 
 const parts: Readonly<Record<Tab, ComponentType<TabProps>>> = {
@@ -25,6 +26,7 @@ const operations: readonly AdminOperationName[] = [
   ...new Set<AdminOperationName>([
     ...Object.values(operationsOf).flatMap(({ list, create, get }) => [list, create, get]),
     ...policyOperations,
+    ...mfaOperations,
     'PutAccount',
     'DeleteAccount',
     'CreateRootKey',

@@ -1,4 +1,4 @@
-/** Managed policies of an account: their documents, and to how many users, groups and roles they are attached. */
+/** Managed policies of an account: their documents, and which users, groups and roles have them. */
 import type { Answer } from '../../app/client.ts';
 import { useAdmin, useAdminPages, useChange } from '../../app/queries.ts';
 import { Copy } from '../../ui/copy.tsx';
@@ -17,9 +17,14 @@ import {
   Remove,
   type TabProps,
 } from './frame.tsx';
+import { PolicyEntities } from './policy-entities.tsx';
 import { w } from './words.ts';
 
 type Policy = Answer<'ListIamPolicies'>['rows'][number];
+
+/** The users, groups and roles that have it, as a policy or as their boundary. */
+const usesOf = ({ attachments, boundaries }: Pick<Policy, 'attachments' | 'boundaries'>): number =>
+  attachments + boundaries;
 
 const columns: readonly Column<Policy>[] = [
   {
@@ -38,7 +43,7 @@ const columns: readonly Column<Policy>[] = [
     ),
     isMinor: true,
   },
-  countColumn('attachments', { head: w.attachments, value: ({ attachments }) => attachments }),
+  countColumn('uses', { head: w.usedBy, value: usesOf }),
   {
     id: 'updated',
     head: w.updated,
@@ -100,11 +105,12 @@ function PolicyPanel({ account, name, allowed, onGone }: PanelProps) {
             facts={[
               [w.arn, <Copy key="arn" text={data.arn} />],
               [w.description, data.description],
-              [w.attachments, <Count key="attachments" value={data.attachments} />],
+              [w.usedBy, <Count key="uses" value={usesOf(data)} />],
               [w.version, `v${data.defaultVersion}`],
               [w.updated, <Time key="updated" at={data.updated} />],
             ]}
           />
+          <PolicyEntities account={account} policy={name} arn={data.arn} allowed={allowed} />
           <Part title={w.policy}>
             <StoredDocument
               stored={data.document}
@@ -121,6 +127,10 @@ function PolicyPanel({ account, name, allowed, onGone }: PanelProps) {
               <Remove
                 tab="policies"
                 name={name}
+                impact={[
+                  [w.attachedCount, <Count key="attachments" value={data.attachments} />],
+                  [w.boundaryCount, <Count key="boundaries" value={data.boundaries} />],
+                ]}
                 onRemove={() => remove.mutateAsync({ path })}
                 onGone={onGone}
               />

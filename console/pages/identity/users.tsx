@@ -25,6 +25,7 @@ import {
 import { Memberships } from './groups.tsx';
 import { HeldPolicies, usePolicyChoices } from './held-policies.tsx';
 import { Quota } from './numbers.tsx';
+import { UserMfa } from './user-mfa.tsx';
 import { w } from './words.ts';
 
 const inlineName = 'access';
@@ -150,7 +151,7 @@ function UserPanel({ account, name, allowed, onGone }: PanelProps) {
               [w.status, <StatusChip key="status" status={data.status} />],
               [w.arn, <Copy key="arn" text={data.arn} />],
               [w.created, <Time key="created" at={data.created} />],
-              [w.mfa, data.mfaDevices.join(', ')],
+              [w.mfa, !may(allowed, 'ListIamMfaDevices') && data.mfaDevices.join(', ')],
               [w.boundary, data.boundary],
             ]}
           />
@@ -190,6 +191,7 @@ function UserPanel({ account, name, allowed, onGone }: PanelProps) {
             inlinePolicies={data.inlinePolicies}
             allowed={allowed}
           />
+          {may(allowed, 'ListIamMfaDevices') && <UserMfa account={account} name={name} allowed={allowed} />}
           <UserGroups account={account} name={name} allowed={allowed} groups={data.groups} />
           <Quota account={account} user={name} allowed={allowed} />
           <Actions>

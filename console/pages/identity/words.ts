@@ -1,6 +1,12 @@
 import { plural } from '../../text/plural.ts';
 import { words } from '../../text/text.ts';
 
+/** A sentence about those that there are; '' where there is none. */
+const sentence = (start: string, parts: readonly (string | false)[]): string => {
+  const present = parts.filter((part) => part !== false);
+  return present.length === 0 ? '' : `${start} ${present.join(', ')}.`;
+};
+
 export const w = words({
   en: {
     tabs: { accounts: 'Accounts', users: 'Users', groups: 'Groups', roles: 'Roles', policies: 'Policies' },
@@ -105,7 +111,32 @@ export const w = words({
     documentHint: 'JSON. The gateway checks it before it is saved.',
     edit: 'Edit',
     trust: 'Trust policy',
-    attachments: 'Attachments',
+    usedBy: 'Used by',
+    unused: 'No user, group or role has it.',
+    kinds: { user: 'user', group: 'group', role: 'role' },
+    usersIn: (count: number) => plural(count, 'user', 'users'),
+    attachedTo: ({
+      users,
+      groups,
+      inGroups,
+      roles,
+    }: Record<'users' | 'groups' | 'inGroups' | 'roles', number>) =>
+      sentence('Attached to', [
+        users > 0 && plural(users, 'user', 'users'),
+        groups > 0 && `${plural(groups, 'group', 'groups')} with ${plural(inGroups, 'user', 'users')}`,
+        roles > 0 && plural(roles, 'role', 'roles'),
+      ]),
+    boundaryOf: (count: number) => `Permissions boundary of ${count}.`,
+    firstOf: (count: number, text: string) => `Of the first ${count}: ${text}`,
+    detachAsk: (policy: string, name: string) => `Detach ${policy} from ${name}?`,
+    detachText: {
+      user: 'The user keeps what other policies allow it. Other requests are refused at once.',
+      group: 'Its users keep what other policies allow them. Other requests are refused at once.',
+      role: 'Sessions of the role keep what other policies allow. Other requests are refused at once.',
+    },
+    policiesLeft: 'Policies that stay',
+    attachedCount: 'Attached to',
+    boundaryCount: 'Permissions boundary of',
     version: 'Version',
     sessionSeconds: 'Longest session',
     members: 'Users',
@@ -228,7 +259,29 @@ export const w = words({
     documentHint: 'JSON. Das Gateway prüft es vor dem Speichern.',
     edit: 'Bearbeiten',
     trust: 'Vertrauensrichtlinie',
-    attachments: 'Angehängt an',
+    usedBy: 'Benutzt von',
+    unused: 'Kein Benutzer, keine Gruppe und keine Rolle hat sie.',
+    kinds: { user: 'Benutzer', group: 'Gruppe', role: 'Rolle' },
+    usersIn: (count) => plural(count, 'Benutzer', 'Benutzer'),
+    attachedTo: ({ users, groups, inGroups, roles }) =>
+      sentence('Angehängt an', [
+        users > 0 && plural(users, 'Benutzer', 'Benutzer'),
+        groups > 0 &&
+          `${plural(groups, 'Gruppe', 'Gruppen')} mit ${plural(inGroups, 'Benutzer', 'Benutzern')}`,
+        roles > 0 && plural(roles, 'Rolle', 'Rollen'),
+      ]),
+    boundaryOf: (count) => `Berechtigungsgrenze von ${count}.`,
+    firstOf: (count, text) => `Von den ersten ${count}: ${text}`,
+    detachAsk: (policy, name) => `${policy} von ${name} lösen?`,
+    detachText: {
+      user: 'Der Benutzer behält, was andere Richtlinien ihm erlauben. Andere Anfragen werden sofort abgelehnt.',
+      group:
+        'Ihre Benutzer behalten, was andere Richtlinien ihnen erlauben. Andere Anfragen werden sofort abgelehnt.',
+      role: 'Sitzungen der Rolle behalten, was andere Richtlinien erlauben. Andere Anfragen werden sofort abgelehnt.',
+    },
+    policiesLeft: 'Richtlinien, die bleiben',
+    attachedCount: 'Angehängt an',
+    boundaryCount: 'Berechtigungsgrenze von',
     version: 'Version',
     sessionSeconds: 'Längste Sitzung',
     members: 'Benutzer',

@@ -1,5 +1,5 @@
-/** My account: the caller's own access keys, what its account uses of its quota, and its log-ins. */
-import { useAllowed } from '../../app/allowed.ts';
+/** My account: the caller's own access keys and MFA devices, what its account uses of its quota, and its log-ins. */
+import { type Allowed, useAllowed } from '../../app/allowed.ts';
 import { type Answer, isMissing } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { useAdmin, useChange } from '../../app/queries.ts';
@@ -10,6 +10,7 @@ import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Button } from '../../ui/form.tsx';
 import { OwnLogins } from '../../ui/logins.tsx';
+import { MfaDevices } from '../../ui/mfa-devices.tsx';
 import { Meter } from '../../ui/progress.tsx';
 import { Empty, Reading } from '../../ui/states.tsx';
 import { Card, PageHead } from '../../ui/tabs.tsx';
@@ -30,9 +31,22 @@ export default function MePage() {
     put: aboutSelf('UpdateAccessKey', principal),
     remove: aboutSelf('DeleteAccessKey', principal),
   };
-  const allowed = useAllowed([...Object.values(may), 'GetAccount', 'GetUserUsage']);
-  const name = principal.split('/').at(-1) ?? principal;
   const isRoot = principal.endsWith(':root');
+  const name = isRoot ? 'root' : (principal.split('/').at(-1) ?? principal);
+  const device = `arn:aws:iam::${account}:mfa/${suggest(name)}`;
+  const mfa = {
+    list: aboutSelf('ListMFADevices', principal),
+    create: aboutSelf('CreateVirtualMFADevice', device),
+    enable: aboutSelf('EnableMFADevice', principal),
+    resync: aboutSelf('ResyncMFADevice', principal),
+    deactivate: aboutSelf('DeactivateMFADevice', principal),
+    remove: aboutSelf('DeleteVirtualMFADevice', device),
+  };
+  const allowed = useAllowed([
+    ...Object.values(may),
+    ...Object.values(mfa),
+    ...(['GetAccount', 'GetUserUsage'] as const),
+  ]);
   return (
     <>
       <PageHead
@@ -70,9 +84,64 @@ export default function MePage() {
           )}
         </Card>
       </div>
+      <Card title={w.mfa}>
+        {allowed(mfa.list) === false ? (
+          <Empty icon="lock" text={w.noMfa} />
+        ) : (
+          allowed(mfa.list) === true && <OwnMfa name={name} mfa={mfa} allowed={allowed} />
+        )}
+      </Card>
       <ThisLogin />
       <OwnLogins />
     </>
+  );
+}
+
+/** The name of a new device, unless the caller types another; policies are asked about it. */
+const suggest = (name: string): string => `mfa-${name.replace(/[^\w+=,.@-]/g, '-')}`;
+
+type Mfa = Readonly<
+  Record<'list' | 'create' | 'enable' | 'resync' | 'deactivate' | 'remove', ReturnType<typeof aboutSelf>>
+>;
+
+interface OwnMfaProps {
+  readonly name: string;
+  readonly mfa: Mfa;
+  readonly allowed: Allowed;
+}
+
+function OwnMfa({ name, mfa, allowed }: OwnMfaProps) {
+  const { session } = useSession();
+  const found = useAdmin('ListOwnMfaDevices');
+  const then = ['ListOwnMfaDevices'] as const;
+  const create = useChange('CreateOwnMfaDevice', then);
+  const enable = useChange('EnableOwnMfaDevice', then);
+  const resync = useChange('ResyncOwnMfaDevice', then);
+  const remove = useChange('DeleteOwnMfaDevice', then);
+  if (isMissing(found.error)) return <p class="quiet card-line">{w.configuredMfa(session.accessKey)}</p>;
+  const may = (what: keyof Mfa) => allowed(mfa[what]) === true;
+  const removeDevice = (device: string) => remove.mutateAsync({ path: { device } });
+  return (
+    <Reading query={found}>
+      {({ mfaDevices, unassigned = [] }) => (
+        <div class="card-line stack">
+          <MfaDevices
+            devices={mfaDevices}
+            unassigned={unassigned}
+            suggested={suggest(name)}
+            onCreate={may('create') ? (device) => create.mutateAsync({ body: { name: device } }) : undefined}
+            onEnable={
+              may('enable') ? (device, body) => enable.mutateAsync({ path: { device }, body }) : undefined
+            }
+            onResync={
+              may('resync') ? (device, body) => resync.mutateAsync({ path: { device }, body }) : undefined
+            }
+            onDeactivate={may('deactivate') && may('remove') ? removeDevice : undefined}
+            onRemove={may('remove') ? removeDevice : undefined}
+          />
+        </div>
+      )}
+    </Reading>
   );
 }
 

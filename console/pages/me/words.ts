@@ -8,6 +8,10 @@ export const w = words({
     noKeys: 'Your policies do not allow iam:ListAccessKeys about yourself.',
     configured: (key: string) =>
       `The key of this log-in, ${key}, is in the settings of the gateway: an operator changes it there.`,
+    mfa: 'My MFA devices',
+    noMfa: 'Your policies do not allow iam:ListMFADevices about yourself.',
+    configuredMfa: (key: string) =>
+      `The key of this log-in, ${key}, is in the settings of the gateway: its user has no MFA devices.`,
     usage: 'Usage and quota',
     noUsage: 'Your policies do not allow admin:GetAccount.',
     stored: 'Stored',
@@ -33,6 +37,10 @@ export const w = words({
     noKeys: 'Ihre Richtlinien erlauben iam:ListAccessKeys über Sie selbst nicht.',
     configured: (key) =>
       `Der Schlüssel dieser Anmeldung, ${key}, steht in den Einstellungen des Gateways: Ein Betreiber ändert ihn dort.`,
+    mfa: 'Meine MFA-Geräte',
+    noMfa: 'Ihre Richtlinien erlauben iam:ListMFADevices über Sie selbst nicht.',
+    configuredMfa: (key) =>
+      `Der Schlüssel dieser Anmeldung, ${key}, steht in den Einstellungen des Gateways: Sein Benutzer hat keine MFA-Geräte.`,
     usage: 'Verbrauch und Kontingent',
     noUsage: 'Ihre Richtlinien erlauben admin:GetAccount nicht.',
     stored: 'Gespeichert',

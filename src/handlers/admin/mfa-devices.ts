@@ -1,5 +1,5 @@
 /** Virtual MFA devices of the users of an account, and of the caller itself. */
-import { assertOwnAllowed, ownPrincipal } from '../../auth/administer.ts';
+import { assertOwnAllowed, ownPrincipal, ownRefusal } from '../../auth/administer.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { findNamed } from '../../domain/iam/entities.ts';
@@ -147,9 +147,17 @@ export const ListOwnMfaDevices: AdminHandler<'ListOwnMfaDevices'> = async (given
     holder === 'root' ? undefined : await findNamed(ctx, account, { kind: 'user', name: holder.user });
   if (holder !== 'root' && user === undefined)
     throw fail('NoSuchEntity', 'IAM has no such user: the settings have it.');
-  const keep = (device: DeviceRecord) => device.user === (user?.id ?? '');
-  const { items } = await listDevices(ctx, account, { after: undefined, max: pageDefault, keep });
-  return jsonReply({ mfaDevices: items.map((device) => deviceJson(account, device)) });
+  const read = async (keep: (device: DeviceRecord) => boolean) => {
+    const { items } = await listDevices(ctx, account, { after: undefined, max: pageDefault, keep });
+    return items.map((device) => deviceJson(account, device));
+  };
+  const mayReadAll =
+    (await ownRefusal(given, call.caller, { action: 'iam:ListVirtualMFADevices', resource: '*' })) ===
+    undefined;
+  return jsonReply({
+    mfaDevices: await read((device) => device.user === (user?.id ?? '')),
+    ...(mayReadAll ? { unassigned: await read((device) => device.user === undefined) } : {}),
+  });
 };
 
 export const CreateOwnMfaDevice: AdminHandler<'CreateOwnMfaDevice'> = async (given, call) => {

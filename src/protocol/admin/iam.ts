@@ -317,7 +317,11 @@ export const mfaRows = {
     on: 'GET /session/mfa-devices',
     doc: 'Lists the MFA devices of the caller itself, where IAM allows iam:ListMFADevices.',
     callers: 'known',
-    reply: jsonObject({ mfaDevices: jsonRows(jsonObject(mfaDevice)) }),
+    /** `unassigned`: devices of the account that are enabled for nobody, where IAM allows iam:ListVirtualMFADevices. */
+    reply: jsonObject({
+      mfaDevices: jsonRows(jsonObject(mfaDevice)),
+      unassigned: jsonOptional(jsonRows(jsonObject(mfaDevice))),
+    }),
   },
   CreateOwnMfaDevice: {
     on: 'POST /session/mfa-devices',
