@@ -19,16 +19,28 @@ const here = import.meta.dirname;
 const root = dirname(here);
 export const consoleFolder = join(root, 'dist/console');
 
-/** Method and path of each operation. The table itself has the readers of bodies too, which a page does not need. */
+/** The operations that the sources name in quotes. */
+async function usedOperations() {
+  const files = (await readdir(here, { recursive: true })).filter((name) => /\.tsx?$/.test(name));
+  const sources = await Promise.all(files.map((name) => readFile(join(here, name), 'utf8')));
+  const quoted = new Set(sources.flatMap((source) => source.match(/(?<=')[A-Z]\w+(?=')/g) ?? []));
+  return adminOperationNames.filter((name) => quoted.has(name));
+}
+
+/**
+ * Method and path of each operation that a page uses, because every page loads them. The table itself has the readers of bodies too, which
+ * a page does not need.
+ */
 const operations: Plugin = {
   name: 'operations',
-  load(id) {
+  async load(id) {
     if (id !== join(here, 'app/operations.ts')) return null;
-    const lines = adminOperationNames.map((name) => {
+    const names = await usedOperations();
+    const lines = names.map((name) => {
       const { method, path } = describeAdminOperation(name);
       return [name, `${method} ${path.replace('/admin/v1', '')}`];
     });
-    const batchExceptions = adminOperationNames.filter(
+    const batchExceptions = names.filter(
       (name) => isBatchable(name) !== (describeAdminOperation(name).method === 'GET'),
     );
     const values = { operations: Object.fromEntries(lines), batchExceptions };
@@ -46,7 +58,7 @@ const firstChunks = [
   { name: 'libraries', test: /node_modules\/(?:preact|@tanstack\/(?!virtual-core|react-virtual)|use-sync)/ },
   {
     name: 'kit',
-    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|forbidden|selection)\.tsx?$)/,
+    test: /\/console\/(?:app|text|ui)\/(?!(?:table|plot|chart|chart-data|de|plural|logins|mfa-devices|forbidden|selection)\.tsx?$)/,
   },
 ];
 
