@@ -323,7 +323,7 @@ const NewSecret = ({ made, onEnable, onCancel }: NewSecretProps) => (
       <Icon name="key" /> <strong>{w.secretTitle}</strong>
     </p>
     <p role="status">{w.warning}</p>
-    <dl class="secret-pair">
+    <dl>
       <dt>{w.secret}</dt>
       <dd>
         <Copy text={made.seed} />

@@ -14,6 +14,7 @@ import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Empty, Reading, Skeleton } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { AskWhy } from '../why/question.tsx';
+import { AccessPoints } from './access-points.tsx';
 import { SigningKey } from './signing-key.tsx';
 import { w } from './words.ts';
 
@@ -78,6 +79,7 @@ export default function AccessPage() {
           }
         </Reading>
       </Card>
+      <AccessPoints key={bucket} bucket={bucket} />
       {allowed(explain) === true && <AskWhy key={bucket} bucket={bucket} />}
     </>
   );

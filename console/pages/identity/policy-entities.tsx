@@ -38,7 +38,7 @@ export function PolicyEntities({ account, policy, arn, allowed }: EntitiesProps)
           <>
             <p class="quiet">{rows.length === 0 ? w.unused : describe(rows, list.more.has)}</p>
             <ul class="entry-list">
-              {rows.map((row) => (
+              {rows.toSorted(byKindAndName).map((row) => (
                 <li key={`${row.kind}/${row.name}/${row.use}`}>
                   <PageLink
                     page="identity"
@@ -84,6 +84,10 @@ export function PolicyEntities({ account, policy, arn, allowed }: EntitiesProps)
     </Part>
   );
 }
+
+/** Pages come in the order of ids. */
+const byKindAndName = (a: Entity, b: Entity): number =>
+  b.kind.localeCompare(a.kind) || a.name.localeCompare(b.name);
 
 const impactOf = ({ users }: Entity) =>
   users === undefined ? [] : [[w.usersOf, <Count key="users" value={users} />] as const];

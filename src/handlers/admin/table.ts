@@ -1,4 +1,5 @@
 /** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
+import * as accessPoints from './access-points.ts';
 import * as accounts from './accounts.ts';
 import * as audit from './audit.ts';
 import * as bucketTasks from './bucket-tasks.ts';
@@ -47,6 +48,7 @@ export const adminHandlers: AdminHandlers = {
   ...audit,
   ...objects,
   ...buckets,
+  ...accessPoints,
   ...configurations,
   ...bucketTasks,
   ...storage,

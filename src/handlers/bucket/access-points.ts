@@ -1,6 +1,6 @@
 /** Parameters that the operations on access points share, and the access point that they are about. */
 
-import { accessPointFacts, networkOrigin, refuseBarePrincipals } from '../../auth/bucket-policy.ts';
+import { accessPointFacts, networkOrigin } from '../../auth/bucket-policy.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
 import { inParallel } from '../../base/concurrency.ts';
@@ -15,8 +15,6 @@ import {
   setAccessPointPolicy,
 } from '../../domain/access/access-points.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
-import { readDocument } from '../../domain/configurations/documents.ts';
-import { publicAccessBlock } from '../../domain/configurations/families.ts';
 import { findAccessPoint } from '../../metadata/buckets/access-points.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import { isoTime } from '../../protocol/formats/iso-time.ts';
@@ -30,6 +28,7 @@ import {
   listAccessPointsResult,
 } from '../../protocol/schemas/access.ts';
 import { readToken, writeToken } from '../../request/parameters.ts';
+import { storeAccessPointPolicy } from '../common/access-point-policy.ts';
 import { type Asking, action } from '../iam/action.ts';
 import type { ActionRequest } from '../iam/fields.ts';
 
@@ -198,36 +197,10 @@ export const PutAccessPointPolicy = action(
     async run(ctx, request, given) {
       const account = readAccount(request, given);
       const { Name: name, Policy: text } = given;
-      const { row } = await openAccessPoint(ctx, account, name);
-      const accessPoint = accessPointArn(row);
-      const document = parsePolicy(text, { kind: 'access-point', accessPoint });
-      await refuseBarePrincipals(ctx, account, document);
-      const isPublic = isPublicPolicy(document);
-      await setAccessPointPolicy(
-        ctx,
-        { account, name, record: request.record },
-        { text, assertAllowed: (now) => assertMayBe(ctx, now, { isPublic, authorized: row }) },
-      );
+      await storeAccessPointPolicy(ctx, { account, name, text, record: request.record });
     },
   },
 );
-
-/** Called with the access point that the commit replaces. The block of a bucket applies to access points of its own account. */
-async function assertMayBe(
-  ctx: Context,
-  now: AccessPointRow,
-  { isPublic, authorized }: { readonly isPublic: boolean; readonly authorized: AccessPointRow },
-): Promise<void> {
-  // Deleted and made again meanwhile, perhaps for another bucket.
-  if (now.alias !== authorized.alias)
-    throw fail('NoSuchAccessPoint', { elements: { AccessPointName: authorized.name } });
-  if (!isPublic) return;
-  if (now.block.BlockPublicPolicy) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
-  const bucket = await lookUpBucket(ctx, now.bucket);
-  if (bucket === undefined || bucket.owner !== now.account) return;
-  const block = await readDocument(ctx, bucket, publicAccessBlock);
-  if (block?.BlockPublicPolicy === true) throw fail('AccessDenied', { blockedBy: 'BlockPublicPolicy' });
-}
 
 async function readAccessPointPolicy(ctx: Context, request: ActionRequest, given: Named): Promise<string> {
   const { row } = await openAccessPoint(ctx, readAccount(request, given), given.Name);

@@ -21,9 +21,12 @@ import {
   bucketName,
   configurationFields,
   count,
+  isoTime,
   longText,
   mention,
+  next,
   noResource,
+  paging,
   seconds,
 } from './row.ts';
 
@@ -117,6 +120,80 @@ export const signingKeyRows = {
     on: 'DELETE /buckets/:name/signing-key',
     records: ['signingKey'],
     doc: 'Makes the secrets of the access keys valid for a bucket again.',
+  },
+} as const satisfies AdminRows;
+
+// Rows about access points of a bucket: those of the account that owns it.
+
+const blockSettings = ['blockPublicAcls', 'ignorePublicAcls', 'blockPublicPolicy', 'restrictPublicBuckets'];
+const accessPoint = {
+  /** Its name. */
+  accessPoint: jsonText(),
+  account: jsonText(),
+  arn: longText,
+  alias: jsonText(),
+  created: isoTime,
+  blockPublicAcls: jsonBoolean,
+  ignorePublicAcls: jsonBoolean,
+  blockPublicPolicy: jsonBoolean,
+  restrictPublicBuckets: jsonBoolean,
+  /** Statements of its policy; 0 where it has none. `isPublic`: the policy gives something to everyone. */
+  statements: count,
+  isPublic: jsonBoolean,
+};
+const onAccessPoint = '/buckets/:name/access-points/:accessPoint';
+
+export const accessPointRows = {
+  ListBucketAccessPoints: {
+    on: 'GET /buckets/:name/access-points',
+    lists: { rows: ['buckets/{name}/access-points/{accessPoint}', 'accounts/{account}'] },
+    doc: 'Lists the access points of a bucket that the account of the bucket has.',
+    query: paging,
+    reply: jsonObject({ rows: jsonRows(jsonObject(accessPoint)), next }),
+  },
+  GetBucketAccessPoint: {
+    on: `GET ${onAccessPoint}`,
+    doc: 'Shows an access point of a bucket, with its policy.',
+    reply: jsonObject({ ...accessPoint, document: jsonOptional(longText) }),
+  },
+  CreateBucketAccessPoint: {
+    on: 'POST /buckets/:name/access-points',
+    records: ['accessPoint', ...blockSettings],
+    names: {
+      accessPoint: mention('buckets/{name}/access-points/{accessPoint}'),
+      blockPublicPolicy: noResource('A setting of the access point.'),
+      restrictPublicBuckets: noResource('A setting of the access point.'),
+    },
+    doc: 'Creates an access point of a bucket for the account of the bucket. It blocks public access, unless the request says otherwise.',
+    body: jsonObject({
+      accessPoint: jsonText({
+        max: 50,
+        pattern: /^[a-z0-9][a-z0-9-]{1,48}[a-z0-9]$/,
+        must: '3 to 50 of a-z, 0-9 and -, with no - at either end',
+      }),
+      blockPublicAcls: jsonOptional(jsonBoolean),
+      ignorePublicAcls: jsonOptional(jsonBoolean),
+      blockPublicPolicy: jsonOptional(jsonBoolean),
+      restrictPublicBuckets: jsonOptional(jsonBoolean),
+    }),
+    reply: jsonObject(accessPoint),
+    status: 201,
+  },
+  DeleteBucketAccessPoint: {
+    on: `DELETE ${onAccessPoint}`,
+    records: ['accessPoint', ...blockSettings],
+    doc: 'Deletes an access point of a bucket: requests by its alias and ARN are refused at once.',
+  },
+  PutBucketAccessPointPolicy: {
+    on: `PUT ${onAccessPoint}/policy`,
+    digests: ['document'],
+    doc: 'Sets the policy of an access point, with the checks of the storage protocol and as the account of the bucket.',
+    body: jsonObject({ document: jsonText({ max: 65_536, doc: 'The text of a policy document.' }) }),
+  },
+  DeleteBucketAccessPointPolicy: {
+    on: `DELETE ${onAccessPoint}/policy`,
+    digests: ['document'],
+    doc: 'Removes the policy of an access point.',
   },
 } as const satisfies AdminRows;
 

@@ -6,7 +6,13 @@
 import type { JsonFields, JsonReader, ObjectOf, ValueOf } from '../formats/json.ts';
 import { accessRows, sessionRows } from './access.ts';
 import { auditRows } from './audit.ts';
-import { bucketTaskRows, configurationRows, placementRows, signingKeyRows } from './buckets.ts';
+import {
+  accessPointRows,
+  bucketTaskRows,
+  configurationRows,
+  placementRows,
+  signingKeyRows,
+} from './buckets.ts';
 import { clusterRows, storageRows } from './clusters.ts';
 import { accountRows, iamRows, inlinePolicyRows, mfaRows } from './iam.ts';
 import { iamTransferRows } from './iam-transfer.ts';
@@ -34,6 +40,7 @@ export const adminOperations = {
   ...allBucketRows,
   ...objectRows,
   ...configurationRows,
+  ...accessPointRows,
   ...storageRows,
   ...clusterRows,
   ...placementRows,
