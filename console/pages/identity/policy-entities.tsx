@@ -63,7 +63,7 @@ export function PolicyEntities({ account, policy, arn, allowed }: EntitiesProps)
                           action={w.detach}
                           title={w.detachAsk(policy, row.name)}
                           text={w.detachText[row.kind]}
-                          impact={impactOf(row)}
+                          impact={impactOf(row, rows.length - 1)}
                           onConfirm={() =>
                             detach.mutateAsync({
                               path: { account },
@@ -89,8 +89,10 @@ export function PolicyEntities({ account, policy, arn, allowed }: EntitiesProps)
 const byKindAndName = (a: Entity, b: Entity): number =>
   b.kind.localeCompare(a.kind) || a.name.localeCompare(b.name);
 
-const impactOf = ({ users }: Entity) =>
-  users === undefined ? [] : [[w.usersOf, <Count key="users" value={users} />] as const];
+const impactOf = ({ users }: Entity, left: number) => [
+  ...(users === undefined ? [] : [[w.usersOf, <Count key="users" value={users} />] as const]),
+  [w.usesLeft, <Count key="left" value={left} />] as const,
+];
 
 /** "Attached to 2 users and 1 group with 12 users. The boundary of 1 role." */
 function describe(rows: readonly Entity[], hasMore: boolean): string {

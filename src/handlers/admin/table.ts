@@ -1,5 +1,4 @@
 /** Every operation of the operator API and the handler that answers it: a missing one does not compile. */
-import * as accessPoints from './access-points.ts';
 import * as accounts from './accounts.ts';
 import * as audit from './audit.ts';
 import * as bucketTasks from './bucket-tasks.ts';
@@ -48,7 +47,6 @@ export const adminHandlers: AdminHandlers = {
   ...audit,
   ...objects,
   ...buckets,
-  ...accessPoints,
   ...configurations,
   ...bucketTasks,
   ...storage,
