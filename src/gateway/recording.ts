@@ -10,8 +10,9 @@ import type { KeyMove, State } from '../domain/common/recorder.ts';
 import { eventChanges, hasListener } from '../domain/events/events.ts';
 import { type RecordedFields, stateChanges } from '../domain/events/state-changes.ts';
 import { audited, idOfKeyPage, timeOfRow } from '../metadata/audit.ts';
-import type { AuditedKey, AuditRow } from '../metadata/records/audit.ts';
+import type { AuditedKey, AuditedSession, AuditRow } from '../metadata/records/audit.ts';
 import { isStorageFull } from '../ports/chunk-store.ts';
+import type { Session } from '../ports/credentials.ts';
 import type { SideChange } from '../ports/metadata-store.ts';
 import type { Wire } from '../protocol/wire.ts';
 import type {
@@ -69,7 +70,7 @@ export class Recording implements AuditRecorder {
   constructor(ctx: Ctx, request: RecordedRequest) {
     this.#ctx = ctx;
     this.#request = request;
-    this.#entry = toAuditEntry(request, ctx.clock.now());
+    this.#entry = toAuditEntry(ctx, request);
   }
 
   /** For a request of many commits: once one commit has applied, later ones leave the row as it is. */
@@ -175,9 +176,10 @@ export function recordingOfUnknown(
 }
 
 function toAuditEntry(
+  { clock, hasher }: Pick<Ctx, 'clock' | 'hasher'>,
   { requestId, wire, action, identity, bucketName, key }: RecordedRequest,
-  time: number,
 ): Omit<AuditRow, 'hour' | 'slot'> {
+  const time = clock.now();
   const longest = identity === undefined ? unknownNameMax : nameMax;
   return {
     time,
@@ -191,6 +193,22 @@ function toAuditEntry(
       ? {}
       : { principal: recordedArn(identity), accessKey: identity.accessKey, account: identity.owner }),
     source: wire.remote.slice(0, sourceMax),
+    ...(identity?.session === undefined ? {} : { session: toAuditedSession(hasher, identity.session) }),
+  };
+}
+
+function toAuditedSession(
+  hasher: Ctx['hasher'],
+  { isOfLogin, parentKey, inline, managed, mfaAt, isTagged }: Session,
+): AuditedSession {
+  return {
+    ...(isOfLogin === undefined ? {} : { isOfLogin }),
+    ...(parentKey === undefined ? {} : { parentKey }),
+    // That of a log-in is always the same.
+    ...(inline === undefined || isOfLogin === true ? {} : { policySha256: hasher.sha256Hex(inline) }),
+    ...(managed === undefined ? {} : { managed }),
+    ...(mfaAt === undefined ? {} : { isMfa: true as const }),
+    ...(isTagged === undefined ? {} : { isTagged }),
   };
 }
 

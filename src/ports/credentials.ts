@@ -34,6 +34,12 @@ export interface Session {
   readonly passedOn?: readonly (readonly [string, string])[];
   /** The IAM user who assumed the role, also through other roles: the session is refused while that user is disabled. */
   readonly by?: { readonly account: string; readonly user: string };
+  /** Set for the credentials of a log-in, which end with it and are for the storage protocol alone. */
+  readonly isOfLogin?: true;
+  /** The key of the settings or of a root that the session acts for; absent for sessions of IAM users and roles. */
+  readonly parentKey?: string;
+  /** The session has tags of its own. */
+  readonly isTagged?: true;
 }
 
 /** A user or role among IAM's records. */

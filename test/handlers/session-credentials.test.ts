@@ -1,48 +1,19 @@
 /** CreateSessionCredentials and CheckPermissions: what a page of the console may do for its caller. */
 import { describe, expect, test } from 'vitest';
 import { openActions } from '../support/actions.ts';
-import { alice, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
+import { alice, openGateway, operator } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';
+import { logIn } from '../support/logins.ts';
 import { virtualClock } from '../support/virtual-clock.ts';
 
 const json = { 'content-type': 'application/json' };
-
-interface Pair {
-  readonly accessKey: string;
-  readonly secretKey: string;
-}
-
-async function openSession(world: GatewayWorld, { accessKey, secretKey }: Pair) {
-  const reply = await world.anonymous.post('/admin/v1/session', {
-    headers: json,
-    body: JSON.stringify({ accessKey, secretKey }),
-  });
-  expect(reply.status).toBe(200);
-  const cookie = (reply.header('set-cookie') ?? '').split(';')[0] ?? '';
-  const session = JSON.parse(reply.text);
-  const send = async (method: string, path: string, body?: object) => {
-    const answer = await world.anonymous.send(method, `/admin/v1${path}`, {
-      headers: { cookie, 'x-csrf-token': session.csrfToken, ...json },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { status: answer.status, json: answer.text === '' ? undefined : JSON.parse(answer.text) };
-  };
-  const signed = async () => {
-    const { status, json: found } = await send('POST', '/session/credentials');
-    expect(status).toBe(200);
-    const credential = { ...operator, accessKey: found.accessKey, secretKey: found.secretKey };
-    const options = { credential, token: found.sessionToken };
-    return { found, client: world.as(options), act: openActions(world, options) };
-  };
-  return { session, send, signed };
-}
 
 describe('CreateSessionCredentials', () => {
   test('gives 15 minutes of the storage protocol as the caller, and nothing of IAM, STS or the operator API', async () => {
     const clock = virtualClock();
     await using world = await openGateway({ clock });
     for (const who of [operator, alice]) {
-      const { signed } = await openSession(world, who);
+      const { signed } = await logIn(world, who);
       const { client, found, act } = await signed();
       expect(Date.parse(found.expiresAt) - clock.now()).toBe(900_000);
       expect(found.region).toBe(world.context.config.SVC_REGION);
@@ -67,7 +38,7 @@ describe('CreateSessionCredentials', () => {
     await world.client.put('/readable');
     await world.client.put('/readable/key', { body: 'hello' });
     const user = await openUser(world, 'reader', { policy: allow('s3:GetObject', 'iam:*', 'sts:*') });
-    const first = await openSession(world, user.credential);
+    const first = await logIn(world, user.credential);
     const { client, act } = await first.signed();
     expect((await client.get('/readable/key')).text).toBe('hello');
     expect((await client.put('/readable/key', { body: 'x' })).status).toBe(403);
@@ -75,7 +46,7 @@ describe('CreateSessionCredentials', () => {
     expect((await first.send('DELETE', '/session')).status).toBe(204);
     const ended = await client.get('/readable/key');
     expect([ended.status, ended.text]).toEqual([400, expect.stringContaining('ExpiredToken')]);
-    const second = await openSession(world, user.credential);
+    const second = await logIn(world, user.credential);
     const again = (await second.signed()).client;
     expect((await again.get('/readable/key')).status).toBe(200);
     const key = { UserName: 'reader', AccessKeyId: user.credential.accessKey, Status: 'Inactive' };

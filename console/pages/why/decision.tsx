@@ -5,6 +5,7 @@ import { type Question as Asked, useAllowed } from '../../app/allowed.ts';
 import { type Answer, type Ask, call } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
 import { Chip } from '../../ui/chip.tsx';
+import { Copy } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { Button, Form, TextField } from '../../ui/form.tsx';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
@@ -12,6 +13,7 @@ import { Reading } from '../../ui/states.tsx';
 import { Card } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/values.tsx';
 import { type Place, pageOfPolicy, placeOf, questionsOf, readPolicy, savePolicy } from './policies.ts';
+import { describeSession, w as inSession, Missing } from './session.tsx';
 import { w } from './words.ts';
 
 export type Question = NonNullable<Ask<'ExplainDecision'>['body']>;
@@ -50,9 +52,12 @@ export function Decided({ question, decision, bucket }: DecisionProps) {
                   </span>
                 ),
               ],
+              [w.accessKey, request?.accessKey !== undefined && <Copy key="key" text={request.accessKey} />],
+              [inSession.session, request?.session !== undefined && describeSession(request.session)],
             ]}
           />
           {statements.length === 0 && <p class="quiet">{w.noStatements}</p>}
+          <Missing decision={decision} />
         </div>
       </Card>
       {policiesOf(decision).map((policy) => (

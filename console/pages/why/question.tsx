@@ -15,10 +15,10 @@ interface AskProps {
   readonly bucket?: string;
 }
 
-/** A request of the audit log is a question by itself. */
+/** A request of the audit log is a question by itself; a tenant asks about it in a bucket of its own. */
 function readQuestion(search: Search, bucket: string | undefined): Question | undefined {
   const { requestId, asked } = search;
-  if (requestId !== undefined) return { requestId };
+  if (requestId !== undefined) return { requestId, ...(bucket === undefined ? {} : { bucket }) };
   if (asked === undefined) return undefined;
   const given = fields.flatMap((name) => {
     const value = (name === 'bucket' ? bucket : undefined) ?? search[name];

@@ -157,7 +157,18 @@ export class Sessions {
   }
 }
 
-const toSession = ({ issuedAt, expires, mfaAt, inline, managed, passedOn, by }: SessionClaims): Session => ({
+const toSession = ({
+  issuedAt,
+  expires,
+  mfaAt,
+  inline,
+  managed,
+  passedOn,
+  by,
+  of,
+  login,
+  tags = [],
+}: SessionClaims): Session => ({
   issuedAt,
   expires,
   ...(mfaAt === undefined ? {} : { mfaAt }),
@@ -165,7 +176,14 @@ const toSession = ({ issuedAt, expires, mfaAt, inline, managed, passedOn, by }: 
   ...(managed === undefined ? {} : { managed }),
   ...(passedOn === undefined ? {} : { passedOn }),
   ...(by === undefined ? {} : { by }),
+  ...(login === undefined ? {} : { isOfLogin: true as const }),
+  ...('configured' in of ? { parentKey: of.configured } : {}),
+  ...(tags.length === 0 ? {} : { isTagged: true as const }),
 });
+
+/** The session policy of the credentials of a log-in: no action of IAM, of STS or of the operator API. */
+export const storageOnlyPolicy =
+  '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}';
 
 // Session tokens: everything about temporary credentials, sealed under the master key, so that nothing is stored for
 // them and nothing can be read from them.

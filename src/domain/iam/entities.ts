@@ -193,7 +193,10 @@ const drawPair = (random: Random, prefix: string): KeyPair => ({
   secretKey: draw(random, secretLetters, 40),
 });
 export const drawKeyPair = (random: Random): KeyPair => drawPair(random, 'AKIA');
-export const drawSessionPair = (random: Random): KeyPair => drawPair(random, 'ASIA');
+const sessionPrefix = 'ASIA';
+export const drawSessionPair = (random: Random): KeyPair => drawPair(random, sessionPrefix);
+/** Whether an access key that no record has can be of temporary credentials. */
+export const isSessionKey = (accessKey: string): boolean => accessKey.startsWith(sessionPrefix);
 
 // Pages of an account's records.
 

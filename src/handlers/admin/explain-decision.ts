@@ -9,15 +9,17 @@ import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
 import { roleCaller, userCaller } from '../../auth/session/account-directory.ts';
 import { principalOf, recordedArn } from '../../auth/session/principal.ts';
+import { storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
-import { findNamed } from '../../domain/iam/entities.ts';
+import { findNamed, isSessionKey } from '../../domain/iam/entities.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { findAudit } from '../../metadata/audit.ts';
+import type { AuditedSession, AuditRow } from '../../metadata/records/audit.ts';
 import { policyTextMax } from '../../protocol/admin/iam.ts';
 import { type AdminBody, adminPrefix, describeAdminOperation } from '../../protocol/admin/operations.ts';
 import { parseArn } from '../../protocol/arns.ts';
@@ -30,7 +32,8 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
   const { body, permit, signal, caller } = call;
   const { requestId, draft, ...given } = body;
   const past = requestId === undefined ? undefined : await findRequest(ctx, requestId, signal);
-  const { action, ...about } = { ...past?.asked, ...defined(given) };
+  const isOfAnother = given.accessKey !== undefined || given.principal !== undefined;
+  const { action, ...about } = { ...past?.asked, ...(isOfAnother ? {} : past?.by), ...defined(given) };
   if (action === undefined)
     throw fail('MalformedJSON', {
       message: 'action is missing, or requestId of an audited request.',
@@ -38,11 +41,12 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
     });
   if (past !== undefined) {
     // The reply shows the row, whatever the question replaces of it.
-    const { bucket = '', accessKey = '' } = past.asked;
-    await permit({ bucket, ...(accessKey === '' ? {} : { accessKey }) });
-    await permit(defined({ bucket: about.bucket, accessKey: about.accessKey }));
+    await permit({ bucket: past.asked.bucket ?? '', ...past.by });
+    await permit(defined({ bucket: about.bucket, accessKey: about.accessKey, principal: about.principal }));
   }
-  const asked = await openQuestion(ctx, { ...about, action });
+  const open = await openQuestion(ctx, { ...about, action });
+  const session = isOfAnother ? undefined : past?.session;
+  const asked = session === undefined ? open : { ...open, identity: inSession(open.identity, session) };
   await assertMaySimulate(ctx, caller, asked.identity);
   const supposed = draft && (await readDraft(ctx, draft, asked));
   const trace: TraceEntry[] = [];
@@ -54,6 +58,7 @@ export const ExplainDecision: AdminHandler<'ExplainDecision'> = async (ctx, call
     ...(supposed === undefined
       ? {}
       : { draft: { ...(await decide(ctx, asked, supposed, tried)), statements: tried } }),
+    ...(isOfAnother || past === undefined || past.missing.length === 0 ? {} : { missing: past.missing }),
     request: past?.shown,
   });
 };
@@ -214,24 +219,72 @@ async function findRequest(ctx: Context, requestId: string, signal: AbortSignal)
           : `The audit log has no request ${requestId} since ${new Date(gaveUpAt).toISOString()}. Find an older one with GET /admin/v1/audit?requestId=${requestId}&end=${new Date(gaveUpAt).toISOString()}, and give its accessKey, action, bucket and key instead.`,
       field: 'requestId',
     });
-  const { action, resource, key, accessKey, status, error, time, source } = row;
+  const { action, resource, key, accessKey, principal, status, error, time, source, session } = row;
   const bucket = resource.startsWith('bucket:') ? resource.slice('bucket:'.length) : undefined;
   // An action of the operator API may be qualified: `admin:PutBucketConfiguration/cors`.
   const [named = ''] = action.split('/');
   const permitted = isOperation(action) ? describeOperation(action).action : named;
   const about = {
-    ...(accessKey === undefined ? {} : { accessKey }),
     ...(bucket === undefined ? {} : { bucket }),
     ...(key === undefined ? {} : { key }),
   };
+  const context = new Map([['aws:SourceIp', source]]);
+  if (session !== undefined) context.set('aws:MultiFactorAuthPresent', String(session.isMfa === true));
   return {
-    asked: { ...about, action: permitted, context: new Map([['aws:SourceIp', source]]) },
+    asked: { ...about, action: permitted, context },
+    by: await callerOfRow(ctx, row),
+    missing: missingOf(row),
+    session: session && { ...session, row },
     shown: {
       time: new Date(time).toISOString(),
       action,
       status,
       ...(error === undefined ? {} : { error }),
+      ...(principal === undefined ? {} : { principal }),
+      ...(accessKey === undefined ? {} : { accessKey }),
       ...about,
+      ...(session === undefined ? {} : { session }),
+    },
+  };
+}
+
+type Row = Pick<AuditRow, 'id' | 'accessKey' | 'principal' | 'session'>;
+
+/** How a question names the caller of a row. Temporary credentials are not found by their access key without their token. */
+async function callerOfRow({ credentials }: Context, { accessKey, principal, session }: Row) {
+  if (session?.parentKey !== undefined) return { accessKey: session.parentKey };
+  if (accessKey === undefined) return {};
+  const isTemporary = session !== undefined || isSessionKey(accessKey);
+  if (!isTemporary || principal === undefined) return { accessKey };
+  // The settings may have a key with the prefix of temporary ones.
+  return session === undefined && credentials.isConfigured(accessKey) ? { accessKey } : { principal };
+}
+
+/** What the row does not have, and the answer leaves out. */
+function missingOf({ accessKey = '', session }: Row) {
+  if (session === undefined) return isSessionKey(accessKey) ? (['session'] as const) : [];
+  return [
+    ...(session.policySha256 === undefined ? [] : (['session-policy'] as const)),
+    ...(session.isTagged === undefined ? [] : (['session-tags'] as const)),
+  ];
+}
+
+/** The caller as the temporary credentials of the row limited it, apart from what the row does not have. */
+function inSession(
+  identity: Identity,
+  { row, isOfLogin, managed }: AuditedSession & { readonly row: Row },
+): Identity {
+  if (identity === undefined) return undefined;
+  return {
+    ...identity,
+    // Policies of sessions are cached by their access key. The text of this one may be unknown, so it must not take the place of the real one.
+    accessKey: `${row.accessKey} ${row.id}`,
+    operator: identity.operator && isOfLogin !== true,
+    session: {
+      issuedAt: 0,
+      expires: Number.MAX_SAFE_INTEGER,
+      ...(isOfLogin === true ? { inline: storageOnlyPolicy } : {}),
+      ...(managed === undefined ? {} : { managed }),
     },
   };
 }
@@ -265,25 +318,29 @@ async function findIdentity(
 async function findPrincipal(ctx: Context, arn: string): Promise<Identity> {
   const { metadata, credentials } = ctx;
   const [, root] = /^arn:aws:iam::([^:/]+):root$/.exec(arn) ?? [];
+  const [, sessionAccount, sessionRole = '', sessionName = sessionOfQuestion] =
+    /^arn:aws:sts::([^:/]+):assumed-role\/([^/]+)\/([^/]+)$/.exec(arn) ?? [];
   const named = parseArn(arn);
-  const owner = root ?? named?.account ?? '';
+  const owner = root ?? sessionAccount ?? named?.account ?? '';
   const account = owner === '' ? undefined : await credentials.account({ owner });
   const absent = fail('InvalidArgument', {
-    message: `There is no root, user or role "${arn}". Its ARN is arn:aws:iam::ACCOUNT:root, …:user/NAME or …:role/NAME.`,
+    message: `There is no root, user or role "${arn}". Its ARN is arn:aws:iam::ACCOUNT:root, …:user/NAME or …:role/NAME, or arn:aws:sts::ACCOUNT:assumed-role/NAME/SESSION.`,
     field: 'principal',
   });
   if (account === undefined) throw absent;
   const common = { accessKey: '', owner, displayName: account.displayName, root: root !== undefined };
   if (root !== undefined) return { ...common, operator: account.isOperators === true };
   const { revision = '', value } = await ofOneState({ metadata }, owner, async () => {
-    const { kind, name } = named ?? { kind: '', name: '' };
+    const { kind, name } =
+      sessionAccount === undefined ? (named ?? { kind: '', name: '' }) : { kind: 'role', name: sessionRole };
     const user = kind === 'user' ? await findNamed(ctx, owner, { kind: 'user', name }) : undefined;
     const role = kind === 'role' ? await findNamed(ctx, owner, { kind: 'role', name }) : undefined;
     if (user !== undefined) return { id: user.id, caller: userCaller(owner, user) };
     if (role === undefined) return undefined;
-    return { id: role.id, caller: roleCaller(owner, role, { name: sessionOfQuestion, tags: [] }) };
+    return { id: role.id, caller: roleCaller(owner, role, { name: sessionName, tags: [] }) };
   });
-  if (value === undefined || value.caller.arn !== arn) throw absent;
+  const found = sessionAccount === undefined ? value?.caller.arn : value?.caller.sessionArn;
+  if (value === undefined || found !== arn) throw absent;
   return { ...common, operator: false, caller: value.caller, iam: { id: value.id, revision } };
 }
 

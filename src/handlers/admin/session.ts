@@ -15,7 +15,7 @@ import {
   tokenOf,
 } from '../../auth/session/logins.ts';
 import { callerOf, recordedArn } from '../../auth/session/principal.ts';
-import { issueSession } from '../../auth/session/sessions.ts';
+import { issueSession, storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -96,9 +96,6 @@ export const LogOut: AdminHandler<'LogOut'> = async (ctx, { wire, record }) => {
 };
 
 const credentialsSeconds = 900;
-/** They are for the storage protocol: no action of IAM, of STS or of the operator API. */
-const storageOnly =
-  '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}';
 
 /** What pages sign requests of the storage protocol with; a page asks again while it is in use. */
 export const CreateSessionCredentials: AdminHandler<'CreateSessionCredentials'> = async (ctx, { wire }) => {
@@ -109,7 +106,7 @@ export const CreateSessionCredentials: AdminHandler<'CreateSessionCredentials'> 
     account: owner,
     of: iam === undefined ? { configured: accessKey } : { user: iam.id },
     seconds: credentialsSeconds,
-    inline: storageOnly,
+    inline: storageOnlyPolicy,
     login: own.login.id,
   });
   return jsonReply({

@@ -40,6 +40,24 @@ export interface AuditRow {
   readonly keys?: readonly AuditedKey[];
   /** What an operation of the operator API changed, of the fields that its row in the table of operations records. */
   readonly changes?: readonly AuditChange[];
+  /** Set where the caller had temporary credentials. */
+  readonly session?: AuditedSession;
+}
+
+/** What limited the temporary credentials of a request, so that its decision can be explained later. */
+export interface AuditedSession {
+  /** The credentials of a log-in, whose session policy allows the storage protocol. */
+  readonly isOfLogin?: true;
+  /** The key that the session acted for, where the caller was a root or a user of the settings. */
+  readonly parentKey?: string;
+  /** The SHA-256 of the text of the session policy, in hexadecimal; the text is not stored. */
+  readonly policySha256?: string;
+  /** Ids of the managed policies that limited the session. */
+  readonly managed?: readonly string[];
+  /** The session began with a code of an MFA device. */
+  readonly isMfa?: true;
+  /** The session had tags of its own, which are not stored. */
+  readonly isTagged?: true;
 }
 
 export interface AuditedKey {
@@ -72,5 +90,6 @@ export const audit = table<AuditRow>()({
     count: 'int',
     keys: 'json',
     changes: 'json',
+    session: 'json',
   },
 });

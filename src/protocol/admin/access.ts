@@ -11,6 +11,7 @@ import {
   jsonText,
   jsonTexts,
 } from '../formats/json.ts';
+import { auditedSession } from './audit.ts';
 import { policyTextMax } from './iam.ts';
 import {
   type AdminRows,
@@ -47,6 +48,12 @@ const decision = {
     }),
   ),
 };
+
+/**
+ * What the audit log does not have of a request with temporary credentials. `session`: the row is of a version that recorded nothing about
+ * sessions.
+ */
+const missingParts = ['session', 'session-policy', 'session-tags'] as const;
 
 /** A caller, and what it asks for. */
 const asked = {
@@ -101,10 +108,11 @@ export const accessRows = {
         }),
       ),
     }),
-    /** The answer by what is stored; `draft`: the answer with the draft. */
+    /** The answer by what is stored; `draft`: the answer with the draft. `missing`: what the answer leaves out of a past request. */
     reply: jsonObject({
       ...decision,
       caller,
+      missing: jsonOptional(jsonRows(jsonChoice(missingParts))),
       draft: jsonOptional(jsonObject(decision)),
       request: jsonOptional(
         jsonObject({
@@ -112,9 +120,11 @@ export const accessRows = {
           action: jsonText(),
           status: count,
           error: jsonOptional(jsonText()),
+          principal: jsonOptional(longText),
           accessKey: jsonOptional(jsonText()),
           bucket: jsonOptional(bucketName),
           key: jsonOptional(longText),
+          session: jsonOptional(auditedSession),
         }),
       ),
     }),

@@ -47,6 +47,16 @@ const filter = {
 };
 const span = { start: jsonOptional(moment), end: jsonOptional(moment) };
 
+/** Of temporary credentials: what limited them. Neither the session policy nor the tags of a session are stored. */
+export const auditedSession = jsonObject({
+  isOfLogin: jsonOptional(jsonBoolean),
+  parentKey: jsonOptional(jsonText()),
+  policySha256: jsonOptional(jsonText()),
+  managed: jsonOptional(jsonRows(jsonText())),
+  isMfa: jsonOptional(jsonBoolean),
+  isTagged: jsonOptional(jsonBoolean),
+});
+
 const row = jsonObject({
   time: isoTime,
   requestId: jsonText(),
@@ -74,6 +84,7 @@ const row = jsonObject({
   changes: jsonOptional(
     jsonRows(jsonObject({ field: jsonText(), old: jsonOptional(jsonAny), new: jsonOptional(jsonAny) })),
   ),
+  session: jsonOptional(auditedSession),
 });
 
 const filtered = {
