@@ -29,8 +29,11 @@ export interface PageRow {
 // The actions of `storage/families.ts`, which only the pages of configurations load; a test compares them.
 const toReads = (names: string): readonly string[] => names.split(' ').map((name) => `s3:Get${name}`);
 const accessReads = toReads('BucketPolicy BucketPublicAccessBlock BucketAcl BucketOwnershipControls');
+const automationReads = toReads(
+  'InventoryConfiguration LifecycleConfiguration BucketLogging BucketNotification ReplicationConfiguration',
+);
 const otherReads = toReads(
-  'BucketCORS EncryptionConfiguration InventoryConfiguration LifecycleConfiguration BucketLogging BucketNotification BucketObjectLockConfiguration ReplicationConfiguration BucketRequestPayment BucketTagging BucketVersioning BucketWebsite',
+  'BucketCORS EncryptionConfiguration BucketObjectLockConfiguration BucketRequestPayment BucketTagging BucketVersioning BucketWebsite',
 );
 
 export const pages = {
@@ -78,7 +81,7 @@ export const pages = {
     within: 'bucket',
     icon: 'sliders',
     needs: ['ListBucketConfigurations'],
-    storageNeeds: [...accessReads, ...otherReads],
+    storageNeeds: [...accessReads, ...automationReads, ...otherReads],
     tenants: true,
     load: () => import('../pages/bucket-settings/bucket-settings.tsx'),
   },
@@ -104,6 +107,7 @@ export const pages = {
     within: 'bucket',
     icon: 'repeat',
     needs: ['ListBucketConfigurations', 'GetLifecycle'],
+    storageNeeds: automationReads,
     tenants: true,
     load: () => import('../pages/automation/automation.tsx'),
   },

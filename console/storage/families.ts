@@ -38,6 +38,15 @@ export const storageFamilies: Readonly<Record<ConfigurationFamily, StorageFamily
 /** Those that decide who may do what. */
 export const accessFamilies = ['policy', 'public-access-block', 'acl', 'ownership-controls'] as const;
 
+/** What a bucket does by itself. */
+export const automationFamilies = [
+  'lifecycle',
+  'replication',
+  'notification',
+  'inventory',
+  'logging',
+] as const;
+
 export const toRead = (family: ConfigurationFamily, bucket: string) => ({
   action: storageFamilies[family].reads,
   bucket,

@@ -104,7 +104,68 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
     expect(await page.getByText('not set', { exact: true }).count()).toBe(5);
   });
 
-  test('who sees what of it: a tenant its lifecycle, a restricted operator no buttons, and others nothing', async () => {
+  test('a tenant sees what its bucket does by itself, and nothing of what accounts share', async () => {
+    const { numbered: tenant } = world.server.credentials;
+    for (const bucket of ['of-tenant', 'its-logs'])
+      await send(world.server, 'PUT', `/${bucket}`, { as: tenant });
+    await put(world, 'versioning', { Status: 'Enabled' }, 'of-tenant');
+    await put(
+      world,
+      'inventory/weekly',
+      {
+        Id: 'weekly',
+        IsEnabled: true,
+        Destination: { S3BucketDestination: { Bucket: 'arn:aws:s3:::its-logs', Format: 'CSV' } },
+        Schedule: { Frequency: 'Weekly' },
+        IncludedObjectVersions: 'All',
+      },
+      'of-tenant',
+    );
+    await put(
+      world,
+      'logging',
+      { LoggingEnabled: { TargetBucket: 'its-logs', TargetPrefix: 'lines/' } },
+      'of-tenant',
+    );
+    const QueueConfiguration = [
+      { Id: 'all', Event: ['s3:ObjectCreated:*'], Queue: `arn:aws:sqs:default:${tenant.owner}:hook` },
+    ];
+    await put(world, 'notification', { QueueConfiguration }, 'of-tenant');
+    await using tab = await world.open('/buckets/of-tenant/automation', { as: tenant });
+    const { page } = tab;
+    const part = (name: string) => page.locator('section.card', { has: page.getByRole('heading', { name }) });
+    const targets = part('Notifications').getByRole('row', { name: /hook/ });
+    await targets.getByText('ObjectCreated:*').waitFor();
+    await part('Inventory').getByText('not written yet').waitFor();
+    await part('Access log').getByRole('link', { name: 'its-logs/lines/' }).waitFor();
+    await part('Replication').getByText('not set').waitFor();
+    // Targets are shared: neither their state nor their backlog is shown, and nothing is sent.
+    for (const name of ['State', 'Waiting', 'Dead letters'])
+      expect([name, await part('Notifications').getByRole('columnheader', { name }).count()]).toEqual([
+        name,
+        0,
+      ]);
+    expect(await page.getByRole('button', { name: /Run now|Test of/ }).count()).toBe(0);
+    expect(await tab.axe()).toEqual([]);
+    await part('Inventory').getByRole('link', { name: 'Configure Inventory' }).click();
+    await page.waitForURL(/settings\?family=inventory/);
+    // A user sees what its policies allow it to read.
+    const actions = ['s3:ListBucket', 's3:GetBucketLogging', 's3:GetLifecycleConfiguration'];
+    const reader = await openUser(world.server, 'logs-reader', { account: tenant.owner, actions });
+    await using narrow = await world.open('/buckets/of-tenant/automation', {
+      as: reader,
+      width: 'phone',
+      scheme: 'dark',
+    });
+    await narrow.page.getByText('replication, notification, inventory').waitFor();
+    await narrow.page.getByRole('heading', { name: /^Access log/ }).waitFor();
+    expect(
+      await narrow.page.getByRole('heading', { name: /^(Inventory|Notifications|Replication)/ }).count(),
+    ).toBe(0);
+    expect(await narrow.axe()).toEqual([]);
+  });
+
+  test('who sees what of it: a tenant in its language, a restricted operator no buttons, and others nothing', async () => {
     const { alice } = world.server.credentials;
     await send(world.server, 'PUT', '/of-alice-2', { as: alice });
     await using tenant = await world.open('/buckets/of-alice-2/automation', {
@@ -113,7 +174,7 @@ describe.skipIf(noChromium !== undefined)('what buckets do by themselves', () =>
       width: 'phone',
       scheme: 'dark',
     });
-    await tenant.page.getByText('Betreiber sehen hier auch').waitFor();
+    await tenant.page.getByRole('heading', { name: 'Zugriffsprotokoll nicht gesetzt' }).waitFor();
     await tenant.page.getByRole('heading', { name: 'Lebenszyklus nicht gesetzt' }).waitFor();
     expect(await tenant.axe()).toEqual([]);
     const reader = await openUser(world.server, 'automation-reader', {

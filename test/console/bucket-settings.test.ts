@@ -1,6 +1,6 @@
 /** The tab Settings of a bucket: its configurations as JSON. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { accessFamilies, storageFamilies } from '../../console/storage/families.ts';
+import { accessFamilies, automationFamilies, storageFamilies } from '../../console/storage/families.ts';
 import { type ConfigurationFamily, configurationFamilies } from '../../src/protocol/schemas/families.ts';
 import { pageOf } from './addresses.ts';
 import { openUser } from './people.ts';
@@ -29,6 +29,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     expect(page.url()).toContain('family=cors');
     const panel = page.getByRole('region', { name: 'cors' });
     await panel.getByText(/This is an example/).waitFor();
+    await panel.getByRole('button', { name: 'JSON', exact: true }).click();
     const area = panel.getByLabel('Document (JSON)');
     const wrong = {
       CORSRule: [{ AllowedOrigin: ['*'], AllowedMethod: ['GET', 'FETCH<b>'], MaxAgeSeconds: -1 }],
@@ -64,7 +65,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
   });
 
   test('what a rule between parts refuses is shown too, and the fields of a family have their values', async () => {
-    await using tab = await world.open('/buckets/photos/settings?family=lifecycle', {
+    await using tab = await world.open('/buckets/photos/settings?family=lifecycle&view=json', {
       width: 'phone',
       scheme: 'dark',
     });
@@ -141,6 +142,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
     await page.getByText('1 of 16 configurations are set.').waitFor();
     await page.getByRole('button', { name: 'cors' }).click();
     const panel = page.getByRole('region', { name: 'cors' });
+    await panel.getByRole('button', { name: 'JSON', exact: true }).click();
     const area = panel.getByLabel('Document (JSON)');
     const corsOf = (origin: string, method: string): string =>
       JSON.stringify({ CORSRule: [{ AllowedOrigin: [origin], AllowedMethod: [method] }] }, null, 2);
@@ -182,6 +184,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
         await panel.getByLabel('Id of another entry').fill('daily');
         await panel.getByRole('button', { name: 'Open' }).click();
       }
+      await panel.getByRole('button', { name: 'JSON', exact: true }).click();
       if (document !== undefined) await panel.getByLabel('Document (JSON)').fill(JSON.stringify(document));
       await panel.getByRole('button', { name: 'Save' }).click();
       await panel.getByText('Saved.').waitFor();
@@ -208,6 +211,7 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
       policy: { Statement: [statement] },
     });
     await page.getByRole('button', { name: 'lifecycle', exact: true }).click();
+    await page.getByRole('button', { name: 'JSON', exact: true }).click();
     const area = page.getByRole('region', { name: 'lifecycle' }).getByLabel('Document (JSON)');
     expect(JSON.parse(await area.inputValue())).toMatchObject(lifecycle);
   });
@@ -234,10 +238,11 @@ describe.skipIf(noChromium !== undefined)('the tab Settings of a bucket', () => 
   });
 });
 
-test('the tabs Settings and Access of a bucket begin with the actions that read their families', () => {
+test('the tabs Settings, Access and Automation of a bucket begin with the actions that read their families', () => {
   const needsOf = (name: string) => pageOf(name).storageNeeds?.toSorted();
   const toReads = (families: readonly ConfigurationFamily[]) =>
     families.map((family) => storageFamilies[family].reads).toSorted();
   expect(needsOf('bucketSettings')).toEqual(toReads(configurationFamilies));
   expect(needsOf('access')).toEqual(toReads(accessFamilies));
+  expect(needsOf('automation')).toEqual(toReads(automationFamilies));
 });

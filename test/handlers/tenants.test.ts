@@ -9,6 +9,7 @@ const own = [
   '/buckets/of-alice/usage',
   '/buckets/of-alice/traffic',
   '/buckets/of-alice/uploads',
+  '/buckets/of-alice/replication',
   '/buckets?owner=alice-account',
   '/usage/buckets?owner=alice-account',
 ];
@@ -22,6 +23,10 @@ const ofOthers = [
   '/buckets/of-bob/usage',
   '/buckets/of-bob/quota',
   '/buckets/of-bob/uploads',
+  '/buckets/of-bob/replication',
+  '/replication/status',
+  '/replication/failed?bucket=of-alice',
+  '/replication/resync/of-alice',
   '/buckets/no-such-bucket/usage',
   '/buckets',
   '/buckets?owner=bob-account',
@@ -104,7 +109,9 @@ describe('a caller of an account that is no operator’s', () => {
       ],
     });
     const denied = await clientOf('denied', limited);
-    expect((await statuses(denied, own)).map(([, status]) => status)).toEqual([403, 403, 403, 403, 200, 200]);
+    expect((await statuses(denied, own)).map(([, status]) => status)).toEqual([
+      403, 403, 403, 403, 403, 200, 200,
+    ]);
     for (const list of ['/buckets', '/usage/buckets'])
       expect(JSON.parse((await denied.get(`/admin/v1${list}?owner=alice-account`)).text).rows).toEqual([]);
   });

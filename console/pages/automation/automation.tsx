@@ -1,25 +1,27 @@
 /** What a bucket does by itself: lifecycle, replication, notifications, inventories and the access log, each with its state and its numbers. */
 import { useParams } from '@tanstack/react-router';
+import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
 import { onBucket, useAllowed } from '../../app/allowed.ts';
 import type { AdminOperationName } from '../../app/client.ts';
 import { PageLink } from '../../app/page-link.tsx';
-import { useAdmin } from '../../app/queries.ts';
 import { useSession } from '../../app/session.tsx';
+import { useConfigurations } from '../../storage/configurations.ts';
+import { automationFamilies, storageFamilies } from '../../storage/families.ts';
 import { t } from '../../text/text.ts';
 import { Empty, Failure, Skeleton } from '../../ui/states.tsx';
 import { Inventories } from './inventory.tsx';
 import { Lifecycle } from './lifecycle.tsx';
 import { Notifications } from './notifications.tsx';
 import { Replication } from './replication.tsx';
-import { type Configurations, everyMs, type PartProps, Section } from './section.tsx';
+import { type Configurations, type PartProps, Section } from './section.tsx';
 import { w } from './words.ts';
 
 /** Asked once for all parts. */
 const ofBucket = [
-  'ListBucketConfigurations',
   'GetBucket',
   'GetLifecycle',
   'RunLifecycle',
+  'GetBucketReplication',
   'ListFailedReplications',
   'RetryFailedReplications',
   'GetReplicationResync',
@@ -44,37 +46,34 @@ export default function AutomationPage() {
   const ask = (name: AdminOperationName) => (isOfBucket(name) ? onBucket(name, bucket) : name);
   const allowed = useAllowed([...ofBucket, ...ofAll].map(ask));
   const may = (name: AdminOperationName): boolean => allowed(ask(name)) === true;
-  const found = useAdmin(
-    'ListBucketConfigurations',
-    { path: { name: bucket } },
-    { everyMs, enabled: may('ListBucketConfigurations') },
-  );
-  const mayList = allowed(ask('ListBucketConfigurations'));
-  if (mayList === undefined) return <Skeleton rows={4} />;
-  if (mayList === false && !may('GetLifecycle'))
-    return <Empty icon="lock" text={t.shell.forbidden('admin:ListBucketConfigurations')} />;
-  if (mayList === true && found.data === undefined)
-    return found.error ? (
-      <Failure error={found.error} onRetry={() => found.refetch()} />
-    ) : (
-      <Skeleton rows={4} />
-    );
+  const { by, families: readable, query } = useConfigurations(bucket, automationFamilies);
+  const mayProgress = allowed(ask('GetLifecycle'));
+  if (by === undefined || mayProgress === undefined) return <Skeleton rows={4} />;
+  if (by === 'forbidden' && !mayProgress) {
+    const action = session.isOperator ? 'admin:ListBucketConfigurations' : storageFamilies.lifecycle.reads;
+    return <Empty icon="lock" text={t.shell.forbidden(action)} />;
+  }
+  const retry = () => query.refetch().catch(() => {});
+  if (by !== 'forbidden' && query.data === undefined)
+    return query.error ? <Failure error={query.error} onRetry={retry} /> : <Skeleton rows={4} />;
   // The cast: the documents of the families have no common type.
-  const configurations = (found.data?.configurations ?? {}) as Configurations;
+  const configurations = (query.data ?? {}) as Configurations;
   const props: PartProps = { bucket, configurations, may };
+  const isReadable = (family: ConfigurationFamily): boolean => readable.includes(family);
+  const hidden = automationFamilies.filter((family) => !isReadable(family));
   return (
     <>
-      {found.error && <Failure error={found.error} onRetry={() => found.refetch()} />}
-      {mayList === false && <p class="quiet">{session.isOperator ? w.partly : w.ofTenant}</p>}
-      {may('GetLifecycle') && <Lifecycle {...props} isKnown={mayList} />}
-      {mayList && (
-        <>
-          <Replication {...props} />
-          <Notifications {...props} />
-          <Inventories {...props} />
-          <AccessLog {...props} />
-        </>
+      {query.error && <Failure error={query.error} onRetry={retry} />}
+      {hidden.length > 0 && (
+        <p class="quiet">
+          {w.hidden} <span class="code">{hidden.join(', ')}</span>.
+        </p>
       )}
+      {(mayProgress || isReadable('lifecycle')) && <Lifecycle {...props} isKnown={isReadable('lifecycle')} />}
+      {isReadable('replication') && <Replication {...props} />}
+      {isReadable('notification') && <Notifications {...props} />}
+      {isReadable('inventory') && <Inventories {...props} />}
+      {isReadable('logging') && <AccessLog {...props} />}
     </>
   );
 }

@@ -94,7 +94,12 @@ export function Inventories({ bucket, configurations, may }: PartProps) {
       set={rows.length === 0 ? undefined : w.inventories(rows.length)}
     >
       {rows.length > 0 && (
-        <ShortTable label={w.inventory} columns={columns} rows={rows} rowKey={({ id }) => id} />
+        <ShortTable
+          label={w.inventory}
+          columns={columns.filter(({ id }) => id !== 'run' || may('RunBucketInventory'))}
+          rows={rows}
+          rowKey={({ id }) => id}
+        />
       )}
     </Section>
   );

@@ -32,7 +32,7 @@ const columns: readonly Column<RuleRow>[] = [
 ];
 
 interface LifecycleProps extends PartProps {
-  /** Whether the configurations were read: a tenant sees the progress alone. */
+  /** Whether the configuration was read: some callers may see the progress alone. */
   readonly isKnown: boolean;
 }
 
@@ -43,7 +43,7 @@ export function Lifecycle({ bucket, configurations, may, isKnown }: LifecyclePro
   const report = useAdmin(
     'GetLifecycle',
     { path: { name: bucket } },
-    { everyMs, enabled: isSet || !isKnown },
+    { everyMs, enabled: may('GetLifecycle') && (isSet || !isKnown) },
   );
   return (
     <Section
@@ -54,7 +54,7 @@ export function Lifecycle({ bucket, configurations, may, isKnown }: LifecyclePro
       isLinked={isKnown}
       actions={isSet && may('RunLifecycle') && <Passes bucket={bucket} />}
     >
-      {(isSet || !isKnown) && !isMissing(report.error) && (
+      {may('GetLifecycle') && (isSet || !isKnown) && !isMissing(report.error) && (
         <Reading query={report} rows={2}>
           {(data) => <State report={data} />}
         </Reading>

@@ -27,7 +27,7 @@ const filterOf = ({ Filter }: NotificationRule): string => {
   return prefix === '' && suffix === '' ? w.allKeys : `${prefix}*${suffix}`;
 };
 
-const columns: readonly Column<Row>[] = [
+const ruleColumns: readonly Column<Row>[] = [
   { id: 'target', head: w.target, cell: ({ target }) => <bdi class="code">{target}</bdi> },
   {
     id: 'events',
@@ -45,6 +45,10 @@ const columns: readonly Column<Row>[] = [
     cell: ({ rule }) => <bdi class="code">{filterOf(rule)}</bdi>,
     isMinor: true,
   },
+];
+
+/** For those who may read the targets, which other accounts use too. */
+const stateColumns: readonly Column<Row>[] = [
   {
     id: 'state',
     head: w.state,
@@ -101,7 +105,14 @@ export function Notifications({ bucket, configurations, may }: PartProps) {
         )
       }
     >
-      {isSet && <ShortTable label={w.notifications} columns={columns} rows={rows} rowKey={({ id }) => id} />}
+      {isSet && (
+        <ShortTable
+          label={w.notifications}
+          columns={may('GetNotifyTargets') ? [...ruleColumns, ...stateColumns] : ruleColumns}
+          rows={rows}
+          rowKey={({ id }) => id}
+        />
+      )}
       {targets.error && <Failure error={targets.error} />}
     </Section>
   );

@@ -10,7 +10,7 @@ import { bytesColumn, type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Failure } from '../../ui/states.tsx';
 import { Bytes, Count, formatCount, formatDuration, Time } from '../../ui/values.tsx';
 import { TargetState } from '../events/events.tsx';
-import { everyMs, type PartProps, Section } from './section.tsx';
+import { everyMs, type PartProps, type ReplicationRule, Section } from './section.tsx';
 import { w } from './words.ts';
 
 type Destination = Answer<'GetReplicationStatus'>['destinations'][number];
@@ -24,31 +24,55 @@ export const destinationOf = (arn: string): string => {
 
 interface Row {
   readonly name: string;
-  /** Absent where nothing waits for it, and where the status may not be read. */
+  readonly rules: readonly ReplicationRule[];
+  /** Of all buckets that replicate to it; absent where nothing waits for it. */
   readonly status: Destination | undefined;
+  /** Of this bucket, or of all where only that may be read. */
+  readonly backlog: Backlog | undefined;
 }
 
-const columns: readonly Column<Row>[] = [
+type Backlog = Pick<Destination, 'waiting' | 'waitingBytes' | 'oldestSeconds'>;
+
+const nameColumns: readonly Column<Row>[] = [
   { id: 'name', head: w.destination, cell: ({ name }) => <bdi class="code">{name}</bdi> },
+  {
+    id: 'rules',
+    head: w.active,
+    cell: ({ rules }) => w.activeOf(rules.filter(({ Status }) => Status === 'Enabled').length, rules.length),
+    isMinor: true,
+  },
+];
+
+/** A peer is of all accounts, so its state is for those who may read all. */
+const stateColumns: readonly Column<Row>[] = [
   {
     id: 'state',
     head: w.state,
     cell: ({ status }) => (status === undefined ? '–' : <TargetState {...status} />),
   },
+];
+
+const backlogColumns: readonly Column<Row>[] = [
   {
     id: 'waiting',
     head: w.waiting,
-    cell: ({ status }) => <Count value={status?.waiting ?? 0} />,
+    cell: ({ backlog }) => <Count value={backlog?.waiting ?? 0} />,
     align: 'end',
   },
-  bytesColumn('bytes', { head: w.bytes, value: ({ status }) => status?.waitingBytes ?? 0, isMinor: true }),
+  bytesColumn('bytes', { head: w.bytes, value: ({ backlog }) => backlog?.waitingBytes ?? 0, isMinor: true }),
   {
     id: 'behind',
     head: w.behind,
-    cell: ({ status }) =>
-      status === undefined || status.waiting === 0 ? '–' : formatDuration(status.oldestSeconds * 1_000),
+    cell: ({ backlog }) =>
+      backlog === undefined || backlog.waiting === 0 ? '–' : formatDuration(backlog.oldestSeconds * 1_000),
     align: 'end',
   },
+];
+
+const columnsFor = (may: PartProps['may']): readonly Column<Row>[] => [
+  ...nameColumns,
+  ...(may('GetReplicationStatus') ? stateColumns : []),
+  ...(may('GetBucketReplication') || may('GetReplicationStatus') ? backlogColumns : []),
 ];
 
 const failedMax = 1_000;
@@ -61,17 +85,25 @@ export function Replication({ bucket, configurations, may }: PartProps) {
     {},
     { everyMs, enabled: isSet && may('GetReplicationStatus') },
   );
+  const own = useAdmin(
+    'GetBucketReplication',
+    { path: { name: bucket } },
+    { everyMs, enabled: isSet && may('GetBucketReplication') },
+  );
   const failed = useAdmin(
     'ListFailedReplications',
     { query: { bucket, limit: failedMax } },
     { everyMs, enabled: isSet && may('ListFailedReplications') },
   );
-  const names = [...new Set(rules.map(({ Destination }) => destinationOf(Destination?.Bucket ?? '')))];
-  const rows = names.map((name) => ({
+  const nameOf = ({ Destination }: ReplicationRule) => destinationOf(Destination?.Bucket ?? '');
+  const rows = [...new Set(rules.map(nameOf))].map((name) => ({
     name,
+    rules: rules.filter((rule) => nameOf(rule) === name),
     status: status.data?.destinations.find(({ destination }) => destination === name),
+    backlog: (own.data ?? status.data)?.destinations.find(({ destination }) => destination === name),
   }));
-  const failures = failed.data?.failed.length ?? 0;
+  const ownFailures = own.data?.destinations.reduce((sum, each) => sum + each.failed, 0);
+  const failures = failed.data?.failed.length ?? ownFailures ?? 0;
   const text = failed.data?.isTruncated === true ? w.atLeast(formatCount(failures)) : formatCount(failures);
   return (
     <Section
@@ -83,18 +115,25 @@ export function Replication({ bucket, configurations, may }: PartProps) {
         isSet && (
           <>
             {failures > 0 && may('RetryFailedReplications') && <Retry bucket={bucket} text={text} />}
-            <PageLink page="replication" class="button">
-              {w.more} <span class="visually-hidden">{w.destinations}</span>
-            </PageLink>
+            {may('GetReplicationStatus') && (
+              <PageLink page="replication" class="button">
+                {w.more} <span class="visually-hidden">{w.destinations}</span>
+              </PageLink>
+            )}
           </>
         )
       }
     >
       {isSet && (
         <>
-          <ShortTable label={w.destinations} columns={columns} rows={rows} rowKey={({ name }) => name} />
+          <ShortTable
+            label={w.destinations}
+            columns={columnsFor(may)}
+            rows={rows}
+            rowKey={({ name }) => name}
+          />
           <div class="card-line stack">
-            {failed.data !== undefined && (
+            {(failed.data ?? own.data) !== undefined && (
               <p>
                 {failures === 0 ? (
                   <Chip tone="good">{w.noneFailed}</Chip>
@@ -105,7 +144,12 @@ export function Replication({ bucket, configurations, may }: PartProps) {
             )}
             {status.error && <Failure error={status.error} />}
             {failed.error && <Failure error={failed.error} />}
-            {may('GetReplicationResync') && <Resyncs bucket={bucket} may={may} />}
+            {own.error && <Failure error={own.error} />}
+            {may('GetReplicationResync') ? (
+              <Resyncs bucket={bucket} may={may} />
+            ) : (
+              own.data?.resync !== undefined && <Told resync={own.data.resync} />
+            )}
           </div>
         </>
       )}
@@ -114,7 +158,11 @@ export function Replication({ bucket, configurations, may }: PartProps) {
 }
 
 function Retry({ bucket, text }: { readonly bucket: string; readonly text: string }) {
-  const retry = useChange('RetryFailedReplications', ['ListFailedReplications', 'GetReplicationStatus']);
+  const retry = useChange('RetryFailedReplications', [
+    'ListFailedReplications',
+    'GetReplicationStatus',
+    'GetBucketReplication',
+  ]);
   return (
     <ConfirmButton
       title={w.retryAsk(text)}

@@ -21,12 +21,15 @@ export interface NotificationRule {
   readonly CloudFunction?: string;
 }
 
+export interface ReplicationRule {
+  readonly Status?: string;
+  readonly Destination?: { readonly Bucket?: string };
+}
+
 /** The parts of the documents that this tab shows. */
 export interface Configurations {
   readonly lifecycle?: { readonly Rule?: readonly { readonly ID?: string; readonly Status?: string }[] };
-  readonly replication?: {
-    readonly Rule?: readonly { readonly Destination?: { readonly Bucket?: string } }[];
-  };
+  readonly replication?: { readonly Rule?: readonly ReplicationRule[] };
   readonly notification?: Readonly<
     Record<
       'TopicConfiguration' | 'QueueConfiguration' | 'CloudFunctionConfiguration',

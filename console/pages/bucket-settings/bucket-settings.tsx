@@ -75,7 +75,7 @@ export default function BucketSettingsPage() {
   const rows = stored && readable.map((family) => ({ family, stored: stored[family] }));
   const hidden = families.filter((family) => !readable.includes(family));
   const open = rows?.find(({ family }) => family === search['family']);
-  const close = () => setSearch({ family: undefined, entry: undefined });
+  const close = () => setSearch({ family: undefined, entry: undefined, view: undefined });
   return (
     <>
       <Card title={w.configurations}>

@@ -1,18 +1,22 @@
-/** The editor of a configuration: its document as JSON, a dry run before each save, the refusals at their lines, and its removal. */
-import { useQueryClient } from '@tanstack/react-query';
+/** The editor of a configuration: its document as a form, as JSON and as XML, a dry run before each save, the refusals at their lines, and its removal. */
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'preact/hooks';
 import type { ConfigurationFamily } from '../../../src/protocol/schemas/families.ts';
+import { useSearchState } from '../../app/url.ts';
 import { t } from '../../text/text.ts';
 import { ConfirmButton } from '../../ui/confirm.tsx';
 import { Button, Field, Form } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { Failure } from '../../ui/states.tsx';
+import { Segments } from '../../ui/segments.tsx';
+import { Failure, Reading } from '../../ui/states.tsx';
 import { Diff } from './diff.tsx';
 import { Fields } from './fields.tsx';
-import { lineAt, placeOf, placesOf } from './places.ts';
+import { lineAt, placeOf, placesOf, xmlPlaceOf } from './places.ts';
 import { samples } from './samples.ts';
+import { focusPart, SchemaForm } from './schema-form.tsx';
 import type { DocumentStore, Refusal } from './stores.ts';
 import { w } from './words.ts';
+import { XmlArea } from './xml-area.tsx';
 
 export interface EditorProps {
   readonly bucket: string;
@@ -50,14 +54,35 @@ type Outcome =
   | { readonly is: 'no-json'; readonly fault: string }
   | { readonly is: 'refused'; readonly refusals: readonly Refusal[]; readonly text: string };
 
+type View = 'form' | 'json' | 'xml';
+
+/** In the address. A policy begins as JSON, because policies are copied as a whole. */
+function useView({ family, mayReadSchema }: EditorProps) {
+  const [search, setSearch] = useSearchState();
+  const all: readonly View[] = [
+    ...(mayReadSchema ? (['form'] as const) : []),
+    'json',
+    ...(family === 'policy' ? [] : (['xml'] as const)),
+  ];
+  const first = mayReadSchema && family !== 'policy' ? 'form' : 'json';
+  const view = all.find((each) => each === search['view']) ?? first;
+  return { all, view, setView: (next: View) => setSearch({ view: next }) };
+}
+
 export function Editor(props: EditorProps) {
   const { family, stored, store, mayPut, mayRemove, mayReadSchema } = props;
   const client = useQueryClient();
+  const { all: views, view, setView } = useView(props);
+  const xml = useRef('');
+  const form = useRef<HTMLDivElement>(null);
+  const [hasXmlFault, setXmlFault] = useState(false);
   const [text, setText] = useState(() => firstText(props));
   const [outcome, setOutcome] = useState<Outcome>({ is: 'edited' });
   const area = useRef<HTMLTextAreaElement>(null);
   /** @returns whether the gateway would take the document, as far as the store can tell */
   const check = async (): Promise<boolean> => {
+    // The area of the XML shows it.
+    if (view === 'xml' && hasXmlFault) return false;
     const fault = faultOf(text);
     if (fault !== undefined) {
       setOutcome({ is: 'no-json', fault });
@@ -74,14 +99,37 @@ export function Editor(props: EditorProps) {
     setOutcome({ is: 'saved' });
     await readAgain(client);
   };
+  const edit = (next: string) => {
+    setText(next);
+    setOutcome({ is: 'edited' });
+  };
   const show = (offset: number) => {
     area.current?.focus();
     area.current?.setSelectionRange(offset, offset);
+  };
+  const placeIn = (checked: string) => {
+    if (view === 'form')
+      return (path: string) => ({ name: w.goTo, show: () => focusPart(form.current, path) });
+    const places = placesOf(checked);
+    return (path: string) => {
+      const offset = view === 'xml' ? xmlPlaceOf(xml.current, path) : placeOf(places, path);
+      const line = lineAt(view === 'xml' ? xml.current : checked, offset);
+      return { name: w.line(line), show: () => show(offset) };
+    };
   };
   return (
     <>
       {stored === undefined && outcome.is !== 'saved' && mayPut && <p class="quiet">{w.sample}</p>}
       {!mayPut && <p class="quiet">{w.readOnly}</p>}
+      <Segments
+        label={w.view}
+        value={view}
+        options={views.map((each) => [each, w.views[each]] as const)}
+        onChange={(next) => {
+          setXmlFault(false);
+          setView(next);
+        }}
+      />
       <Form
         submit={t.ui.save}
         disabled={!mayPut}
@@ -98,31 +146,75 @@ export function Editor(props: EditorProps) {
       >
         {() => (
           <>
-            <Field label={w.document} fault={outcome.is === 'no-json' ? outcome.fault : undefined}>
-              {(control) => (
-                <textarea
-                  {...control}
-                  ref={area}
-                  class="input code"
-                  rows={16}
-                  spellcheck={false}
-                  readOnly={!mayPut}
-                  value={text}
-                  onInput={(event) => {
-                    setText(event.currentTarget.value);
-                    setOutcome({ is: 'edited' });
-                  }}
-                />
-              )}
-            </Field>
-            {stored !== undefined && mayPut && <Diff before={write(stored)} after={text} />}
-            <Said outcome={outcome} sound={store.sound} onShow={show} />
+            {view === 'form' && (
+              <div ref={form}>
+                <FormArea {...props} text={text} outcome={outcome} onChange={edit} />
+              </div>
+            )}
+            {view === 'json' && (
+              <Field label={w.document} fault={outcome.is === 'no-json' ? outcome.fault : undefined}>
+                {(control) => (
+                  <textarea
+                    {...control}
+                    ref={area}
+                    class="input code"
+                    rows={16}
+                    spellcheck={false}
+                    readOnly={!mayPut}
+                    value={text}
+                    onInput={(event) => edit(event.currentTarget.value)}
+                  />
+                )}
+              </Field>
+            )}
+            {view === 'xml' && (
+              <XmlArea
+                family={family}
+                text={text}
+                stored={stored === undefined || !mayPut ? undefined : write(stored)}
+                area={area}
+                xmlRef={xml}
+                isReadOnly={!mayPut}
+                onChange={(read) => {
+                  setXmlFault('fault' in read);
+                  if ('text' in read) edit(read.text);
+                  else setOutcome({ is: 'edited' });
+                }}
+              />
+            )}
+            {view !== 'xml' && stored !== undefined && mayPut && <Diff before={write(stored)} after={text} />}
+            <Said outcome={outcome} sound={store.sound} placeIn={placeIn} />
           </>
         )}
       </Form>
-      {mayReadSchema && <Fields family={family} readSchema={store.readSchema} />}
+      {mayReadSchema && view !== 'form' && <Fields family={family} readSchema={store.readSchema} />}
       {mayRemove && stored !== undefined && <Remove {...props} />}
     </>
+  );
+}
+
+interface FormAreaProps extends EditorProps {
+  readonly text: string;
+  readonly outcome: Outcome;
+  readonly onChange: (text: string) => void;
+}
+
+function FormArea({ family, store, mayPut, text, outcome, onChange }: FormAreaProps) {
+  const schema = useQuery({ queryKey: ['schema', family], queryFn: store.readSchema });
+  if (faultOf(text) !== undefined) return <p class="quiet">{w.notJson}</p>;
+  const refusals = outcome.is === 'refused' ? outcome.refusals : [];
+  return (
+    <Reading query={schema} rows={6}>
+      {(found) => (
+        <SchemaForm
+          schema={found}
+          value={JSON.parse(text)}
+          onChange={(value) => onChange(write(value))}
+          faults={new Map(refusals.toReversed().map(({ path, message }) => [path, message]))}
+          isReadOnly={!mayPut}
+        />
+      )}
+    </Reading>
   );
 }
 
@@ -136,10 +228,11 @@ const readAgain = (client: ReturnType<typeof useQueryClient>) =>
 interface SaidProps {
   readonly outcome: Outcome;
   readonly sound: string;
-  readonly onShow: (offset: number) => void;
+  /** Names the place of a part in the text that was checked, and shows it. */
+  readonly placeIn: (text: string) => (path: string) => { readonly name: string; show(): void };
 }
 
-function Said({ outcome, sound, onShow }: SaidProps) {
+function Said({ outcome, sound, placeIn }: SaidProps) {
   if (outcome.is === 'sound' || outcome.is === 'saved')
     return (
       <p class="tone-good" role="status">
@@ -149,7 +242,7 @@ function Said({ outcome, sound, onShow }: SaidProps) {
   if (outcome.is === 'failed') return <Failure error={outcome.cause} />;
   if (outcome.is !== 'refused') return null;
   const { refusals, text } = outcome;
-  const places = placesOf(text);
+  const placeAt = placeIn(text);
   return (
     <div class="refusals" role="alert">
       <p class="fault">
@@ -157,11 +250,11 @@ function Said({ outcome, sound, onShow }: SaidProps) {
       </p>
       <ul class="plain">
         {refusals.map(({ path, code, message, right }, index) => {
-          const offset = placeOf(places, path);
+          const place = placeAt(path);
           return (
             <li key={`${path} ${index}`}>
-              <Button kind="link" onClick={() => onShow(offset)}>
-                {w.line(lineAt(text, offset))}
+              <Button kind="link" onClick={place.show}>
+                {place.name}
               </Button>{' '}
               <bdi class="code">{path === '' ? w.whole : path}</bdi> <span class="quiet code">{code}</span>
               <p dir="auto">{message}</p>

@@ -1,9 +1,9 @@
 /** The fields of a configuration, from the schema that the gateway publishes: help beside the editor. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'preact/hooks';
-import { formatNumber } from '../../text/text.ts';
 import { type Column, ShortTable } from '../../ui/short-table.tsx';
 import { Reading } from '../../ui/states.tsx';
+import { describeLimits } from './limits.ts';
 import { w } from './words.ts';
 
 export interface Schema {
@@ -12,8 +12,12 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly maxLength?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
   readonly description?: string;
 }
 
@@ -25,16 +29,13 @@ interface FieldRow {
 
 /** The deepest family has six levels. */
 const depthMax = 12;
-/** Limits of numbers that say nothing. */
-const noLimit = 2 ** 31 - 1;
-
-function describeType({ type, enum: choices, minimum, maximum, description }: Schema): string {
+function describeType(schema: Schema): string {
+  const { type, enum: choices, description } = schema;
   if (choices !== undefined) return choices.join(' | ');
   if (description !== undefined) return description;
-  if (type === 'array') return w.list;
-  const text = Array.isArray(type) ? type.join(' | ') : String(type ?? '');
-  const hasLimits = minimum !== undefined && minimum >= 0 && maximum !== undefined && maximum < noLimit;
-  return hasLimits ? `${text}, ${w.between(formatNumber(minimum), formatNumber(maximum))}` : text;
+  const text = type === 'array' ? w.list : Array.isArray(type) ? type.join(' | ') : String(type ?? '');
+  const limits = describeLimits(schema);
+  return limits === '' ? text : `${text}, ${limits}`;
 }
 
 function rowsOf(schema: Schema, path = '', depth = 0): readonly FieldRow[] {

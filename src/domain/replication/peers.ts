@@ -154,14 +154,25 @@ const countedMax = 20_000;
 /** A count is used again for this many times the time that it took. */
 const reusedFor = 20;
 
-interface Waiting {
+interface Backlog {
   waiting: number;
   /** The contents that are to be sent. */
   bytes: number;
   /** Store time (ms). */
   oldest: number;
+}
+
+interface Waiting extends Backlog {
   /** More versions wait than were counted. */
   isCut: boolean;
+  /** The same of each bucket, by its id. */
+  readonly ofBuckets: Map<string, Backlog>;
+}
+
+function addTo(backlog: Backlog, { due, bytes }: { readonly due: number; readonly bytes: number }): void {
+  backlog.waiting += 1;
+  backlog.bytes += bytes;
+  backlog.oldest = Math.min(backlog.oldest, due);
 }
 
 type Counts = ReadonlyMap<string, Readonly<Waiting>>;
@@ -201,11 +212,13 @@ async function count(ctx: WaitingCtx): Promise<Counts> {
     let last: Waiting | undefined;
     for await (const row of dueRowsOfHour(ctx, place, { now, max })) {
       const name = nameDestination(destinationOf(row));
-      last = counts.get(name) ?? { waiting: 0, bytes: 0, oldest: row.due, isCut: false };
+      const { bucketId, bytes = 0 } = taskOf(row);
+      const none = { waiting: 0, bytes: 0, oldest: row.due };
+      last = counts.get(name) ?? { ...none, isCut: false, ofBuckets: new Map() };
       counts.set(name, last);
-      last.waiting += 1;
-      last.bytes += taskOf(row).bytes ?? 0;
-      last.oldest = Math.min(last.oldest, row.due);
+      const ofBucket = last.ofBuckets.get(bucketId) ?? none;
+      last.ofBuckets.set(bucketId, ofBucket);
+      for (const each of [last, ofBucket]) addTo(each, { due: row.due, bytes });
       read += 1;
     }
     if (last !== undefined && read >= max) last.isCut = true;

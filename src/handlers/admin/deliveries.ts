@@ -1,6 +1,7 @@
 /** Deliveries: what replication and notifications have waiting, gave up, and send again. */
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { openBucket } from '../../domain/common/buckets.ts';
 import { nameDestination, readDestination } from '../../domain/configurations/replication-destination.ts';
 import { readRates } from '../../domain/deliveries/events/rates.ts';
 import {
@@ -51,17 +52,65 @@ export const GetReplicationStatus: AdminHandler<'GetReplicationStatus'> = async 
   });
 };
 
+/** Failures of a bucket that are counted. */
+const failuresCountedMax = 1_000;
+
+export const GetBucketReplication: AdminHandler<'GetBucketReplication'> = async (ctx, { params }) => {
+  const bucket = await openBucket(ctx, params.get('name') ?? '');
+  const now = await ctx.metadata.now();
+  const counts = await countWaiting(ctx);
+  const { rows, isTruncated } = await listFailures(
+    ctx,
+    { bucket: bucket.name },
+    { limit: failuresCountedMax },
+  );
+  const failed = new Map<string, number>();
+  for (const row of rows) {
+    // The cast: each queue has one type of task.
+    const { bucketId, destination } = row.task as FailedReplication;
+    // A former bucket may have had the name.
+    if (bucketId !== bucket.id) continue;
+    const name = nameOfDestination(destination.Bucket);
+    failed.set(name, (failed.get(name) ?? 0) + 1);
+  }
+  const waitsFor = [...counts].filter(([, { ofBuckets }]) => ofBuckets.has(bucket.id));
+  const names = new Set([...waitsFor.map(([destination]) => destination), ...failed.keys()]);
+  const resync = await findResync(ctx, bucket.name);
+  return jsonReply({
+    destinations: [...names].map((destination) => {
+      const {
+        waiting = 0,
+        bytes = 0,
+        oldest = now,
+      } = counts.get(destination)?.ofBuckets.get(bucket.id) ?? {};
+      return {
+        destination,
+        waiting,
+        waitingBytes: bytes,
+        oldestSeconds: Math.max(0, Math.floor((now - oldest) / 1000)),
+        failed: failed.get(destination) ?? 0,
+      };
+    }),
+    isCut: isTruncated || [...counts.values()].some(({ isCut }) => isCut),
+    ...(resync === undefined ? {} : { resync: await resyncJson(ctx, resync) }),
+  });
+};
+
+function nameOfDestination(arn: string): string {
+  const target = readDestination(arn);
+  return target === undefined ? arn : nameDestination(target);
+}
+
 const failureJson = ({ due, id, task }: QueueRow) => {
   // The cast: each queue has one type of task.
   const { bucket, key, version, isNull, marker, destination, error, since } = task as FailedReplication;
-  const target = readDestination(destination.Bucket);
   return {
     id,
     bucket,
     key,
     versionId: isNull ? 'null' : version,
     ...(marker ? { marker } : {}),
-    destination: target === undefined ? destination.Bucket : nameDestination(target),
+    destination: nameOfDestination(destination.Bucket),
     error,
     since: new Date(since).toISOString(),
     failedAt: new Date(due).toISOString(),

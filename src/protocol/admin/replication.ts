@@ -192,6 +192,26 @@ export const replicationRows = {
       isCut: jsonBoolean,
     }),
   },
+  GetBucketReplication: {
+    on: 'GET /buckets/:name/replication',
+    tenants: { bucket: 'name' },
+    lists: { destinations: ['replication/peers/{destination.peer}'] },
+    doc: 'Shows what of a bucket waits for replication to each destination and since when, and how many versions were given up.',
+    /** The errors of peers are for those who may list failures. `isCut`: at least so many. */
+    reply: jsonObject({
+      destinations: jsonRows(
+        jsonObject({
+          destination: jsonText(),
+          waiting: count,
+          waitingBytes: count,
+          oldestSeconds: jsonNumber,
+          failed: count,
+        }),
+      ),
+      isCut: jsonBoolean,
+      resync: jsonOptional(resync),
+    }),
+  },
   ListFailedReplications: {
     on: 'GET /replication/failed',
     names: { bucket: scope('buckets/{bucket}/replication/failed') },

@@ -10,6 +10,7 @@ import { fail } from '../../base/errors.ts';
 import { trim as trimSet } from '../../base/text/printable.ts';
 import {
   checkedShape,
+  type JsonSchema,
   type JsonShape,
   type LeafSchema,
   leafShape,
@@ -197,6 +198,16 @@ export const checked = <T>(inner: Xml<T>, problem: (value: T) => string | undefi
     };
   },
 });
+
+/**
+ * Adds to the published schema limits that a handler checks, because their refusals have errors of their own.
+ * @param limits of the value itself; of an optional one or a list, put it inside
+ */
+export const documented = <T>(inner: Xml<T>, limits: DocumentedLimits): Xml<T> => ({
+  ...inner,
+  json: inner.json && { ...inner.json, schema: { ...inner.json.schema, ...limits } },
+});
+type DocumentedLimits = Pick<JsonSchema, 'minimum' | 'maximum' | 'maxLength' | 'minItems' | 'maxItems'>;
 
 /** For `checked`: an element that makes a choice between some of its elements. */
 export const atMostOne =

@@ -13,7 +13,7 @@ import {
   text,
   token,
 } from '../formats/codec.ts';
-import { type JsonShape, showJson } from '../formats/json-shape.ts';
+import { type JsonSchema, type JsonShape, showJson } from '../formats/json-shape.ts';
 import { owner } from './common.ts';
 
 /** Root `PublicAccessBlockConfiguration`; what is absent is false. */
@@ -107,9 +107,43 @@ export type AccessControlPolicy = Infer<typeof accessControlPolicy>;
 const writeJson = (value: Json): string =>
   JSON.stringify(value, (_, each: unknown) => (each instanceof Map ? Object.fromEntries(each) : each));
 
+const textOrTexts: JsonSchema = { anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'string' }] };
+/** `"*"`, or callers by kind: `{"AWS": "arn:aws:iam::123456789012:root"}`. */
+const principals: JsonSchema = { anyOf: [{ type: 'string', enum: ['*'] }, { type: 'object' }] };
+
+/** For readers and editors of documents: the engine of policies applies the rules. */
+const policySchema: JsonSchema = {
+  type: 'object',
+  description: 'A policy document: Version, Id and Statement.',
+  properties: {
+    Version: { type: 'string', enum: ['2012-10-17', '2008-10-17'] },
+    Id: { type: 'string' },
+    Statement: {
+      type: 'array',
+      minItems: 1,
+      items: {
+        type: 'object',
+        properties: {
+          Sid: { type: 'string' },
+          Effect: { type: 'string', enum: ['Allow', 'Deny'] },
+          Principal: principals,
+          NotPrincipal: principals,
+          Action: textOrTexts,
+          NotAction: textOrTexts,
+          Resource: textOrTexts,
+          NotResource: textOrTexts,
+          Condition: { type: 'object' },
+        },
+        required: ['Effect'],
+      },
+    },
+  },
+  required: ['Statement'],
+};
+
 /** Its value is the text that is stored. */
 export const bucketPolicyDocument: JsonShape<string> = {
-  schema: { type: 'object', description: 'A policy document: Version, Id and Statement.' },
+  schema: policySchema,
   isRequired: true,
   read(value, path, report) {
     if (value instanceof Map) return writeJson(value);

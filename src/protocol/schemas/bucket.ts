@@ -4,6 +4,7 @@ import {
   bool,
   checked,
   date,
+  documented,
   element,
   type Infer,
   int,
@@ -46,7 +47,7 @@ export type VersioningConfiguration = Infer<typeof versioningConfiguration>;
 // The body of the CORS operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketCors.html
 
 const corsRule = element({
-  ID: optional(text),
+  ID: optional(documented(text, { maxLength: 255 })),
   AllowedHeader: many(token, limitedByHandler),
   AllowedMethod: many(token, { ...limitedByHandler, min: 1 }),
   AllowedOrigin: many(token, { ...limitedByHandler, min: 1 }),
@@ -55,7 +56,9 @@ const corsRule = element({
 });
 
 /** Root `CORSConfiguration`. */
-export const corsConfiguration = element({ CORSRule: many(corsRule, { ...limitedByHandler, min: 1 }) });
+export const corsConfiguration = element({
+  CORSRule: documented(many(corsRule, { ...limitedByHandler, min: 1 }), { maxItems: 100 }),
+});
 
 // The body of the encryption operations: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketEncryption.html
 
@@ -114,7 +117,11 @@ const retentionMode = oneOf('GOVERNANCE', 'COMPLIANCE');
 
 /** The handler checks the limits of the period. */
 const defaultRetention = checked(
-  element({ Mode: retentionMode, Days: optional(int()), Years: optional(int()) }),
+  element({
+    Mode: retentionMode,
+    Days: optional(documented(int(), { minimum: 1, maximum: 36_500 })),
+    Years: optional(documented(int(), { minimum: 1, maximum: 100 })),
+  }),
   ({ Days, Years }) =>
     (Days === undefined) === (Years === undefined) ? 'must hold Days or Years' : undefined,
 );
@@ -168,5 +175,7 @@ export const websiteConfiguration = element({
   RedirectAllRequestsTo: optional(element({ HostName: token, Protocol: optional(token) })),
   IndexDocument: optional(element({ Suffix: text })),
   ErrorDocument: optional(element({ Key: text })),
-  RoutingRules: optional(many(routingRule, { name: 'RoutingRule', ...limitedByHandler })),
+  RoutingRules: optional(
+    documented(many(routingRule, { name: 'RoutingRule', ...limitedByHandler }), { maxItems: 50 }),
+  ),
 });

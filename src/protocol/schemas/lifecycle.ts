@@ -7,6 +7,7 @@ import {
   bool,
   checked,
   date,
+  documented,
   element,
   int,
   limitedByHandler,
@@ -55,11 +56,17 @@ const filter = checked(
 /** Any name; the handler checks the classes of this service. */
 const storageClass = token;
 
-const transition = element({ Date: optional(date), Days: optional(int()), StorageClass: storageClass });
+const transition = element({
+  Date: optional(date),
+  Days: optional(documented(int(), { minimum: 0 })),
+  StorageClass: storageClass,
+});
+
+const newerVersions = optional(documented(int(), { minimum: 1, maximum: 100 }));
 
 const noncurrentTransition = element({
-  NoncurrentDays: optional(int()),
-  NewerNoncurrentVersions: optional(int()),
+  NoncurrentDays: optional(documented(int(), { minimum: 0 })),
+  NewerNoncurrentVersions: newerVersions,
   StorageClass: storageClass,
 });
 
@@ -67,23 +74,28 @@ const transitionsMax = 20;
 
 const rule = checked(
   element({
-    ID: optional(text),
+    ID: optional(documented(text, { maxLength: 255 })),
     Status: oneOf('Enabled', 'Disabled'),
     Prefix: optional(text),
     Filter: optional(filter),
     Expiration: optional(
       element({
         Date: optional(date),
-        Days: optional(int()),
+        Days: optional(documented(int(), { minimum: 1 })),
         ExpiredObjectDeleteMarker: optional(bool),
       }),
     ),
     Transition: many(transition, { max: transitionsMax }),
     NoncurrentVersionExpiration: optional(
-      element({ NoncurrentDays: optional(int()), NewerNoncurrentVersions: optional(int()) }),
+      element({
+        NoncurrentDays: optional(documented(int(), { minimum: 1 })),
+        NewerNoncurrentVersions: newerVersions,
+      }),
     ),
     NoncurrentVersionTransition: many(noncurrentTransition, { max: transitionsMax }),
-    AbortIncompleteMultipartUpload: optional(element({ DaysAfterInitiation: int() })),
+    AbortIncompleteMultipartUpload: optional(
+      element({ DaysAfterInitiation: documented(int(), { minimum: 1 }) }),
+    ),
   }),
   (found) =>
     (found.Filter === undefined) === (found.Prefix === undefined)
@@ -94,7 +106,7 @@ const rule = checked(
 /** A thousand rules with everything in them, but for filters of many tags each. */
 export const lifecycleLimits: XmlLimits = { maxBytes: 1024 * 1024, elementsMax: 50_000 };
 
-const fields = { Rule: many(rule, { ...limitedByHandler, min: 1 }) };
+const fields = { Rule: documented(many(rule, { ...limitedByHandler, min: 1 }), { maxItems: 1_000 }) };
 /** Root `LifecycleConfiguration`. */
 export const lifecycleConfiguration = element(fields);
 

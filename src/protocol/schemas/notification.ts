@@ -2,18 +2,18 @@
  * The body of the notification operations:
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketNotificationConfiguration.html
  */
-import { element, many, optional, text, token } from '../formats/codec.ts';
+import { documented, element, many, optional, text, token } from '../formats/codec.ts';
 
 const configurationsMax = 100;
 
 /** The names are `prefix` and `suffix`, in any case. */
 
-const filterRule = element({ Name: token, Value: text });
+const filterRule = element({ Name: token, Value: documented(text, { maxLength: 1024 }) });
 
 const filter = element({ S3Key: optional(element({ FilterRule: many(filterRule, { max: 10 }) })) });
 
 const common = {
-  Id: optional(token),
+  Id: optional(documented(token, { maxLength: 255 })),
   Event: many(token, { min: 1, max: 100 }),
   Filter: optional(filter),
 };

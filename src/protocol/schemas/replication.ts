@@ -5,6 +5,7 @@
 import {
   atMostOne,
   checked,
+  documented,
   element,
   int,
   limitedByHandler,
@@ -39,7 +40,7 @@ const destination = element({
 });
 
 const rule = element({
-  ID: optional(text),
+  ID: optional(documented(text, { maxLength: 255 })),
   Priority: optional(int({ min: 0, max: 2 ** 31 - 1 })),
   Prefix: optional(text),
   Filter: optional(filter),
@@ -60,5 +61,5 @@ const rule = element({
 /** Root `ReplicationConfiguration`. */
 export const replicationConfiguration = element({
   Role: token,
-  Rule: many(rule, { ...limitedByHandler, min: 1 }),
+  Rule: documented(many(rule, { ...limitedByHandler, min: 1 }), { maxItems: 1 }),
 });
