@@ -118,6 +118,18 @@ describe.skipIf(noChromium !== undefined)('configurations as forms and as XML', 
     await statement.getByLabel('Principal', { exact: true }).fill('{"AWS": ');
     await statement.locator('[data-path$="Principal"] .fault').waitFor();
     expect(await tab.axe()).toEqual([]);
+    // A fault is not stored, and a statement that moves up brings its own parts.
+    await panel.getByRole('button', { name: 'Save' }).click();
+    await panel.getByText(/would be refused/).waitFor();
+    await panel.getByRole('button', { name: 'Statement', exact: true }).click();
+    const second = panel.getByRole('group', { name: 'Statement 2' });
+    await second.getByRole('button', { name: 'Principal', exact: true }).click();
+    await second.getByLabel('Principal', { exact: true }).fill('*');
+    await statement.getByRole('button', { name: 'Remove Statement 1' }).click();
+    await second.waitFor({ state: 'detached' });
+    expect(await statement.getByLabel('Principal', { exact: true }).inputValue()).toMatch(/^"?\*"?$/);
+    await statement.getByLabel('Action', { exact: true }).fill('s3:GetObject\ns3:GetObjectVersion');
+    await statement.getByLabel('Resource', { exact: true }).fill('arn:aws:s3:::reads/*');
     await statement.getByLabel('Principal', { exact: true }).fill('{"AWS": "root-account"}');
     await panel.getByRole('button', { name: 'Save' }).click();
     await panel.getByText('Saved.').waitFor();

@@ -275,14 +275,14 @@ function Texts({ schema, value, onChange, path, name, isRequired, faults, isRead
   const stored = listIn(value).map(String);
   const [text, setText] = useState(stored.join('\n'));
   const read = (from: string) => from.split('\n').filter((line) => line !== '');
-  const shown = read(text).join('\n') === stored.join('\n') ? text : stored.join('\n');
+  const visible = read(text).join('\n') === stored.join('\n') ? text : stored.join('\n');
   const limits = hintOf({ schema, isRequired });
   return (
     <div {...marked(path)}>
       <TextField
         label={name}
         hint={limits === undefined ? w.aLineEach : `${w.aLineEach} · ${limits}`}
-        value={shown}
+        value={visible}
         onChange={(next) => {
           setText(next);
           const lines = read(next);
@@ -383,18 +383,31 @@ function Leaf({ schema, value, onChange, path, name, isRequired, faults, isReadO
   );
 }
 
+const writeJson = (value: unknown): string => JSON.stringify(value, null, 2) ?? '';
+
+/** A text that is no JSON is a value itself: `*` is one, and of another the gateway names the fault. */
+function readJson(text: string): { readonly value: unknown; readonly fault?: string } {
+  if (text.trim() === '') return { value: undefined };
+  try {
+    return { value: JSON.parse(text) };
+  } catch (cause) {
+    const isMeant = /^\s*["[{]/.test(text);
+    return {
+      value: text,
+      ...(isMeant ? { fault: cause instanceof Error ? cause.message : String(cause) } : {}),
+    };
+  }
+}
+
 /** A part whose schema has several forms. */
 function JsonPart({ schema, value, onChange, path, name, isRequired, faults, isReadOnly }: PartProps) {
-  const [text, setText] = useState(() => (value === undefined ? '' : JSON.stringify(value, null, 2)));
-  const [fault, setFault] = useState<string>();
+  // The text as it was typed, as long as it stands for the value: of a list, another member may have taken the place.
+  const [typed, setTyped] = useState(() => writeJson(value));
+  const text = writeJson(readJson(typed).value) === writeJson(value) ? typed : writeJson(value);
+  const { fault } = readJson(text);
   const change = (next: string) => {
-    setText(next);
-    try {
-      onChange(next.trim() === '' ? undefined : JSON.parse(next));
-      setFault(undefined);
-    } catch (cause) {
-      setFault(cause instanceof Error ? cause.message : String(cause));
-    }
+    setTyped(next);
+    onChange(readJson(next).value);
   };
   const faultBelow = [...faults].find(([at]) => at === path || at.startsWith(`${path}.`))?.[1];
   return (
