@@ -15,8 +15,7 @@ const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
  */
 const lighter: Readonly<Record<string, string>> = {
   'backends/crypto/portable.js': `
-    export { nodeHasher as portableHasher } from './node.js';
-    export { nodeCipher as portableCipher } from './node-cipher.js';`,
+    export { nodeCipher as portableCipher, nodeHasher as portableHasher } from './node.js';`,
   // The gateway has a listener of its own, and needs two tables of this module.
   'runtime/node/http.js': `export const http = ${JSON.stringify({ METHODS, STATUS_CODES })};`,
 };
