@@ -5,6 +5,7 @@ import { authorize } from './micro/authorize.ts';
 import { checksums } from './micro/checksums.ts';
 import { chunks } from './micro/chunks.ts';
 import { cipher } from './micro/cipher.ts';
+import { counterTime } from './micro/counter-time.ts';
 import { dispatch } from './micro/dispatch.ts';
 import { handle } from './micro/handle.ts';
 import { listPage } from './micro/list-page.ts';
@@ -23,6 +24,7 @@ const all = {
   checksums,
   cipher,
   handle,
+  'counter-time': counterTime,
   'list-page': listPage,
   'rate-limits': rateLimits,
   'row-checksum': rowChecksums,

@@ -27,6 +27,8 @@ export interface Table<Row extends object, Partition extends string, Sort extend
   /** The sort column whose hash spreads a partition over shards, where the backend needs shards. */
   readonly spreadBy?: Sort;
   readonly columns: { readonly [C in keyof Required<Row>]: ColumnType };
+  /** Of a counter table: the `int` columns that keep the largest amount that was added, and not the sum. */
+  readonly maxima?: readonly (keyof Row & string)[];
   /**
    * For a plain table: only the process that created a row writes it. A backend that keeps everything in memory keeps at least this many of
    * the latest rows; the others keep all.
@@ -120,7 +122,7 @@ export type Change<T> =
 export type SideChange =
   | { readonly at: At<AnyTable>; readonly put: object; readonly expiresAt?: number }
   | { readonly at: At<AnyTable>; readonly remove: object }
-  /** Adds to the `int` columns of a `counter` row, which starts at 0; exactly once per commit. */
+  /** Adds to the `int` columns of a `counter` row, which starts at 0; exactly once per commit. `maxima` of the table take the larger value. */
   | {
       readonly at: At<AnyTable>;
       readonly add: object;

@@ -21,6 +21,7 @@ import {
   ranksOf,
   tallies,
   talliesOf,
+  visitsOf,
 } from './metadata-store/tables.ts';
 
 const random = systemRandom();
@@ -126,6 +127,32 @@ describe.skipIf(noCassandra !== undefined)(`folds on wide-column${noCassandra ??
     await world.fold();
     await world.fold();
     expect([await world.sum(), await world.lying()]).toEqual([155, 0]);
+    await world.close();
+  });
+
+  it('keeps the largest amount of a column of maxima, also of additions without that column', async () => {
+    const { store, ...world } = await opened();
+    const at = visitsOf(fresh());
+    const visit = (by: Record<string, number>) => store.apply([{ at, add: { className: 'c' }, by }]);
+    const fold = async () => {
+      await endEpoch({ store, ...world });
+      const tables = new Tables(keyspace);
+      const folds = new Folds({ session, tables, intents: intentsOf(), additionsMax: 1 });
+      folds.note(at, { shard: 0, additions: 1 });
+      await folds.run();
+    };
+    const read = async () => (await store.get(at, { className: 'c' }))?.row;
+    for (const lastAt of [3, 9, 5]) await visit({ count: 1, lastAt });
+    await visit({ count: 1 });
+    for (let n = 0; n < 2; n += 1) {
+      await fold();
+      expect(await read()).toMatchObject({ count: 4, lastAt: 9 });
+    }
+    await visit({ count: 1, lastAt: 7 });
+    expect(await read()).toMatchObject({ count: 5, lastAt: 9 });
+    await visit({ count: 1, lastAt: 11 });
+    await fold();
+    expect(await read()).toMatchObject({ count: 6, lastAt: 11 });
     await world.close();
   });
 

@@ -18,6 +18,7 @@ import { exportMetadata } from '../../src/runtime/backup/export-metadata.ts';
 import { exportedTables, ImportConflict, partPath } from '../../src/runtime/backup/exported.ts';
 import { importMetadata } from '../../src/runtime/backup/import-metadata.ts';
 import { openActions } from '../support/actions.ts';
+import { operatorOf } from '../support/clusters.ts';
 import { type Backend, backends, type GatewayWorld, openGateway, operator } from '../support/gateway.ts';
 import { allow, openUser } from '../support/iam-users.ts';
 
@@ -69,6 +70,11 @@ async function shown(world: GatewayWorld): Promise<readonly string[]> {
   const heads = await Promise.all(Array.from({ length: 40 }, (_, i) => world.client.head(`/plain/key-${i}`)));
   const users = await openActions(world)('ListUsers', {});
   const usage = await world.as({ credential: operator }).get('/admin/v1/storage/classes');
+  const buckets = ['plain', 'versioned'].map(async (name) => {
+    const { updatedAt } = await operatorOf(world).must('GET', `/buckets/${name}`);
+    expect(updatedAt).toEqual(expect.any(String));
+    return `${name} ${updatedAt}`;
+  });
   return [
     ...texts,
     ...heads.map(
@@ -77,6 +83,7 @@ async function shown(world: GatewayWorld): Promise<readonly string[]> {
     ),
     users.all('UserName').join(),
     usage.text,
+    ...(await Promise.all(buckets)),
   ].map((text) => text.replace(/<RequestId>.*?<\/RequestId>/g, ''));
 }
 

@@ -234,6 +234,8 @@ interface ValueColumn {
   readonly type: ColumnType;
   /** The position of its value in a stored row. */
   readonly place: number;
+  /** Of a counter: it keeps the largest amount, and not the sum. */
+  readonly isMaximum: boolean;
 }
 
 /** The columns that a reader needs, and the positions of their values; `requested` is absent for all columns. */
@@ -267,7 +269,12 @@ export class RowCodec {
     const keyColumns = [...this.order.partitionColumns, ...this.order.sortColumns];
     this.#columns = Object.entries(table.columns as Record<string, ColumnType>)
       .filter(([name]) => !keyColumns.includes(name))
-      .map(([name, type], i) => ({ name, type, place: leading + i }));
+      .map(([name, type], i) => ({
+        name,
+        type,
+        place: leading + i,
+        isMaximum: table.maxima?.includes(name) ?? false,
+      }));
     const names = this.#columns.map((column) => column.name);
     this.layout = [...table.partition, '/', ...table.sort, '/', ...names] as string[];
   }
@@ -324,9 +331,11 @@ export class RowCodec {
 
   /** Adds to a stored counter row in place. */
   add(stored: StoredRow, by: Readonly<Record<string, number>>): void {
-    for (const { name, place } of this.#columns) {
+    for (const { name, place, isMaximum } of this.#columns) {
       const amount = by[name];
-      if (amount !== undefined) stored[place] = ((stored[place] ?? 0) as number) + amount;
+      if (amount === undefined) continue;
+      const former = (stored[place] ?? 0) as number;
+      stored[place] = isMaximum ? Math.max(former, amount) : former + amount;
     }
   }
 }

@@ -439,13 +439,13 @@ async function findNullVersion(
 }
 
 async function putAbsent(ctx: RebuildContext, bucket: BucketRow, row: ObjectRow): Promise<boolean> {
-  const { storageClass, size } = row;
+  const { storageClass, size, modified } = row;
   const delta = { storageClass, bytes: size, objects: 1 };
   let cachedBucket = bucket;
   for (let attempt = 0; attempt < 4; attempt += 1) {
     await ctx.assertMayRepair?.();
     const then = [
-      ...usageChanges(cachedBucket, drawId(ctx.random), [delta]),
+      ...usageChanges(cachedBucket, drawId(ctx.random), [delta], modified),
       ...ageChanges(cachedBucket, { before: [], after: [row] }),
     ];
     const outcome = await ctx.metadata.commit(objectsAt(cachedBucket), [{ put: row, expect: 'absent' }], {

@@ -2,7 +2,7 @@
 import { inParallel } from '../../base/concurrency.ts';
 import type { Context } from '../../context.ts';
 import { bucketNames, findBucket, pageBuckets } from '../../metadata/buckets/buckets.ts';
-import { readUsage } from '../../metadata/buckets/usage.ts';
+import { type BucketUsage, readBucketUsage } from '../../metadata/buckets/usage.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
@@ -23,7 +23,7 @@ export interface BucketFilter {
 
 export interface HeldBucket {
   readonly row: BucketRow;
-  readonly classes: ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
+  readonly usage: BucketUsage;
 }
 
 /** Rows that one page reads, at most: where a filter lets few through, the page is short and more may follow. */
@@ -65,7 +65,7 @@ export async function pageHeldBuckets(
     buckets.push(
       ...(await inParallel(readsMax, taken, async (row) => {
         await rest();
-        return { row, classes: await readUsage(ctx.metadata, row.id) };
+        return { row, usage: await readBucketUsage(ctx.metadata, row.id) };
       })),
     );
     looked += names.length;

@@ -102,7 +102,7 @@ async function changeInRoom(ctx: Ctx, change: KeyChange, room: Room): Promise<Ke
     const deltas = usageDeltas(plan);
     const growth = await coverGrowth(bucket, { plan, deltas, room, freed: change.freed });
     const then = [
-      ...sideChanges(bucket, change, plan, { recorded, due, deltas }),
+      ...sideChanges(bucket, change, plan, { recorded, due, deltas, updatedAt: ctx.clock.now() }),
       ...announceOld(ctx, bucket, plan),
       ...tombstones(ctx, plan, now),
     ];
@@ -163,10 +163,7 @@ const hasBytes = ({ marker }: ObjectRow): boolean => !marker;
 const reclassified = ({ former, amended }: Plan) =>
   former === undefined || amended === undefined || former.storageClass === amended.storageClass
     ? []
-    : [
-        { storageClass: former.storageClass, bytes: -former.size, objects: -1 },
-        { storageClass: amended.storageClass, bytes: amended.size, objects: 1 },
-      ];
+    : [deltaOf(former, -1), deltaOf(amended, 1)];
 
 /** The changes of the age index; nothing is computed for a bucket without one. */
 const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange[] =>
@@ -174,16 +171,18 @@ const aged = (bucket: BucketRow, { before, changes }: Plan): readonly SideChange
     ? []
     : ageChanges(bucket, { before, after: changes.flatMap((each) => ('put' in each ? [each.put] : [])) });
 
-const usageDeltas = (plan: Plan): readonly UsageDelta[] => {
-  const fresh = plan.fresh === undefined || plan.fresh.marker ? [] : [plan.fresh];
-  return [
-    ...fresh.map((row) => ({ storageClass: row.storageClass, bytes: row.size, objects: 1 })),
-    ...plan.gone
-      .filter(hasBytes)
-      .map((row) => ({ storageClass: row.storageClass, bytes: -row.size, objects: -1 })),
-    ...reclassified(plan),
-  ];
-};
+const deltaOf = ({ storageClass, size, marker }: ObjectRow, sign: 1 | -1): UsageDelta => ({
+  storageClass,
+  bytes: sign * size,
+  objects: marker ? 0 : sign,
+});
+
+/** Delete markers are in the list with amounts of 0, because the counter stores the time of each write and each deletion. */
+const usageDeltas = (plan: Plan): readonly UsageDelta[] => [
+  ...(plan.fresh === undefined ? [] : [deltaOf(plan.fresh, 1)]),
+  ...plan.gone.map((row) => deltaOf(row, -1)),
+  ...reclassified(plan),
+];
 
 /** Reserves what the commit adds. @throws QuotaExceeded */
 async function coverGrowth(
@@ -219,16 +218,23 @@ function sideChanges(
     recorded,
     due,
     deltas,
+    updatedAt,
   }: {
     readonly recorded: readonly SideChange[];
     readonly due: number;
     readonly deltas: readonly UsageDelta[];
+    readonly updatedAt: number;
   },
 ): readonly SideChange[] {
   const gone = plan.gone.filter(hasBytes);
   const { id, requestId } = change;
   const asked = [...(change.then ?? []), ...(plan.then ?? [])];
-  const moved = [...usageChanges(bucket, id, deltas), ...asked, ...recorded, ...aged(bucket, plan)];
+  const moved = [
+    ...usageChanges(bucket, id, deltas, updatedAt),
+    ...asked,
+    ...recorded,
+    ...aged(bucket, plan),
+  ];
   if (gone.length === 0) return moved;
   return [
     ...moved,

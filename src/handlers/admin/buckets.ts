@@ -28,7 +28,7 @@ import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
 import { type HeldBucket, pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
 import { changeOwner } from '../../domain/quotas/change-owner.ts';
-import { readUsage } from '../../metadata/buckets/usage.ts';
+import { readBucketUsage } from '../../metadata/buckets/usage.ts';
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { bucketsPageDefault } from '../../protocol/admin/objects.ts';
@@ -59,7 +59,7 @@ export const ListBuckets: AdminHandler<'ListBuckets'> = async (ctx, { query, sig
 };
 
 /** What the list shows of a bucket. */
-async function bucketJson(ctx: Context, { row, classes }: HeldBucket) {
+async function bucketJson(ctx: Context, { row, usage: { classes, updatedAt } }: HeldBucket) {
   const held = [...classes.values()];
   return {
     name: row.name,
@@ -69,6 +69,7 @@ async function bucketJson(ctx: Context, { row, classes }: HeldBucket) {
     region: row.region,
     bytes: held.reduce((sum, { bytes }) => sum + bytes, 0),
     objects: held.reduce((sum, { objects }) => sum + objects, 0),
+    ...(updatedAt === undefined ? {} : { updatedAt: new Date(updatedAt).toISOString() }),
     versioning: row.versioning || ('unset' as const),
     objectLock: row.objectLock,
     ...(row.quota === undefined ? {} : { quota: row.quota }),
@@ -85,15 +86,15 @@ export const GetBucket: AdminHandler<'GetBucket'> = async (ctx, { params }) => {
   const row = await openBucket(ctx, params.get('name') ?? '');
   // Before the counters are read: they have every commit that was answered by then.
   const countedAt = await ctx.metadata.now();
-  const classes = await readUsage(ctx.metadata, row.id);
+  const usage = await readBucketUsage(ctx.metadata, row.id);
   return jsonReply({
-    ...(await bucketJson(ctx, { row, classes })),
+    ...(await bucketJson(ctx, { row, usage })),
     id: row.id,
     creator: row.creator,
     mfaDelete: row.mfaDelete === true,
     ...(row.placementMode === undefined ? {} : { placementMode: row.placementMode || 'weighted' }),
     ...(row.splittingTo === undefined ? {} : { splittingTo: row.splittingTo }),
-    classes: [...classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
+    classes: [...usage.classes].map(([storageClass, counts]) => ({ storageClass, ...counts })),
     countedAt: new Date(countedAt).toISOString(),
     objectOwnership: await readOwnership(ctx, row),
     ...(await encryptionJson(ctx, row)),

@@ -44,20 +44,29 @@ export const holdersOf = ({
 }: Pick<BucketRow, 'accountQuota' | 'userQuota'>): readonly string[] =>
   [accountQuota, userQuota].filter((epoch) => epoch !== undefined);
 
-/** @param opId spreads the deltas of concurrent writers over the rows */
+/**
+ * @param opId spreads the deltas of concurrent writers over the rows
+ * @param updatedAt the time of a write or a deletion (ms), which is stored also where the amounts are 0; a correction has none
+ */
 export function usageChanges(
   bucket: Pick<BucketRow, 'id' | 'accountQuota' | 'userQuota'>,
   opId: string,
   deltas: readonly UsageDelta[],
+  updatedAt?: number,
 ): SideChange[] {
-  const ofBucket = counterChanges(bucket.id, opId, deltas);
+  const ofBucket = counterChanges(bucket.id, opId, deltas, updatedAt);
   const holders = holdersOf(bucket);
   if (holders.length === 0) return ofBucket;
   const ofHolder = deltas.map((delta) => ({ ...delta, storageClass: '' }));
   return [...ofBucket, ...holders.flatMap((epoch) => counterChanges(accountUsage(epoch), opId, ofHolder))];
 }
 
-export function counterChanges(usageId: string, opId: string, deltas: readonly UsageDelta[]): SideChange[] {
+export function counterChanges(
+  usageId: string,
+  opId: string,
+  deltas: readonly UsageDelta[],
+  updatedAt = 0,
+): SideChange[] {
   const slot = shardOf(opId, usageSlots);
   const at = usageAt(usageId);
   // A linear search suffices: a commit changes very few storage classes.
@@ -71,11 +80,11 @@ export function counterChanges(usageId: string, opId: string, deltas: readonly U
     }
   }
   return sums
-    .filter(({ bytes, objects }) => bytes !== 0 || objects !== 0)
+    .filter(({ bytes, objects }) => bytes !== 0 || objects !== 0 || updatedAt !== 0)
     .map(({ storageClass, bytes, objects }) => ({
       at,
       add: { storageClass, slot },
-      by: { bytes, objects },
+      by: { bytes, objects, updatedAt },
     }));
 }
 
@@ -88,18 +97,33 @@ async function* usageRows(
   for (let page = await cursor.next(256); page.length > 0; page = await cursor.next(256)) yield* page;
 }
 
-/** The bytes and objects of a bucket now, by storage class. */
-export async function readUsage(
+/** What a bucket holds now, by storage class, and when it last changed (ms; absent where that is not known). */
+export interface BucketUsage {
+  readonly classes: ReadonlyMap<string, { readonly bytes: number; readonly objects: number }>;
+  readonly updatedAt: number | undefined;
+}
+
+export async function readBucketUsage(
   metadata: Pick<MetadataStore, 'scan'>,
   bucketId: string,
-): Promise<ReadonlyMap<string, { bytes: number; objects: number }>> {
-  const sums = new Map<string, { bytes: number; objects: number }>();
+): Promise<BucketUsage> {
+  const classes = new Map<string, { bytes: number; objects: number }>();
+  let updatedAt = 0;
   for await (const { row } of usageRows(metadata, bucketId)) {
-    const sum = sums.get(row.storageClass) ?? { bytes: 0, objects: 0 };
-    sums.set(row.storageClass, { bytes: sum.bytes + row.bytes, objects: sum.objects + row.objects });
+    updatedAt = Math.max(updatedAt, row.updatedAt);
+    // Delete markers have no class and no bytes: their row holds a time only.
+    if (row.storageClass === '' && row.bytes === 0 && row.objects === 0) continue;
+    const sum = classes.get(row.storageClass) ?? { bytes: 0, objects: 0 };
+    classes.set(row.storageClass, { bytes: sum.bytes + row.bytes, objects: sum.objects + row.objects });
   }
-  return sums;
+  return { classes, updatedAt: updatedAt || undefined };
 }
+
+/** The bytes and objects of a bucket now, by storage class. */
+export const readUsage = async (
+  metadata: Pick<MetadataStore, 'scan'>,
+  bucketId: string,
+): Promise<BucketUsage['classes']> => (await readBucketUsage(metadata, bucketId)).classes;
 
 /** The versions and bytes of all storage classes. */
 export function sumUsage(

@@ -11,13 +11,23 @@ export interface UsageRow {
   readonly slot: number;
   readonly bytes: number;
   readonly objects: number;
+  /** When the last version was stored or removed (ms); 0 in rows of a release that did not store it, and in counters of accounts and parts. */
+  readonly updatedAt: number;
 }
 export const usage = table<UsageRow>()({
   name: 'usage',
   kind: 'counter',
   partition: ['bucketId'],
   sort: ['storageClass', 'slot'],
-  columns: { bucketId: 'text', storageClass: 'text', slot: 'int', bytes: 'int', objects: 'int' },
+  columns: {
+    bucketId: 'text',
+    storageClass: 'text',
+    slot: 'int',
+    bytes: 'int',
+    objects: 'int',
+    updatedAt: 'int',
+  },
+  maxima: ['updatedAt'],
 });
 
 /** What a bucket held in a storage class on a closed UTC day. Written once, and never changed. */

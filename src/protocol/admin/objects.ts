@@ -112,6 +112,7 @@ const listed = {
   region: jsonText(),
   bytes: count,
   objects: count,
+  updatedAt: jsonOptional(isoTime),
   versioning,
   objectLock: jsonBoolean,
   quota: jsonOptional(jsonObject({ maxBytes: count, maxObjects: count, maxBytesPerObject: count })),

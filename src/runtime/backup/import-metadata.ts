@@ -156,13 +156,17 @@ const putters = {
       const key = sortOf(table, row as Columns);
       // A line leaves out columns that are 0. Adding 0 creates a row that is absent.
       const there = (await run.metadata.get(at, key))?.row as Columns | undefined;
-      const by = Object.fromEntries(
-        Object.entries(table.columns)
-          .filter(([name, type]) => type === 'int' && !(name in key) && !(name in at.in))
-          .map(([name]) => [name, numberIn(row as Columns, name) - numberIn(there, name)]),
+      const amounts = Object.entries(table.columns).filter(
+        ([name, type]) => type === 'int' && !(name in key) && !(name in at.in),
       );
-      if (there === undefined || Object.values(by).some((difference) => difference !== 0))
-        await run.metadata.apply([{ at, add: key, by }]);
+      const by = Object.fromEntries(
+        amounts.map(([name]) => {
+          const [imported, former] = [numberIn(row as Columns, name), numberIn(there, name)];
+          return [name, table.maxima?.includes(name) ? imported : imported - former];
+        }),
+      );
+      const isSame = amounts.every(([name]) => numberIn(row as Columns, name) === numberIn(there, name));
+      if (there === undefined || !isSame) await run.metadata.apply([{ at, add: key, by }]);
       run.count(1);
     }
   },

@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { MetadataStore, SideChange } from '../../../src/ports/metadata-store.ts';
 import type { Laws } from '../metadata-store.ts';
-import { all, fresh, head, headsOf, putRanks, ranksOf, talliesOf } from './tables.ts';
+import { all, fresh, head, headsOf, putRanks, ranksOf, talliesOf, visitsOf } from './tables.ts';
 
 const add = (bucket: string, by: Record<string, number>, className = 'c'): SideChange => ({
   at: talliesOf(bucket),
@@ -98,6 +98,29 @@ export function sideChangeLaws({ law }: Laws): void {
     const bucket = fresh();
     await store.apply([add(bucket, { bytes: 1 }), add(bucket, { bytes: 2 })]);
     expect((await tally(store, bucket))?.bytes).toBe(3);
+  });
+
+  law('keeps the largest amount in a column of maxima, and the sums in the others', async ({ store }) => {
+    const bucket = fresh();
+    const at = visitsOf(bucket);
+    const read = async () => {
+      const found = await store.get(at, { className: 'c' });
+      expect(await all(store.scan(at))).toEqual(found === undefined ? [] : [found.row]);
+      return found?.row;
+    };
+    const visit = (by: Record<string, number>): SideChange => ({ at, add: { className: 'c' }, by });
+    const key = { bucket, className: 'c' };
+    await store.apply([visit({ count: 1 })]);
+    expect(await read()).toEqual({ ...key, count: 1, lastAt: 0 });
+    const put = { put: head(bucket, 'k'), expect: 'absent' as const };
+    const then = [visit({ count: 2, lastAt: 9 }), visit({ count: 3, lastAt: 7 })];
+    await store.commit(headsOf(bucket), [put], { then });
+    expect(await read()).toEqual({ ...key, count: 6, lastAt: 9 });
+    await store.apply([visit({ count: -6, lastAt: 8 })]);
+    expect(await read()).toEqual({ ...key, count: 0, lastAt: 9 });
+    const times = Array.from({ length: 12 }, (_, n) => 10 + ((n * 7) % 12));
+    await Promise.all(times.map((lastAt) => store.apply([visit({ count: 1, lastAt })])));
+    expect(await read()).toEqual({ ...key, count: 12, lastAt: 21 });
   });
 
   law('adds once for each commit under an op', async ({ store }) => {

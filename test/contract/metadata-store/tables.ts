@@ -68,6 +68,22 @@ export const tallies = table<Tally>()({
   columns: { bucket: 'text', part: 'int', className: 'text', bytes: 'int', objects: 'int' },
 });
 
+/** A counter with a column that keeps the largest amount. */
+export interface Visit {
+  readonly bucket: string;
+  readonly className: string;
+  readonly count: number;
+  readonly lastAt: number;
+}
+export const visits = table<Visit>()({
+  name: 'visits',
+  kind: 'counter',
+  partition: ['bucket'],
+  sort: ['className'],
+  columns: { bucket: 'text', className: 'text', count: 'int', lastAt: 'int' },
+  maxima: ['lastAt'],
+});
+
 /** A table whose partitions are single rows. */
 export interface Holder {
   readonly name: string;
@@ -87,6 +103,7 @@ export const contractTables: readonly AnyTable[] = [
   ranks,
   scores,
   tallies,
+  visits,
   holders,
   kept,
   tables.leases,
@@ -107,6 +124,8 @@ export const talliesOf = (bucket: string, part = 0): At<typeof tallies> => ({
   table: tallies,
   in: { bucket, part },
 });
+
+export const visitsOf = (bucket: string): At<typeof visits> => ({ table: visits, in: { bucket } });
 
 export const head = (bucket: string, key: string, more: Partial<Head> = {}): Head => ({
   bucket,

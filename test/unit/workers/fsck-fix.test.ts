@@ -10,7 +10,7 @@ import {
 } from '../../../src/domain/fsck/fsck.ts';
 import { rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
 import { findBucket, replaceBucket } from '../../../src/metadata/buckets/buckets.ts';
-import { readUsage, usageChanges } from '../../../src/metadata/buckets/usage.ts';
+import { readBucketUsage, readUsage, usageChanges } from '../../../src/metadata/buckets/usage.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
 import { type Lock, uploadIndex } from '../../../src/metadata/tables.ts';
 import type { Owner } from '../../../src/ports/object-bytes.ts';
@@ -103,11 +103,15 @@ test('a counter is corrected by what it is off, and stays right under writers', 
   const client = world.process();
   await client.put('key', 'content');
   const { id } = await world.bucket();
+  const { updatedAt } = await readBucketUsage(world.metadata, id);
   await world.metadata.apply(
     usageChanges({ id }, 'op', [{ storageClass: 'STANDARD', bytes: 70, objects: -3 }]),
   );
   expect((await fsck(world, fix)).findings).toMatchObject([{ kind: 'usage', fixed: 'counter corrected' }]);
-  expect(await readUsage(world.metadata, id)).toEqual(new Map([['STANDARD', { bytes: 7, objects: 1 }]]));
+  const classes = new Map([['STANDARD', { bytes: 7, objects: 1 }]]);
+  // A correction is no write of a client.
+  expect(await readBucketUsage(world.metadata, id)).toEqual({ classes, updatedAt });
+  expect(updatedAt).toEqual(expect.any(Number));
   expect((await fsck(world)).summary.found).toBe(0);
 });
 

@@ -161,7 +161,10 @@ export class MemoryRows {
     const write = (revision: Revision): void => {
       // Read again: an addition before this one, in the same commit, may be to the same row.
       const sums: Record<string, unknown> = { ...(this.find(at.table, key)?.row ?? zero) };
-      for (const column in by) sums[column] = Number(sums[column]) + (by[column] as number);
+      for (const column in by) {
+        const [former, amount] = [Number(sums[column]), by[column] as number];
+        sums[column] = at.table.maxima?.includes(column) ? Math.max(former, amount) : former + amount;
+      }
       this.#put(at.table, key, { row: Object.freeze(sums), revision });
     };
     return { key, write };

@@ -64,17 +64,20 @@ function formatRevision(base: RawRow | undefined, additions: readonly RawRow[]):
   return digest.digest('base64url');
 }
 
-/** The columns of a row that is the sum of some; there is at least one. */
+/** The columns of a row that is the sum of some, or their maximum where the table says so; there is at least one. */
 export function sumRows(codec: Rows, rows: readonly RawRow[]): RawRow {
   const sum: Record<string, unknown> = { ...rows[0] };
-  for (const column of codec.columns.values)
-    if (codec.table.columns[column.name] === 'int' && !codec.order.sortColumns.includes(column.name))
-      sum[column.cqlName.slice(1, -1)] = rows.reduce(
-        (total, row) => total + ((valueIn(row, column) as bigint | null) ?? 0n),
-        0n,
-      );
+  for (const column of codec.columns.values) {
+    if (codec.table.columns[column.name] !== 'int' || codec.order.sortColumns.includes(column.name)) continue;
+    const amounts = rows.map((row) => (valueIn(row, column) as bigint | null) ?? 0n);
+    const merge = codec.table.maxima?.includes(column.name) ? larger : plus;
+    sum[column.cqlName.slice(1, -1)] = amounts.reduce(merge, 0n);
+  }
   return sum;
 }
+
+const plus = (a: bigint, b: bigint): bigint => a + b;
+const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 // Reads a slice with so many deleted rows that the cluster refuses: it stops at a number of tombstones before it has found a row. The range
 // is halved until a read succeeds, so a scan always makes progress.
