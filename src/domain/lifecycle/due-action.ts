@@ -1,4 +1,4 @@
-/** The action that is due for an entry of the age index: reads the version or upload, and evaluates the rules. */
+/** The action that is due for an entry of the age index: first everything about the version or upload is read, then the rules decide. */
 
 import type { Context } from '../../context.ts';
 import {
@@ -50,30 +50,36 @@ interface Rules {
 }
 type Metadata = Pick<MetadataStore, 'get' | 'scan'>;
 
-const nothing = { do: 'nothing' } as const;
-const stale = { do: 'stale' } as const;
+/** Reads what the rules ask about an entry, and then decides. */
+export const findDueAction = async (metadata: Metadata, rules: Rules, age: AgeRow): Promise<Found> =>
+  decideAction(rules, await readSubject(metadata, rules, age));
 
-export async function findDueAction(metadata: Metadata, rules: Rules, age: AgeRow): Promise<Found> {
-  if (age.kind === 'upload') return findDueAbort(metadata, rules, age);
+// What an entry is about, as the metadata has it now. All reads are here.
+
+type Subject =
+  | { readonly is: 'upload'; readonly upload: StoredSession }
+  | { readonly is: 'current' | 'restored'; readonly version: Stored<ObjectRow> }
+  | ({ readonly is: 'noncurrent'; readonly version: Stored<ObjectRow> } & Place)
+  | { readonly is: 'marker'; readonly version: Stored<ObjectRow>; readonly hidesVersions: boolean }
+  /** The version has left the state of the entry; the entry of its present state exists too. */
+  | { readonly is: 'in another state' }
+  | { readonly is: 'gone' };
+
+async function readSubject(metadata: Metadata, rules: Rules, age: AgeRow): Promise<Subject> {
+  if (age.kind === 'upload') {
+    const upload = await findSession(metadata, age.version);
+    return upload === undefined ? { is: 'gone' } : { is: 'upload', upload };
+  }
   const version = await findById(metadata, rules, age);
-  if (version === undefined) return stale;
+  if (version === undefined) return { is: 'gone' };
+  if (age.kind === 'restored') return { is: 'restored', version };
   const { row } = version;
-  const { lifecycle, now } = rules;
-  if (age.kind === 'restored')
-    return row.restore === undefined || row.restore.expires > now
-      ? nothing
-      : { do: 'end-restore', rule: '', version };
-  // An entry of a state that the version has left; the entry of its present state exists too.
   const state = row.slot !== headSlot ? 'noncurrent' : row.marker ? 'marker' : 'current';
-  if (state !== age.kind) return nothing;
-  if (state === 'marker') return findMarkerAction(metadata, rules, version);
-  if (state === 'noncurrent') return findNoncurrentAction(metadata, rules, version);
-  const { key, size, modified, storageClass, headers } = row;
-  const { versioning } = rules.bucket;
-  const isKept = versioning === 'Enabled' || (versioning === 'Suspended' && !row.isNull);
-  const facts = { key, size, modified, storageClass, tags: headers.tags, isKept };
-  const action = actionOnCurrent(lifecycle, facts, now);
-  return action === undefined ? nothing : { ...action, version };
+  if (state !== age.kind) return { is: 'in another state' };
+  if (state === 'current') return { is: state, version };
+  if (state === 'noncurrent') return { is: state, version, ...(await findPlace(metadata, rules, row)) };
+  const hidden = await newestInHistory(metadata, rules.bucket, row.key);
+  return { is: state, version, hidesVersions: hidden !== undefined };
 }
 
 /** A version by its id, also one whose id clients see as `null`. */
@@ -94,57 +100,21 @@ async function findById(
   return asNull?.row.version === version ? asNull : undefined;
 }
 
-async function findDueAbort(metadata: Metadata, { lifecycle, now }: Rules, age: AgeRow): Promise<Found> {
-  const upload = await findSession(metadata, age.version);
-  if (
-    upload === undefined ||
-    upload.row.session.state === 'aborted' ||
-    upload.row.session.state === 'completed'
-  )
-    return stale;
-  const { key, initiated, state } = upload.row.session;
-  if (state !== 'uploading') return nothing;
-  const due = findAbort(lifecycle, { key, initiated });
-  return due === undefined || due.at > now ? nothing : { do: 'abort', rule: due.rule, upload };
-}
-
-/** A delete marker is removed when no version is behind it. */
-async function findMarkerAction(
-  metadata: Metadata,
-  { bucket, lifecycle, now }: Rules,
-  version: Stored<ObjectRow>,
-): Promise<Found> {
-  const { key, modified } = version.row;
-  const due = findMarkerRemoval(lifecycle, { key, modified });
-  if (due === undefined || due.at > now) return nothing;
-  if ((await newestInHistory(metadata, bucket, key)) !== undefined) return nothing;
-  return { do: 'remove-marker', rule: due.rule, version };
-}
-
-async function findNoncurrentAction(
-  metadata: Metadata,
-  rules: Rules,
-  version: Stored<ObjectRow>,
-): Promise<Found> {
-  const { lifecycle, now } = rules;
-  const { key, size, modified, storageClass, headers, marker } = version.row;
-  const { newer, since } = await findPlace(metadata, rules, version.row);
-  const facts = { key, size, modified, storageClass, tags: headers.tags, since, newer };
-  const action = actionOnNoncurrent(lifecycle, facts, now);
-  if (action === undefined) return nothing;
-  if (action.do === 'expire') return { do: 'remove-noncurrent', rule: action.rule, version };
-  return marker ? nothing : { ...action, version };
+interface Place {
+  /** How many noncurrent versions are newer, counted as far as rules ask. */
+  readonly newer: number;
+  /** When the version became noncurrent. */
+  readonly since: number;
 }
 
 /** More versions than a rule can keep (public API). */
 const newerMax = 101;
 
-/** How many noncurrent versions are newer, counted as far as rules ask, and when the version became noncurrent. */
 async function findPlace(
   metadata: Metadata,
   { bucket, lifecycle }: Rules,
   { key, version, noncurrentSince }: ObjectRow,
-): Promise<{ readonly newer: number; readonly since: number }> {
+): Promise<Place> {
   const isCounted = lifecycle.Rule.some(
     ({ NoncurrentVersionExpiration: expiration, NoncurrentVersionTransition: moves }) =>
       [expiration, ...moves].some((each) => each?.NewerNoncurrentVersions !== undefined),
@@ -162,6 +132,71 @@ async function findPlace(
   if (noncurrentSince !== undefined) return { newer, since: noncurrentSince };
   const next = newer > 0 ? rows[newer - 1]?.row : (await findHead(metadata, bucket, key))?.row;
   return { newer, since: next?.modified ?? Number.MAX_SAFE_INTEGER };
+}
+
+// The decision. Pure functions.
+
+const nothing = { do: 'nothing' } as const;
+const stale = { do: 'stale' } as const;
+
+function decideAction(rules: Rules, subject: Subject): Found {
+  switch (subject.is) {
+    case 'gone':
+      return stale;
+    case 'in another state':
+      return nothing;
+    case 'upload':
+      return decideAbort(rules, subject.upload);
+    case 'current':
+      return decideCurrent(rules, subject.version);
+    case 'noncurrent':
+      return decideNoncurrent(rules, subject.version, subject);
+    case 'marker':
+      return subject.hidesVersions ? nothing : decideMarker(rules, subject.version);
+    case 'restored':
+      return decideRestored(rules, subject.version);
+  }
+}
+
+function decideAbort({ lifecycle, now }: Rules, upload: StoredSession): Found {
+  const { key, initiated, state } = upload.row.session;
+  if (state === 'aborted' || state === 'completed') return stale;
+  if (state !== 'uploading') return nothing;
+  const due = findAbort(lifecycle, { key, initiated });
+  return due === undefined || due.at > now ? nothing : { do: 'abort', rule: due.rule, upload };
+}
+
+function decideCurrent({ bucket, lifecycle, now }: Rules, version: Stored<ObjectRow>): Found {
+  const { key, size, modified, storageClass, headers, isNull } = version.row;
+  const isKept = bucket.versioning === 'Enabled' || (bucket.versioning === 'Suspended' && !isNull);
+  const facts = { key, size, modified, storageClass, tags: headers.tags, isKept };
+  const action = actionOnCurrent(lifecycle, facts, now);
+  return action === undefined ? nothing : { ...action, version };
+}
+
+function decideNoncurrent(
+  { lifecycle, now }: Rules,
+  version: Stored<ObjectRow>,
+  { newer, since }: Place,
+): Found {
+  const { key, size, modified, storageClass, headers, marker } = version.row;
+  const facts = { key, size, modified, storageClass, tags: headers.tags, since, newer };
+  const action = actionOnNoncurrent(lifecycle, facts, now);
+  if (action === undefined) return nothing;
+  if (action.do === 'expire') return { do: 'remove-noncurrent', rule: action.rule, version };
+  return marker ? nothing : { ...action, version };
+}
+
+/** Of a delete marker without a version behind it. */
+function decideMarker({ lifecycle, now }: Rules, version: Stored<ObjectRow>): Found {
+  const { key, modified } = version.row;
+  const due = findMarkerRemoval(lifecycle, { key, modified });
+  return due === undefined || due.at > now ? nothing : { do: 'remove-marker', rule: due.rule, version };
+}
+
+function decideRestored({ now }: Rules, version: Stored<ObjectRow>): Found {
+  const { restore } = version.row;
+  return restore === undefined || restore.expires > now ? nothing : { do: 'end-restore', rule: '', version };
 }
 
 // The lifecycle rules of a bucket as requests and the worker evaluate them.
