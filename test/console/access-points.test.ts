@@ -108,6 +108,15 @@ describe.skipIf(noChromium !== undefined)('access points of a bucket', () => {
     expect(alias).toMatch(/^mine-.*-s3alias$/);
     const reply = await send(world.server, 'GET', `/${alias}/cat`, { as: numbered });
     expect(await reply.text()).toBe('meow');
+    // The question about a caller goes through the access point too.
+    await panel.getByRole('button', { name: 'Schließen' }).click();
+    await page.getByLabel('Zugangspunkt', { exact: true }).fill('mine');
+    await page.getByRole('button', { name: 'Fragen' }).click();
+    await page.getByText('anonym').first().waitFor();
+    await page.reload();
+    await settled(page);
+    expect(await page.getByLabel('Zugangspunkt', { exact: true }).inputValue()).toBe('mine');
+    await page.getByRole('button', { name: 'Details mine' }).click();
     await panel.getByRole('button', { name: 'Löschen' }).click();
     await page.getByRole('dialog').getByRole('textbox').fill('mine');
     await page.getByRole('dialog').getByRole('button', { name: 'Löschen' }).click();

@@ -109,8 +109,21 @@ test('the policy of an access point is checked, stored, shown by its digest in t
   });
   expect((await admin.must('GET', path))['rows']).toMatchObject([{ statements: 1 }]);
   expect(JSON.stringify((await admin.must('GET', path))['rows'])).not.toContain('Statement');
+  const why = (asked: object) =>
+    admin.must('POST', '/why', {
+      ...{ action: 's3:GetObject', bucket: 'books', key: 'key', accessKey: carol.credential.accessKey },
+      ...asked,
+    });
+  expect(await why({ accessPoint: 'readers' })).toMatchObject({ allowed: true });
+  // The policy of the bucket allows it through access points of the account only.
+  expect(await why({})).toMatchObject({ allowed: false, reason: 'nothing-allows' });
   expect((await admin.ask('DELETE', `${path}/readers/policy`)).status).toBe(204);
   expect(await get()).toBe(403);
+  expect(await why({ accessPoint: 'readers' })).toMatchObject({ allowed: false, reason: 'access-point' });
+  for (const wrong of [{ accessPoint: 'none' }, { accessPoint: 'readers', bucket: undefined }]) {
+    const question = { action: 's3:GetObject', bucket: 'books', ...wrong };
+    expect((await admin.ask('POST', '/why', question)).status).toBe(wrong.accessPoint === 'none' ? 404 : 400);
+  }
   expect(await admin.must('GET', `${path}/readers`)).not.toHaveProperty('document');
   const { alias: open } = await admin.must('POST', path, {
     ...{ accessPoint: 'everyone', blockPublicPolicy: false, restrictPublicBuckets: false },

@@ -7,7 +7,7 @@ import { Card } from '../../ui/tabs.tsx';
 import { Decided, type Question } from './decision.tsx';
 import { w } from './words.ts';
 
-const fields = ['accessKey', 'principal', 'action', 'bucket', 'key', 'resource'] as const;
+const fields = ['accessKey', 'principal', 'action', 'bucket', 'key', 'accessPoint', 'resource'] as const;
 type Field = (typeof fields)[number];
 
 interface AskProps {
@@ -66,6 +66,7 @@ export function AskWhy({ bucket }: AskProps) {
                 {field('action', w.nothing, action)}
                 {bucket === undefined && field('bucket')}
                 {field('key')}
+                {bucket !== undefined && field('accessPoint', w.accessPointHint)}
                 {bucket === undefined && field('resource', w.resourceHint)}
               </div>
             )}

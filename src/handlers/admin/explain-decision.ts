@@ -1,7 +1,7 @@
 /** ExplainDecision and ExplainDecisions: may a caller do something, and which statement decides it, by what is stored and with a draft? Nothing is executed. */
 import { authorizeAdmin, isGrantable } from '../../auth/administer.ts';
 import { type Caller, denialText, evaluatePolicies, type Question, verdictOn } from '../../auth/authorize.ts';
-import { bucketPolicyName } from '../../auth/bucket-policy.ts';
+import { accessPointFacts, bucketPolicyName } from '../../auth/bucket-policy.ts';
 import type { Identity } from '../../auth/identity.ts';
 import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/identity-policies.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
@@ -13,13 +13,16 @@ import { storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
+import { openAccessPoint } from '../../domain/access/access-points.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { ofOneState } from '../../domain/iam/account.ts';
 import { findNamed, isSessionKey } from '../../domain/iam/entities.ts';
 import { lookUpVersion } from '../../domain/objects/read-object.ts';
 import { findAudit } from '../../metadata/audit.ts';
+import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { AuditedSession, AuditRow } from '../../metadata/records/audit.ts';
+import type { BucketRow } from '../../metadata/tables.ts';
 import { policyTextMax } from '../../protocol/admin/iam.ts';
 import { type AdminBody, adminPrefix, describeAdminOperation } from '../../protocol/admin/operations.ts';
 import { parseArn } from '../../protocol/arns.ts';
@@ -136,18 +139,35 @@ interface OpenQuestion {
   readonly facts: Facts;
 }
 
-/** @throws InvalidArgument for a caller that does not exist; NoSuchBucket */
+/** @throws InvalidArgument for a caller that does not exist; NoSuchBucket, NoSuchAccessPoint */
 async function openQuestion(ctx: Context, asked: Asked): Promise<OpenQuestion> {
   const { action, bucket: bucketName = '', key = '', versionId, context, resource } = asked;
   const bucket = bucketName === '' ? undefined : await openBucket(ctx, bucketName);
   const target =
     bucket === undefined || key === '' ? undefined : await lookUpVersion(ctx, bucket, { key, versionId });
+  const accessPoint = await findAccessPointOf(ctx, bucket, asked.accessPoint);
+  const ofPoint = accessPoint === undefined ? undefined : accessPointFacts(accessPoint);
+  const about = { action, bucket, bucketName, key, target, accessPoint };
   return {
     identity: await findIdentity(ctx, asked),
     bucketName,
-    question: { action, bucket, bucketName, key, target, ...(resource === undefined ? {} : { resource }) },
-    facts: { lookup: (name) => context?.get(name) },
+    question: { ...about, ...(resource === undefined ? {} : { resource }) },
+    facts: { lookup: (name) => context?.get(name) ?? ofPoint?.get(name) },
   };
+}
+
+/** @throws InvalidArgument without a bucket; NoSuchAccessPoint, also for one of another bucket */
+async function findAccessPointOf(
+  ctx: Context,
+  bucket: BucketRow | undefined,
+  name: string | undefined,
+): Promise<AccessPointRow | undefined> {
+  if (name === undefined) return undefined;
+  if (bucket === undefined)
+    throw fail('InvalidArgument', { message: 'An access point needs its bucket.', field: 'accessPoint' });
+  const { row } = await openAccessPoint(ctx, bucket.owner, name);
+  if (row.bucketId !== bucket.id) throw fail('NoSuchAccessPoint', { elements: { AccessPointName: name } });
+  return row;
 }
 
 async function decide(

@@ -65,6 +65,12 @@ const asked = {
   key: jsonOptional(jsonText({ max: 1024 })),
   versionId: jsonOptional(jsonText()),
   context: jsonOptional(jsonTexts),
+  accessPoint: jsonOptional(
+    jsonText({
+      max: 50,
+      doc: 'The name of an access point of the bucket through which the request comes: one of the account of the bucket.',
+    }),
+  ),
   /** The ARN, where it is neither a bucket's nor an object's. */
   resource: jsonOptional(jsonText({ max: 2048 })),
 };
