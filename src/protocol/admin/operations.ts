@@ -21,14 +21,45 @@ import { notifyRows } from './notify.ts';
 import { allBucketRows, objectRows } from './objects.ts';
 import { observabilityRows } from './observability.ts';
 import { peerRows, replicationRows } from './replication.ts';
-import type { AdminOperation, AdminRows } from './row.ts';
+import type { AdminOperation } from './row.ts';
 import { statusRows, systemRows } from './system.ts';
 import { limitRows, quotaDefaultRows, quotaRows, usageRows } from './usage.ts';
 import { workerRows } from './workers.ts';
 
 export const adminPrefix = '/admin/v1';
 
-export const adminOperations = {
+/** Named parts, because the compiler would write every schema into the declarations of this file once more. */
+type Rows = typeof sessionRows &
+  typeof accessRows &
+  typeof accountRows &
+  typeof iamRows &
+  typeof inlinePolicyRows &
+  typeof mfaRows &
+  typeof iamTransferRows &
+  typeof auditRows &
+  typeof allBucketRows &
+  typeof objectRows &
+  typeof configurationRows &
+  typeof accessPointRows &
+  typeof storageRows &
+  typeof clusterRows &
+  typeof placementRows &
+  typeof maintenanceRows &
+  typeof workerRows &
+  typeof observabilityRows &
+  typeof statusRows &
+  typeof systemRows &
+  typeof bucketTaskRows &
+  typeof peerRows &
+  typeof replicationRows &
+  typeof notifyRows &
+  typeof signingKeyRows &
+  typeof quotaRows &
+  typeof quotaDefaultRows &
+  typeof limitRows &
+  typeof usageRows;
+
+export const adminOperations: Rows = {
   ...sessionRows,
   ...accessRows,
   ...accountRows,
@@ -58,9 +89,8 @@ export const adminOperations = {
   ...quotaDefaultRows,
   ...limitRows,
   ...usageRows,
-} as const satisfies AdminRows;
+};
 
-type Rows = typeof adminOperations;
 export type AdminOperationName = keyof Rows;
 export const adminOperationNames = Object.keys(adminOperations) as readonly AdminOperationName[];
 
