@@ -172,8 +172,10 @@ export function MfaDevices(props: MfaDevicesProps) {
             setMade(undefined);
           }}
           onCancel={() => {
-            setMade(undefined);
-            onRemove?.(made.name).catch(() => {});
+            // It stays until the list was read without it: else it would be listed for a moment.
+            const end = () => setMade(undefined);
+            if (onRemove === undefined) end();
+            else onRemove(made.name).then(end, end);
           }}
         />
       )}
@@ -323,7 +325,8 @@ const NewSecret = ({ made, onEnable, onCancel }: NewSecretProps) => (
       <Icon name="key" /> <strong>{w.secretTitle}</strong>
     </p>
     <p role="status">{w.warning}</p>
-    <dl>
+    {/* Above each other: also on a phone the whole secret is seen. */}
+    <dl style={{ display: 'grid', gridTemplateColumns: 'minmax(0, 1fr)', gap: '4px' }}>
       <dt>{w.secret}</dt>
       <dd>
         <Copy text={made.seed} />

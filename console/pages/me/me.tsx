@@ -111,14 +111,13 @@ interface OwnMfaProps {
 }
 
 function OwnMfa({ name, mfa, allowed }: OwnMfaProps) {
-  const { session } = useSession();
   const found = useAdmin('ListOwnMfaDevices');
   const then = ['ListOwnMfaDevices'] as const;
   const create = useChange('CreateOwnMfaDevice', then);
   const enable = useChange('EnableOwnMfaDevice', then);
   const resync = useChange('ResyncOwnMfaDevice', then);
   const remove = useChange('DeleteOwnMfaDevice', then);
-  if (isMissing(found.error)) return <p class="quiet card-line">{w.configuredMfa(session.accessKey)}</p>;
+  if (isMissing(found.error)) return <p class="quiet card-line">{w.configuredMfa}</p>;
   const may = (what: keyof Mfa) => allowed(mfa[what]) === true;
   const removeDevice = (device: string) => remove.mutateAsync({ path: { device } });
   return (

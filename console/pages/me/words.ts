@@ -10,8 +10,7 @@ export const w = words({
       `The key of this log-in, ${key}, is in the settings of the gateway: an operator changes it there.`,
     mfa: 'My MFA devices',
     noMfa: 'Your policies do not allow iam:ListMFADevices about yourself.',
-    configuredMfa: (key: string) =>
-      `The key of this log-in, ${key}, is in the settings of the gateway: its user has no MFA devices.`,
+    configuredMfa: 'You are a user of the settings, and not of IAM: such users have no MFA devices.',
     usage: 'Usage and quota',
     noUsage: 'Your policies do not allow admin:GetAccount.',
     stored: 'Stored',
@@ -39,8 +38,8 @@ export const w = words({
       `Der Schlüssel dieser Anmeldung, ${key}, steht in den Einstellungen des Gateways: Ein Betreiber ändert ihn dort.`,
     mfa: 'Meine MFA-Geräte',
     noMfa: 'Ihre Richtlinien erlauben iam:ListMFADevices über Sie selbst nicht.',
-    configuredMfa: (key) =>
-      `Der Schlüssel dieser Anmeldung, ${key}, steht in den Einstellungen des Gateways: Sein Benutzer hat keine MFA-Geräte.`,
+    configuredMfa:
+      'Sie sind ein Benutzer der Einstellungen, nicht von IAM: solche Benutzer haben keine MFA-Geräte.',
     usage: 'Verbrauch und Kontingent',
     noUsage: 'Ihre Richtlinien erlauben admin:GetAccount nicht.',
     stored: 'Gespeichert',
