@@ -16,7 +16,7 @@ import {
   verdictOn,
 } from './authorize.ts';
 import type { Identity } from './identity.ts';
-import { callerOf, principalOf } from './session/principal.ts';
+import { callerOf, principalOf } from './principal.ts';
 
 export interface AdminQuestion {
   /** Such as `admin:DrainCluster`. */

@@ -2,18 +2,15 @@
  * The first step of every request: finds out how it is signed, verifies the signature, and records the caller. Nothing here rewrites
  * the host or the path, because signatures cover both as they were sent.
  */
-
 import { gather } from '../base/concurrency.ts';
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import { toHex } from '../base/text/hex.ts';
 import type { BodyMemory } from '../ports/object-bytes.ts';
-import { formBytesMax } from '../protocol/action-query.ts';
 import { type Dialect, dialects } from '../protocol/dialect.ts';
-import { type Incoming, type Query, type Wire, withBody } from '../protocol/wire.ts';
+import { formBytesMax, type Incoming, type Query, type Wire, withBody } from '../protocol/wire.ts';
 import { parseTimestamp } from '../signing/timestamp.ts';
-import { headerClaim } from './authorization-header.ts';
-import { acceptedServices, type Claim, type OpenClaim } from './claim.ts';
+import { acceptedServices, type Claim, headerClaim, type OpenClaim } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions, ParsedTarget } from './context.ts';
 import type { Authenticated } from './identity.ts';
 import { anonymousPayload, signedPayload } from './payload.ts';

@@ -3,7 +3,7 @@
  * public access block, the object's owner and ACL, and the facts of the request.
  */
 import type { Caches } from '../base/bounded-cache.ts';
-import { fail } from '../base/errors.ts';
+import { fail, Refusal } from '../base/errors.ts';
 import { readOwnership } from '../domain/access/object-ownership.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
 import {
@@ -25,13 +25,14 @@ import {
   type BucketSide,
   type DenyingSide,
   decide,
+  decideTrust,
   type Reason,
   type Verdict,
 } from './policy/decision.ts';
-import type { Policy, Trace } from './policy/evaluate.ts';
+import { parsePolicy } from './policy/document.ts';
+import { evaluate, type Policy, type Trace } from './policy/evaluate.ts';
 import type { Facts, Principal } from './policy/request.ts';
-import { provenAt, unprovenText } from './proven-identity.ts';
-import { principalOf } from './session/principal.ts';
+import { principalOf, provenAt, unprovenText } from './principal.ts';
 
 export interface Caller extends Asking {
   readonly identity: Identity;
@@ -371,3 +372,90 @@ export const operatorText = (asked: Asked): string =>
 /** For operations that every account may use on its own resources. The text does not say whether another account's resource exists. */
 export const tenantText = (asked: Asked): string =>
   refusalText(asked, 'because a caller that is not an operator may name only resources of its own account');
+
+// Refusals with details that only callers of the account of the resource get.
+
+interface Refused {
+  readonly identity: Identity;
+  /** The account of the bucket or access point that has the block. */
+  readonly owner: string | undefined;
+  readonly action: string;
+  readonly resource: string;
+}
+
+/** @returns the refusal with its details, or the same cause */
+export function explainRefusal(cause: unknown, { identity, owner, action, resource }: Refused): unknown {
+  if (!(cause instanceof Refusal) || identity === undefined) return cause;
+  const { blockedBy, forAccount, ...details } = cause.details;
+  if (forAccount !== undefined && (forAccount.account === identity.owner || identity.operator))
+    return fail(cause.code, {
+      ...details,
+      message: forAccount.message,
+      elements: { ...details.elements, ...forAccount.elements },
+    });
+  // The setting of a public access block.
+  if (blockedBy === undefined || identity.owner !== owner) return cause;
+  const asked = { principal: principalOf(identity), action, resource };
+  return fail(cause.code, { ...cause.details, message: blockText(asked, blockedBy) });
+}
+
+// Authorizes AssumeRole: whether the caller may assume a role with the given session tags.
+
+export interface Assumption {
+  /** The account of the role. */
+  readonly account: string;
+  readonly arn: string;
+  /** The parameters as condition keys. */
+  readonly named: NonNullable<About['named']>;
+  /** Session tags change the result of policies, so sending them requires a permission. */
+  readonly hasTags: boolean;
+  /** Undefined when there is no such role. */
+  readonly role: TrustingRole | undefined;
+}
+
+interface TrustingRole {
+  /** The trust policy, as it was sent. */
+  readonly trust: string;
+  /** Its tags, under the names of condition keys. */
+  readonly tags: NonNullable<About['named']>;
+}
+
+/**
+ * @throws AccessDenied. The text is the same for a missing role and for one that does not trust the caller, so that only trusted
+ * callers learn whether the role exists. The text names the result of the caller's own policies.
+ */
+export async function assertMayAssume(
+  ctx: AuthorizationContext,
+  caller: Caller,
+  { account, arn, named, hasTags, role }: Assumption,
+): Promise<void> {
+  const brought = await readPolicies(ctx, caller.identity);
+  const trust = role && {
+    name: 'trust policy',
+    document: parsePolicy(role.trust, { kind: 'trust', isStored: true }),
+  };
+  const principal = principalOf(caller.identity);
+  const circumstances = { now: ctx.clock.now(), region: ctx.config.SVC_REGION, account };
+  const askedOf = (action: string, facts: Assumption['named']) => ({
+    principal,
+    action,
+    resource: arn,
+    context: collectFacts(caller, { named: facts }, circumstances),
+  });
+  const verdictOn = (action: string): Denial['verdict'] | undefined => {
+    const request = askedOf(action, new Map([...(role?.tags ?? []), ...named]));
+    const toOwner = { ...request, resourceAccount: account };
+    if (trust !== undefined && evaluate(toOwner, [trust]).effect === 'Allow') {
+      const verdict = decideTrust({ request, ...brought, trust, account });
+      return verdict.allowed ? undefined : verdict;
+    }
+    // Without the tags of the role, which the caller may not know.
+    const own = decide({ request: askedOf(action, named), ...brought });
+    return own.allowed ? { reason: 'not-trusted' } : own;
+  };
+  for (const action of ['sts:AssumeRole', ...(hasTags ? ['sts:TagSession'] : [])]) {
+    const verdict = verdictOn(action);
+    if (verdict !== undefined)
+      throw fail('AccessDenied', denialText({ principal, action, resource: arn, verdict }));
+  }
+}

@@ -12,7 +12,7 @@ import { userArn } from '../protocol/arns.ts';
 import type { AccessPointSide } from './policy/decision.ts';
 import { type PolicyDocument, parsePolicy } from './policy/document.ts';
 import { type Policy, policyBytes } from './policy/evaluate.ts';
-import { callerOf } from './session/principal.ts';
+import { callerOf } from './principal.ts';
 
 interface BucketPolicy extends Policy {
   /** The text as the client sent it. */

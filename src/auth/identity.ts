@@ -25,7 +25,7 @@ export interface Permission {
   readonly prefix: string | undefined;
 }
 
-/** The bucket whose signing key has signed the request, and what the signature proves; see `auth/proven-identity.ts`. */
+/** The bucket whose signing key has signed the request, and what the signature proves; see `auth/principal.ts`. */
 export interface SignedFor {
   readonly bucketId: string;
   readonly bucketName: string;

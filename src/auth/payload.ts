@@ -1,5 +1,4 @@
 /** The body as its sender declared it: hashed, unsigned, or in chunks. */
-
 import { fail } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import { equalsHex, toHex } from '../base/text/hex.ts';
@@ -7,9 +6,8 @@ import type { SignedHash } from '../domain/content/digests.ts';
 import type { Hash, Hasher } from '../ports/cryptography.ts';
 import { type Dialect, dialects, streamingUnsignedTrailer, unsignedPayload } from '../protocol/dialect.ts';
 import type { Incoming, Wire } from '../protocol/wire.ts';
-import { type ChunkChain, decodeChunks } from './chunk-chain.ts';
+import { type ChunkChain, decodeChunks, isJoined, joinPieces } from './chunk-chain.ts';
 import type { Payload } from './identity.ts';
-import { isJoined, joinPieces } from './joined-pieces.ts';
 
 interface Declaration {
   readonly hasher: Hasher;

@@ -4,13 +4,13 @@ import type { SigningClock } from '../ports/clock.ts';
 import { type Dialect, unsignedPayload } from '../protocol/dialect.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import { isoSeconds, parseTimestamp } from '../signing/timestamp.ts';
-import { skewMsMax } from './authorization-header.ts';
 import {
   checkScopeDate,
   checkSignedHeaders,
   type OpenClaim,
   parseCredential,
   type Service,
+  skewMsMax,
 } from './claim.ts';
 
 const code = 'AuthorizationQueryParametersError';

@@ -12,7 +12,7 @@ import { type CanonicalForm, canonicalRequest, encodePath, sentEncodings } from 
 import { type Claim, checkRegion, type OpenClaim, refuseUnsignedHeaders } from './claim.ts';
 import type { AuthenticationContext, AuthenticationOptions, SigningSecret } from './context.ts';
 import type { Identity, Renew } from './identity.ts';
-import { asKeyHolder } from './proven-identity.ts';
+import { asKeyHolder } from './principal.ts';
 import { findKnownKey, identityOf, type KnownKey } from './session/credentials.ts';
 
 /** Finds the key that a claim names, and makes the checks that need no secret. */

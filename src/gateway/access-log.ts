@@ -1,6 +1,6 @@
 /** The access log of a bucket: a line for every request to it, refused ones too, written a moment later. */
 import type { Signed } from '../auth/identity.ts';
-import { recordedArn } from '../auth/session/principal.ts';
+import { recordedArn } from '../auth/principal.ts';
 import type { Context } from '../context.ts';
 import { accessPointArn } from '../domain/access/access-points.ts';
 import { lookUpBucket } from '../domain/common/buckets.ts';

@@ -5,7 +5,7 @@ import { authenticateLogin } from '../auth/session/logins.ts';
 import type { Context } from '../context.ts';
 import { splitAddress } from '../protocol/address.ts';
 import { amz, store } from '../protocol/dialect.ts';
-import { ownHeaders } from '../request/own-headers.ts';
+import { ownHeaders } from '../request/parameters.ts';
 import { establish, type Identified, type Located } from '../request/request.ts';
 import { type BucketKey, openBucketKey } from './find-bucket.ts';
 

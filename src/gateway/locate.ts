@@ -2,7 +2,6 @@
 import { fail, Refusal } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { matchArea } from '../handlers/areas.ts';
-import { isActionQuery } from '../protocol/action-query.ts';
 import {
   type AddressRules,
   behindProxies,
@@ -13,8 +12,8 @@ import {
 } from '../protocol/address.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
 import { select, selectAction } from '../protocol/operations/select.ts';
-import { Query } from '../protocol/wire.ts';
-import { header, ownHeaders } from '../request/own-headers.ts';
+import { isActionQuery, Query } from '../protocol/wire.ts';
+import { header, ownHeaders } from '../request/parameters.ts';
 import {
   type Asked,
   establish,

@@ -17,7 +17,7 @@ import {
   operationNames,
 } from '../protocol/operations/operations.ts';
 import type { BodyFacts } from '../request/body.ts';
-import { header } from '../request/own-headers.ts';
+import { header } from '../request/parameters.ts';
 import { type Authorized, establish, type InBucket, type Selected } from '../request/request.ts';
 import { parseTags, type Tags } from '../request/tags.ts';
 

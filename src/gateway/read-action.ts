@@ -1,13 +1,12 @@
 /** Reads the operation and parameters of an action: in the form of IAM and STS, or of S3 Control. */
-
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { formBytesMax, isForm, type Parameters, readParameters } from '../protocol/action-query.ts';
 import type { ControlAsked } from '../protocol/address.ts';
 import { readXml } from '../protocol/formats/codec.ts';
 import { bodyMaxDefault, type OperationName } from '../protocol/operations/operations.ts';
 import { selectAction } from '../protocol/operations/select.ts';
 import { createAccessPointRequest, putAccessPointPolicyRequest } from '../protocol/schemas/access.ts';
+import { formBytesMax, isForm, type Parameters, readParameters } from '../protocol/wire.ts';
 import { emptyBody, readBody } from '../request/body.ts';
 import type { Identified } from '../request/request.ts';
 

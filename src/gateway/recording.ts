@@ -3,12 +3,11 @@
  * reports success; the pipeline writes the row where nothing was committed or the request ended otherwise.
  */
 import type { Identity } from '../auth/identity.ts';
-import { principalOf, recordedArn } from '../auth/session/principal.ts';
+import { principalOf, recordedArn } from '../auth/principal.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import type { KeyMove, State } from '../domain/common/recorder.ts';
+import { type KeyMove, type RecordedFields, type State, stateChanges } from '../domain/common/recorder.ts';
 import { eventChanges, hasListener } from '../domain/events/events.ts';
-import { type RecordedFields, stateChanges } from '../domain/events/state-changes.ts';
 import { audited, idOfKeyPage, timeOfRow } from '../metadata/audit.ts';
 import type { AuditedKey, AuditedSession, AuditRow } from '../metadata/records/audit.ts';
 import { isStorageFull } from '../ports/chunk-store.ts';

@@ -1,15 +1,12 @@
 /** The third stage: which operation the request asks for, and the parameters of an action or a form. */
-
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
-import { noParameters, type Parameters } from '../protocol/action-query.ts';
 import { configurationFields, iamFields } from '../protocol/admin/row.ts';
 import { describeOperation, type OperationName } from '../protocol/operations/operations.ts';
 import { select } from '../protocol/operations/select.ts';
 import { serviceOf } from '../protocol/render.ts';
-import type { Query } from '../protocol/wire.ts';
-import { header } from '../request/own-headers.ts';
-import { assertKey } from '../request/parameters.ts';
+import { noParameters, type Parameters, type Query } from '../protocol/wire.ts';
+import { assertKey, header } from '../request/parameters.ts';
 import { establish, type Identified, type Selected } from '../request/request.ts';
 import { acceptForm } from './accept-form.ts';
 import { findApplicationSession, isForApplication } from './application-session.ts';

@@ -1,6 +1,5 @@
 /** The last stage: the bucket, may the caller, the body; then the handler of the operation. */
-import { arnOf, isCharged } from '../auth/authorize.ts';
-import { explainRefusal } from '../auth/explain-refusal.ts';
+import { arnOf, explainRefusal, isCharged } from '../auth/authorize.ts';
 import { fail, Refusal } from '../base/errors.ts';
 import { tap } from '../base/tap.ts';
 import type { Context } from '../context.ts';

@@ -7,16 +7,14 @@ import { fail, Refusal } from '../base/errors.ts';
 import type { Context } from '../context.ts';
 import { openBucket } from '../domain/common/buckets.ts';
 import { readDocument } from '../domain/configurations/documents.ts';
-import { bucketWebsite, type Website } from '../domain/configurations/families.ts';
-import { type Elsewhere, findPage, findRedirect, redirectOfError } from '../domain/configurations/website.ts';
+import { bucketWebsite, type RoutingRule, type Website } from '../domain/configurations/families.ts';
 import { GetObject, HeadObject } from '../handlers/object/get-object.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import { noParameters } from '../protocol/action-query.ts';
 import { statusOf } from '../protocol/errors.ts';
 import { asciiHeader } from '../protocol/formats/header-text.ts';
 import { describeOperation } from '../protocol/operations/operations.ts';
 import type { Reply } from '../protocol/reply.ts';
-import { Query, type Wire, WireHeaders } from '../protocol/wire.ts';
+import { noParameters, Query, type Wire, WireHeaders } from '../protocol/wire.ts';
 import { emptyBody } from '../request/body.ts';
 import { assertKey } from '../request/parameters.ts';
 import { establish, type Identified, type InBucket } from '../request/request.ts';
@@ -156,3 +154,56 @@ function sendTo(wire: Wire, { protocol, host, path, code }: Elsewhere): Reply {
 /** The owner's text may contain a query, a fragment and escapes. Only characters that no address may contain are escaped. */
 const asWritten = (text: string): string =>
   text.replace(/[^\x21-\x7e]+/g, (part) => encodeURIComponent(part.toWellFormed()));
+
+// Decides the answer of a website to a key: a page, a redirect, or the error document. The order is the public service's: the redirect of
+// all requests, routing rules without an error code, the page, routing rules with its error code.
+
+interface Elsewhere {
+  readonly protocol?: string | undefined;
+  readonly host?: string | undefined;
+  /** The beginning of the path as the site's owner wrote it, and the rest of the key. */
+  readonly path: { readonly written: string; readonly key: string };
+  readonly code: number;
+}
+
+const moved = 301;
+
+/** The redirect before any page is read. */
+
+export function findRedirect(site: Website, key: string): Elsewhere | undefined {
+  const all = site.RedirectAllRequestsTo;
+  if (all !== undefined)
+    return { protocol: all.Protocol, host: all.HostName, path: { written: '', key }, code: moved };
+  return ruleFor(site, key, undefined);
+}
+
+/** The redirect because the page could not be read. @param error the HTTP status */
+
+export const redirectOfError = (site: Website, key: string, error: number): Elsewhere | undefined =>
+  ruleFor(site, key, String(error));
+
+function ruleFor({ RoutingRules = [] }: Website, key: string, error: string | undefined) {
+  const rule = RoutingRules.find(({ Condition = {} }) => {
+    const { KeyPrefixEquals = '', HttpErrorCodeReturnedEquals } = Condition;
+    return HttpErrorCodeReturnedEquals === error && key.startsWith(KeyPrefixEquals);
+  });
+  return rule && follow(rule, key);
+}
+
+function follow({ Condition, Redirect }: RoutingRule, key: string): Elsewhere {
+  const { Protocol, HostName, ReplaceKeyWith, ReplaceKeyPrefixWith, HttpRedirectCode } = Redirect;
+  const prefix = Condition?.KeyPrefixEquals ?? '';
+  let path = { written: '', key };
+  if (ReplaceKeyWith !== undefined) path = { written: ReplaceKeyWith, key: '' };
+  else if (ReplaceKeyPrefixWith !== undefined)
+    path = { written: ReplaceKeyPrefixWith, key: key.slice(prefix.length) };
+  const code = HttpRedirectCode === undefined ? moved : Number(HttpRedirectCode);
+  return { protocol: Protocol, host: HostName, path, code };
+}
+
+/** The key of the page; for a directory, that of its index document. Undefined when the site has no index document. */
+
+export function findPage({ IndexDocument }: Website, key: string): string | undefined {
+  if (key !== '' && !key.endsWith('/')) return key;
+  return IndexDocument === undefined ? undefined : key + IndexDocument.Suffix;
+}

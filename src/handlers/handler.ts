@@ -1,14 +1,13 @@
 /** A handler: a function from an authorized request to its reply. */
-
 import type { Caller } from '../auth/authorize.ts';
 import type { Identity } from '../auth/identity.ts';
 import type { Context } from '../context.ts';
-import type { Recorder } from '../domain/common/recorder.ts';
-import type { RecordedFields } from '../domain/events/state-changes.ts';
+import type { RecordedFields, Recorder } from '../domain/common/recorder.ts';
 import { assertObject } from '../domain/objects/read-object.ts';
 import type { ObjectRow } from '../metadata/tables.ts';
+import { writeXml, type Xml } from '../protocol/formats/codec.ts';
 import type { Operation, OperationName, operations } from '../protocol/operations/operations.ts';
-import type { Reply } from '../protocol/reply.ts';
+import type { HeaderPair, Reply } from '../protocol/reply.ts';
 import type { Query, Wire } from '../protocol/wire.ts';
 import type { ReadFacts } from '../request/body.ts';
 import type { Authorized, AuthorizedInBucket, FindAsked } from '../request/request.ts';
@@ -93,3 +92,23 @@ export interface AreaRequest {
     },
   ): Recorder | undefined;
 }
+
+// Replies with an XML body.
+
+export function xmlReply<T>(
+  schema: Xml<T>,
+  root: string,
+  value: T,
+  headers: readonly HeaderPair[] = [],
+): Reply {
+  return {
+    status: 200,
+    headers: [['Content-Type', 'application/xml'], ...headers],
+    body: writeXml(schema, root, value),
+  };
+}
+
+export const emptyReply = (status: number, headers: readonly HeaderPair[] = []): Reply => ({
+  status,
+  headers,
+});

@@ -22,8 +22,7 @@ import {
 import { defined, positionIn, readCount, readToken, writeToken } from '../request/parameters.ts';
 import type { Authorized } from '../request/request.ts';
 import { type Entries, openEntries, visible } from './admin/named-resources.ts';
-import { xmlReply } from './common/xml-reply.ts';
-import type { HandlerOf } from './handler.ts';
+import { type HandlerOf, xmlReply } from './handler.ts';
 
 // ListBuckets: the caller's own, in pages on request; empty for anonymous.
 

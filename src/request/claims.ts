@@ -1,5 +1,4 @@
 /** What a request declares about its content: `Content-MD5` and the checksum headers or trailers (public API "Checking object integrity"). */
-
 import { verifyMfaHeader } from '../auth/session/mfa.ts';
 import { fail } from '../base/errors.ts';
 import type { Context } from '../context.ts';
@@ -11,8 +10,7 @@ import {
 } from '../domain/content/digests.ts';
 import { dialects } from '../protocol/dialect.ts';
 import { isChecksumHeader } from '../protocol/operations/operations.ts';
-import { header } from './own-headers.ts';
-import { defined } from './parameters.ts';
+import { defined, header } from './parameters.ts';
 import type { Authorized, AuthorizedInBucket } from './request.ts';
 
 type Request = Pick<Authorized, 'wire' | 'own' | 'payload'>;

@@ -14,13 +14,12 @@ import type { RecordedRows, Recorder } from '../domain/common/recorder.ts';
 import type { Admission } from '../domain/quotas/rate-limiter.ts';
 import type { AccessPointRow } from '../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../metadata/tables.ts';
-import type { Parameters } from '../protocol/action-query.ts';
 import type { ControlAsked } from '../protocol/address.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { OperationName, OperationRow } from '../protocol/operations/operations.ts';
 import type { Scope } from '../protocol/operations/parameters.ts';
 import type { ErrorFormat } from '../protocol/render.ts';
-import type { Incoming, Query, Wire } from '../protocol/wire.ts';
+import type { Incoming, Parameters, Query, Wire } from '../protocol/wire.ts';
 
 /** How a request ended; `code` is the error code of a refusal. */
 export interface Ending {

@@ -1,7 +1,7 @@
 /** What is stored for a time: `queue-retention`, `audit-retention` and `health-history`. */
 import type { Context } from '../context.ts';
 import { openTurns } from '../domain/common/turns.ts';
-import { boundQueues, firstLook } from '../domain/deliveries/events/queue-retention.ts';
+import { boundQueues, firstLook } from '../domain/event-deliveries/queue-retention.ts';
 import { type HeldSeals, holdSeals, stepSeals } from '../domain/events/seal-hours.ts';
 import { beginHistory, recordHealth } from '../domain/storage/health-history.ts';
 import type { Term } from '../metadata/background/tasks.ts';

@@ -8,7 +8,7 @@ import { readSigV2 } from '../../src/auth/sigv2.ts';
 import { Refusal } from '../../src/base/errors.ts';
 import { amz } from '../../src/protocol/dialect.ts';
 import { Query, WireHeaders } from '../../src/protocol/wire.ts';
-import { ownHeaders } from '../../src/request/own-headers.ts';
+import { ownHeaders } from '../../src/request/parameters.ts';
 import { alice, openGateway } from '../support/gateway.ts';
 import { signer } from '../support/sign.ts';
 

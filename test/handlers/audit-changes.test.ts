@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
-import { stateChanges } from '../../src/domain/events/state-changes.ts';
+import { stateChanges } from '../../src/domain/common/recorder.ts';
 import type { LogLevelControl } from '../../src/ports/telemetry.ts';
 import { openAdmin } from '../support/admin-world.ts';
 import { encryptingSettings } from '../support/encryption.ts';

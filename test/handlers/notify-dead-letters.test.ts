@@ -1,6 +1,6 @@
 /** Events that could not be delivered: operators deliver them again, or discard them. */
 import { expect, test, vi } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/deliveries/events/queue-retention.ts';
+import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
 import { operator } from '../support/gateway.ts';
 import { keysIn, openNotifyWorld, rule, targetsAt, until } from '../support/notify-world.ts';
 import { auditRows } from '../support/recorded.ts';

@@ -1,6 +1,6 @@
 /** The queues of events, replication and access logs stay within their limits, and dropped rows are counted. @storage */
 import { describe, expect, test } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/deliveries/events/queue-retention.ts';
+import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
 import {
   dueRowsOfHour,
   finishHourlyRows,

@@ -1,6 +1,6 @@
 /** The events `s3:Replication:*`, and what a replicator that was stopped in the middle leaves at its peer. */
 import { expect, test, vi } from 'vitest';
-import { boundQueues, firstLook } from '../../src/domain/deliveries/events/queue-retention.ts';
+import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { complete, createUpload, putPart } from '../support/gateway-bodies.ts';
 import { hurriedClock } from '../support/notify-world.ts';

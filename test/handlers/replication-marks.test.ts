@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBucket } from '../../src/domain/common/buckets.ts';
-import { boundQueues, firstLook } from '../../src/domain/deliveries/events/queue-retention.ts';
+import { boundQueues, firstLook } from '../../src/domain/event-deliveries/queue-retention.ts';
 import { isPending } from '../../src/domain/objects/replication-queue.ts';
 import { findHead } from '../../src/metadata/objects/objects.ts';
 import { carryOutLifecycles } from '../../src/workers/lifecycle.ts';

@@ -1,7 +1,7 @@
 /** GET /admin/v1/status: the installation on one page. */
 import { describe, expect, test } from 'vitest';
 import type { Context } from '../../src/context.ts';
-import { formatSeconds, formatSize, formatStatus } from '../../src/runtime/cli/status-page.ts';
+import { formatSeconds, formatSize, formatStatus } from '../../src/runtime/cli/watch.ts';
 import type { DescribeGateway } from '../../src/workers/heartbeats.ts';
 import { startWorkers } from '../../src/workers/registry.ts';
 import { deadAfter } from '../support/dead-writer.ts';

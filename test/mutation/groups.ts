@@ -11,7 +11,7 @@ export const groups: Readonly<Record<string, Group>> = {
     mutate: ['src/domain/configurations/lifecycle.ts', 'src/domain/objects/conditions.ts'],
     tests: ['test/unit/lifecycle-rules.test.ts', 'test/unit/conditions.test.ts'],
   },
-  cors: { mutate: ['src/domain/configurations/cors.ts'], tests: ['test/unit/cors.test.ts'] },
+  cors: { mutate: ['src/handlers/common/cross-origin.ts'], tests: ['test/unit/cors.test.ts'] },
   protocol: {
     mutate: ['src/protocol/address.ts', 'src/protocol/formats/iso-time.ts'],
     tests: ['test/unit/protocol/peer.test.ts', 'test/unit/iso-time.test.ts'],

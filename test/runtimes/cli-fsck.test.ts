@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { configWith } from '../../src/config/read-config.ts';
 import { compose } from '../../src/runtime/compose/compose.ts';
-import { repairAlone } from '../../src/workers/repair-lease.ts';
+import { repairAlone } from '../../src/workers/fsck.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 import { type Send, sender } from './client.ts';
 

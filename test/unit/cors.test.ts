@@ -1,7 +1,7 @@
 /** The CORS rule that applies to a request, found in linear time for every pattern. */
 import { describe, expect, test } from 'vitest';
-import { type CrossOrigin, findCorsRule } from '../../src/domain/configurations/cors.ts';
 import type { CorsRule } from '../../src/domain/configurations/families.ts';
+import { type CrossOrigin, findCorsRule } from '../../src/handlers/common/cross-origin.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 
 const rule = (given: Partial<CorsRule>): CorsRule => ({

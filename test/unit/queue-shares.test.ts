@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { shareOf } from '../../src/domain/deliveries/events/queue-shares.ts';
+import { shareOf } from '../../src/domain/event-deliveries/queue-retention.ts';
 
 test('a share is what each account may keep, and what small ones leave goes to the others', () => {
   const share = (counts: readonly number[], max: number) =>

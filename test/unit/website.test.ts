@@ -1,7 +1,7 @@
 /** The page of a website for a key, without a gateway. */
 import { describe, expect, test } from 'vitest';
 import type { RoutingRule, Website } from '../../src/domain/configurations/families.ts';
-import { findPage, findRedirect, redirectOfError } from '../../src/domain/configurations/website.ts';
+import { findPage, findRedirect, redirectOfError } from '../../src/gateway/site.ts';
 
 const site: Website = { IndexDocument: { Suffix: 'index.html' } };
 const rule = (Redirect: RoutingRule['Redirect'], Condition?: RoutingRule['Condition']): RoutingRule =>

@@ -4,9 +4,10 @@
  * Elements, operators, keys, principals and variables that the engine does not know are refused and never ignored, because an ignored
  * one would make a Deny fail open.
  */
-import { type CompiledSize, checkCompiledSize, sizeOfStatements } from './compiled-size.ts';
+
 import { malformed, parseJson, quoted } from './json.ts';
 import { compileStatement, type Statement, type StatementRules } from './statement.ts';
+import { type CompiledSize, checkCompiledSize, sizeOfStatements } from './variables.ts';
 
 export type PolicyKind = 'identity' | 'bucket' | 'session' | 'trust' | 'access-point';
 

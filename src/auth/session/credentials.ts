@@ -5,8 +5,13 @@ import { scanAccounts } from '../../metadata/iam.ts';
 import type { Account, Credential, Credentials } from '../../ports/credentials.ts';
 import type { AuthenticationContext } from '../context.ts';
 import type { Identity, Renew } from '../identity.ts';
-import { type AccountContext, AccountDirectory, AccountKeys } from './account-directory.ts';
-import { Revisions, type RevisionsContext } from './revisions.ts';
+import {
+  type AccountContext,
+  AccountDirectory,
+  AccountKeys,
+  Revisions,
+  type RevisionsContext,
+} from './account-directory.ts';
 import { Sessions } from './sessions.ts';
 
 /** Records are validated where settings are read; of two with the same access key the first one counts. */

@@ -9,7 +9,7 @@ import type { BucketRow } from '../../metadata/tables.ts';
 import type { KeyAccounts, KeyDescription } from '../../ports/key-provider.ts';
 import { type AuthorizationContext, type Caller, denialText, verdictOn } from '../authorize.ts';
 import type { Identity } from '../identity.ts';
-import { principalOf } from './principal.ts';
+import { principalOf } from '../principal.ts';
 
 /** The key's ARN in policies. It has the caller's account, because several accounts may share a key. */
 /** Some providers have ARNs as ids. */

@@ -16,8 +16,8 @@ import type { Incoming, Wire } from '../../protocol/wire.ts';
 import type { Authenticated, Identity } from '../identity.ts';
 import { anonymousPayload } from '../payload.ts';
 import { parsePeer } from '../policy/operators.ts';
+import { recordedArn } from '../principal.ts';
 import { identityOf } from './credentials.ts';
-import { recordedArn } from './principal.ts';
 
 interface LoginContext {
   readonly caches: Caches;

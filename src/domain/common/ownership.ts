@@ -12,9 +12,9 @@ import {
 } from '../../metadata/tables.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
 import type { Extent, FoundExtent, Owner } from '../../ports/object-bytes.ts';
-import { findAmongVersions } from '../listings/listed-versions.ts';
 import { unlessDamaged } from './damaged-buckets.ts';
 import { inlineExtents } from './garbage.ts';
+import { findAmongVersions } from './listed-versions.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 

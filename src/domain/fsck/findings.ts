@@ -2,7 +2,7 @@
 import type { Awaitable } from '../../base/awaitable.ts';
 import type { Context } from '../../context.ts';
 
-/** The guard of a run that may change something: only one such run works at a time (`workers/repair-lease.ts`). */
+/** The guard of a run that may change something: only one such run works at a time (`workers/fsck.ts`). */
 export interface RepairGuard {
   /** Called before each change. @throws where another run may have taken over */
   readonly assertMayRepair?: (() => Promise<void>) | undefined;

@@ -7,9 +7,9 @@ import { listedColumns, listedVersionColumns } from '../../metadata/objects/obje
 import { type BucketRow, type Grant, headSlot, liveSpace, type ObjectRow } from '../../metadata/tables.ts';
 import { groupUris, toUser } from '../access/acl.ts';
 import { formatVersionId } from '../common/ids.ts';
+import { everyVersion, openSpace, seekTo } from '../common/listed-versions.ts';
 import type { Inventory, InventoryField } from '../configurations/inventory.ts';
 import { findExpiration, type Lifecycle } from '../configurations/lifecycle.ts';
-import { everyVersion, openSpace, seekTo } from '../listings/listed-versions.ts';
 
 /** The last version that was listed. */
 export interface InventoryPlace {

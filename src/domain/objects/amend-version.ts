@@ -1,12 +1,19 @@
 /** Changes the row of a version (ACL, tags, locks, its wrapped key) without touching its bytes. */
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
-import { findVersion } from '../../metadata/objects/objects.ts';
+import type { Context } from '../../context.ts';
+import { findVersion, objectsAt } from '../../metadata/objects/objects.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { commitLimits, type Stored } from '../../ports/metadata-store.ts';
 import { drawVersion } from '../common/ids.ts';
 import type { Recorder } from '../common/recorder.ts';
+import { changeDocument } from '../configurations/documents.ts';
+import { type ObjectLockConfiguration, objectLock } from '../configurations/families.ts';
+import { type Ctx as KeyCtx, openObjectKey } from '../content/object-key.ts';
+import { type KeyUser, wrapKey } from '../content/provided-key.ts';
+import type { ByProvider } from '../content/requested-encryption.ts';
 import { type Ctx, changeKey, type KeyState } from './commit-version.ts';
+import { assertLockable, assertRemovable, lockTime, type Retention, withRetention } from './object-lock.ts';
 import { assertObject } from './read-object.ts';
 import { stamped } from './stamp.ts';
 
@@ -69,4 +76,109 @@ async function findTarget(
   assertObject(found?.row, { key, versionId });
   // The cast is safe: a missing version was refused above.
   return found as Stored<ObjectRow>;
+}
+
+// Changes Object Lock: the retention and legal hold of a version, the configuration of a bucket.
+
+/** Classes whose content is read from a restored copy only (public API). */
+type About = Omit<Amendment, 'amend'>;
+
+/** @param requested undefined removes the retention @throws AccessDenied as `withRetention` does */
+export async function putRetention(
+  ctx: Ctx,
+  about: About,
+  { requested, bypass }: { readonly requested: Retention | undefined; readonly bypass: boolean },
+): Promise<ObjectRow> {
+  assertLockable(about.bucket);
+  const now = await lockTime(ctx);
+  return amendVersion(ctx, {
+    ...about,
+    amend: ({ lock: former, ...row }) => {
+      const lock = withRetention(former, requested, { now, bypass });
+      return lock === undefined ? row : { ...row, lock };
+    },
+  });
+}
+
+export async function putLegalHold(ctx: Ctx, about: About, legalHold: boolean): Promise<ObjectRow> {
+  assertLockable(about.bucket);
+  return amendVersion(ctx, { ...about, amend: (row) => ({ ...row, lock: { ...row.lock, legalHold } }) });
+}
+
+/** @throws InvalidBucketState for a bucket that cannot have Object Lock */
+export function assertVersioned({ versioning }: Pick<BucketRow, 'versioning'>): void {
+  if (versioning !== 'Enabled')
+    throw fail(
+      'InvalidBucketState',
+      "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
+    );
+}
+
+/**
+ * Enables Object Lock permanently and sets the default retention. Every version that is committed after it returns gets the
+ * default, also where the write began before.
+ * @throws InvalidBucketState unless versioning is enabled
+ */
+export async function configureObjectLock(
+  ctx: Pick<Context, 'caches' | 'metadata' | 'clock' | 'random'>,
+  { bucket, record }: Pick<Amendment, 'bucket' | 'record'>,
+  configuration: ObjectLockConfiguration,
+): Promise<void> {
+  let changed = bucket;
+  await changeDocument(ctx, {
+    bucket,
+    record,
+    family: objectLock,
+    text: JSON.stringify(configuration),
+    amend: (row) => {
+      assertVersioned(row);
+      changed = { ...row, objectLock: true, generation: row.generation + 1 };
+      return changed;
+    },
+  });
+  await ctx.metadata.raiseFence(objectsAt(changed), changed.generation);
+}
+
+// Wraps an object's key again under another key, without touching the content (public API "UpdateObjectEncryption").
+
+interface Rewrap {
+  readonly bucket: BucketRow;
+  /** The version that was read. */
+  readonly row: ObjectRow;
+  /** Absent: the latest version. */
+  readonly versionId?: string | undefined;
+  readonly how: ByProvider;
+  readonly user: KeyUser;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+/**
+ * @throws InvalidRequest for a version that is not encrypted, or under a customer's key; AccessDenied for a version that
+ * Object Lock holds, and for keys that the user may not use; OperationAborted when another request replaced the version or
+ * wrapped its key meanwhile
+ */
+export async function rewrapKey(ctx: Ctx & KeyCtx, rewrap: Rewrap): Promise<void> {
+  const { bucket, row, how, user, ...amendment } = rewrap;
+  const { key, encryption } = row;
+  if (encryption === undefined || encryption.by === 'customer')
+    throw fail(
+      'InvalidRequest',
+      `The UpdateObjectEncryption operation doesn't support ${encryption === undefined ? 'unencrypted source objects' : 'source objects with the encryption type SSE-C'}. Only source objects encrypted with SSE-S3 or SSE-KMS are supported.`,
+    );
+  const place = { bucket, key };
+  const { bytes } = await openObjectKey(ctx, place, { encryption, user });
+  const context = encryption.by === 'provider' ? encryption.context : undefined;
+  const wrapped = await wrapKey(ctx, place, { bytes, how: { context, ...how }, user });
+  const now = await lockTime(ctx);
+  await amendVersion(ctx, {
+    bucket,
+    key,
+    ...amendment,
+    amend: (current) => {
+      if (current.encryption?.wrapped !== encryption.wrapped) throw fail('OperationAborted');
+      assertRemovable(current, { now, bypass: false });
+      return { ...current, encryption: wrapped };
+    },
+  });
 }

@@ -26,15 +26,15 @@ import { assertUploadKey } from '../content/object-key.ts';
 import { assertMayDecrypt, type KeyUser } from '../content/provided-key.ts';
 import { contentSize } from '../content/segments.ts';
 import { queueUnowned } from '../content/store-bytes.ts';
-import { type Conditions, checkWrite } from '../objects/conditions.ts';
 import {
   assertDescribed,
   type CommittedReplica,
   commitReplica,
   type ReplicaEffects,
-} from '../objects/replica/commit-replica.ts';
-import { reserveReplica } from '../objects/replica/write-replica.ts';
+} from '../objects/commit-replica.ts';
+import { type Conditions, checkWrite } from '../objects/conditions.ts';
 import { commitObject, type ObjectCommit } from '../objects/write-object.ts';
+import { reserveReplica } from '../objects/write-replica.ts';
 import { reserveSize } from '../quotas/admit.ts';
 import type { Freed } from '../quotas/amounts.ts';
 import { assertNotExceeded, hasQuota, type Room, withRoom } from '../quotas/room.ts';

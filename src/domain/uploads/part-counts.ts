@@ -15,8 +15,8 @@ import { readExtents } from '../../metadata/objects/objects.ts';
 import { everyPart, replaceSession, type StoredSession, unindexed } from '../../metadata/objects/uploads.ts';
 import type { BucketRow, CountedPart, ObjectRow, UploadPart, UploadSession } from '../../metadata/tables.ts';
 import type { MetadataStore, SideChange } from '../../ports/metadata-store.ts';
+import { findAmongVersions } from '../common/listed-versions.ts';
 import { contentSize } from '../content/segments.ts';
-import { findAmongVersions } from '../listings/listed-versions.ts';
 import { type Freed, freedBy } from '../quotas/amounts.ts';
 
 export const countPart = (

@@ -14,7 +14,7 @@ import {
 import type { BucketRow, ObjectRow, UploadResult, UploadSession } from '../../metadata/tables.ts';
 import type { SideChange } from '../../ports/metadata-store.ts';
 import { queueGarbageAll, queueUpload } from '../common/garbage.ts';
-import { findAmongVersions } from '../listings/listed-versions.ts';
+import { findAmongVersions } from '../common/listed-versions.ts';
 import { clearHeld } from './held-upload.ts';
 import { freeParts, ownedParts } from './part-counts.ts';
 import { rememberedMs, type Ctx as UploadCtx } from './upload-session.ts';

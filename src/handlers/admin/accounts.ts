@@ -31,7 +31,7 @@ import { findAccessKeyUse } from '../../metadata/iam.ts';
 import type { Account } from '../../ports/credentials.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { rootArn, userArn } from '../../protocol/arns.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, findAccount, jsonReply, nameIn, seconds } from './call.ts';
 import { assertExactNames } from './iam-entities.ts';
 

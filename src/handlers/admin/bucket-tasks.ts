@@ -26,7 +26,7 @@ import {
   requestPass,
 } from '../../domain/lifecycle/on-demand.ts';
 import type { LifecycleProgress } from '../../domain/lifecycle/progress.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';
 
 // Emptying a bucket in the background, and how far that is.

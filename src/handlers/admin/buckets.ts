@@ -1,7 +1,7 @@
 /** Buckets as operators see all of them, and as each account sees its own; their access points. */
 import { bucketPolicy } from '../../auth/bucket-policy.ts';
 import { isPublicPolicy } from '../../auth/policy/public-status.ts';
-import { callerOf } from '../../auth/session/principal.ts';
+import { callerOf } from '../../auth/principal.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -18,15 +18,14 @@ import {
 } from '../../domain/access/access-points.ts';
 import { isPublicAcl } from '../../domain/access/acl.ts';
 import { readOwnership } from '../../domain/access/object-ownership.ts';
-import { explainKept } from '../../domain/buckets/bucket-remains.ts';
 import { createBucket } from '../../domain/buckets/create-bucket.ts';
-import { deleteBucket } from '../../domain/buckets/delete-bucket.ts';
+import { deleteBucket, explainKept } from '../../domain/buckets/delete-bucket.ts';
 import { signingKeyStatus } from '../../domain/buckets/signing-key.ts';
 import { lookUpBucket, openBucket } from '../../domain/common/buckets.ts';
+import { type HeldBucket, pageHeldBuckets } from '../../domain/common/held-buckets.ts';
 import { openTurns } from '../../domain/common/turns.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { bucketAcl, bucketEncryption, bucketWebsite } from '../../domain/configurations/families.ts';
-import { type HeldBucket, pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
 import { changeOwner } from '../../domain/quotas/change-owner.ts';
 import { readBucketUsage } from '../../metadata/buckets/usage.ts';
 import type { AccessPointBlock, AccessPointRow } from '../../metadata/records/access-points.ts';
@@ -35,7 +34,7 @@ import { bucketsPageDefault } from '../../protocol/admin/objects.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { readAccessPointPolicy, storeAccessPointPolicy } from '../common/access-point-policy.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 
 // The buckets of all accounts: list, detail, and change of the owner.

@@ -26,7 +26,7 @@ import { versioning } from '../bucket/versioning.ts';
 import { website } from '../bucket/website.ts';
 import { type Checks, firstRefusal, gatherRefusals, type PartRefusal } from '../common/checks.ts';
 import type { Configuration, Configuring } from '../common/document.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, jsonReply } from './call.ts';
 
 type Call = Pick<AdminRequest, 'params' | 'caller' | 'requestId' | 'signal' | 'record'>;

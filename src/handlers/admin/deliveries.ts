@@ -3,14 +3,14 @@ import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
 import { nameDestination, readDestination } from '../../domain/configurations/replication-destination.ts';
-import { readRates } from '../../domain/deliveries/events/rates.ts';
+import { readRates } from '../../domain/event-deliveries/rates.ts';
 import {
   countBacklogs,
   discardLetters,
   type LetterFilter,
   redriveLetters,
-} from '../../domain/deliveries/events/redrive.ts';
-import { sendTestEvent } from '../../domain/deliveries/events/served-targets.ts';
+} from '../../domain/event-deliveries/redrive.ts';
+import { sendTestEvent } from '../../domain/event-deliveries/served-targets.ts';
 import { readSubject } from '../../domain/events/envelope.ts';
 import { testEvent } from '../../domain/events/events.ts';
 import { listFailing } from '../../domain/lanes/target-states.ts';

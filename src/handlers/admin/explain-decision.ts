@@ -7,8 +7,8 @@ import { type BroughtPolicies, hasPolicy, readPolicies } from '../../auth/identi
 import { parsePolicy } from '../../auth/policy/document.ts';
 import type { TraceEntry } from '../../auth/policy/evaluate.ts';
 import type { Facts } from '../../auth/policy/request.ts';
+import { principalOf, recordedArn } from '../../auth/principal.ts';
 import { roleCaller, userCaller } from '../../auth/session/account-directory.ts';
-import { principalOf, recordedArn } from '../../auth/session/principal.ts';
 import { storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { inParallel } from '../../base/concurrency.ts';
 import { fail, Refusal } from '../../base/errors.ts';

@@ -15,7 +15,7 @@ import {
 import type { IamRecords, IamTag } from '../../metadata/iam.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { groupArn, parseArn, policyArn, roleArn, userArn } from '../../protocol/arns.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { findAccount, jsonReply, nameIn } from './call.ts';
 
 export const arns = { user: userArn, group: groupArn, role: roleArn, policy: policyArn } as const;

@@ -19,7 +19,7 @@ import {
 import type { DeviceRecord } from '../../metadata/iam.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { deviceArn, userArn } from '../../protocol/arns.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from './call.ts';
 import { assertExactName, openAccount } from './iam-entities.ts';
 

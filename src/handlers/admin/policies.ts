@@ -23,7 +23,7 @@ import type { PolicyRecord } from '../../metadata/iam.ts';
 import { policyEntitiesPageDefault, policyTextMax } from '../../protocol/admin/iam.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { policyArn } from '../../protocol/arns.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, jsonReply, nameIn } from './call.ts';
 import {
   arns,

@@ -23,7 +23,7 @@ import { createUser, deleteUser, updateUser } from '../../domain/iam/users.ts';
 import { findAccessKeyUse } from '../../metadata/iam.ts';
 import { pageDefault } from '../../protocol/admin/row.ts';
 import { groupArn, roleArn, userArn } from '../../protocol/arns.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, jsonReply, nameIn } from './call.ts';
 import {
   boundaryJson,

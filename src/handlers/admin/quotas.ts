@@ -26,7 +26,7 @@ import {
   replaceRateLimit,
 } from '../../metadata/records/limits.ts';
 import { rootArn, userArn } from '../../protocol/arns.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { type AdminHandler, type AdminRequest, findAccount, jsonReply } from './call.ts';
 
 // The limits of quotas in requests: a request changes the limits that it names.

@@ -1,7 +1,7 @@
 /** The operator API: registers it on a router, a row of its table at a time, and decides who may call it. */
 import { authorizeAdmin, ungrantable } from '../../auth/administer.ts';
-import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { recordedArn } from '../../auth/session/principal.ts';
+import { explainRefusal } from '../../auth/authorize.ts';
+import { recordedArn } from '../../auth/principal.ts';
 import { fail, Refusal } from '../../base/errors.ts';
 import { toHex } from '../../base/text/hex.ts';
 import type { Json } from '../../base/text/strict-json.ts';
@@ -15,7 +15,6 @@ import {
   removeAnswer,
 } from '../../metadata/idempotency.ts';
 import { commitLimits } from '../../ports/metadata-store.ts';
-import { isSigningParameter } from '../../protocol/action-query.ts';
 import {
   type AdminOperationName,
   adminOperationNames,
@@ -26,7 +25,7 @@ import type { AdminOperation } from '../../protocol/admin/row.ts';
 import { matchAdmin, readAdminTarget } from '../../protocol/admin-target.ts';
 import { type JsonFields, type JsonReader, jsonObject, readJson } from '../../protocol/formats/json.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import type { Query, Wire } from '../../protocol/wire.ts';
+import { isSigningParameter, type Query, type Wire } from '../../protocol/wire.ts';
 import type { AdminApi, AreaRequest, AreaRouter, RoutedRequest } from '../handler.ts';
 import {
   type AdminHandler,

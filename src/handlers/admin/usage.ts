@@ -4,8 +4,8 @@ import { inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { openBucket } from '../../domain/common/buckets.ts';
+import { pageHeldBuckets } from '../../domain/common/held-buckets.ts';
 import { inTurns, openTurns } from '../../domain/common/turns.ts';
-import { pageHeldBuckets } from '../../domain/listings/held-buckets.ts';
 import {
   assertClosed,
   assertTrafficClosed,

@@ -1,5 +1,5 @@
 /** Background workers and long tasks. */
-import { recordedArn } from '../../auth/session/principal.ts';
+import { recordedArn } from '../../auth/principal.ts';
 import { fail } from '../../base/errors.ts';
 import { type ControlledWorker, controlledWorkers } from '../../config/workers.ts';
 import type { Context } from '../../context.ts';
@@ -13,7 +13,7 @@ import {
 } from '../../domain/common/workers.ts';
 import { countAllLeft } from '../../domain/inventory/runs.ts';
 import { countAllBacklogs } from '../../domain/lifecycle/backlog.ts';
-import { type FollowedTask, listTasks } from '../../domain/tasks/list-tasks.ts';
+import { type FollowedTask, listTasks } from '../../domain/storage/tasks.ts';
 import type { HeartbeatProgress, HeartbeatRow } from '../../metadata/records/processes.ts';
 import type { TaskAmount } from '../../metadata/records/tasks.ts';
 import type { QueueBacklog } from '../../ports/telemetry.ts';

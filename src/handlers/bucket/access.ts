@@ -20,7 +20,7 @@ import {
   policyStatus,
   publicAccessBlockConfiguration,
 } from '../../protocol/schemas/access.ts';
-import { header } from '../../request/own-headers.ts';
+import { header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { aclReply, readAcl, readPutAcl, type ShownAcl, toAcl } from '../common/acl.ts';
 import {
@@ -30,8 +30,7 @@ import {
   type Prepared,
   storeConfiguration,
 } from '../common/document.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 
 // PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus.
 

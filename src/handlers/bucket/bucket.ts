@@ -1,6 +1,6 @@
 /** CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, the tags, the preflight of CORS, request payment, and the site of a replica. */
 import { authorize } from '../../auth/authorize.ts';
-import { callerOf } from '../../auth/session/principal.ts';
+import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertNoAccessPoint, assertUnattached } from '../../domain/access/access-points.ts';
@@ -28,15 +28,14 @@ import {
 } from '../../protocol/schemas/bucket.ts';
 import { tagging } from '../../protocol/schemas/object.ts';
 import type { ReadFacts } from '../../request/body.ts';
-import { header } from '../../request/own-headers.ts';
+import { header } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 import { checkTag } from '../../request/tags.ts';
 import { givenAcl } from '../common/acl.ts';
 import { allowingHeaders, matchCors, readCrossOrigin, varyHeader } from '../common/cross-origin.ts';
 import { document } from '../common/document.ts';
 import { acceptRegion, assertBucketName, firstDocuments } from '../common/new-bucket.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 
 // HeadBucket, DeleteBucket, GetBucketLocation.
 

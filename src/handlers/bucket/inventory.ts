@@ -28,8 +28,7 @@ import {
   type Prepared,
   storeConfiguration,
 } from '../common/document.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 
 const inventoriesMax = 1000;
 const pageMax = 100;

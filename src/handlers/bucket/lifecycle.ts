@@ -14,7 +14,7 @@ import {
   lifecycleLimits,
   minimumSizeField,
 } from '../../protocol/schemas/lifecycle.ts';
-import { header } from '../../request/own-headers.ts';
+import { header } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 import { type Checks, checkFilterTags, checkPrefix, convertEach, withIds } from '../common/checks.ts';
 import { document } from '../common/document.ts';

@@ -1,18 +1,19 @@
 /** ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads and ListParts. */
-
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId, isUploadId, isVersionId } from '../../domain/common/ids.ts';
-import { assertUploadKey } from '../../domain/content/object-key.ts';
-import { contentSize } from '../../domain/content/segments.ts';
-import { everyVersion, liveObjects, type VersionStart } from '../../domain/listings/listed-versions.ts';
 import {
   type Entry,
+  everyVersion,
   type Grouping,
   type Listed,
+  liveObjects,
   readPage,
   startBehind,
-} from '../../domain/listings/listing.ts';
+  type VersionStart,
+} from '../../domain/common/listed-versions.ts';
+import { assertUploadKey } from '../../domain/content/object-key.ts';
+import { contentSize } from '../../domain/content/segments.ts';
 import { restoredUntil } from '../../domain/objects/restore.ts';
 import { openUploading } from '../../domain/uploads/upload-session.ts';
 import {
@@ -38,9 +39,9 @@ import {
   listMultipartUploadsResult,
   listPartsResult,
 } from '../../protocol/schemas/multipart.ts';
-import { header } from '../../request/own-headers.ts';
 import {
   defined,
+  header,
   isUrlEncoded,
   positionIn,
   readCount,
@@ -51,8 +52,7 @@ import {
 } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type Names, namedOwner, type OwnerOf, objectOwners, ownerNames } from '../common/acl.ts';
-import { xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { type HandlerOf, xmlReply } from '../handler.ts';
 import { readCustomerKey } from '../object/encryption-headers.ts';
 import { abortHeaders, hasLifecycle, quoted } from '../object/object-headers.ts';
 import { partChecksumFields } from '../object/write-headers.ts';

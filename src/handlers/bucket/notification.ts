@@ -14,7 +14,7 @@ import {
   readKeyFilter,
   type TargetedRule,
 } from '../../domain/configurations/notification.ts';
-import { explainUnserved, refusingTargets } from '../../domain/deliveries/events/served-targets.ts';
+import { explainUnserved, refusingTargets } from '../../domain/event-deliveries/served-targets.ts';
 import { testEvents } from '../../domain/events/events.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { notificationConfiguration } from '../../protocol/schemas/notification.ts';

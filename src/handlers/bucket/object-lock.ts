@@ -1,10 +1,9 @@
 /** GetObjectLockConfiguration and PutObjectLockConfiguration. */
-
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { readDocument } from '../../domain/configurations/documents.ts';
 import { objectLock } from '../../domain/configurations/families.ts';
-import { assertVersioned, configureObjectLock } from '../../domain/objects/change-lock.ts';
+import { assertVersioned, configureObjectLock } from '../../domain/objects/amend-version.ts';
 import type { BucketRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
@@ -19,8 +18,7 @@ import {
   type Prepared,
   storeConfiguration,
 } from '../common/document.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 
 /** The longest periods of the public API. */
 const periodMax = { Days: 36_500, Years: 100 } as const;

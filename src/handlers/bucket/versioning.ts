@@ -1,5 +1,4 @@
 /** GetBucketVersioning and PutBucketVersioning. */
-
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { assertVersioningAllowed, setVersioning, takesMfa } from '../../domain/buckets/bucket-versioning.ts';
@@ -14,8 +13,7 @@ import {
   type Prepared,
   storeConfiguration,
 } from '../common/document.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 
 export const GetBucketVersioning: HandlerOf<'GetBucketVersioning'> = async (_ctx, { bucket }) =>
   xmlReply(versioningConfiguration, 'VersioningConfiguration', toVersioning(bucket));

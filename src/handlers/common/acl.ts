@@ -24,11 +24,10 @@ import {
   type Grantee,
 } from '../../protocol/schemas/access.ts';
 import type { Owner } from '../../protocol/schemas/common.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined } from '../../request/parameters.ts';
+import { defined, header } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
+import { xmlReply } from '../handler.ts';
 import { type Checks, firstRefusal } from './checks.ts';
-import { xmlReply } from './xml-reply.ts';
 
 // The XML body of an ACL: read into grants, written from them (public API "PutObjectAcl", "GetObjectAcl").
 

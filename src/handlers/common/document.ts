@@ -16,8 +16,8 @@ import type { XmlLimits } from '../../protocol/formats/xml-parse.ts';
 import { bodyMaxDefault, describeOperation } from '../../protocol/operations/operations.ts';
 import type { HeaderPair, Reply } from '../../protocol/reply.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
+import { emptyReply, xmlReply } from '../handler.ts';
 import { type Checks, firstRefusal } from './checks.ts';
-import { emptyReply, xmlReply } from './xml-reply.ts';
 
 interface DocumentRules<T> {
   readonly family: Family<T>;

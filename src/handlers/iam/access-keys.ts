@@ -1,5 +1,5 @@
 /** The actions on access keys: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html and its neighbours. */
-import { callerOf } from '../../auth/session/principal.ts';
+import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import type { Recorder } from '../../domain/common/recorder.ts';
 import {

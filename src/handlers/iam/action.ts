@@ -2,9 +2,8 @@
  * The common part of every action of IAM, STS and access points: parameters are parsed by a schema, the caller is authorized for the
  * resource that they name, and the result is written as `<GetUserResponse><GetUserResult>…`.
  */
-import { denialText, type Question, verdictOn } from '../../auth/authorize.ts';
-import { explainRefusal } from '../../auth/explain-refusal.ts';
-import { callerOf, principalOf } from '../../auth/session/principal.ts';
+import { denialText, explainRefusal, type Question, verdictOn } from '../../auth/authorize.ts';
+import { callerOf, principalOf } from '../../auth/principal.ts';
 import type { Awaitable } from '../../base/awaitable.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';

@@ -1,7 +1,7 @@
 /** Parameters that many actions share, with the bounds of the public API. */
 
 import type { Identity } from '../../auth/identity.ts';
-import { callerOf } from '../../auth/session/principal.ts';
+import { callerOf } from '../../auth/principal.ts';
 import { fail } from '../../base/errors.ts';
 import { integer, list, optional, structure, text } from '../../protocol/operations/parameters.ts';
 import { readToken, writeToken } from '../../request/parameters.ts';

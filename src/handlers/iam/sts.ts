@@ -1,9 +1,9 @@
 /** The actions of STS. */
 
+import { type Assumption, assertMayAssume } from '../../auth/authorize.ts';
 import { parsePolicy } from '../../auth/policy/document.ts';
-import { type Assumption, assertMayAssume } from '../../auth/session/assume-role.ts';
+import { callerOf } from '../../auth/principal.ts';
 import { verifyMfa } from '../../auth/session/mfa.ts';
-import { callerOf } from '../../auth/session/principal.ts';
 import { issueSession, packedPercent, type SessionClaims } from '../../auth/session/sessions.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';

@@ -1,5 +1,5 @@
 /** The actions on users: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateUser.html and its neighbours. */
-import { callerOf } from '../../auth/session/principal.ts';
+import { callerOf } from '../../auth/principal.ts';
 import type { Context } from '../../context.ts';
 import { accountLimits, readCounts } from '../../domain/iam/account.ts';
 import { getNamed, listEntities } from '../../domain/iam/entities.ts';

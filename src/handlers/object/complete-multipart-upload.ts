@@ -16,11 +16,9 @@ import {
 } from '../../protocol/schemas/multipart.ts';
 import { splitTarget } from '../../protocol/wire.ts';
 import { claimedChecksum } from '../../request/claims.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined, readUploadName } from '../../request/parameters.ts';
+import { defined, header, readUploadName } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
 import { encryptionHeaders, readCustomerKey } from './encryption-headers.ts';
 import { assertMayHave } from './implied-actions.ts';

@@ -1,14 +1,12 @@
 /** Conditional headers and ranges. */
-
 import { fail } from '../../base/errors.ts';
 import type { Conditions } from '../../domain/objects/conditions.ts';
 import type { Slice } from '../../domain/objects/read-object.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import type { Reply } from '../../protocol/reply.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined, parseHttpDate } from '../../request/parameters.ts';
+import { defined, header, parseHttpDate } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
-import { emptyReply } from '../common/xml-reply.ts';
+import { emptyReply } from '../handler.ts';
 import { describeObject } from './object-headers.ts';
 
 // Conditional headers, read once for reads, writes and the sources of copies.

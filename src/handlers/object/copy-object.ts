@@ -1,5 +1,4 @@
 /** CopyObject: a new object from the bytes of another; chunks are never shared. */
-
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
@@ -12,12 +11,10 @@ import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyObjectResult } from '../../protocol/schemas/object.ts';
 import { parseAlgorithm } from '../../request/claims.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined } from '../../request/parameters.ts';
+import { defined, header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { readAccess } from '../common/acl.ts';
-import { xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { type HandlerOf, xmlReply } from '../handler.ts';
 import { writeConditions } from './conditions.ts';
 import { openSourceKey } from './content-key.ts';
 import { assertMayCopyTags, type CopySource, openCopySource } from './copy-source.ts';

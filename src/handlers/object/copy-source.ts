@@ -1,5 +1,4 @@
 /** The `copy-source` header: which version of which object, and that the caller may read it (public API "CopyObject"). */
-
 import { assertMayKnow, authorize, isCharged, mayKnowAbsence, type Question } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -10,8 +9,7 @@ import { assertReadable } from '../../domain/objects/restore.ts';
 import type { AccessPointRow } from '../../metadata/records/access-points.ts';
 import type { BucketRow, ObjectRow } from '../../metadata/tables.ts';
 import { percentDecode } from '../../protocol/wire.ts';
-import { header } from '../../request/own-headers.ts';
-import { assertKey } from '../../request/parameters.ts';
+import { assertKey, header } from '../../request/parameters.ts';
 import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
 import { sourceConditions } from './conditions.ts';
 

@@ -1,5 +1,4 @@
 /** The encryption headers of requests and replies (public API "Protecting data with server-side encryption"). */
-
 import { fail } from '../../base/errors.ts';
 import { fromBase64, toBase64 } from '../../base/text/base64.ts';
 import { type JsonObject, readStrictJson } from '../../base/text/strict-json.ts';
@@ -10,8 +9,7 @@ import type { RequestedEncryption } from '../../domain/content/requested-encrypt
 import type { Encryption } from '../../metadata/objects/properties.ts';
 import { cipherKeyBytes } from '../../ports/cryptography.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { header } from '../../request/own-headers.ts';
-import { utf8Length } from '../../request/parameters.ts';
+import { header, utf8Length } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 
 type Ctx = Pick<Context, 'config' | 'hasher'>;

@@ -1,5 +1,4 @@
 /** GetObjectAttributes: the chosen facts about an object, its parts in pages. */
-
 import { authorize } from '../../auth/authorize.ts';
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
@@ -13,10 +12,9 @@ import {
   type GetObjectAttributesResponse,
   getObjectAttributesResponse,
 } from '../../protocol/schemas/object.ts';
-import { header } from '../../request/own-headers.ts';
+import { header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { xmlReply } from '../common/xml-reply.ts';
-import { type HandlerOf, requireTarget } from '../handler.ts';
+import { type HandlerOf, requireTarget, xmlReply } from '../handler.ts';
 import { notModified, readConditions } from './conditions.ts';
 import { openDescribedKey } from './content-key.ts';
 import { versionHeader } from './object-headers.ts';

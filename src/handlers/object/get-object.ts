@@ -1,5 +1,4 @@
 /** GetObject and HeadObject: one path, with and without a body. */
-
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
@@ -16,8 +15,7 @@ import { assertReadable } from '../../domain/objects/restore.ts';
 import { partNumberMax } from '../../domain/uploads/part-list.ts';
 import { headSlot, type ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair, Reply, ReplyBody } from '../../protocol/reply.ts';
-import { header } from '../../request/own-headers.ts';
-import { parseHttpDate } from '../../request/parameters.ts';
+import { header, parseHttpDate } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type HandlerOf, requireTarget } from '../handler.ts';
 import { notModified, parseRange, readConditions } from './conditions.ts';

@@ -5,7 +5,7 @@
 import { assertNotDenied, authorize, type Caller } from '../../auth/authorize.ts';
 import type { Context } from '../../context.ts';
 import { groupUris } from '../../domain/access/acl.ts';
-import type { ReplicaEffect, ReplicaEffects } from '../../domain/objects/replica/commit-replica.ts';
+import type { ReplicaEffect, ReplicaEffects } from '../../domain/objects/commit-replica.ts';
 import type { ReplicaDocument } from '../../metadata/objects/properties.ts';
 import type { Grant, ObjectRow } from '../../metadata/tables.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';

@@ -1,5 +1,4 @@
 /** Headers that describe an object: read from a write, shown by a read (public API "Object metadata"). */
-
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
@@ -10,8 +9,7 @@ import { restoredUntil } from '../../domain/objects/restore.ts';
 import type { BucketRow, ObjectHeaders, ObjectRow } from '../../metadata/tables.ts';
 import { asciiHeader, encodeWords, headerText } from '../../protocol/formats/header-text.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { header, headersUnder } from '../../request/own-headers.ts';
-import { defined, utf8Length } from '../../request/parameters.ts';
+import { defined, header, headersUnder, utf8Length } from '../../request/parameters.ts';
 import type { Authorized } from '../../request/request.ts';
 import { parseTags } from '../../request/tags.ts';
 import { encryptionHeaders } from './encryption-headers.ts';

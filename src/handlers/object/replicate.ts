@@ -1,5 +1,4 @@
 /** The requests by which another site brings its versions: ReplicateObject, ReplicateUpload, ReplicateState, ReplicateDelete. */
-
 import { authorize } from '../../auth/authorize.ts';
 import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
@@ -17,13 +16,9 @@ import {
   type Replica,
   type ReplicaEffects,
   type ReplicaOutcome,
-} from '../../domain/objects/replica/commit-replica.ts';
-import { removeReplica } from '../../domain/objects/replica/remove-replica.ts';
-import {
-  reserveReplica,
-  writeReplica,
-  writeReplicaState,
-} from '../../domain/objects/replica/write-replica.ts';
+  removeReplica,
+} from '../../domain/objects/commit-replica.ts';
+import { reserveReplica, writeReplica, writeReplicaState } from '../../domain/objects/write-replica.ts';
 import { withRoom } from '../../domain/quotas/room.ts';
 import { createUpload } from '../../domain/uploads/upload-session.ts';
 import { type ReplicaDocument, replicaDocumentMax } from '../../metadata/objects/properties.ts';
@@ -34,12 +29,10 @@ import type { HeaderPair } from '../../protocol/reply.ts';
 import { initiateMultipartUploadResult } from '../../protocol/schemas/multipart.ts';
 import { readReplica } from '../../protocol/schemas/replica.ts';
 import { readClaims } from '../../request/claims.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined } from '../../request/parameters.ts';
+import { defined, header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { checkTagging } from '../../request/tags.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { assertMayHave } from './implied-actions.ts';
 import { checkStoredHeaders, quoted, writtenVersionHeader } from './object-headers.ts';
 

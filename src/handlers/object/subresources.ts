@@ -1,15 +1,12 @@
 /** What an object has beside its content: retention and legal hold, ACL, tags, restored copies, and its encryption. */
-
 import { openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl, toUser } from '../../domain/access/acl.ts';
 import { acceptAcl, assertUnblocked, readOwnership } from '../../domain/access/object-ownership.ts';
-import { amendVersion } from '../../domain/objects/amend-version.ts';
-import { putLegalHold, putRetention } from '../../domain/objects/change-lock.ts';
+import { amendVersion, putLegalHold, putRetention, rewrapKey } from '../../domain/objects/amend-version.ts';
 import { assertLockable } from '../../domain/objects/object-lock.ts';
 import { restoreVersion } from '../../domain/objects/restore.ts';
-import { rewrapKey } from '../../domain/objects/rewrap-key.ts';
 import type { ObjectRow } from '../../metadata/tables.ts';
 import { readXml } from '../../protocol/formats/codec.ts';
 import { bodyMaxDefault } from '../../protocol/operations/operations.ts';
@@ -26,8 +23,7 @@ import { utf8Length } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import { type Tags, tagsIn } from '../../request/tags.ts';
 import { aclReply, readPutAcl } from '../common/acl.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import { type HandlerOf, requireTarget } from '../handler.ts';
+import { emptyReply, type HandlerOf, requireTarget, xmlReply } from '../handler.ts';
 import { assertKeyId } from './encryption-headers.ts';
 import { versionHeader } from './object-headers.ts';
 import { asksBypass, futureRetention } from './write-headers.ts';

@@ -1,5 +1,4 @@
 /** UploadPart and UploadPartCopy. */
-
 import { fail } from '../../base/errors.ts';
 import { formatVersionId } from '../../domain/common/ids.ts';
 import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
@@ -11,11 +10,9 @@ import type { UploadPart as StoredPart, UploadSession } from '../../metadata/tab
 import { isoTime } from '../../protocol/formats/iso-time.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
 import { copyPartResult } from '../../protocol/schemas/object.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined, readUploadName } from '../../request/parameters.ts';
+import { defined, header, readUploadName } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
-import { emptyReply, xmlReply } from '../common/xml-reply.ts';
-import type { HandlerOf } from '../handler.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
 import { openSourceKey, openUploadKey, readContent } from './content-key.ts';
 import { openCopySource } from './copy-source.ts';
 import { encryptionHeaders } from './encryption-headers.ts';

@@ -6,8 +6,7 @@ import type { Context } from '../../context.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/object-lock.ts';
 import type { Checksum, Lock, ObjectRow } from '../../metadata/tables.ts';
 import type { HeaderPair } from '../../protocol/reply.ts';
-import { header } from '../../request/own-headers.ts';
-import { defined } from '../../request/parameters.ts';
+import { defined, header } from '../../request/parameters.ts';
 import type { AuthorizedInBucket } from '../../request/request.ts';
 import type { Tags } from '../../request/tags.ts';
 

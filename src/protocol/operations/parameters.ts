@@ -3,7 +3,7 @@
  * that no schema names is refused, because dropping it would change the meaning of the request.
  */
 import { fail, type Refusal } from '../../base/errors.ts';
-import type { Parameters } from '../action-query.ts';
+import type { Parameters } from '../wire.ts';
 
 /** A name, its value, and the parameters below it. */
 interface Node {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describeError } from '../../base/text/describe-error.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
-import { type BackupRun, saveBackup } from '../../domain/tasks/backups.ts';
+import { type BackupRun, saveBackup } from '../../domain/storage/tasks.ts';
 import { findInstallation } from '../../metadata/installation.ts';
 import { holdGarbage } from '../../workers/leadership.ts';
 import type { CommandWatch } from '../cli/command-watch.ts';

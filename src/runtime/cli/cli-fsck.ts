@@ -17,7 +17,7 @@ import {
 import { type LostBucket, type Rebuilt, rebuildIndex } from '../../domain/fsck/rebuild.ts';
 import { LeaseLost } from '../../metadata/background/leases.ts';
 import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import { RepairElsewhere, type RepairTurn, repairAloneSoon } from '../../workers/repair-lease.ts';
+import { RepairElsewhere, type RepairTurn, repairAloneSoon } from '../../workers/fsck.ts';
 import { compose } from '../compose/compose.ts';
 import type { Configuration } from '../compose/configuration.ts';
 import { type CommandWatch, withWatch } from './command-watch.ts';

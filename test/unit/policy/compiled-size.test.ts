@@ -2,10 +2,10 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { compiledSizeMax } from '../../../src/auth/policy/compiled-size.ts';
 import { type PolicyDocument, parsePolicy } from '../../../src/auth/policy/document.ts';
 import { evaluate } from '../../../src/auth/policy/evaluate.ts';
 import { anonymous } from '../../../src/auth/policy/request.ts';
+import { compiledSizeMax } from '../../../src/auth/policy/variables.ts';
 import { heavyPolicies } from '../../support/heavy-policies.ts';
 
 setFlagsFromString('--expose-gc');

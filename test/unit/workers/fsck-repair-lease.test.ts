@@ -4,8 +4,8 @@ import { type FsckFinding, type FsckMode, runFsck } from '../../../src/domain/fs
 import { type Rebuilt, rebuildIndex } from '../../../src/domain/fsck/rebuild.ts';
 import { LeaseLost } from '../../../src/metadata/background/leases.ts';
 import { findLiveHead, objectsAt } from '../../../src/metadata/objects/objects.ts';
+import { RepairElsewhere, repairAlone, repairAloneSoon } from '../../../src/workers/fsck.ts';
 import { leaseTtlMs } from '../../../src/workers/leadership.ts';
-import { RepairElsewhere, repairAlone, repairAloneSoon } from '../../../src/workers/repair-lease.ts';
 import { type DomainWorld, domainWorld, graceMs, storedExtents } from '../../support/domain-world.ts';
 
 const fix: FsckMode = { fix: true, drop: false };

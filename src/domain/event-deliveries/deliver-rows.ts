@@ -1,15 +1,15 @@
 /** Delivers rows of the queue `notify` to their targets, those of an object in order, and removes the ones that are done. */
-import type { Config } from '../../../config.ts';
-import type { Context } from '../../../context.ts';
-import { finishHourlyRows } from '../../../metadata/background/hourly-consumer.ts';
-import { deadLetter } from '../../../metadata/background/queues.ts';
-import { type HourlyRow, notifyTaskOf } from '../../../metadata/records/queues.ts';
-import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../../ports/event-sink.ts';
-import type { Trace } from '../../../ports/trace.ts';
-import { describeDelivery, readSubject, wrapMessage } from '../../events/envelope.ts';
-import type { LaneQueue, Pass } from '../../lanes/pass.ts';
-import { nameObject, type Subject } from '../../lanes/target-states.ts';
-import { beginDelivery } from '../delivery-trace.ts';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { finishHourlyRows } from '../../metadata/background/hourly-consumer.ts';
+import { deadLetter } from '../../metadata/background/queues.ts';
+import { type HourlyRow, notifyTaskOf } from '../../metadata/records/queues.ts';
+import type { Delivery, EventSink, SinkFailure, SinkMessage } from '../../ports/event-sink.ts';
+import type { Trace } from '../../ports/trace.ts';
+import { beginDelivery } from '../deliveries/delivery-trace.ts';
+import { describeDelivery, readSubject, wrapMessage } from '../events/envelope.ts';
+import type { LaneQueue, Pass } from '../lanes/pass.ts';
+import { nameObject, type Subject } from '../lanes/target-states.ts';
 import { splitServed } from './served-targets.ts';
 
 export type Ctx = Pick<

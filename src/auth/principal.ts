@@ -1,12 +1,40 @@
-/**
- * Whom a signature proves at a bucket. A bucket with a signing key believes only signatures with that key; and a signature with the secret of
- * a bucket, which several may share, proves no identity anywhere else (docs/adr/0032-what-a-bucket-secret-proves.md). Where nothing is
- * proven, the caller is judged as an anonymous one. Every decision on a bucket passes here.
- */
+/** The caller as policies see it. */
+import { memoizeEach } from '../base/bounded-cache.ts';
 import { signingKeyIdentity } from '../domain/buckets/signing-key.ts';
 import type { BucketRow } from '../metadata/tables.ts';
-import { bucketKeyArn } from '../protocol/arns.ts';
+import type { Caller } from '../ports/credentials.ts';
+import { bucketKeyArn, isEntityName, rootArn, userArn } from '../protocol/arns.ts';
 import type { Identity, SignedFor } from './identity.ts';
+import { anonymous, type Principal } from './policy/request.ts';
+
+export const configured = memoizeEach(
+  ({ owner, displayName, accessKey, root }: NonNullable<Identity>): Caller => {
+    if (root) return { kind: 'root', account: owner, arn: rootArn(owner), userid: owner };
+    const username = isEntityName(displayName) ? displayName : accessKey;
+    return {
+      kind: 'user',
+      account: owner,
+      arn: userArn(owner, { name: username }),
+      userid: accessKey,
+      username,
+    };
+  },
+);
+
+export const callerOf = (identity: NonNullable<Identity>): Caller => identity.caller ?? configured(identity);
+
+export const principalOf = (identity: Identity): Principal =>
+  identity === undefined ? anonymous : callerOf(identity);
+
+/** Whom records name: a session by its own ARN, as the public service does, and not by that of its role. */
+export function recordedArn(identity: Identity): string {
+  const { arn, sessionArn = arn } = principalOf(identity);
+  return sessionArn;
+}
+
+// Whom a signature proves at a bucket. A bucket with a signing key believes only signatures with that key; and a signature with the
+// secret of a bucket, which several may share, proves no identity anywhere else (docs/adr/0032-what-a-bucket-secret-proves.md). Where
+// nothing is proven, the caller is judged as an anonymous one. Every decision on a bucket passes here.
 
 /**
  * The caller that the secret of a bucket proves: a holder of it, who acts for the account that owns the bucket. It is neither the root of

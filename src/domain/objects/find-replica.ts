@@ -1,10 +1,10 @@
 /** Reads the rows of a key that decide about a replicated version. */
-import type { Context } from '../../../context.ts';
-import { historyAt, liveHeadAt, markerHeadAt, objectsAt } from '../../../metadata/objects/objects.ts';
-import { type BucketRow, historySpace, type ObjectRow } from '../../../metadata/tables.ts';
-import type { Stored } from '../../../ports/metadata-store.ts';
-import type { KeyState } from '../commit-version.ts';
-import { type FreshVersion, type Plan, planNewVersion } from '../versions.ts';
+import type { Context } from '../../context.ts';
+import { historyAt, liveHeadAt, markerHeadAt, objectsAt } from '../../metadata/objects/objects.ts';
+import { type BucketRow, historySpace, type ObjectRow } from '../../metadata/tables.ts';
+import type { Stored } from '../../ports/metadata-store.ts';
+import type { KeyState } from './commit-version.ts';
+import { type FreshVersion, type Plan, planNewVersion } from './versions.ts';
 
 type Ctx = Pick<Context, 'metadata'>;
 

@@ -1,21 +1,19 @@
 /** Receives versions of other sites: stores the content of a version, creates delete markers, changes states. */
 
-import { fail } from '../../../base/errors.ts';
-import { toBase64 } from '../../../base/text/base64.ts';
-import { fromHex } from '../../../base/text/hex.ts';
-import { findHead, findVersion } from '../../../metadata/objects/objects.ts';
-import type { ReplicaDocument } from '../../../metadata/objects/properties.ts';
-import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
-import { assertNotEmptied } from '../../clusters/cluster-states.ts';
-import { placeWrite } from '../../clusters/placement.ts';
-import type { ObjectKey } from '../../content/content-key.ts';
-import type { Claims } from '../../content/digests.ts';
-import { type Content, queueUnowned, storeBytes } from '../../content/store-bytes.ts';
-import { reserveSize } from '../../quotas/admit.ts';
-import type { Freed } from '../../quotas/amounts.ts';
-import { hasQuota, type Room, withRoom } from '../../quotas/room.ts';
-import { stampOf } from '../stamp.ts';
-import type { Ctx as WriteCtx } from '../write-object.ts';
+import { fail } from '../../base/errors.ts';
+import { toBase64 } from '../../base/text/base64.ts';
+import { fromHex } from '../../base/text/hex.ts';
+import { findHead, findVersion } from '../../metadata/objects/objects.ts';
+import type { ReplicaDocument } from '../../metadata/objects/properties.ts';
+import { wasRemoved } from '../../metadata/objects/removed-versions.ts';
+import { assertNotEmptied } from '../clusters/cluster-states.ts';
+import { placeWrite } from '../clusters/placement.ts';
+import type { ObjectKey } from '../content/content-key.ts';
+import type { Claims } from '../content/digests.ts';
+import { type Content, queueUnowned, storeBytes } from '../content/store-bytes.ts';
+import { reserveSize } from '../quotas/admit.ts';
+import type { Freed } from '../quotas/amounts.ts';
+import { hasQuota, type Room, withRoom } from '../quotas/room.ts';
 import {
   assertReceivable,
   assertSameContent,
@@ -26,6 +24,8 @@ import {
   type Replica,
 } from './commit-replica.ts';
 import { findById } from './find-replica.ts';
+import { stampOf } from './stamp.ts';
+import type { Ctx as WriteCtx } from './write-object.ts';
 
 interface ReplicaWrite extends Replica {
   /** Absent: the content is stored unencrypted. */

@@ -3,16 +3,16 @@
  * other account. Checked when a configuration is stored and at each delivery, because targets and owners change.
  */
 
-import { inParallel } from '../../../base/concurrency.ts';
-import type { NotifyTarget } from '../../../config/values/notify-targets.ts';
-import type { Config } from '../../../config.ts';
-import type { Context } from '../../../context.ts';
-import { findBucket } from '../../../metadata/buckets/buckets.ts';
-import { type HourlyRow, notifyTaskOf } from '../../../metadata/records/queues.ts';
-import type { SinkFailure } from '../../../ports/event-sink.ts';
-import { accountInArn } from '../../configurations/notification.ts';
-import { readSubject } from '../../events/envelope.ts';
-import { type NewConfiguration, testEvent } from '../../events/events.ts';
+import { inParallel } from '../../base/concurrency.ts';
+import type { NotifyTarget } from '../../config/values/notify-targets.ts';
+import type { Config } from '../../config.ts';
+import type { Context } from '../../context.ts';
+import { findBucket } from '../../metadata/buckets/buckets.ts';
+import { type HourlyRow, notifyTaskOf } from '../../metadata/records/queues.ts';
+import type { SinkFailure } from '../../ports/event-sink.ts';
+import { accountInArn } from '../configurations/notification.ts';
+import { readSubject } from '../events/envelope.ts';
+import { type NewConfiguration, testEvent } from '../events/events.ts';
 
 type Ctx = Pick<Context, 'credentials' | 'metadata'> & {
   readonly config: Pick<Config, 'SVC_NOTIFY_TARGETS'>;

@@ -1,8 +1,8 @@
 /** How many events each target takes a second, stored so that every process can show it. */
-import type { Context } from '../../../context.ts';
-import { findTask, putTask, type TaskKind } from '../../../metadata/background/tasks.ts';
-import type { MetadataStore } from '../../../ports/metadata-store.ts';
-import type { Telemetry } from '../../../ports/telemetry.ts';
+import type { Context } from '../../context.ts';
+import { findTask, putTask, type TaskKind } from '../../metadata/background/tasks.ts';
+import type { MetadataStore } from '../../ports/metadata-store.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
 
 interface Rates {
   /** Store time (ms). */

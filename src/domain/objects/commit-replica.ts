@@ -1,24 +1,24 @@
 /** Commits a replicated version at its place among the versions of its key, or the state of one that exists. */
-
-import { fail } from '../../../base/errors.ts';
-import type { Context } from '../../../context.ts';
-import type { Encryption, ReplicaDocument } from '../../../metadata/objects/properties.ts';
-import { wasRemoved } from '../../../metadata/objects/removed-versions.ts';
-import { findSite } from '../../../metadata/site.ts';
-import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../../metadata/tables.ts';
-import type { Op, SideChange, Stored } from '../../../ports/metadata-store.ts';
-import { assertUnblocked } from '../../access/object-ownership.ts';
-import { drawVersion, timeOf } from '../../common/ids.ts';
-import type { Recorder } from '../../common/recorder.ts';
-import type { Freed } from '../../quotas/amounts.ts';
-import type { Room } from '../../quotas/room.ts';
-import { assertFits } from '../amend-version.ts';
-import { type Ctx, changeKey } from '../commit-version.ts';
-import { assertLockable, lockAtWrite, lockTime } from '../object-lock.ts';
-import { stampOf } from '../stamp.ts';
-import type { FreshVersion, Plan } from '../versions.ts';
+import { fail } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { newestInHistory } from '../../metadata/objects/objects.ts';
+import type { Encryption, ReplicaDocument } from '../../metadata/objects/properties.ts';
+import { tombstone, wasRemoved } from '../../metadata/objects/removed-versions.ts';
+import { findSite } from '../../metadata/site.ts';
+import type { BucketRow, Grant, Lock, Manifest, ObjectRow } from '../../metadata/tables.ts';
+import type { Op, SideChange, Stored } from '../../ports/metadata-store.ts';
+import { assertUnblocked } from '../access/object-ownership.ts';
+import { drawVersion, timeOf } from '../common/ids.ts';
+import type { Recorder } from '../common/recorder.ts';
+import type { Freed } from '../quotas/amounts.ts';
+import type { Room } from '../quotas/room.ts';
+import { assertFits } from './amend-version.ts';
+import { type Ctx, changeKey } from './commit-version.ts';
+import { mfaRequired } from './delete-object.ts';
 import { findById, findNeighbours, newerNull, planReplica } from './find-replica.ts';
-import { removeReplica } from './remove-replica.ts';
+import { assertLockable, lockAtWrite, lockTime } from './object-lock.ts';
+import { stampOf } from './stamp.ts';
+import { type FreshVersion, type Plan, planRemoveVersion } from './versions.ts';
 
 /** `present`: nothing changed. `superseded`: the site has a later state. `removed`: the site has removed the version permanently. */
 export type ReplicaOutcome = 'stored' | 'present' | 'superseded' | 'removed';
@@ -385,4 +385,42 @@ function joinRetentions(own: Lock, received: Lock, now: number): Lock {
     mode: isStrict ? 'COMPLIANCE' : 'GOVERNANCE',
     retainUntil: Math.max(own.retainUntil ?? 0, received.retainUntil ?? 0),
   };
+}
+
+// Removes a version permanently because another site has done so.
+
+interface ReplicaRemoval {
+  readonly bucket: BucketRow;
+  readonly key: string;
+  readonly version: string;
+  readonly record?: Recorder | undefined;
+  readonly requestId: string;
+}
+
+/**
+ * Removes a version, also one that has not arrived yet.
+ * @returns whether it was there
+ * @throws AccessDenied for one under Object Lock, and where the bucket requires MFA
+ */
+export async function removeReplica(
+  ctx: Ctx,
+  { bucket, key, version, record, requestId }: ReplicaRemoval,
+): Promise<boolean> {
+  const change = { bucket, key, requestId, id: `${requestId}-${drawVersion(ctx)}`, record };
+  const remove = () =>
+    changeKey(ctx, {
+      ...change,
+      async decide(state) {
+        if (state.bucket.mfaDelete) throw mfaRequired();
+        const target = await findById(ctx, state, version);
+        if (state.head === undefined || target === undefined) return undefined;
+        return planRemoveVersion(state.head, target, await newestInHistory(ctx.metadata, state.bucket, key));
+      },
+    });
+  if ((await remove()).done === 'applied') return true;
+  // A third site may still bring it. One that arrives at this moment is found by the second attempt, or finds the tombstone itself.
+  const now = await ctx.metadata.now();
+  const keptMs = ctx.config.SVC_REPLICATION_TOMBSTONES;
+  await ctx.metadata.apply([tombstone({ bucketId: bucket.id, key, version }, { now, keptMs })]);
+  return (await remove()).done === 'applied';
 }

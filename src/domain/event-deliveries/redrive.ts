@@ -1,18 +1,18 @@
 /** Puts dead letters back into the queue of events, or discards them. */
 
-import type { Refusal } from '../../../base/errors.ts';
-import type { Context } from '../../../context.ts';
-import { dueRowsOfHour, listDueHours } from '../../../metadata/background/hourly-consumer.ts';
+import type { Refusal } from '../../base/errors.ts';
+import type { Context } from '../../context.ts';
+import { dueRowsOfHour, listDueHours } from '../../metadata/background/hourly-consumer.ts';
 import {
   laneOf,
   laneOfSlot,
   laneSlot,
   queuedByHour,
   scanHours,
-} from '../../../metadata/background/hourly-queues.ts';
-import { everyDeadLetter, removeDeadLetter } from '../../../metadata/background/queues.ts';
-import { type DeadLetter, notifyTaskOf, type QueueRow } from '../../../metadata/records/queues.ts';
-import { readSubject, type Subject } from '../../events/envelope.ts';
+} from '../../metadata/background/hourly-queues.ts';
+import { everyDeadLetter, removeDeadLetter } from '../../metadata/background/queues.ts';
+import { type DeadLetter, notifyTaskOf, type QueueRow } from '../../metadata/records/queues.ts';
+import { readSubject, type Subject } from '../events/envelope.ts';
 
 type Ctx = Pick<Context, 'caches' | 'metadata' | 'clock'>;
 
