@@ -196,7 +196,7 @@ const recordsPage: Page = {
 
 const metricsPage: Page = {
   title: 'Metrics',
-  source: 'src/telemetry/measurements',
+  source: 'src/telemetry/metrics.ts',
   intro: [
     'What `/metrics` shows, in the Prometheus exposition format, beside the usual `process_*` and `nodejs_*` metrics.',
     'Every process of a node answers for all of them: values are added up unless the table says otherwise. With',

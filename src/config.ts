@@ -1,13 +1,14 @@
 /** The settings table: every `SVC_*` variable once; flags, checks and the reference page derive from it. */
+
+import { clusters, storageClasses } from './config/clusters.ts';
+import { credentials } from './config/credentials.ts';
 import { keySettings } from './config/keys.ts';
 import { bytes, choice, duration, integer, powerOfTwo, text, toggle } from './config/kinds.ts';
 import { metadataBackendNames, orderedKvSettings, wideColumnSettings } from './config/metadata.ts';
+import { cidrs, domains, filePath, listen, pathIn } from './config/network.ts';
 import { consoleSettings, notifySettings, replicationSettings, tracingSettings } from './config/services.ts';
 import { fault, onlyServer, optional, type Setting, secret, type ValueOf, value } from './config/setting.ts';
-import { clusters, storageClasses } from './config/values/clusters.ts';
-import { credentials } from './config/values/credentials.ts';
-import { cidrs, domains, filePath, listen, pathIn } from './config/values/network.ts';
-import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/values/upstreams.ts';
+import { isEndpoint, keyPattern, regionPattern, upstreams } from './config/upstreams.ts';
 import { lifecycleSettings, processes, quotaSettings, usageSettings, workers } from './config/workers.ts';
 
 const withDataDir = <T>(setting: Setting<T>, name: string): Setting<T> => ({

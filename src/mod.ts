@@ -11,7 +11,7 @@ export { bodyBudget } from './backends/data/chunked/write-budget.ts';
 export { memoryChunks } from './backends/data/memory.ts';
 export { masterSealer } from './backends/keys/sealing.ts';
 export { lateWrites } from './backends/metadata/late-writes.ts';
-export { memoryStore } from './backends/metadata/memory/store.ts';
+export { memoryStore } from './backends/metadata/memory-store.ts';
 export { Caches } from './base/bounded-cache.ts';
 export { parseConfig } from './config/read-config.ts';
 export type { Config } from './config.ts';

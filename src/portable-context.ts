@@ -6,7 +6,7 @@ import { bodyBudget } from './backends/data/chunked/write-budget.ts';
 import { memoryChunks } from './backends/data/memory.ts';
 import { masterSealer } from './backends/keys/sealing.ts';
 import { lateWrites } from './backends/metadata/late-writes.ts';
-import { memoryStore } from './backends/metadata/memory/store.ts';
+import { memoryStore } from './backends/metadata/memory-store.ts';
 import { Caches } from './base/bounded-cache.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';

@@ -1,10 +1,10 @@
 /** Checks between settings, after each of them has been read. */
 
 import type { Config, SettingName } from '../config.ts';
+import { poolFields } from './clusters.ts';
 import { metadataBackends } from './metadata.ts';
-import { poolFields } from './values/clusters.ts';
-import { showListen } from './values/network.ts';
-import { resolveUpstreams } from './values/upstreams.ts';
+import { showListen } from './network.ts';
+import { resolveUpstreams } from './upstreams.ts';
 
 /** A rule about settings that depend on each other. It is skipped when a setting that it reads has a fault. */
 interface Check {

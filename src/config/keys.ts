@@ -3,9 +3,9 @@
 import { fromBase64 } from '../base/text/base64.ts';
 import { cipherKeyBytes } from '../ports/cryptography.ts';
 import { choice, duration, integer, list, text, toggle } from './kinds.ts';
+import { endpoint, filePath } from './network.ts';
 import { fault, optional, type Read, value } from './setting.ts';
-import { endpoint, filePath } from './values/network.ts';
-import { keyPattern, regionPattern } from './values/upstreams.ts';
+import { keyPattern, regionPattern } from './upstreams.ts';
 
 // The settings of `SVC_KEY_PROVIDER=cloud-kms`.
 

@@ -3,8 +3,8 @@
  * `runtime/compose/open-metadata.ts`, where the compiler asks for it.
  */
 import { choice, duration, integer, text, toggle } from './kinds.ts';
+import { endpoints, filePath, hosts } from './network.ts';
 import { optional, secret } from './setting.ts';
-import { endpoints, filePath, hosts } from './values/network.ts';
 
 interface MetadataBackend {
   /** Who can share the metadata: one process, the processes of a machine, or several machines. */

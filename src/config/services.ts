@@ -1,8 +1,8 @@
 /** The settings of events, replication, tracing and the console. */
 import { duration, integer, list, text, toggle } from './kinds.ts';
+import { cidrs, filePath } from './network.ts';
+import { notifyTargets } from './notify-targets.ts';
 import { fault, onlyServer, optional, type Read, secret, value } from './setting.ts';
-import { cidrs, filePath } from './values/network.ts';
-import { notifyTargets } from './values/notify-targets.ts';
 
 // The settings of the notify worker and its targets.
 

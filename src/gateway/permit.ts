@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { isUploadId } from '../domain/common/ids.ts';
 import { bucketAcl } from '../domain/configurations/families.ts';
 import { assertObject, lookUpVersion } from '../domain/objects/read-object.ts';
-import { asBegun } from '../handlers/object/create-multipart-upload.ts';
+import { asBegun } from '../handlers/object/multipart-upload.ts';
 import { handlers } from '../handlers/table.ts';
 import { findSession } from '../metadata/objects/uploads.ts';
 import type { BucketRow, ObjectRow, UploadSession } from '../metadata/tables.ts';

@@ -75,11 +75,16 @@ import * as simulations from './iam/simulate.ts';
 import * as sts from './iam/sts.ts';
 import * as tags from './iam/tags.ts';
 import * as users from './iam/users.ts';
-import { AbortMultipartUpload, CompleteMultipartUpload } from './object/complete-multipart-upload.ts';
 import { CopyObject } from './object/copy-object.ts';
-import { CreateMultipartUpload } from './object/create-multipart-upload.ts';
 import { GetObject, HeadObject } from './object/get-object.ts';
 import { GetObjectAttributes } from './object/get-object-attributes.ts';
+import {
+  AbortMultipartUpload,
+  CompleteMultipartUpload,
+  CreateMultipartUpload,
+  UploadPart,
+  UploadPartCopy,
+} from './object/multipart-upload.ts';
 import { PostObject, PutObject } from './object/put-object.ts';
 import * as replicas from './object/replicate.ts';
 import {
@@ -98,7 +103,6 @@ import {
   taggingFacts,
   UpdateObjectEncryption,
 } from './object/subresources.ts';
-import { UploadPart, UploadPartCopy } from './object/upload-part.ts';
 import { ListAuditRecords, ListBuckets, ListNotifyDeadLetters } from './service.ts';
 
 // The answer of every operation that is not implemented.

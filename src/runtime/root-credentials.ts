@@ -5,7 +5,7 @@
 import { unlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { readCredentials } from '../config/values/credentials.ts';
+import { readCredentials } from '../config/credentials.ts';
 import type { Credential } from '../ports/credentials.ts';
 import type { Random } from '../ports/random.ts';
 import { keepFile, readSecretFile, type SecretFile } from './secret-file.ts';

@@ -1,5 +1,5 @@
 /** The reason why a start cannot go on, in one line for the operator, because a stack would not help. */
-import { type ListenAddress, showListen } from '../config/values/network.ts';
+import { type ListenAddress, showListen } from '../config/network.ts';
 import type { Config } from '../config.ts';
 import { MetadataDamaged, StoreRefused, StoreUnavailable } from '../ports/metadata-store.ts';
 

@@ -1,12 +1,12 @@
 /** What is measured, as a table; and how the rest of telemetry asks for it. */
 import type { Awaitable } from '../base/awaitable.ts';
-import { deliveries } from './measurements/deliveries.ts';
-import type { KnownLabel, Measurement } from './measurements/measurement.ts';
-import { requests } from './measurements/requests.ts';
-import { engines, storage } from './measurements/storage.ts';
-import { workers } from './measurements/workers.ts';
+import { deliveries } from './delivery-metrics.ts';
+import type { KnownLabel, Measurement } from './measurement.ts';
+import { requests } from './request-metrics.ts';
+import { engines, storage } from './storage-metrics.ts';
+import { workers } from './worker-metrics.ts';
 
-export type { KnownLabel, Measurement } from './measurements/measurement.ts';
+export type { KnownLabel, Measurement } from './measurement.ts';
 
 /** Each group is a dashboard in `deploy/observability`. */
 export const measurementGroups = { requests, storage, workers, deliveries, engines } as const;

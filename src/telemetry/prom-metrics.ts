@@ -9,7 +9,7 @@ import {
 } from 'prom-client';
 import type { Awaitable } from '../base/awaitable.ts';
 import { cacheLookups, cacheSizes } from '../base/bounded-cache.ts';
-import { zeroSets } from './measurements/measurement.ts';
+import { zeroSets } from './measurement.ts';
 import {
   type ExpositionFormat,
   type Measurement,

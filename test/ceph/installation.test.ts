@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { InstallationMode } from '../../src/metadata/installation.ts';
 import { systemClock } from '../../src/ports/clock.ts';

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { backUp } from '../../src/runtime/backup/backup.ts';
+import { backUp } from '../../src/runtime/backup/cli-backup.ts';
 import { openGateway } from '../support/gateway.ts';
 
 const modesUnder = (directory: string): string[] =>

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { embeddedStore } from '../../src/backends/metadata/embedded/store.ts';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { openNodeSqlite } from '../../src/backends/metadata/records/node-sqlite.ts';
 import { sqliteStore } from '../../src/backends/metadata/records/sqlite.ts';
 import { systemRandom } from '../../src/ports/random.ts';

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import { findInstallation, type InstallationMode } from '../../src/metadata/installation.ts';
 import { systemClock } from '../../src/ports/clock.ts';

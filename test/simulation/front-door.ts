@@ -10,7 +10,7 @@ import { bodyBudget } from '../../src/backends/data/chunked/write-budget.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { masterSealer } from '../../src/backends/keys/sealing.ts';
 import { lateWrites } from '../../src/backends/metadata/late-writes.ts';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { SettingName } from '../../src/config.ts';

@@ -4,7 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { MetadataStore } from '../../src/ports/metadata-store.ts';
 import { systemRandom } from '../../src/ports/random.ts';

@@ -6,7 +6,7 @@ import { nodeCipher, nodeHasher } from '../../src/backends/crypto/node.ts';
 import { chunked } from '../../src/backends/data/chunked/chunked.ts';
 import { memoryChunks } from '../../src/backends/data/memory.ts';
 import { masterSealer } from '../../src/backends/keys/sealing.ts';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { Caches } from '../../src/base/bounded-cache.ts';
 import { configWith } from '../../src/config/read-config.ts';
 import type { Context } from '../../src/context.ts';

@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { parseBytes } from '../../src/base/text/byte-size.ts';
+import { parseDuration } from '../../src/config/kinds.ts';
 import { configWith } from '../../src/config/read-config.ts';
-import { parseDuration } from '../../src/config/units.ts';
 import { settings } from '../../src/config.ts';
 
 const root = join(import.meta.dirname, '../..');

@@ -12,7 +12,7 @@ import { sourceFiles } from './source-files.ts';
 /** Files that construct patterns, and the import or call that makes them do it. */
 const constructing: Readonly<Record<string, () => Promise<unknown>>> = {
   'src/auth/policy/statement.ts': () => import('../../src/auth/policy/statement.ts'),
-  'src/config/values/network.ts': () => import('../../src/config/values/network.ts'),
+  'src/config/network.ts': () => import('../../src/config/network.ts'),
   'src/protocol/admin-target.ts': async () => {
     expect(adminOperationNames.length).toBeGreaterThan(0);
     for (const method of ['GET', 'PUT', 'POST', 'DELETE']) matchAdmin(method, '/none');

@@ -1,6 +1,6 @@
 /** A request without a tracer costs nothing: nothing is read of it, and so nothing is made of it. */
 import { expect, test } from 'vitest';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import type { Context } from '../../src/context.ts';
 import { beginTrace } from '../../src/gateway/trace.ts';
 import { buckets } from '../../src/metadata/tables.ts';

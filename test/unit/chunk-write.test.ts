@@ -2,9 +2,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { crc32c } from '../../src/backends/crypto/node.ts';
+import { ChunkWrite, chooseUnit } from '../../src/backends/data/cluster-pool/cluster-pool.ts';
 import type { RadosPool } from '../../src/backends/data/cluster-pool/driver.ts';
 import { Lane } from '../../src/backends/data/cluster-pool/read-pieces.ts';
-import { ChunkWrite, chooseUnit } from '../../src/backends/data/cluster-pool/write-chunk.ts';
 import { chunkBytes } from '../../src/ports/object-bytes.ts';
 
 const size = 3_000_001;

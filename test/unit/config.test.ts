@@ -1,7 +1,8 @@
 /** The settings table: ranges on both sides, every fault at once, clamps, empties, flags and credentials. */
 import { describe, expect, it } from 'vitest';
 import { parseBytes } from '../../src/base/text/byte-size.ts';
-import { integer } from '../../src/config/kinds.ts';
+import { integer, parseDuration } from '../../src/config/kinds.ts';
+import { parseCidr } from '../../src/config/network.ts';
 import {
   configWith,
   parseConfig,
@@ -10,8 +11,6 @@ import {
   readSettings,
   toFlag,
 } from '../../src/config/read-config.ts';
-import { parseDuration } from '../../src/config/units.ts';
-import { parseCidr } from '../../src/config/values/network.ts';
 import { workerNames } from '../../src/config/workers.ts';
 import { settingNames } from '../../src/config.ts';
 

@@ -1,6 +1,6 @@
 /** The addresses that targets may have. */
 import { expect, test } from 'vitest';
-import { mayReach, parseCidr } from '../../src/config/values/network.ts';
+import { mayReach, parseCidr } from '../../src/config/network.ts';
 
 const allow = (...texts: readonly string[]) =>
   texts.flatMap((text) => {

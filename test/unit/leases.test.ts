@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import {
   acquireLease,
   leaderLease,

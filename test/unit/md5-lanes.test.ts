@@ -1,9 +1,9 @@
 /** MD5 of several contents at a time, beside node:crypto. */
+
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Md5Lanes } from '../../src/backends/crypto/md5-lanes.ts';
-import { loadMd5Program } from '../../src/backends/crypto/md5-program.ts';
+import { loadMd5Program, Md5Lanes } from '../../src/backends/crypto/md5-lanes.ts';
 import { nodeHasher } from '../../src/backends/crypto/node.ts';
 import type { DeferredHash } from '../../src/ports/cryptography.ts';
 

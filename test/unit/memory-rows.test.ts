@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MemoryRows } from '../../src/backends/metadata/memory/rows.ts';
+import { MemoryRows } from '../../src/backends/metadata/memory-rows.ts';
 import { leases } from '../../src/metadata/records/processes.ts';
 import type { AnyTable, At, Revision } from '../../src/ports/metadata-store.ts';
 

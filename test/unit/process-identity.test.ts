@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { memoryStore } from '../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../src/backends/metadata/memory-store.ts';
 import { hasEnded, processIdentity } from '../../src/backends/process-identity.ts';
 import { acquireLease } from '../../src/metadata/background/leases.ts';
 import { systemRandom } from '../../src/ports/random.ts';

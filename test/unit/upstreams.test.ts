@@ -1,7 +1,7 @@
 /** `SVC_UPSTREAMS`, and the settings that are defaults for its entries. */
 import { expect, test } from 'vitest';
 import { configWith, parseConfig } from '../../src/config/read-config.ts';
-import { resolveUpstreams } from '../../src/config/values/upstreams.ts';
+import { resolveUpstreams } from '../../src/config/upstreams.ts';
 import type { SettingName } from '../../src/config.ts';
 
 type Texts = Partial<Readonly<Record<SettingName, string>>>;

@@ -1,6 +1,6 @@
 /** The series that alerts watch exist before their first event. */
 import { expect, test } from 'vitest';
-import { zeroSets } from '../../src/telemetry/measurements/measurement.ts';
+import { zeroSets } from '../../src/telemetry/measurement.ts';
 import { type Measurement, measurements } from '../../src/telemetry/metrics.ts';
 import { promMetrics } from '../../src/telemetry/prom-metrics.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';

@@ -4,7 +4,7 @@
  */
 
 import { inParallel } from '../../base/concurrency.ts';
-import type { NotifyTarget } from '../../config/values/notify-targets.ts';
+import type { NotifyTarget } from '../../config/notify-targets.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { findBucket } from '../../metadata/buckets/buckets.ts';

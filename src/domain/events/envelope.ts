@@ -1,7 +1,7 @@
 /** The text of a message in the form that the `envelope` of its target names. */
 
 import { describeServerOfUrl } from '../../base/text/server-address.ts';
-import type { NotifyTarget } from '../../config/values/notify-targets.ts';
+import type { NotifyTarget } from '../../config/notify-targets.ts';
 import type { HourlyRow } from '../../metadata/records/queues.ts';
 import type { Hasher } from '../../ports/cryptography.ts';
 import type { EventRecord, SinkTarget } from '../../ports/event-sink.ts';

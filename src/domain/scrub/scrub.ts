@@ -3,24 +3,34 @@
  * checksum. It does not change what it reads. A step does what its budget allows and returns its position: after a kill, a pass
  * resumes where the last saved step ended.
  */
+
+import { toHex } from '../../base/text/hex.ts';
 import type { Context } from '../../context.ts';
 import { bucketSlots, findBucket, nextBucket } from '../../metadata/buckets/buckets.ts';
-import { objectsAt } from '../../metadata/objects/objects.ts';
-import { findSession, scanParts, uploadsIn } from '../../metadata/objects/uploads.ts';
+import { objectsAt, readExtents } from '../../metadata/objects/objects.ts';
+import { findSession, findSessionPart, scanParts, uploadsIn } from '../../metadata/objects/uploads.ts';
 import { nextSound, soundPages } from '../../metadata/sound-rows.ts';
-import type { BucketRow, UploadIndexRow } from '../../metadata/tables.ts';
-import { MetadataDamaged } from '../../ports/metadata-store.ts';
-import type { ScrubBudget } from './budget.ts';
+import type { BucketRow, ObjectRow, UploadIndexRow, UploadPart, UploadRow } from '../../metadata/tables.ts';
+import type { Hash } from '../../ports/cryptography.ts';
 import {
-  bytesSince,
-  ContentReader,
-  type Digest,
-  isNewer,
-  isOpen,
-  partContent,
-  versionContent,
-} from './content-reader.ts';
-import type { DamagedContent, ScrubPosition, ScrubRun, WithinUpload } from './saved-scrub.ts';
+  MetadataDamaged,
+  type MetadataStore,
+  type Revision,
+  type Stored,
+} from '../../ports/metadata-store.ts';
+import { ChunkMissing, type Extent } from '../../ports/object-bytes.ts';
+import { timeOf } from '../common/ids.ts';
+import { type ReadFault, readFault } from '../fsck/bytes.ts';
+import { comparableMd5 } from '../fsck/rows.ts';
+import type { ScrubBudget } from './budget.ts';
+import type {
+  DamagedContent,
+  ScrubCounts,
+  ScrubPosition,
+  ScrubRun,
+  Within,
+  WithinUpload,
+} from './saved-scrub.ts';
 
 export type ScrubContext = Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
 
@@ -182,3 +192,299 @@ class Walk {
     return position;
   }
 }
+
+// Reads one content after another for a step of the scrub, and classifies read failures.
+
+/** Attempts to read a row that changes while its bytes are read. */
+const looksMax = 8;
+
+/** The MD5 of the bytes of a content that this process has read, from the beginning and without a gap. */
+interface Digest {
+  readonly name: string;
+  readonly md5: Hash;
+  read: number;
+}
+
+interface ReaderOptions {
+  readonly run: ScrubRun;
+  readonly budget: ScrubBudget;
+  /** Store time. */
+  readonly now: number;
+  readonly signal: AbortSignal;
+  readonly digest: Digest | undefined;
+}
+
+class ContentReader {
+  readonly #context: Pick<Context, 'metadata' | 'bytes' | 'hasher'>;
+  readonly #options: ReaderOptions;
+  /** The digest of the content in which the budget ended. */
+  digest: Digest | undefined;
+  readonly seen: { -readonly [Name in keyof ScrubCounts]: number };
+  readonly damaged = new Map<string, DamagedContent>();
+  /** The reason why something could not be read, by cluster or by name. */
+  readonly unread = new Map<string, string>();
+
+  constructor(context: Pick<Context, 'metadata' | 'bytes' | 'hasher'>, options: ReaderOptions) {
+    this.#context = context;
+    this.#options = options;
+    this.digest = options.digest;
+    this.seen = { ...options.run.seen };
+  }
+
+  /** @returns where it stopped, because the budget is spent; undefined at the end of the content */
+  async read(content: Content, within: Within): Promise<Within | undefined> {
+    try {
+      return await this.#read(content, within);
+    } catch (cause) {
+      if (!(cause instanceof MetadataDamaged)) throw cause;
+      this.passOver('metadata', cause.message);
+      return undefined;
+    }
+  }
+
+  /** Records something that could not be read, which makes this pass incomplete. */
+  passOver(what: string, why: string): void {
+    this.seen.unread += 1;
+    this.unread.set(what, why);
+  }
+
+  async #read(content: Content, within: Within): Promise<Within | undefined> {
+    const { budget, signal } = this.#options;
+    let { read, damagedChunks } = within;
+    let digest = this.#digestFor(content, read);
+    let looked = content;
+    for (let looks = 0; ; ) {
+      const got = await readOn(this.#context, looked.extents(), {
+        from: read,
+        budget,
+        signal,
+        take: (bytes) => digest?.md5.update(bytes),
+        onChunk: () => {
+          this.seen.chunks += 1;
+        },
+        onBytes: (count) => {
+          this.seen.bytes += count;
+        },
+      });
+      if (got.ended === 'budget') {
+        if (digest !== undefined) this.digest = Object.assign(digest, { read: got.read });
+        return { read: got.read, damagedChunks };
+      }
+      if (got.ended === 'whole') {
+        if (digest !== undefined) await this.#compare(looked, digest);
+        return undefined;
+      }
+      // The digest includes a part of the content that failed.
+      digest = undefined;
+      read = got.read;
+      // Read the row again: if it has changed, bytes of its former state may have been deleted correctly.
+      const now = await looked.again();
+      if (now === undefined) return undefined;
+      if (now.revision !== looked.revision && looks < looksMax) {
+        looks += 1;
+        looked = now;
+        continue;
+      }
+      const { kind, detail } = got.fault;
+      if (kind === 'unreadable' || now.revision !== looked.revision) {
+        this.passOver(got.extent.cluster, detail);
+        budget.end();
+        return undefined;
+      }
+      damagedChunks += 1;
+      this.#note(looked, { kind, detail, extent: got.extent, chunks: damagedChunks });
+      read = got.next;
+    }
+  }
+
+  #digestFor({ name, md5 }: Content, read: number): Digest | undefined {
+    const former = this.digest;
+    this.digest = undefined;
+    if (former?.name === name && former.read === read) return former;
+    // Not for a store that verifies contents itself, because the ETags may be the store's own (`compares` in `fsck/rows.ts`).
+    const isComparable = md5 !== undefined && read === 0 && this.#context.bytes.verifies === undefined;
+    return isComparable ? { name, md5: this.#context.hasher.create('md5'), read } : undefined;
+  }
+
+  async #compare(content: Content, { md5 }: Digest): Promise<void> {
+    if (content.md5 === undefined || toHex(md5.digest()) === content.md5) return;
+    const now = await content.again();
+    if (now?.md5 !== content.md5) return;
+    for await (const extent of now.extents()) {
+      const detail = `its content is not what its ETag ${content.md5} says`;
+      return this.#note(content, { kind: 'damaged', detail, extent, chunks: 1 });
+    }
+  }
+
+  #note(
+    { name, labels }: Content,
+    found: { readonly extent: Extent; readonly chunks: number } & {
+      readonly kind: Exclude<ReadFault['kind'], 'unreadable'>;
+      readonly detail: string;
+    },
+  ): void {
+    const { budget, now, run } = this.#options;
+    const { extent, chunks, kind, detail } = found;
+    if (chunks === 1) this.seen.damaged += 1;
+    const former = this.damaged.get(name);
+    if (former === undefined) budget.listing();
+    this.damaged.set(name, {
+      ...(former ?? {
+        kind,
+        detail,
+        cluster: extent.cluster,
+        extent: extent.id,
+        ...labels,
+        foundAt: now,
+        pass: run.startedAt,
+      }),
+      chunks,
+    });
+  }
+}
+
+// Reads the stored bytes of a version or part from a position, as far as a budget allows.
+
+/** A multiple of the blocks of every store, so that no block is read twice. */
+const stepBytes = 1024 * 1024;
+/** For a store whose every request costs money. */
+const requestBytes = 16 * 1024 * 1024;
+
+/** `read`: the position that was reached; `next`: the beginning of the chunk after a fault. */
+type ReadOn =
+  | { readonly ended: 'whole'; readonly read: number }
+  | { readonly ended: 'budget'; readonly read: number }
+  | {
+      readonly ended: 'fault';
+      readonly read: number;
+      readonly next: number;
+      readonly fault: ReadFault;
+      readonly extent: Extent;
+    };
+
+interface ReadOnOptions {
+  readonly from: number;
+  readonly budget: ScrubBudget;
+  readonly signal: AbortSignal;
+  /** Gets the bytes in order; an array is valid during the call only. */
+  readonly take?: (bytes: Uint8Array) => void;
+  /** Called for each chunk that was read to its end. */
+  readonly onChunk: () => void;
+  readonly onBytes: (count: number) => void;
+}
+
+async function readOn(
+  { bytes }: Pick<Context, 'bytes'>,
+  extents: AsyncIterable<Extent>,
+  { from, budget, signal, take, onChunk, onBytes }: ReadOnOptions,
+): Promise<ReadOn> {
+  const { pieceBytes } = bytes;
+  const step = Number.isFinite(pieceBytes) ? Math.min(stepBytes, pieceBytes) : requestBytes;
+  const chunkEnd = (at: number, size: number): number =>
+    Number.isFinite(pieceBytes) ? Math.min(size, (Math.floor(at / pieceBytes) + 1) * pieceBytes) : size;
+  let begin = 0;
+  for await (const extent of extents) {
+    for (let at = Math.max(0, from - begin); at < extent.size; ) {
+      signal.throwIfAborted();
+      if (budget.isSpent) return { ended: 'budget', read: begin + at };
+      const endOfChunk = chunkEnd(at, extent.size);
+      const end = Math.min(endOfChunk, at + step);
+      budget.read(end - at);
+      try {
+        let got = 0;
+        for await (const piece of bytes.read(extent, { start: at, end: end - 1 }, signal)) {
+          got += piece.length;
+          take?.(piece);
+        }
+        if (got !== end - at) throw new ChunkMissing(`extent ${extent.id} ends before byte ${end - 1}`);
+        onBytes(got);
+      } catch (cause) {
+        if (signal.aborted) throw cause;
+        const fault = readFault(cause);
+        return { ended: 'fault', read: begin + at, next: begin + endOfChunk, fault, extent };
+      }
+      if (end === endOfChunk) onChunk();
+      at = end;
+    }
+    begin += extent.size;
+  }
+  return { ended: 'whole', read: begin };
+}
+
+// The unit that the scrub reads: a version, or a part of an open upload.
+
+type Ctx = { readonly metadata: MetadataStore };
+
+interface Content {
+  /** Unique among all contents. */
+  readonly name: string;
+  readonly labels: Pick<DamagedContent, 'bucket' | 'bucketId' | 'key' | 'version' | 'uploadId' | 'part'>;
+  readonly revision: Revision;
+  /** The MD5 of its bytes, where its row has it. */
+  readonly md5?: string | undefined;
+  extents(): AsyncIterable<Extent>;
+  /** Reads its row again; undefined when the row is gone or names other content. */
+  again(): Promise<Content | undefined>;
+}
+
+/** The largest lead of a gateway's clock. Later times are wrong, and do not show when a row was written. */
+const clockSkewMax = 15 * 60_000;
+
+/** Whether bytes were stored during the pass: then the next pass reads them, so that writers cannot prolong a pass forever. */
+const isNewer = (
+  writtenAt: number,
+  { startedAt, now }: { readonly startedAt: number; readonly now: number },
+): boolean => writtenAt >= startedAt && writtenAt <= now + clockSkewMax;
+
+/** A time before which none of a version's bytes were stored. */
+const bytesSince = ({ uploadId, modified }: ObjectRow): number =>
+  uploadId === undefined ? modified : timeOf(uploadId);
+
+function versionContent(ctx: Ctx, bucket: BucketRow, { row, revision }: Stored<ObjectRow>): Content {
+  const { space, key, slot, version } = row;
+  return {
+    name: `${bucket.id}/${version}`,
+    labels: { bucket: bucket.name, bucketId: bucket.id, key, version },
+    revision,
+    md5: comparableMd5(row),
+    extents: () => readExtents(ctx.metadata, row.manifest),
+    async again() {
+      const found = await ctx.metadata.get(objectsAt(bucket), { space, key, slot });
+      return found?.row.version === version ? versionContent(ctx, bucket, found) : undefined;
+    },
+  };
+}
+
+interface PartPlace {
+  readonly bucket: BucketRow;
+  readonly key: string;
+}
+
+function partContent(
+  ctx: Ctx,
+  place: PartPlace,
+  { row, revision, stored }: Stored<UploadRow> & { readonly stored: UploadPart },
+): Content {
+  const { bucket, key } = place;
+  const { uploadId, part } = row;
+  return {
+    name: `${bucket.id}/${uploadId}/${part}`,
+    labels: { bucket: bucket.name, bucketId: bucket.id, key, uploadId, part },
+    revision,
+    async *extents() {
+      yield stored.extent;
+    },
+    async again() {
+      const session = (await findSession(ctx.metadata, uploadId))?.row.session;
+      if (session === undefined || !isOpen(session)) return undefined;
+      const found = await findSessionPart(ctx.metadata, uploadId, part);
+      const now = found?.row.stored;
+      if (found === undefined || now?.extent.id !== stored.extent.id) return undefined;
+      return partContent(ctx, place, { ...found, stored: now });
+    },
+  };
+}
+
+/** Whether the session still owns its parts. */
+const isOpen = ({ state }: { readonly state: string }): boolean =>
+  state === 'uploading' || state === 'completing';

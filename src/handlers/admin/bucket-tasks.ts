@@ -24,7 +24,7 @@ import {
   type LifecycleReport,
   planLifecycle,
   requestPass,
-} from '../../domain/lifecycle/on-demand.ts';
+} from '../../domain/lifecycle/pass.ts';
 import type { LifecycleProgress } from '../../domain/lifecycle/progress.ts';
 import { emptyReply } from '../handler.ts';
 import { type AdminHandler, jsonReply, runState, seconds } from './call.ts';

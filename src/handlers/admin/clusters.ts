@@ -1,7 +1,7 @@
 /** Clusters, their drains, the default class of a bucket, and placement. */
 
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/values/clusters.ts';
+import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { changeCluster, openCluster, type Trigger } from '../../domain/clusters/cluster-states.ts';
 import { drainImpact } from '../../domain/clusters/drains.ts';

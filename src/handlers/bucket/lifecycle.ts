@@ -1,6 +1,6 @@
 /** GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycleConfiguration. */
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/values/clusters.ts';
+import { toWireClass } from '../../config/clusters.ts';
 import { bucketLifecycle } from '../../domain/configurations/families.ts';
 import {
   type Lifecycle,

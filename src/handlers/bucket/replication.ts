@@ -2,7 +2,7 @@
 import { authorize } from '../../auth/authorize.ts';
 import { replicationService, roleAsker } from '../../auth/replication-role.ts';
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/values/clusters.ts';
+import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { bucketReplication, type ReplicationRule } from '../../domain/configurations/families.ts';
 import {

@@ -2,7 +2,7 @@
 import { authorize } from '../../auth/authorize.ts';
 import { assertAccountMayUse, openKeyUser } from '../../auth/session/key-user.ts';
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/values/clusters.ts';
+import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { isPlainAcl } from '../../domain/access/acl.ts';
 import { acceptAcl, type ObjectAccess, readOwnership } from '../../domain/access/object-ownership.ts';

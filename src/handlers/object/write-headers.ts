@@ -1,7 +1,7 @@
 /** Headers of writes: tags, locks, checksums, storage class. */
 import { isAllowed } from '../../auth/authorize.ts';
 import { fail } from '../../base/errors.ts';
-import { toWireClass } from '../../config/values/clusters.ts';
+import { toWireClass } from '../../config/clusters.ts';
 import type { Context } from '../../context.ts';
 import { assertLockable, type Retention, type RetentionMode } from '../../domain/objects/object-lock.ts';
 import type { Checksum, Lock, ObjectRow } from '../../metadata/tables.ts';

@@ -184,7 +184,7 @@ const others: Readonly<
   },
   'bucket-secret': {
     doc: 'Derives from standard input the shared secret of a bucket with a signing key (shared), or the secret with which a caller signs there (combined).',
-    run: async (args) => (await import('./cli-bucket-secret.ts')).runBucketSecret(args),
+    run: async (args) => (await import('./cli-keygen.ts')).runBucketSecret(args),
   },
   completion: {
     doc: 'Prints the script by which bash, zsh or fish complete these commands.',

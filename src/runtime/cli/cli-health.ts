@@ -2,7 +2,7 @@
 import { get } from 'node:http';
 import { get as getSecure } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import { parseDuration } from '../../config/units.ts';
+import { parseDuration } from '../../config/kinds.ts';
 import { type Configuration, formatEndpoint } from '../compose/configuration.ts';
 
 /** Shorter than the timeout of the health checks in `deploy/`, so that the command prints its reason. */

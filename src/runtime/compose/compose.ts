@@ -13,7 +13,7 @@ import { lateWrites } from '../../backends/metadata/late-writes.ts';
 import { openSinks } from '../../backends/sinks/open-sinks.ts';
 import { Caches } from '../../base/bounded-cache.ts';
 import { metadataBackends } from '../../config/metadata.ts';
-import { mayReach } from '../../config/values/network.ts';
+import { mayReach } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { openClusterStates } from '../../domain/clusters/cluster-states.ts';
@@ -153,7 +153,7 @@ async function openAround(metadata: MetadataStore, parts: Parts, { hasher, ciphe
     const stored = early ?? (await openBytes(parts, hasher));
     if (away.length === 0 || mode === 'inspect' || mode === 'adopt')
       return { sealer: opened.sealer, installation, stored };
-    const { compareLater } = await import('../compare-later.ts');
+    const { compareLater } = await import('../installation.ts');
     const compare = async (): Promise<readonly string[]> => (await checkInstallation(metadata, check)).away;
     const stop = compareLater({ ...parts, away, compare });
     const close = async (): Promise<void> => {

@@ -1,8 +1,8 @@
 /** Everything that is configured, files included, so that one round shows every fault. */
 import { access, constants, mkdir } from 'node:fs/promises';
 import type { HsmKeys } from '../../config/keys.ts';
+import type { ListenAddress } from '../../config/network.ts';
 import { type Found, readConfig } from '../../config/read-config.ts';
-import type { ListenAddress } from '../../config/values/network.ts';
 import type { Config, Environment, SettingName } from '../../config.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import { readCredentialsFile } from '../root-credentials.ts';

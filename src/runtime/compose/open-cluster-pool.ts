@@ -9,7 +9,7 @@ import {
 import { koffiDriver } from '../../backends/data/cluster-pool/koffi-pool.ts';
 import type { PoolName, PoolNames } from '../../backends/data/cluster-pool/pools.ts';
 import type { ReadBudget } from '../../backends/data/cluster-pool/read-budget.ts';
-import type { ClusterSetting } from '../../config/values/clusters.ts';
+import type { ClusterSetting } from '../../config/clusters.ts';
 import type { Config } from '../../config.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';

@@ -3,7 +3,7 @@ import type { CredentialSource } from '../../backends/keys/cloud-credentials.ts'
 import type { KeyRequests } from '../../backends/keys/key-requests.ts';
 import type { TransitAuth } from '../../backends/keys/login.ts';
 import type { RemoteProvider } from '../../backends/keys/steady-provider.ts';
-import { mayReach } from '../../config/values/network.ts';
+import { mayReach } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { Credential } from '../../ports/credentials.ts';
 import type { Cipher, Hasher } from '../../ports/cryptography.ts';

@@ -13,7 +13,7 @@ import { inDataDir, type Parts } from './compose-bytes.ts';
 /** Backends are loaded when the settings name them, so that a runtime without a disk never loads lmdb. */
 const openers: Readonly<Record<MetadataBackendName, (parts: Parts) => Promise<MetadataStore>>> = {
   memory: async ({ clock, random }) => {
-    const { memoryStore } = await import('../../backends/metadata/memory/store.ts');
+    const { memoryStore } = await import('../../backends/metadata/memory-store.ts');
     // SVC_INTENT_TTL is not used: only this process has intents, and its death ends the store too.
     return memoryStore({ clock, random });
   },

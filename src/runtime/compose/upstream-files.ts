@@ -1,7 +1,7 @@
 /** The files that upstreams name: their secret keys, and whose certificates are believed. */
 import { readFile } from 'node:fs/promises';
 import { fault, value } from '../../config/setting.ts';
-import { keyPattern, type ResolvedUpstream, resolveUpstreams } from '../../config/values/upstreams.ts';
+import { keyPattern, type ResolvedUpstream, resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
 import { noSecretFile, readSecretFile, type SecretFile } from '../secret-file.ts';
 import { StartRefusal } from '../start-refusal.ts';

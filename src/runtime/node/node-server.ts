@@ -9,7 +9,7 @@ import {
   TLSSocket,
   Server as TlsServer,
 } from 'node:tls';
-import type { ListenAddress } from '../../config/values/network.ts';
+import type { ListenAddress } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { Gateway } from '../../gateway.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';

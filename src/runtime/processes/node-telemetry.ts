@@ -2,7 +2,7 @@
 import cluster from 'node:cluster';
 import { readFile } from 'node:fs/promises';
 import { describeServerOfUrl } from '../../base/text/server-address.ts';
-import { resolveUpstreams } from '../../config/values/upstreams.ts';
+import { resolveUpstreams } from '../../config/upstreams.ts';
 import type { Config } from '../../config.ts';
 import { systemClock } from '../../ports/clock.ts';
 import { systemRandom } from '../../ports/random.ts';

@@ -1,6 +1,6 @@
 /** The gateway of a test server, from its start to a `reset`: everything in memory, on a clock that tests advance. */
 import { nodeHasher } from '../../backends/crypto/node.ts';
-import { memoryStore } from '../../backends/metadata/memory/store.ts';
+import { memoryStore } from '../../backends/metadata/memory-store.ts';
 import type { Config } from '../../config.ts';
 import type { Context } from '../../context.ts';
 import { createStorageGateway } from '../../gateway.ts';

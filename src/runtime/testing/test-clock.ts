@@ -2,7 +2,7 @@
  * The clock of a test server: the system's, until a test advances it. Clients go on signing with the system's clock, so a link counts as
  * signed at the time that the test clock showed when the client signed it.
  */
-import { parseDuration } from '../../config/units.ts';
+import { parseDuration } from '../../config/kinds.ts';
 import { type Clock, type SigningClock, systemClock } from '../../ports/clock.ts';
 
 const secondMs = 1000;

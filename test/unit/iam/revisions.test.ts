@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { Revisions } from '../../../src/auth/session/account-directory.ts';
-import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../../src/backends/metadata/memory-store.ts';
 import { Caches } from '../../../src/base/bounded-cache.ts';
 import { configWith } from '../../../src/config/read-config.ts';
 import { createUser } from '../../../src/domain/iam/users.ts';

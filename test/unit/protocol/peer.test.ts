@@ -1,6 +1,6 @@
 /** Forwarded headers are trusted from trusted proxies only. */
 import { expect, test } from 'vitest';
-import { parseCidr } from '../../../src/config/values/network.ts';
+import { parseCidr } from '../../../src/config/network.ts';
 import { behindProxies } from '../../../src/protocol/address.ts';
 import { type Wire, WireHeaders } from '../../../src/protocol/wire.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { memoryStore } from '../../../src/backends/metadata/memory/store.ts';
+import { memoryStore } from '../../../src/backends/metadata/memory-store.ts';
 import { acquireLease, leaderLease } from '../../../src/metadata/background/leases.ts';
 import { systemRandom } from '../../../src/ports/random.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';

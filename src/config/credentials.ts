@@ -1,6 +1,6 @@
 /** Reads a list of credentials, naming each fault by position and never a secret. */
-import type { Credential } from '../../ports/credentials.ts';
-import { fault, type Read, type Setting, value } from '../setting.ts';
+import type { Credential } from '../ports/credentials.ts';
+import { fault, type Read, type Setting, value } from './setting.ts';
 
 const credentialsMax = 10_000;
 /** No slash: an access key is part of a credential scope, whose separator is the slash. */

@@ -1,5 +1,5 @@
 /** The rows of the memory backend, in key order, with their expiry and their cursors. */
-import type { Clock } from '../../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type {
   AnyTable,
   At,
@@ -10,8 +10,8 @@ import type {
   RowOf,
   SortOf,
   Stored,
-} from '../../../ports/metadata-store.ts';
-import { buildOrder, type Columns, computeSpan, keyText, passed, type Span, skipTo } from '../key-order.ts';
+} from '../../ports/metadata-store.ts';
+import { buildOrder, type Columns, computeSpan, keyText, passed, type Span, skipTo } from './key-order.ts';
 
 /** A row as readers get it, and its expiry. */
 class Entry implements Stored<Columns> {

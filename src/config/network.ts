@@ -1,8 +1,8 @@
 /** Settings that name places on a network: addresses to listen on, ranges of addresses, domains. */
 
-import { trimEnd } from '../../base/text/printable.ts';
-import { list, text } from '../kinds.ts';
-import { fault, type Read, type Setting, value } from '../setting.ts';
+import { trimEnd } from '../base/text/printable.ts';
+import { list, text } from './kinds.ts';
+import { fault, type Read, type Setting, value } from './setting.ts';
 import { isEndpoint } from './upstreams.ts';
 
 // A setting that names the origin of a server.

@@ -2,8 +2,8 @@
  * `SVC_UPSTREAMS`: the S3 services that `upstream-store` keeps objects on, each a cluster. The settings `SVC_UPSTREAM_…` are defaults for
  * the fields that an entry leaves out; a plain id is also the name of its bucket.
  */
-import { type EntriesRule, matching, path, readEntries } from '../entries.ts';
-import { type Setting, value } from '../setting.ts';
+import { type EntriesRule, matching, path, readEntries } from './entries.ts';
+import { type Setting, value } from './setting.ts';
 
 export interface UpstreamSetting {
   readonly id: string;

@@ -3,7 +3,7 @@
  * and its writes.
  */
 
-import type { Clock } from '../../../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type {
   Abandoned,
   AnyTable,
@@ -20,10 +20,11 @@ import type {
   SideChange,
   SortOf,
   Stored,
-} from '../../../ports/metadata-store.ts';
-import type { Random } from '../../../ports/random.ts';
-import { secondLookMs, stamp } from '../epochs.ts';
-import { buildOrder, type Columns, computeSpan } from '../key-order.ts';
+} from '../../ports/metadata-store.ts';
+import type { Random } from '../../ports/random.ts';
+import { secondLookMs, stamp } from './epochs.ts';
+import { buildOrder, type Columns, computeSpan } from './key-order.ts';
+import { MemoryCursor, MemoryRows, type Prepared } from './memory-rows.ts';
 import {
   assertClear,
   assertCommit,
@@ -31,8 +32,7 @@ import {
   assertSameKey,
   assertSideChanges,
   assertUpdate,
-} from '../rules.ts';
-import { MemoryCursor, MemoryRows, type Prepared } from './rows.ts';
+} from './rules.ts';
 
 export interface MemoryOptions {
   readonly clock: Clock;

@@ -1,7 +1,7 @@
 /** `SVC_POOL_CLUSTERS`: the clusters that chunks are kept on. */
 
-import { type EntriesRule, matching, path, readEntries } from '../entries.ts';
-import { fault, type Read, type Setting, value } from '../setting.ts';
+import { type EntriesRule, matching, path, readEntries } from './entries.ts';
+import { fault, type Read, type Setting, value } from './setting.ts';
 
 // `SVC_STORAGE_CLASSES`: where the bytes of a class go. An item is
 // `<class>[=<pool>[/<namespace>]][@<cluster>]`; the cluster pins the class, the pool is the `cluster-pool` backend's.

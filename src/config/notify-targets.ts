@@ -1,7 +1,7 @@
 /** `SVC_NOTIFY_TARGETS`: the sinks that a bucket's notifications may point to. */
-import type { SinkTarget } from '../../ports/event-sink.ts';
-import { isAccounts } from '../keys.ts';
-import { fault, type Read, type Setting, value } from '../setting.ts';
+import type { SinkTarget } from '../ports/event-sink.ts';
+import { isAccounts } from './keys.ts';
+import { fault, type Read, type Setting, value } from './setting.ts';
 
 // What the kinds of event targets are reached by, and the fields that each takes beside those of all kinds.
 

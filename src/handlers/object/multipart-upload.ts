@@ -1,0 +1,334 @@
+/** Multipart uploads: CreateMultipartUpload opens a session bound to its cluster, UploadPart and UploadPartCopy add to it, and CompleteMultipartUpload or AbortMultipartUpload end it. */
+import { openKeyUser } from '../../auth/session/key-user.ts';
+import { fail } from '../../base/errors.ts';
+import { formatVersionId } from '../../domain/common/ids.ts';
+import { type ChecksumAlgorithm, checksumAlgorithms } from '../../domain/content/digests.ts';
+import { drawObjectKey } from '../../domain/content/object-key.ts';
+import { type Content, contentMax } from '../../domain/content/store-bytes.ts';
+import { lookUpVersion, readObject, type Slice } from '../../domain/objects/read-object.ts';
+import { completeUpload } from '../../domain/uploads/complete-upload.ts';
+import {
+  defaultChecksumType,
+  type ListedPart,
+  type ObjectClaims,
+  partNumberMax,
+} from '../../domain/uploads/part-list.ts';
+import { writePart } from '../../domain/uploads/upload-part.ts';
+import { abortUpload, createUpload, openUploading } from '../../domain/uploads/upload-session.ts';
+import type { Checksum, UploadPart as StoredPart, UploadSession } from '../../metadata/tables.ts';
+import { readXml } from '../../protocol/formats/codec.ts';
+import { isoTime } from '../../protocol/formats/iso-time.ts';
+import type { HeaderPair } from '../../protocol/reply.ts';
+import {
+  type CompletedPart,
+  completeMultipartUpload,
+  completeMultipartUploadLimits,
+  completeMultipartUploadResult,
+  initiateMultipartUploadResult,
+} from '../../protocol/schemas/multipart.ts';
+import { copyPartResult } from '../../protocol/schemas/object.ts';
+import { splitTarget } from '../../protocol/wire.ts';
+import { claimedChecksum, parseAlgorithm } from '../../request/claims.ts';
+import { defined, header, readUploadName } from '../../request/parameters.ts';
+import type { Authorized, AuthorizedInBucket } from '../../request/request.ts';
+import { readAccess } from '../common/acl.ts';
+import { emptyReply, type HandlerOf, xmlReply } from '../handler.ts';
+import { writeConditions } from './conditions.ts';
+import { openSourceKey, openUploadKey, readContent } from './content-key.ts';
+import { openCopySource } from './copy-source.ts';
+import {
+  encryptionHeaders,
+  readCustomerKey,
+  requestedEncryption,
+  writtenEncryptionHeaders,
+} from './encryption-headers.ts';
+import { assertMayHave } from './implied-actions.ts';
+import {
+  abortHeaders,
+  expirationHeaders,
+  hasLifecycle,
+  quoted,
+  readObjectHeaders,
+  refuseUnbuilt,
+  writtenVersionHeader,
+} from './object-headers.ts';
+import { partChecksumFields, readLock, readStorageClass, toChecksumFields } from './write-headers.ts';
+
+export const CreateMultipartUpload: HandlerOf<'CreateMultipartUpload'> = async (ctx, request) => {
+  const { bucket, key, record, requestId, identity } = request;
+  const checksumAlgorithm = parseAlgorithm(header(request, 'checksum-algorithm'), 'checksum-algorithm');
+  const checksumType = readChecksumType(request, checksumAlgorithm);
+  const objectKey = await drawObjectKey(ctx, request, {
+    requested: requestedEncryption(ctx, request),
+    user: openKeyUser(ctx, request),
+  });
+  const { uploadId, session } = await createUpload(ctx, {
+    bucket,
+    key,
+    record,
+    requestId,
+    storageClass: readStorageClass(request),
+    headers: readObjectHeaders(request),
+    ...(await readAccess(ctx, request)),
+    initiator: identity?.owner ?? bucket.owner,
+    ...defined({
+      checksumAlgorithm,
+      checksumType,
+      lock: readLock(ctx, request),
+      encryption: objectKey?.encryption,
+      begunAs: begunAs(request),
+    }),
+  });
+  const headers: HeaderPair[] = [...writtenEncryptionHeaders(objectKey?.encryption)];
+  if (checksumAlgorithm !== undefined) headers.push(['*-checksum-algorithm', checksumAlgorithm]);
+  if (checksumType !== undefined) headers.push(['*-checksum-type', checksumType]);
+  if (hasLifecycle(bucket)) headers.push(...(await abortHeaders(ctx, bucket, session)));
+  return xmlReply(
+    initiateMultipartUploadResult,
+    'InitiateMultipartUploadResult',
+    { Bucket: bucket.name, Key: key, UploadId: uploadId },
+    headers,
+  );
+};
+
+/** CRCs can cover the whole object, hashes only be composed; CRC64NVME always covers the whole (public API). */
+function readChecksumType(
+  request: Authorized,
+  algorithm: ChecksumAlgorithm | undefined,
+): Checksum['type'] | undefined {
+  const raw = header(request, 'checksum-type')?.toUpperCase();
+  if (raw === undefined) return algorithm && defaultChecksumType(algorithm);
+  if (raw !== 'FULL_OBJECT' && raw !== 'COMPOSITE') {
+    throw fail(
+      'InvalidRequest',
+      `Value for the checksum-type header is invalid: "${raw}" is neither COMPOSITE nor FULL_OBJECT.`,
+    );
+  }
+  if (algorithm === undefined)
+    throw fail(
+      'InvalidRequest',
+      'The checksum-type header can only be used with the checksum-algorithm header.',
+    );
+  const isHash = !algorithm.startsWith('CRC');
+  if ((isHash && raw === 'FULL_OBJECT') || (algorithm === 'CRC64NVME' && raw === 'COMPOSITE')) {
+    throw fail(
+      'InvalidRequest',
+      `The ${raw} checksum type cannot be used with the ${algorithm} checksum algorithm.`,
+    );
+  }
+  return raw;
+}
+
+// Headers of CreateMultipartUpload that say how an object is stored, and that parts do not repeat. A policy with conditions on them
+// has them for the parts and the completion as well, because all of these are the action PutObject (public API).
+
+const names = [
+  'acl',
+  'server-side-encryption',
+  'server-side-encryption-aws-kms-key-id',
+  'server-side-encryption-customer-algorithm',
+  'storage-class',
+] as const;
+
+/** Undefined where the request names none. */
+function begunAs({ own }: Pick<Authorized, 'own'>): Readonly<Record<string, string>> | undefined {
+  const given = names.flatMap((name) => {
+    const value = own.get(name);
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return given.length === 0 ? undefined : Object.fromEntries(given);
+}
+
+/** The request's headers with those of the upload's beginning, which replace its own. */
+export function asBegun<C extends Pick<Authorized, 'own'>>(
+  request: C,
+  begun: Readonly<Record<string, string>> = {},
+): C {
+  const own = new Map(request.own);
+  for (const name of names) own.delete(name);
+  for (const [name, value] of Object.entries(begun)) own.set(name, value);
+  return { ...request, own };
+}
+
+// UploadPart and UploadPartCopy.
+
+export const UploadPart: HandlerOf<'UploadPart'> = async (ctx, request) => {
+  const { record, requestId, signal } = request;
+  const name = readUploadName(request);
+  const part = readPartNumber(request);
+  refuseUnbuilt(request);
+  const found = await openUploading(ctx, name);
+  const { session } = found.row;
+  const content = readContent(request, session.checksumAlgorithm);
+  refuseOtherAlgorithm(session, content);
+  const objectKey = await openUploadKey(ctx, request, session);
+  const stored = await writePart(ctx, found, { name, part, objectKey, record, requestId, signal }, content);
+  const headers: HeaderPair[] = [['ETag', quoted(stored.etag)], ...encryptionHeaders(session.encryption)];
+  if (stored.checksum !== undefined)
+    headers.push([`*-checksum-${stored.checksum.algorithm.toLowerCase()}`, stored.checksum.value]);
+  return emptyReply(200, headers);
+};
+
+/** A session that names an algorithm takes no other (public API). */
+function refuseOtherAlgorithm({ checksumAlgorithm }: UploadSession, { claims }: Content): void {
+  const actual = claims.checksum?.algorithm;
+  if (checksumAlgorithm === undefined || actual === undefined || actual === checksumAlgorithm) return;
+  throw fail(
+    'InvalidRequest',
+    `Checksum Type mismatch occurred, expected checksum Type: ${checksumAlgorithm.toLowerCase()}, actual checksum Type: ${actual.toLowerCase()}`,
+  );
+}
+
+export const UploadPartCopy: HandlerOf<'UploadPartCopy'> = async (ctx, request) => {
+  const { record, requestId, signal } = request;
+  refuseUnbuilt(request);
+  const name = readUploadName(request);
+  const part = readPartNumber(request);
+  const found = await openUploading(ctx, name);
+  const { bucket, row } = await openCopySource(ctx, request);
+  const slice = copyRange(header(request, 'copy-source-range'), row.size);
+  const length = slice.end - slice.start + 1;
+  if (length > contentMax)
+    throw fail('EntityTooLarge', { elements: { ProposedSize: length, MaxSizeAllowed: contentMax } });
+  const { session } = found.row;
+  const objectKey = await openUploadKey(ctx, request, session);
+  const sourceKey = await openSourceKey(ctx, request, { bucket, row });
+  const algorithm = session.checksumAlgorithm;
+  const stored = await writePart(
+    ctx,
+    found,
+    { name, part, objectKey, record, requestId, signal },
+    {
+      source: readObject(ctx, row, slice, { objectKey: sourceKey, signal }),
+      length,
+      claims: defined({ checksum: algorithm && { algorithm, value: () => undefined } }),
+    },
+  );
+  const headers: HeaderPair[] = [...encryptionHeaders(session.encryption)];
+  if (bucket.versioning !== '') headers.push(['*-copy-source-version-id', formatVersionId(row)]);
+  return xmlReply(copyPartResult, 'CopyPartResult', partResult(stored), headers);
+};
+
+const partResult = (stored: StoredPart) => ({
+  LastModified: isoTime(stored.modified),
+  ETag: quoted(stored.etag),
+  ...partChecksumFields(stored.checksum?.algorithm, stored.checksum?.value),
+});
+
+/** `bytes=lo-hi` with lo <= hi < size, parsed strictly. */
+function copyRange(raw: string | undefined, size: number): Slice {
+  if (raw === undefined) return { start: 0, end: size - 1 };
+  const [, low = '', high = ''] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(raw) ?? [];
+  if (low !== '' && Number(low) <= Number(high) && Number(high) < size)
+    return { start: Number(low), end: Number(high) };
+  throw fail('InvalidArgument', {
+    message: `The copy-source-range value must be of the form bytes=first-last where first <= last < ${size}, the size of the source`,
+    elements: { ArgumentName: 'copy-source-range', ArgumentValue: raw },
+  });
+}
+
+/** @throws InvalidArgument outside 1…10000 */
+function readPartNumber({ query }: AuthorizedInBucket): number {
+  const raw = query.get('partNumber') ?? '';
+  const number = /^\d{1,5}$/.test(raw) ? Number(raw) : 0;
+  if (number >= 1 && number <= partNumberMax) return number;
+  throw fail('InvalidArgument', {
+    message: `Part number must be an integer between 1 and ${partNumberMax}, inclusive`,
+    elements: { ArgumentName: 'partNumber', ArgumentValue: raw },
+  });
+}
+
+// CompleteMultipartUpload.
+
+export const CompleteMultipartUpload: HandlerOf<'CompleteMultipartUpload'> = async (ctx, request) => {
+  const { bucket, key, record, requestId, signal } = request;
+  const result = await completeUpload(ctx, {
+    name: readUploadName(request),
+    parts: parseParts(request),
+    claims: readObjectClaims(request),
+    conditions: writeConditions(request),
+    user: openKeyUser(ctx, request),
+    customerKey: readCustomerKey(ctx, request),
+    assertMayReplicate: async (document, effects) =>
+      assertMayHave(ctx, request, { ...effects, version: document.version, document }),
+    record,
+    requestId,
+    signal,
+  });
+  const headers: HeaderPair[] = [...encryptionHeaders(result.encryption), ...writtenVersionHeader(result)];
+  if (hasLifecycle(bucket)) {
+    const versionId = result.isNull ? 'null' : result.version;
+    const row = await lookUpVersion(ctx, bucket, { key, versionId });
+    if (row !== undefined) headers.push(...(await expirationHeaders(ctx, bucket, row)));
+  }
+  return xmlReply(
+    completeMultipartUploadResult,
+    'CompleteMultipartUploadResult',
+    {
+      Location: formatLocation(request),
+      Bucket: bucket.name,
+      Key: key,
+      ETag: quoted(result.etag),
+      ...toChecksumFields(result.checksum),
+    },
+    headers,
+  );
+};
+
+/** The object's address, with the host and path that the client used. */
+const formatLocation = ({ wire }: AuthorizedInBucket): string =>
+  `${wire.secure ? 'https' : 'http'}://${wire.headers.get('host') ?? ''}${splitTarget(wire.target).path}`;
+
+function parseParts({ body }: AuthorizedInBucket): ListedPart[] {
+  if (body.length === 0)
+    throw fail('MalformedXML', 'The body is empty: it must list the parts of the upload.');
+  const { Part } = readXml(
+    completeMultipartUpload,
+    'CompleteMultipartUpload',
+    body,
+    completeMultipartUploadLimits,
+  );
+  return Part.map((part) => {
+    if (part.PartNumber < 1 || part.PartNumber > partNumberMax) {
+      throw fail('InvalidPart', { elements: { PartNumber: part.PartNumber, ETag: part.ETag } });
+    }
+    return {
+      number: part.PartNumber,
+      etag: part.ETag.replace(/^"(.*)"$/, '$1').toLowerCase(),
+      checksums: toChecksums(part),
+    };
+  });
+}
+
+const toChecksums = (part: CompletedPart): ListedPart['checksums'] =>
+  Object.fromEntries(
+    checksumAlgorithms.flatMap((algorithm) => {
+      const value = part[`Checksum${algorithm}`];
+      return value === undefined ? [] : [[algorithm, value] as const];
+    }),
+  );
+
+function readObjectClaims(request: AuthorizedInBucket): ObjectClaims {
+  const rawSize = header(request, 'mp-object-size');
+  if (rawSize !== undefined && !/^-?\d{1,15}$/.test(rawSize)) {
+    throw fail('InvalidArgument', {
+      message: 'mp-object-size must be a number of bytes',
+      elements: { ArgumentName: 'mp-object-size', ArgumentValue: rawSize },
+    });
+  }
+  const rawType = header(request, 'checksum-type')?.toUpperCase();
+  if (rawType !== undefined && rawType !== 'FULL_OBJECT' && rawType !== 'COMPOSITE')
+    throw fail('InvalidRequest', `Value for the checksum-type header is invalid: "${rawType}".`);
+  return defined({
+    size: rawSize === undefined ? undefined : Number(rawSize),
+    checksum: claimedChecksum(request),
+    checksumType: rawType,
+  });
+}
+
+// AbortMultipartUpload: idempotent; the parts go to the deletion queue.
+
+export const AbortMultipartUpload: HandlerOf<'AbortMultipartUpload'> = async (ctx, request) => {
+  await abortUpload(ctx, readUploadName(request), request);
+  return emptyReply(204);
+};
