@@ -8,7 +8,7 @@ import { WriteBudget } from '../../backends/data/chunked/write-budget.ts';
 import { type R2Bucket, r2Chunks } from '../../backends/data/r2.ts';
 import { explainUnsupported, fetchSinks } from '../../backends/sinks/fetch-sinks.ts';
 import { fromBase64 } from '../../base/text/base64.ts';
-import { mayReach } from '../../config/values/network.ts';
+import { mayReach } from '../../config/network.ts';
 import type { Config } from '../../config.ts';
 import type { ContextParts } from '../../portable-context.ts';
 import type { Clock } from '../../ports/clock.ts';
