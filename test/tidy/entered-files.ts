@@ -80,6 +80,8 @@ for (const [name, spec] of Object.entries(requests)) {
   const files = taken.toSorted((a, b) => a.length - b.length)[0] ?? [];
   const goal = goals[name as keyof typeof goals];
   process.stdout.write(`${`files that one ${name} enters`.padEnd(56)}${files.length} (goal ${goal})\n`);
+  const byLayer = [...Map.groupBy(files, (file) => (file.split('/')[1] ?? '').replace(/\.ts$/, ''))];
+  process.stdout.write(`  ${byLayer.map(([layer, { length }]) => `${layer} ${length}`).join(', ')}\n`);
   if (process.argv.includes('--list')) process.stdout.write(files.map((file) => `  ${file}\n`).join(''));
 }
 session.disconnect();

@@ -1,12 +1,18 @@
-/** `node test/tidy/house.ts` prints how `src` is divided: its files and folders, and what they share. */
+/**
+ * `node test/tidy/house.ts` prints how `src` is divided: its files and folders, what they share, what its lines are, and to which feature
+ * they belong.
+ */
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { sourceFiles } from './source-files.ts';
+
+type LineKind = 'comments' | 'empty lines' | 'imports';
 
 interface Source {
   readonly path: string;
   readonly folder: string;
   readonly lines: number;
+  readonly kinds: Readonly<Record<LineKind, number>>;
   readonly exports: readonly string[];
   /** The names that the file imports, by the file that exports them; `*` where it imports all. */
   readonly imports: ReadonlyMap<string, readonly string[]>;
@@ -42,6 +48,45 @@ const consoleAndEdge = new Set(
 const tables =
   /^src\/(mod|config)\.ts$|\/(table|operations|registry|metrics|configurations|cli-commands|open-\w+)\.ts$/;
 
+/** What the lines belong to, by the first row whose pattern fits; the last row is what every S3 server has. */
+const features: readonly (readonly [string, RegExp])[] = [
+  [
+    'operator API, and its client',
+    /^(handlers|protocol)\/admin|^client|^auth\/administer|operations\/openapi/,
+  ],
+  ['command line, backup, export of metadata', /^runtime\/(cli|backup)/],
+  ['IAM, STS, sessions', /^(domain|handlers)\/iam|^metadata\/iam|^auth\/session|operations\/iam/],
+  ['policy engine', /^auth\/(policy|bucket-policy|identity-policies|facts|authorize)/],
+  ['metadata on Cassandra', /^backends\/metadata\/(wide-column|split)/],
+  ['metadata on TiKV, with its client', /^backends\/(metadata\/ordered-kv|tikv)/],
+  ['metadata on lmdb, SQLite and in memory', /^backends\/metadata/],
+  ['data on disks', /^backends\/(data\/(file|chunked)|disk)/],
+  ['data in Ceph, other S3 services, R2', /^backends\/data/],
+  ['key providers, encryption of contents', /^backends\/keys|^domain\/content\/(?!store|digests)/],
+  [
+    'events, audit log, access logs, their targets',
+    /^backends\/sinks|^domain\/(events|event-deliveries|deliveries|lanes)/,
+  ],
+  ['replication between sites', /^domain\/(replication|objects\/\w+-replica)|^handlers\/object\/replicate/],
+  ['fsck, scrub, moves between clusters, health', /^domain\/(fsck|scrub|storage|rebalance|clusters)/],
+  ['quotas, usage, rate limits', /^domain\/(quotas|usage)/],
+  ['lifecycle, inventory', /^domain\/(lifecycle|inventory)/],
+  ['metrics, traces, logs', /^telemetry|^ports\/(telemetry|trace)/],
+  ['workers, their leases', /^workers|^metadata\/background/],
+  ['settings, processes, entries of the runtimes', /^config|^runtime/],
+  ['the S3 protocol, objects, buckets', /./],
+];
+
+function countKinds(text: string): Source['kinds'] {
+  const count = (pattern: RegExp): number =>
+    [...text.matchAll(pattern)].reduce((total, [found]) => total + found.trimEnd().split('\n').length, 0);
+  return {
+    comments: count(/^ *\/\*[\s\S]*?\*\/|^ *\/\/.*$/gm),
+    'empty lines': [...text.matchAll(/^$/gm)].length - 1,
+    imports: count(/^import [^;]*;$/gm),
+  };
+}
+
 function read(path: string): Source {
   const text = readFileSync(path, 'utf8');
   const folder = posix.dirname(path);
@@ -51,7 +96,7 @@ function read(path: string): Source {
     imports.set(target, [...(imports.get(target) ?? []), ...namesIn(list)]);
   }
   const exports = [...text.matchAll(declaration)].map(([, name = '']) => name);
-  return { path, folder, lines: text.split('\n').length - 1, exports, imports };
+  return { path, folder, lines: text.split('\n').length - 1, kinds: countKinds(text), exports, imports };
 }
 
 const sources = sourceFiles().map(read);
@@ -121,4 +166,16 @@ const rows: readonly (readonly [string, string])[] = [
   ['files with one importer', String(sources.filter(({ path }) => importersOf(path).length === 1).length)],
   ['pairs of folders in src/domain that import each other', String(mutualPairs())],
 ];
-for (const [name, value] of rows) process.stdout.write(`${name.padEnd(56)}${value}\n`);
+const linesByFeature = Map.groupBy(sources, ({ path }) =>
+  features.findIndex(([, pattern]) => pattern.test(path.slice('src/'.length))),
+);
+const kinds = ['comments', 'empty lines', 'imports'] as const;
+const lineRows = [
+  ...kinds.map((kind) => [`lines: ${kind}`, sum(sources.map((source) => source.kinds[kind]))] as const),
+  ...features.map(
+    ([name], index) =>
+      [`lines: ${name}`, sum((linesByFeature.get(index) ?? []).map((source) => source.lines))] as const,
+  ),
+];
+for (const [name, value] of [...rows, ...lineRows.map(([name, lines]) => [name, String(lines)] as const)])
+  process.stdout.write(`${name.padEnd(56)}${value}\n`);
