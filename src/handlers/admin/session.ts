@@ -2,14 +2,31 @@
 import { adminRefusal, isGrantable } from '../../auth/administer.ts';
 import { type Caller, verdictOn } from '../../auth/authorize.ts';
 import { callerOf, recordedArn } from '../../auth/principal.ts';
-import { clearCookie, csrfTokenOf, endLogin, endLogins, findLoggedIn, type LoggedIn, listLogins, logIn, noLogin, setCookie, tokenOf } from '../../auth/session/logins.ts';
+import {
+  clearCookie,
+  csrfTokenOf,
+  endLogin,
+  endLogins,
+  findLoggedIn,
+  type LoggedIn,
+  listLogins,
+  logIn,
+  noLogin,
+  setCookie,
+  tokenOf,
+} from '../../auth/session/logins.ts';
 import { issueSession, storageOnlyPolicy } from '../../auth/session/sessions.ts';
 import { asTheyEnd, inParallel } from '../../base/concurrency.ts';
 import { fail } from '../../base/errors.ts';
 import type { Context } from '../../context.ts';
 import { lookUpBucket } from '../../domain/common/buckets.ts';
 import type { LoginRow } from '../../metadata/logins.ts';
-import { type AdminOperationName, adminOperations, adminPrefix, describeAdminOperation } from '../../protocol/admin/operations.ts';
+import {
+  type AdminOperationName,
+  adminOperations,
+  adminPrefix,
+  describeAdminOperation,
+} from '../../protocol/admin/operations.ts';
 import type { AdminOperation } from '../../protocol/admin/row.ts';
 import { renderRefusal } from '../../protocol/render.ts';
 import { toFailure } from '../../request/failure.ts';
